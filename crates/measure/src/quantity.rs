@@ -1,0 +1,254 @@
+//! Quantities with their unit in the type, and how they are printed and parsed.
+//!
+//! Rates and frequencies are SI (1 GB/s = 1e9 B/s); sizes are printed in binary units (KiB, MiB,
+//! GiB) and parsed in both. Machines read base units: the inner number.
+
+use crate::grammar::{Cursor, SyntaxError};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::{Add, Div, Mul};
+
+/// A size or an amount of data, in bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A time, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seconds(pub f64);
+
+/// A data rate, in bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BytesPerSec(pub f64);
+
+/// A rate of floating-point operations, per second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FlopsPerSec(pub f64);
+
+/// A clock frequency, in cycles per second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hertz(pub f64);
+
+impl Bytes {
+    /// `n` KiB (1024 bytes each).
+    pub const fn kib(n: u64) -> Self {
+        Self(n << 10)
+    }
+    /// `n` MiB.
+    pub const fn mib(n: u64) -> Self {
+        Self(n << 20)
+    }
+    /// `n` GiB.
+    pub const fn gib(n: u64) -> Self {
+        Self(n << 30)
+    }
+    /// As a floating-point number of bytes.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl Mul<u64> for Bytes {
+    type Output = Self;
+    fn mul(self, n: u64) -> Self {
+        Self(self.0 * n)
+    }
+}
+
+impl Div<Seconds> for Bytes {
+    type Output = BytesPerSec;
+    fn div(self, time: Seconds) -> BytesPerSec {
+        BytesPerSec(self.as_f64() / time.0)
+    }
+}
+
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(items: I) -> Self {
+        items.fold(Self(0), Add::add)
+    }
+}
+
+/// Scales `value` to the largest SI prefix that leaves at least one digit before the point.
+fn si(value: f64) -> (f64, &'static str) {
+    const STEPS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    STEPS
+        .iter()
+        .find(|(step, _)| value.abs() >= *step)
+        .map_or((value, ""), |(step, prefix)| (value / step, *prefix))
+}
+
+/// Four significant digits, as benchmark tables print them: `9.877`, `83.41`, `715.7`, `1584`.
+pub fn significant(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 999.95 => 0,
+        v if v >= 99.995 => 1,
+        v if v >= 9.9995 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STEPS: [(u64, &str); 4] =
+            [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let text = match STEPS.iter().find(|(step, _)| self.0 >= *step) {
+            Some((step, unit)) if self.0.is_multiple_of(*step) => {
+                format!("{} {unit}", self.0 / step)
+            }
+            Some((step, unit)) => format!("{:.1} {unit}", self.as_f64() / *step as f64),
+            None => format!("{} B", self.0),
+        };
+        f.pad(&text)
+    }
+}
+
+macro_rules! display_si {
+    ($($type:ident $unit:literal),*) => {$(
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let (value, prefix) = si(self.0);
+                f.pad(&format!("{} {prefix}{}", significant(value), $unit))
+            }
+        }
+    )*};
+}
+display_si!(BytesPerSec "B/s", FlopsPerSec "FLOP/s", Hertz "Hz");
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, unit) = match self.0.abs() {
+            t if t >= 1.0 || t == 0.0 => (1.0, "s"),
+            t if t >= 1e-3 => (1e3, "ms"),
+            t if t >= 1e-6 => (1e6, "us"),
+            _ => (1e9, "ns"),
+        };
+        f.pad(&format!("{} {unit}", significant(self.0 * scale)))
+    }
+}
+
+/// Prefixes of sizes: decimal ones are powers of 1000, binary ones of 1024.
+const SIZE_UNITS: [(&str, u64); 13] = [
+    ("B", 1),
+    ("kB", 1000),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("k", 1000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+];
+
+/// Reads a size such as `2GiB`, `500MB`, `1.5GiB` or `4096` (bytes) at the cursor.
+///
+/// # Errors
+/// No number, an unknown unit, or a size beyond 64 bits.
+pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
+    let start = cursor.position();
+    let digits = cursor.take_while(|c| c.is_ascii_digit() || c == '.');
+    if digits.is_empty() {
+        return Err(cursor.error("expected a number"));
+    }
+    let unit_at = cursor.position();
+    let unit = cursor.take_while(char::is_alphabetic);
+    let factor = match unit {
+        "" => 1,
+        _ => SIZE_UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .map(|(_, factor)| *factor)
+            .ok_or_else(|| {
+                cursor.error_at(unit_at, "expected a unit of B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")
+            })?,
+    };
+    let too_large = || cursor.error_at(start, "this size is beyond 64 bits");
+    // Whole numbers stay exact; only a fraction passes through floating point.
+    if let Ok(whole) = digits.parse::<u64>() {
+        return whole.checked_mul(factor).map(Bytes).ok_or_else(too_large);
+    }
+    if digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(too_large());
+    }
+    let value: f64 =
+        digits.parse().map_err(|_| cursor.error_at(start, "expected a number with at most one point"))?;
+    let bytes = value * factor as f64;
+    if bytes < u64::MAX as f64 { Ok(Bytes(bytes.round() as u64)) } else { Err(too_large()) }
+}
+
+impl std::str::FromStr for Bytes {
+    type Err = SyntaxError;
+
+    /// Parses a size; see [`read_bytes`].
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("size", "2GiB, 500MB or 4096", text);
+        let bytes = read_bytes(&mut cursor)?;
+        cursor.finish("expected nothing after the unit")?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_printed_in_binary_units_and_rates_in_si() {
+        assert_eq!(Bytes::mib(128).to_string(), "128 MiB");
+        assert_eq!(Bytes(1536 << 20).to_string(), "1.5 GiB");
+        assert_eq!(Bytes(17).to_string(), "17 B");
+        assert_eq!(BytesPerSec(78.412e9).to_string(), "78.41 GB/s");
+        assert_eq!(BytesPerSec(715_650.4e6).to_string(), "715.7 GB/s");
+        assert_eq!(FlopsPerSec(7.3728e12).to_string(), "7.373 TFLOP/s");
+        assert_eq!(Seconds(115e-9).to_string(), "115.0 ns");
+        assert_eq!(Hertz(2.4e9).to_string(), "2.400 GHz");
+    }
+
+    #[test]
+    fn decimal_and_binary_units_differ() {
+        assert_eq!("2GiB".parse(), Ok(Bytes::gib(2)));
+        assert_eq!("2GB".parse(), Ok(Bytes(2_000_000_000)));
+        assert_eq!("1.5KiB".parse(), Ok(Bytes(1536)));
+        assert_eq!("4096".parse(), Ok(Bytes(4096)));
+    }
+
+    #[test]
+    fn a_wrong_size_is_pointed_at() {
+        let at = |text: &str| text.parse::<Bytes>().unwrap_err().at;
+        assert_eq!(at("12QiB"), 2);
+        assert_eq!(at("GiB"), 0);
+        assert_eq!(at("1.2.3MB"), 0);
+        assert_eq!(at("99999999999999999999"), 0);
+        assert_eq!(at("2GiB!"), 4);
+    }
+
+    proptest! {
+        #[test]
+        fn whole_sizes_print_and_parse_back(n in 0u64..1 << 20, unit in 0usize..4) {
+            let bytes = Bytes(n << (10 * unit));
+            let printed = bytes.to_string();
+            // A printed size is rounded unless it is a whole number of its unit.
+            if !printed.contains('.') {
+                prop_assert_eq!(printed.replace(' ', "").parse::<Bytes>().unwrap(), bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Order statistics of samples. Pure functions: no clock, no I/O.
+//!
+//! Quantiles are linearly interpolated between order statistics (type 7 of Hyndman and Fan,
+//! "Sample Quantiles in Statistical Packages", 1996). The confidence interval of the median is
+//! distribution-free: the order statistics whose ranks enclose the binomial(n, 1/2) centre.
+
+use serde::{Deserialize, Serialize};
+
+/// Which end of the samples is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Rates.
+    Higher,
+    /// Times.
+    Lower,
+}
+
+/// What a set of samples says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Number of samples.
+    pub n: usize,
+    /// The best one.
+    pub best: f64,
+    /// The median.
+    pub median: f64,
+    /// 5th percentile.
+    pub p05: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 95 % confidence interval of the median; `null` below six samples, where none exists.
+    pub ci95: Option<[f64; 2]>,
+}
+
+impl Summary {
+    /// Summarises `samples`; `None` when there are none or one is not finite.
+    pub fn of(samples: &[f64], better: Better) -> Option<Self> {
+        if samples.is_empty() || samples.iter().any(|x| !x.is_finite()) {
+            return None;
+        }
+        let sorted = sorted(samples);
+        let best = match better {
+            Better::Higher => sorted[sorted.len() - 1],
+            Better::Lower => sorted[0],
+        };
+        Some(Self {
+            n: sorted.len(),
+            best,
+            median: quantile_sorted(&sorted, 0.5),
+            p05: quantile_sorted(&sorted, 0.05),
+            p95: quantile_sorted(&sorted, 0.95),
+            ci95: median_ci95(&sorted),
+        })
+    }
+}
+
+/// The samples in ascending order.
+fn sorted(samples: &[f64]) -> Vec<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// Quantile `q` in 0..=1 of ascending samples. Panics never: an empty slice gives NaN.
+fn quantile_sorted(sorted: &[f64], q: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let rank = q.clamp(0.0, 1.0) * last as f64;
+    let below = rank.floor() as usize;
+    let above = rank.ceil() as usize;
+    sorted[below] + (sorted[above] - sorted[below]) * (rank - below as f64)
+}
+
+/// Quantile `q` in 0..=1; NaN when there are no samples.
+pub fn quantile(samples: &[f64], q: f64) -> f64 {
+    quantile_sorted(&sorted(samples), q)
+}
+
+/// The median; NaN when there are no samples.
+pub fn median(samples: &[f64]) -> f64 {
+    quantile(samples, 0.5)
+}
+
+/// Distribution-free 95 % interval of the median of ascending samples: the narrowest symmetric
+/// pair of order statistics that covers it with at least 95 %. None below six samples (the
+/// extremes of five cover it with 93.75 % only).
+fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
+    let n = sorted.len();
+    if n < 6 {
+        return None;
+    }
+    // Largest k with P(X < k) <= 2.5 %, X ~ binomial(n, 1/2), by the running sum of its terms in
+    // logarithms (2^-n underflows past a thousand samples).
+    let mut log_term = -(n as f64) * std::f64::consts::LN_2;
+    let mut below = 0.0;
+    let mut k = 0;
+    loop {
+        below += log_term.exp();
+        if below > 0.025 {
+            break;
+        }
+        log_term += ((n - k) as f64 / (k + 1) as f64).ln();
+        k += 1;
+    }
+    let low = k.saturating_sub(1);
+    Some([sorted[low], sorted[n - 1 - low]])
+}
+
+/// Geometric mean; NaN when there are no samples.
+pub fn geometric_mean(samples: &[f64]) -> f64 {
+    (samples.iter().map(|x| x.ln()).sum::<f64>() / samples.len() as f64).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        let xs = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!(median(&xs), 2.5);
+        assert_eq!(quantile(&xs, 0.0), 1.0);
+        assert_eq!(quantile(&xs, 1.0), 4.0);
+        assert!((quantile(&xs, 0.95) - 3.85).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_median_interval_has_its_textbook_ranks() {
+        // Conover's table: n = 10 gives the 2nd and 9th, n = 6 the extremes, n = 100 the 40th and 61st.
+        let ranks = |n: usize| {
+            let xs: Vec<f64> = (1..=n).map(|i| i as f64).collect();
+            median_ci95(&xs)
+        };
+        assert_eq!(ranks(5), None);
+        assert_eq!(ranks(6), Some([1.0, 6.0]));
+        assert_eq!(ranks(10), Some([2.0, 9.0]));
+        assert_eq!(ranks(100), Some([40.0, 61.0]));
+        assert!(ranks(5000).is_some_and(|[lo, hi]| lo > 2400.0 && hi < 2600.0));
+    }
+
+    #[test]
+    fn nothing_is_said_of_nothing_or_of_nan() {
+        assert_eq!(Summary::of(&[], Better::Higher), None);
+        assert_eq!(Summary::of(&[1.0, f64::NAN], Better::Higher), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_summary_is_ordered(xs in proptest::collection::vec(1e-3f64..1e3, 1..60)) {
+            let s = Summary::of(&xs, Better::Higher).unwrap();
+            prop_assert!(s.p05 <= s.median && s.median <= s.p95 && s.p95 <= s.best);
+            if let Some([lo, hi]) = s.ci95 {
+                prop_assert!(lo <= s.median && s.median <= hi);
+            }
+        }
+    }
+}
