@@ -4,8 +4,22 @@
 //! Describes only; places nothing and measures nothing but the clock. All files of the kernel are
 //! read below a root that tests replace by a recorded machine.
 
+pub mod catalog;
+pub mod cgroup;
+pub mod clock;
+pub mod describe;
+pub mod dimms;
+pub mod doctor;
+pub mod host;
+pub mod memory;
+pub mod processor;
+pub mod root;
 mod synthetic;
 pub mod sys;
 pub mod topology;
 
+pub use describe::{Options, describe};
+pub use dimms::DimmSpec;
+pub use doctor::examine;
+pub use root::SysRoot;
 pub use topology::{CpuId, NodeId, Source, Topology, TopologyError};

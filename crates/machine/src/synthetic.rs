@@ -9,9 +9,9 @@ const EXAMPLE: &str = "--topology 'synthetic:Package:2 NUMANode:4 L3Cache:4 Core
 
 /// Level names that hwloc 2 reads, lower-case, without abbreviations of its own.
 const LEVELS: [&str; 22] = [
-    "machine", "package", "socket", "die", "group", "numanode", "node", "numa", "core", "pu", "cache",
-    "l1cache", "l1dcache", "l1icache", "l2cache", "l3cache", "l4cache", "l5cache", "l1", "l2", "l3",
-    "l1d",
+    "machine", "package", "socket", "die", "group", "numanode", "node", "numa", "core", "pu",
+    "cache", "l1cache", "l1dcache", "l1icache", "l2cache", "l3cache", "l4cache", "l5cache", "l1",
+    "l2", "l3", "l1d",
 ];
 
 /// Checks the text of a description: `LEVEL:COUNT`, each optionally with `(attribute=value ...)`,

@@ -184,11 +184,9 @@ impl Topology {
                 .build()
                 .map_err(|cause| live(&cause))?,
             Source::Xml(path) => {
-                let text = std::fs::read_to_string(path).map_err(|cause| {
-                    TopologyError::Unreadable { path: path.clone(), cause }
-                })?;
-                let not_xml =
-                    |cause: String| TopologyError::NotXml { path: path.clone(), cause };
+                let text = std::fs::read_to_string(path)
+                    .map_err(|cause| TopologyError::Unreadable { path: path.clone(), cause })?;
+                let not_xml = |cause: String| TopologyError::NotXml { path: path.clone(), cause };
                 if let Some(version) = newer_xml_version(&text) {
                     return Err(not_xml(format!(
                         "it is of hwloc {version}, newer than the installed hwloc 2 reads"
@@ -293,7 +291,7 @@ impl Topology {
     /// Sum of the last-level caches that the given threads can reach, bytes, and how many there
     /// are; `None` when sizes are not known. Without a shared cache, the largest cache counts.
     pub fn llc_in_use(&self, cpus: &[CpuId]) -> Option<(u64, usize)> {
-        let last = self.caches.iter().filter(|cache| cache.kind != "instruction").next_back()?;
+        let last = self.caches.iter().rfind(|cache| cache.kind != "instruction")?;
         let mut used: Vec<usize> = cpus
             .iter()
             .filter_map(|cpu| self.thread(*cpu))
@@ -347,11 +345,8 @@ fn nodes(hwloc: &Hwloc, source: &Source) -> Vec<Node> {
     let mut nodes: Vec<Node> = hwloc
         .objects_with_type(ObjectType::NUMANode)
         .filter_map(|object| {
-            let mut cpus: Vec<CpuId> = object
-                .cpuset()?
-                .iter_set()
-                .map(|index| CpuId(usize::from(index) as u32))
-                .collect();
+            let mut cpus: Vec<CpuId> =
+                object.cpuset()?.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
             cpus.sort_unstable();
             Some(Node {
                 id: NodeId(object.os_index()? as u32),

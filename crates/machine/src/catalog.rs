@@ -1,0 +1,439 @@
+//! What is known of processors by their identification and by their name: microarchitecture,
+//! operations a cycle, base clock, memory channels. The facts are in `data/processors.toml`, which
+//! says where they come from; a processor that is not in it is unknown, never guessed.
+
+use crate::processor::Identity;
+use nodegauge_measure::Hertz;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// A row of the table of microarchitectures.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Microarchitecture {
+    /// E.g. `Zen 4`.
+    pub name: String,
+    vendor: String,
+    #[serde(default)]
+    family: u32,
+    models: Vec<[u32; 2]>,
+    steppings: Option<[u32; 2]>,
+    flops: Option<String>,
+    #[serde(default)]
+    one_unit: Vec<String>,
+    #[serde(default)]
+    one_unit_except: Vec<String>,
+    #[serde(default)]
+    not_known: Vec<String>,
+}
+
+/// Double-precision operations a core completes in a cycle with one instruction set.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Throughput {
+    /// What the processor must show for it.
+    pub isa: String,
+    /// Operations a cycle.
+    pub per_cycle: u32,
+    /// How they are made up.
+    pub basis: String,
+}
+
+/// Memory of one socket, fully populated with one module a channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SocketMemory {
+    /// `DDR5`, ...
+    pub technology: String,
+    /// Channels.
+    pub channels: u32,
+    /// Bytes a channel transfers at once.
+    pub channel_bytes: u32,
+    /// Transfers a second of one channel.
+    pub transfers_per_s: f64,
+    /// What may differ, e.g. `6400 MT/s on some boards`.
+    pub note: Option<String>,
+}
+
+/// What the catalog says of a processor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The catalog's name; `None` when only the generation is known.
+    pub model: Option<String>,
+    /// E.g. `Genoa`.
+    pub generation: String,
+    /// E.g. `Zen 4`.
+    pub microarchitecture: String,
+    /// Base clock.
+    pub base: Option<Hertz>,
+    /// Memory; `None` where it depends on more than the processor.
+    pub memory: Option<SocketMemory>,
+}
+
+/// A name that no processor of the catalog has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no processor \"{name}\" in the catalog\nhint: {}", nearest(.near))]
+pub struct UnknownProcessor {
+    /// The name as it was typed.
+    pub name: String,
+    /// Names like it.
+    pub near: Vec<String>,
+}
+
+/// The hint that offers `near`.
+fn nearest(near: &[String]) -> String {
+    if near.is_empty() {
+        "e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\"".to_owned()
+    } else {
+        format!("did you mean \"{}\"?", near.join("\" or \""))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    flops: BTreeMap<String, Vec<Throughput>>,
+    microarchitecture: Vec<Microarchitecture>,
+    generation: Vec<Generation>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Generation {
+    name: String,
+    microarchitecture: String,
+    technology: Option<String>,
+    channels: Option<u32>,
+    #[serde(default = "eight")]
+    channel_bytes: u32,
+    mts: Option<u32>,
+    note: Option<String>,
+    whole_family: Option<Family>,
+    #[serde(default)]
+    models: BTreeMap<String, f64>,
+}
+
+/// Bytes of a channel of DDR: 64 bits (DDR5: two halves of 32).
+fn eight() -> u32 {
+    8
+}
+
+/// Every processor of a brand, family and range of models.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Family {
+    brand: String,
+    vendor: String,
+    #[serde(default)]
+    family: u32,
+    models: [u32; 2],
+}
+
+fn tables() -> &'static Tables {
+    static TABLES: OnceLock<Tables> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        toml::from_str(include_str!("../data/processors.toml"))
+            .expect("the embedded table parses: a test reads it")
+    })
+}
+
+impl Generation {
+    fn entry(&self, model: Option<(&str, f64)>) -> Entry {
+        let memory = self.technology.clone().zip(self.channels).zip(self.mts);
+        Entry {
+            model: model.map(|(name, _)| name.to_owned()),
+            generation: self.name.clone(),
+            microarchitecture: self.microarchitecture.clone(),
+            base: model.map(|(_, ghz)| Hertz(ghz * 1e9)),
+            memory: memory.map(|((technology, channels), mts)| SocketMemory {
+                technology,
+                channels,
+                channel_bytes: self.channel_bytes,
+                transfers_per_s: f64::from(mts) * 1e6,
+                note: self.note.clone(),
+            }),
+        }
+    }
+}
+
+/// The microarchitecture of a processor that identifies itself so.
+pub fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitecture> {
+    let within = |range: &[u32; 2], value: u32| (range[0]..=range[1]).contains(&value);
+    tables().microarchitecture.iter().find(|row| {
+        row.vendor == identity.vendor
+            && row.family == identity.family
+            && row.models.iter().any(|range| within(range, identity.model))
+            && row.steppings.is_none_or(|range| {
+                identity.stepping.is_some_and(|stepping| within(&range, stepping))
+            })
+    })
+}
+
+/// The microarchitecture with this name, e.g. that of an [`Entry`].
+pub fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
+    tables().microarchitecture.iter().find(|row| row.name == name)
+}
+
+impl Microarchitecture {
+    /// Operations a cycle of a processor named `name` that shows the instruction sets `isa`
+    /// (`None`: not known, taken as complete); `None` when the table does not know.
+    pub fn throughput(&self, name: Option<&str>, isa: Option<&[String]>) -> Option<Throughput> {
+        let name = plain(name.unwrap_or_default());
+        let named = |patterns: &[String]| patterns.iter().any(|part| name.contains(&plain(part)));
+        if named(&self.not_known) {
+            return None;
+        }
+        let one_unit = named(&self.one_unit) && !named(&self.one_unit_except);
+        let key = if one_unit { "avx512x1" } else { self.flops.as_deref()? };
+        let rows = tables().flops.get(key)?;
+        rows.iter().find(|row| isa.is_none_or(|isa| isa.contains(&row.isa))).cloned()
+    }
+}
+
+/// What the catalog says of a processor with this name, by its longest entry that the name holds
+/// word by word; else of its whole generation, by identification.
+pub fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Entry> {
+    name.and_then(by_name).or_else(|| {
+        let identity = identity?;
+        let name = name.unwrap_or_default();
+        tables()
+            .generation
+            .iter()
+            .find(|generation| {
+                generation.whole_family.as_ref().is_some_and(|family| {
+                    family.vendor == identity.vendor
+                        && family.family == identity.family
+                        && (family.models[0]..=family.models[1]).contains(&identity.model)
+                        && name.starts_with(&family.brand)
+                })
+            })
+            .map(|generation| generation.entry(None))
+    })
+}
+
+/// The processor that a user names.
+///
+/// # Errors
+/// When the catalog has no such processor; the error offers names like it.
+pub fn named(name: &str) -> Result<Entry, UnknownProcessor> {
+    by_name(name).ok_or_else(|| {
+        let typed = plain(name);
+        let mut near: Vec<(usize, &String)> = tables()
+            .generation
+            .iter()
+            .flat_map(|generation| generation.models.keys())
+            .map(|model| {
+                // The word with the number tells processors apart; "EPYC" is no likeness.
+                let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
+                (edits(&last(&plain(model)), &last(&typed)), model)
+            })
+            .filter(|(edits, _)| *edits <= 1)
+            .collect();
+        near.sort();
+        UnknownProcessor {
+            name: name.to_owned(),
+            near: near.into_iter().take(3).map(|(_, model)| model.clone()).collect(),
+        }
+    })
+}
+
+fn by_name(name: &str) -> Option<Entry> {
+    let plain_name = plain(name);
+    let words: Vec<&str> = plain_name.split(' ').collect();
+    let mut best: Option<(usize, Entry)> = None;
+    for generation in &tables().generation {
+        for (model, ghz) in &generation.models {
+            let wanted = plain(model);
+            let wanted: Vec<&str> = wanted.split(' ').collect();
+            let Some(at) = words.windows(wanted.len()).position(|window| window == wanted) else {
+                continue;
+            };
+            // "E5-2680" is another processor than "E5-2680 v4".
+            let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
+            if next.is_some_and(|rest| rest.parse::<u32>().is_ok()) {
+                continue;
+            }
+            if best.as_ref().is_none_or(|(length, _)| wanted.len() > *length) {
+                best = Some((wanted.len(), generation.entry(Some((model, *ghz)))));
+            }
+        }
+    }
+    best.map(|(_, entry)| entry)
+}
+
+/// A name without trade marks, filler words and doubled blanks, in lower case.
+fn plain(name: &str) -> String {
+    let mut text = name.to_lowercase();
+    for mark in ["(r)", "(tm)", "\u{ae}", "\u{2122}"] {
+        text = text.replace(mark, " ");
+    }
+    let text = text.split('@').next().unwrap_or_default();
+    let words: Vec<&str> =
+        text.split_whitespace().filter(|word| !["cpu", "processor"].contains(word)).collect();
+    words.join(" ")
+}
+
+/// The clock that a name ends in, as Intel's names do: `... CPU @ 2.30GHz`.
+pub fn clock_in_name(name: &str) -> Option<Hertz> {
+    let (_, clock) = name.rsplit_once('@')?;
+    let ghz: f64 = clock.trim().strip_suffix("GHz")?.trim().parse().ok()?;
+    Some(Hertz(ghz * 1e9))
+}
+
+/// Edits that turn `a` into `b` (Levenshtein).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> Identity {
+        Identity { vendor: vendor.to_owned(), family, model, stepping: Some(stepping) }
+    }
+
+    fn node_bandwidth(name: &str, sockets: u32) -> f64 {
+        let memory = find(Some(name), None).unwrap().memory.unwrap();
+        f64::from(sockets * memory.channels * memory.channel_bytes) * memory.transfers_per_s
+    }
+
+    #[test]
+    fn the_table_is_consistent() {
+        let tables = tables();
+        for row in &tables.microarchitecture {
+            assert!(row.flops.as_ref().is_none_or(|key| tables.flops.contains_key(key)));
+            assert!(row.models.iter().all(|range| range[0] <= range[1]), "{}", row.name);
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for generation in &tables.generation {
+            assert!(
+                microarchitecture_named(&generation.microarchitecture).is_some(),
+                "{}",
+                generation.name
+            );
+            for (model, ghz) in &generation.models {
+                assert!(seen.insert(plain(model)), "{model} twice");
+                assert!((1.0..5.0).contains(ghz), "{model}");
+            }
+        }
+        for rows in tables.flops.values() {
+            assert!(rows.windows(2).all(|pair| pair[0].per_cycle >= pair[1].per_cycle));
+        }
+    }
+
+    #[test]
+    fn processors_of_the_literature_are_known_with_their_memory() {
+        assert_eq!(node_bandwidth("AMD EPYC 7H12 64-Core Processor", 2), 409.6e9);
+        assert_eq!(node_bandwidth("AMD EPYC 9654 96-Core Processor", 2), 921.6e9);
+        assert_eq!(node_bandwidth("AMD EPYC 7F52 16-Core Processor", 2), 409.6e9);
+        assert_eq!(node_bandwidth("Intel(R) Xeon(R) Platinum 8480+", 2), 614.4e9);
+        assert_eq!(node_bandwidth("Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz", 2), 153.6e9);
+        assert_eq!(node_bandwidth("Xeon Phi 7110P", 1), 352e9);
+        let clock = |name| find(Some(name), None).unwrap().base.unwrap().0;
+        assert_eq!(clock("AMD EPYC 7H12 64-Core Processor"), 2.6e9);
+        assert_eq!(clock("AMD EPYC 7F52 16-Core Processor"), 3.5e9);
+        assert_eq!(clock("Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz"), 2.4e9);
+        assert_eq!(clock("Intel(R) Xeon(R) CPU E5-2680 0 @ 2.70GHz"), 2.7e9);
+    }
+
+    #[test]
+    fn a_name_matches_whole_words_only() {
+        assert_eq!(
+            find(Some("AMD EPYC 7702P 64-Core Processor"), None).unwrap().model.unwrap(),
+            "EPYC 7702P"
+        );
+        assert_eq!(find(Some("Intel(R) Xeon(R) CPU E5-2660 v9 @ 2.00GHz"), None), None);
+        assert_eq!(find(Some("AMD EPYC 77021"), None), None);
+    }
+
+    #[test]
+    fn a_nameless_guest_is_known_by_its_generation() {
+        let generation = |family, model| {
+            find(Some("AMD EPYC"), Some(&x86("AuthenticAMD", family, model, 1))).map(|entry| {
+                (entry.generation, entry.memory.map(|m| (m.channels, m.transfers_per_s)))
+            })
+        };
+        assert_eq!(generation(0x17, 0x31), Some(("Rome".into(), Some((8, 3200e6)))));
+        assert_eq!(generation(0x19, 0x01), Some(("Milan".into(), Some((8, 3200e6)))));
+        assert_eq!(generation(0x19, 0x11), Some(("Genoa".into(), Some((12, 4800e6)))));
+        assert_eq!(generation(0x1a, 0x02), Some(("Turin".into(), Some((12, 6000e6)))));
+        assert_eq!(generation(0x1a, 0x44), None);
+        let threadripper = x86("AuthenticAMD", 0x17, 0x31, 0);
+        assert_eq!(find(Some("AMD Ryzen Threadripper 3990X"), Some(&threadripper)), None);
+    }
+
+    #[test]
+    fn microarchitectures_by_identification() {
+        let name = |identity: Identity| microarchitecture(&identity).map(|row| row.name.as_str());
+        assert_eq!(name(x86("GenuineIntel", 6, 0x55, 4)), Some("Skylake-SP"));
+        assert_eq!(name(x86("GenuineIntel", 6, 0x55, 7)), Some("Cascade Lake"));
+        assert_eq!(name(x86("GenuineIntel", 6, 0x55, 11)), Some("Cooper Lake"));
+        assert_eq!(name(x86("GenuineIntel", 6, 0xad, 1)), Some("Granite Rapids"));
+        assert_eq!(name(x86("AuthenticAMD", 0x19, 0xa0, 2)), Some("Zen 4c"));
+        assert_eq!(name(x86("AuthenticAMD", 0x1a, 0x02, 1)), Some("Zen 5"));
+        assert_eq!(name(x86("0x46", 0, 0x001, 0)), Some("A64FX"));
+        assert_eq!(name(x86("0x41", 0, 0xd4f, 0)), Some("Neoverse V2"));
+        assert_eq!(name(x86("GenuineIntel", 15, 4, 1)), None);
+    }
+
+    #[test]
+    fn a_masked_instruction_set_lowers_the_peak() {
+        let isa = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let per_cycle = |name: &str, isa: &[String]| {
+            microarchitecture_named(name).unwrap().throughput(None, Some(isa)).map(|t| t.per_cycle)
+        };
+        let full = isa(&["sse2", "avx", "avx2", "fma", "avx512f"]);
+        assert_eq!(per_cycle("Zen 5", &full), Some(32));
+        assert_eq!(per_cycle("Zen 5", &isa(&["sse2", "avx", "avx2", "fma"])), Some(16));
+        assert_eq!(per_cycle("Zen 4", &full), Some(16));
+        assert_eq!(per_cycle("Haswell", &isa(&["sse2", "avx"])), Some(8));
+        assert_eq!(per_cycle("Sandy Bridge", &isa(&["sse2", "avx"])), Some(8));
+        assert_eq!(per_cycle("K10", &isa(&["sse2"])), Some(4));
+        assert_eq!(per_cycle("Knights Landing", &full), Some(32));
+        assert_eq!(per_cycle("A64FX", &isa(&["neon", "sve"])), Some(32));
+        assert_eq!(per_cycle("Alder Lake", &full), None);
+    }
+
+    #[test]
+    fn some_xeons_have_one_wide_unit() {
+        let cascade = microarchitecture_named("Cascade Lake").unwrap();
+        let per_cycle = |name| cascade.throughput(Some(name), None).map(|t| t.per_cycle);
+        assert_eq!(per_cycle("Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz"), Some(32));
+        assert_eq!(per_cycle("Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz"), Some(16));
+        assert_eq!(per_cycle("Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz"), Some(32));
+        assert_eq!(per_cycle("Intel(R) Xeon(R) Silver 4216 CPU @ 2.10GHz"), Some(16));
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_names_like_it() {
+        assert_eq!(
+            named("EPYC 9655X").unwrap_err().to_string(),
+            "no processor \"EPYC 9655X\" in the catalog\nhint: did you mean \"EPYC 9655\" or \"EPYC 9655P\"?"
+        );
+        assert_eq!(
+            named("Z80").unwrap_err().to_string(),
+            "no processor \"Z80\" in the catalog\nhint: e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\""
+        );
+    }
+
+    #[test]
+    fn intel_names_hold_the_base_clock() {
+        assert_eq!(
+            clock_in_name("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz"),
+            Some(Hertz(2.3e9))
+        );
+        assert_eq!(clock_in_name("AMD EPYC 7H12 64-Core Processor"), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! What the control groups of this process allow: memory and CPU time, in version 1, version 2 and
+//! the mixture of both. A limit holds for all below, so each group from this process's up to the
+//! root is asked and the tightest answer counts. Format: Linux' cgroup-v1 and cgroup-v2 documents.
+
+use crate::root::{SysRoot, keyed};
+use std::collections::BTreeSet;
+
+/// Limits at or above this are version 1's way to say "none" (the largest number of pages).
+const UNLIMITED: u64 = 1 << 62;
+
+/// What this process may use.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Limits {
+    /// The tightest limit on memory, bytes.
+    pub memory: Option<u64>,
+    /// What is left under every limit: the least of limit minus use; caches that can be dropped do
+    /// not count as use. Bytes.
+    pub memory_left: Option<u64>,
+    /// The tightest quota, in CPUs (1.5: one and a half).
+    pub cpus: Option<f64>,
+    /// Share of scheduling periods in which the group with that quota was stopped, 0 to 1.
+    pub throttled: Option<f64>,
+}
+
+/// Which of the two kernel interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// Reads the limits of the calling process.
+pub fn limits(root: &SysRoot) -> Limits {
+    let mut limits = Limits::default();
+    let Some(groups) = root.text("proc/self/cgroup") else { return limits };
+    let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
+    if let Some((version, folders)) = hierarchy(root, &groups, &mounts, "memory") {
+        for folder in &folders {
+            memory(root, version, folder, &mut limits);
+        }
+    }
+    if let Some((version, folders)) = hierarchy(root, &groups, &mounts, "cpu") {
+        for folder in &folders {
+            cpus(root, version, folder, &mut limits);
+        }
+    }
+    limits
+}
+
+/// The folders of this process's groups for `controller`, innermost first.
+fn hierarchy(
+    root: &SysRoot,
+    groups: &str,
+    mounts: &str,
+    controller: &str,
+) -> Option<(Version, Vec<String>)> {
+    let has = |list: &str| list.split(',').any(|name| name == controller);
+    let first = mounts
+        .lines()
+        .filter_map(Mount::parse)
+        .find(|mount| mount.version == Version::One && has(mount.options));
+    let two = || mounts.lines().filter_map(Mount::parse).find(|m| m.version == Version::Two);
+    // Where mounts cannot be read, the place that every distribution uses.
+    let mount = first.or_else(two).unwrap_or(Mount {
+        version: Version::Two,
+        inner: "/",
+        at: "/sys/fs/cgroup",
+        options: "",
+    });
+    // Lines read `4:memory:/path` (version 1) and `0::/path` (version 2).
+    let path = groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let hit = match mount.version {
+            Version::One => has(controllers),
+            Version::Two => controllers.is_empty(),
+        };
+        hit.then_some(path)
+    })?;
+    // A container may see its own group as the root of the mount.
+    let inner = mount.inner.trim_end_matches('/');
+    let below = path.strip_prefix(inner).unwrap_or(path).trim_matches('/');
+    let mut folder = mount.at.trim_end_matches('/').to_owned();
+    let mut folders = BTreeSet::from([(0, folder.clone())]);
+    for (depth, name) in below.split('/').filter(|name| !name.is_empty()).enumerate() {
+        folder = format!("{folder}/{name}");
+        if name == ".." || !root.exists(&folder) {
+            break;
+        }
+        folders.insert((depth + 1, folder.clone()));
+    }
+    Some((mount.version, folders.into_iter().rev().map(|(_, folder)| folder).collect()))
+}
+
+/// A line of mountinfo that mounts control groups.
+struct Mount<'a> {
+    version: Version,
+    /// The folder of the hierarchy that is mounted.
+    inner: &'a str,
+    /// Where.
+    at: &'a str,
+    /// The file system's options, which name the controllers of version 1.
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let (inner, at) = (left.next()?, left.next()?);
+        let mut right = right.split(' ');
+        let version = match right.next()? {
+            "cgroup" => Version::One,
+            "cgroup2" => Version::Two,
+            _ => return None,
+        };
+        Some(Self { version, inner, at, options: right.nth(1).unwrap_or("") })
+    }
+}
+
+/// Takes the memory limits of one group into account.
+fn memory(root: &SysRoot, version: Version, folder: &str, limits: &mut Limits) {
+    let value = |file: &str| root.value::<u64>(&format!("{folder}/{file}"));
+    let stat = root.text(&format!("{folder}/memory.stat")).unwrap_or_default();
+    let (own, used, cache) = match version {
+        // "max" is no number, and no limit.
+        Version::Two => (
+            [value("memory.max"), value("memory.high")],
+            value("memory.current"),
+            keyed(&stat, "inactive_file"),
+        ),
+        Version::One => (
+            [value("memory.limit_in_bytes"), keyed(&stat, "hierarchical_memory_limit")],
+            value("memory.usage_in_bytes"),
+            keyed(&stat, "total_inactive_file"),
+        ),
+    };
+    let Some(limit) = own.into_iter().flatten().filter(|limit| *limit < UNLIMITED).min() else {
+        return;
+    };
+    limits.memory = Some(limits.memory.map_or(limit, |least| least.min(limit)));
+    if let Some(used) = used {
+        let left = limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0)));
+        limits.memory_left = Some(limits.memory_left.map_or(left, |least| least.min(left)));
+    }
+}
+
+/// Takes the CPU quota of one group into account.
+fn cpus(root: &SysRoot, version: Version, folder: &str, limits: &mut Limits) {
+    let quota = match version {
+        Version::Two => root.text(&format!("{folder}/cpu.max")).and_then(|text| {
+            let (quota, period) = text.split_once(' ')?;
+            Some((quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?))
+        }),
+        Version::One => root
+            .value::<f64>(&format!("{folder}/cpu.cfs_quota_us"))
+            .zip(root.value::<f64>(&format!("{folder}/cpu.cfs_period_us"))),
+    };
+    // Version 1 says -1 where there is no quota.
+    let Some((quota, period)) = quota.filter(|(quota, period)| *quota > 0.0 && *period > 0.0)
+    else {
+        return;
+    };
+    let cpus = quota / period;
+    if limits.cpus.is_none_or(|least| cpus < least) {
+        limits.cpus = Some(cpus);
+        let stat = root.text(&format!("{folder}/cpu.stat")).unwrap_or_default();
+        limits.throttled = keyed(&stat, "nr_throttled")
+            .zip(keyed(&stat, "nr_periods").filter(|periods| *periods > 0))
+            .map(|(throttled, periods)| throttled as f64 / periods as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A tree of files in a temporary folder.
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, SysRoot) {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = SysRoot::recorded(folder.path());
+        (folder, root)
+    }
+
+    #[test]
+    fn no_control_groups_no_limits() {
+        let (_folder, root) = tree(&[]);
+        assert_eq!(limits(&root), Limits::default());
+    }
+
+    #[test]
+    fn the_tightest_of_all_groups_above_counts() {
+        let (_folder, root) = tree(&[
+            ("proc/self/cgroup", "0::/job/step\n"),
+            ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+            ("sys/fs/cgroup/job/memory.max", "1000000"),
+            ("sys/fs/cgroup/job/memory.current", "400000"),
+            ("sys/fs/cgroup/job/memory.stat", "anon 100\ninactive_file 100000\n"),
+            ("sys/fs/cgroup/job/cpu.max", "200000 100000"),
+            ("sys/fs/cgroup/job/cpu.stat", "nr_periods 200\nnr_throttled 50\n"),
+            ("sys/fs/cgroup/job/step/memory.max", "max"),
+            ("sys/fs/cgroup/job/step/memory.high", "900000"),
+            ("sys/fs/cgroup/job/step/memory.current", "100000"),
+            ("sys/fs/cgroup/job/step/cpu.max", "max 100000"),
+        ]);
+        assert_eq!(
+            limits(&root),
+            Limits {
+                memory: Some(900_000),
+                memory_left: Some(700_000),
+                cpus: Some(2.0),
+                throttled: Some(0.25),
+            }
+        );
+    }
+
+    #[test]
+    fn a_container_sees_its_group_as_the_root() {
+        let (_folder, root) = tree(&[
+            ("proc/self/cgroup", "9:memory:/docker/abc\n3:cpuacct,cpu:/docker/abc\n"),
+            (
+                "proc/self/mountinfo",
+                "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n\
+                 33 31 0:30 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n",
+            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000"),
+            ("sys/fs/cgroup/memory/memory.stat", "hierarchical_memory_limit 5000\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1"),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000"),
+        ]);
+        assert_eq!(
+            limits(&root),
+            Limits { memory: Some(5000), memory_left: Some(4000), cpus: None, throttled: None }
+        );
+    }
+
+    #[test]
+    fn in_the_mixture_a_controller_is_where_it_is_mounted() {
+        let mounts = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                      41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let (_folder, root) = tree(&[
+            ("proc/self/mountinfo", mounts),
+            ("proc/self/cgroup", "4:memory:/api\n0::/\n"),
+            ("sys/fs/cgroup/memory/api/memory.limit_in_bytes", "700"),
+        ]);
+        assert_eq!(limits(&root).memory, Some(700));
+    }
+}

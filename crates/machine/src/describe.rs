@@ -1,0 +1,278 @@
+//! Fills the record's description of a node from all that is known of it.
+//!
+//! A live machine is asked through its kernel, its processor and its firmware, and its clock is
+//! measured. A machine that is only described (XML, synthetic) has its topology, and what the
+//! catalog knows of its processor; what would be state (host, pages, free memory) stays unknown.
+
+use crate::catalog::{self, Entry};
+use crate::dimms::{self, DimmSpec};
+use crate::processor::{self, Chip, Identity};
+use crate::root::SysRoot;
+use crate::topology::{Source, Topology};
+use crate::{cgroup, clock, host, memory};
+use nodegauge_measure::Hertz;
+use nodegauge_measure::record::{Cache, Figure, Machine, Memory, NumaNode, Processor};
+
+/// What the user says of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `--dimms`: populated channels and their speed.
+    pub dimms: Option<DimmSpec>,
+    /// The processor's name, where the machine does not tell it (a synthetic one, a nameless one).
+    pub processor: Option<String>,
+}
+
+/// Describes the machine of `topology`; a live one is read below `root`.
+pub fn describe(topology: &Topology, root: &SysRoot, options: &Options) -> Machine {
+    let live = matches!(topology.source, Source::Live);
+    let chip = chip(topology, root, options);
+    let entry = catalog::find(chip.name.as_deref(), chip.identity.as_ref());
+    let guest = if live { host::hypervisor(root, &chip) } else { None };
+    let clock = clock(live && root.is_live(), &chip, entry.as_ref());
+    let processor = processor(topology, &chip, entry.as_ref(), clock);
+    let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
+    Machine {
+        host: if live { host::name(root) } else { None },
+        caches: caches(topology),
+        numa_nodes: numa_nodes(topology, live.then_some(root)),
+        memory: memory_of(topology, root, options, entry.as_ref(), guest.is_some()),
+        peak_flops: peak(&processor, entry.as_ref()),
+        kernel: if live { host::kernel(root) } else { None },
+        virtualisation: guest,
+        pages: live.then(|| memory::pages(root)),
+        governor: if live { host::governors(root, &cpus).into_keys().next() } else { None },
+        source: topology.source.kind().to_owned(),
+        processor,
+    }
+}
+
+/// The processor as it identifies itself, or as hwloc and the user describe it.
+fn chip(topology: &Topology, root: &SysRoot, options: &Options) -> Chip {
+    let mut chip = match topology.source {
+        Source::Live => processor::read(root),
+        Source::Xml(_) | Source::Synthetic(_) => Chip::default(),
+    };
+    if chip.identity.is_none() {
+        chip.identity = topology.identification.clone().map(|(vendor, family, model)| Identity {
+            vendor,
+            family,
+            model,
+            stepping: None,
+        });
+    }
+    let said = options.processor.clone().map(|name| match catalog::named(&name) {
+        Ok(Entry { model: Some(model), .. }) => model,
+        Ok(_) | Err(_) => name,
+    });
+    chip.name = said.or(chip.name).or_else(|| topology.processor_model.clone());
+    chip
+}
+
+/// The clock on which the peak rests, with its basis.
+fn clock(measure: bool, chip: &Chip, entry: Option<&Entry>) -> Option<(Hertz, &'static str)> {
+    let measured = || {
+        clock::under_load().filter(|_| measure).map(|hz| (hz, "measured: chain of dependent adds"))
+    };
+    let catalog = || entry?.base.map(|hz| (hz, "catalog: base clock"));
+    let named = || {
+        catalog::clock_in_name(chip.name.as_deref()?).map(|hz| (hz, "processor name: base clock"))
+    };
+    measure.then(measured).flatten().or_else(catalog).or_else(named)
+}
+
+fn processor(
+    topology: &Topology,
+    chip: &Chip,
+    entry: Option<&Entry>,
+    clock: Option<(Hertz, &'static str)>,
+) -> Processor {
+    // A processor that is listed by name is known best; one model number may stand for several.
+    let row = entry
+        .and_then(|entry| catalog::microarchitecture_named(&entry.microarchitecture))
+        .or_else(|| catalog::microarchitecture(chip.identity.as_ref()?));
+    let throughput = row.and_then(|row| row.throughput(chip.name.as_deref(), chip.isa.as_deref()));
+    Processor {
+        model: chip.name.clone(),
+        architecture: chip.architecture.clone(),
+        microarchitecture: row.map(|row| row.name.clone()),
+        identification: chip.identity.as_ref().map(Identity::to_string),
+        sockets: topology.sockets.len() as u32,
+        cores: topology.cores.len() as u32,
+        threads: topology.threads.len() as u32,
+        threads_per_core: topology.threads_per_core(),
+        isa: chip.isa.clone().unwrap_or_default(),
+        flops_per_cycle: throughput.as_ref().map(|throughput| throughput.per_cycle),
+        flops_basis: throughput.map(|throughput| throughput.basis),
+        hz: clock.map(|(hz, _)| hz.0),
+        hz_basis: clock.map(|(_, basis)| basis.to_owned()),
+    }
+}
+
+/// The peak with its formula; in detail also on the base clock when the one used is measured.
+fn peak(processor: &Processor, entry: Option<&Entry>) -> Option<Figure> {
+    let (per_cycle, hz) = (processor.flops_per_cycle?, Hertz(processor.hz?));
+    let cores = processor.cores;
+    let hz_basis = processor.hz_basis.as_deref().unwrap_or_default();
+    let mut detail = processor.flops_basis.clone().unwrap_or_default();
+    if hz_basis.starts_with("measured") {
+        detail +=
+            "; clock of one core with scalar work, with all cores and wide vectors it may be lower";
+        if let Some(base) = entry.and_then(|entry| entry.base) {
+            let peak = processor::peak(cores, base, per_cycle);
+            detail += &format!("; on the base clock of {base}: {peak}");
+        }
+    }
+    Some(Figure {
+        value: processor::peak(cores, hz, per_cycle).0,
+        basis: format!("{cores} cores x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle"),
+        detail: Some(detail),
+    })
+}
+
+fn caches(topology: &Topology) -> Vec<Cache> {
+    let copy = |cache: &crate::topology::CacheLevel| Cache {
+        level: cache.level,
+        kind: cache.kind.to_owned(),
+        bytes: cache.bytes,
+        count: cache.count,
+        cores: cache.cores,
+        line: cache.line,
+    };
+    topology.caches.iter().map(copy).collect()
+}
+
+fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
+    topology
+        .nodes
+        .iter()
+        .map(|node| {
+            let memory = root.and_then(|root| memory::of_node(root, node.id));
+            NumaNode {
+                id: node.id.0,
+                bytes: memory.map(|(total, _)| total).or(node.bytes),
+                free: memory.map(|(_, free)| free),
+                cpus: node.cpus.iter().map(|cpu| cpu.0).collect(),
+                distances: root.and_then(|root| memory::distances(root, node.id)),
+            }
+        })
+        .collect()
+}
+
+fn memory_of(
+    topology: &Topology,
+    root: &SysRoot,
+    options: &Options,
+    entry: Option<&Entry>,
+    guest: bool,
+) -> Memory {
+    let live = matches!(topology.source, Source::Live);
+    let info = if live { memory::info(root) } else { memory::MemInfo::default() };
+    let limits = if live { cgroup::limits(root) } else { cgroup::Limits::default() };
+    // What a hypervisor's firmware lists was made up.
+    let firmware = if live && !guest { dimms::modules(root) } else { None };
+    let sockets = topology.sockets.len() as u32;
+    let known = entry.and_then(|entry| {
+        let of = match &entry.model {
+            Some(model) => model.clone(),
+            None => format!("generation {}", entry.generation),
+        };
+        entry.memory.as_ref().map(|memory| (memory, of))
+    });
+    let bandwidth = dimms::bandwidth(
+        options.dimms,
+        firmware.as_ref(),
+        known.as_ref().map(|(memory, of)| (*memory, of.as_str())),
+        sockets,
+        guest,
+    );
+    // The kernel's sum for its nodes may lag behind on a guest whose memory grows: what can be had
+    // is what /proc/meminfo says.
+    let described = || topology.nodes.iter().map(|node| node.bytes).sum::<Option<u64>>();
+    Memory {
+        bytes: if live { info.total } else { described().filter(|bytes| *bytes > 0) },
+        available: match (info.available, limits.memory_left) {
+            (Some(all), Some(left)) => Some(all.min(left)),
+            (all, left) => all.or(left),
+        },
+        cgroup_limit: limits.memory,
+        swap_used: info.swap_used,
+        channels: bandwidth.channels,
+        transfers_per_s: bandwidth.transfers_per_s,
+        technology: bandwidth.technology,
+        dimms: firmware.map(|modules| modules.dimms).unwrap_or_default(),
+        theoretical: bandwidth.theoretical,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(topology: &str, options: &Options) -> Machine {
+        let topology = Topology::load(&Source::Synthetic(topology.to_owned())).unwrap();
+        describe(&topology, &SysRoot::live(), options)
+    }
+
+    fn named(processor: &str) -> Options {
+        Options { processor: Some(processor.to_owned()), ..Options::default() }
+    }
+
+    const GENOA: &str = "Package:2 NUMANode:1 L3Cache:12 L2Cache:8 L1dCache:1 Core:1 PU:1";
+
+    #[test]
+    fn two_genoas_by_name_have_their_peaks() {
+        let machine = described(GENOA, &named("EPYC 9654"));
+        let peak = machine.peak_flops.unwrap();
+        assert_eq!(peak.value, 7.3728e12);
+        assert_eq!(peak.basis, "192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle");
+        assert_eq!(peak.detail.as_deref(), Some("2 FMA units x 4 lanes x 2"));
+        assert_eq!(machine.processor.microarchitecture.as_deref(), Some("Zen 4"));
+        let theoretical = machine.memory.theoretical.unwrap();
+        assert_eq!((theoretical.value, theoretical.basis.as_str()), (921.6e9, "catalog"));
+    }
+
+    #[test]
+    fn a_described_machine_has_no_state() {
+        let machine = described(GENOA, &named("EPYC 9654"));
+        assert_eq!((machine.host, machine.kernel, machine.virtualisation), (None, None, None));
+        assert_eq!((machine.pages, machine.governor), (None, None));
+        assert_eq!((machine.memory.bytes, machine.memory.available), (None, None));
+        assert_eq!(machine.memory.swap_used, None);
+        assert_eq!(machine.source, "synthetic");
+    }
+
+    #[test]
+    fn a_nameless_description_has_no_peaks() {
+        let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &Options::default());
+        assert_eq!((machine.peak_flops, machine.memory.theoretical), (None, None));
+        assert_eq!(machine.processor.cores, 16);
+        let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &named("Opteron 8356"));
+        assert_eq!(machine.peak_flops.map(|peak| peak.value), Some(147.2e9));
+    }
+
+    #[test]
+    fn the_option_wins_over_the_catalog() {
+        let options =
+            Options { dimms: Some(DimmSpec { channels: 16, mts: 3200 }), ..named("EPYC 9654") };
+        let theoretical = described(GENOA, &options).memory.theoretical.unwrap();
+        assert_eq!((theoretical.value, theoretical.basis.as_str()), (409.6e9, "option"));
+    }
+
+    #[test]
+    fn a_name_that_the_catalog_lacks_stays_as_it_is() {
+        let machine = described(GENOA, &named("Z80"));
+        assert_eq!(machine.processor.model.as_deref(), Some("Z80"));
+        assert_eq!((machine.processor.hz, machine.peak_flops), (None, None));
+    }
+
+    #[test]
+    fn the_xeon_phi_of_the_literature_peaks_above_a_teraflop() {
+        let machine = described(
+            "Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4",
+            &named("Xeon Phi 7110P"),
+        );
+        let peak = machine.peak_flops.unwrap();
+        assert!((peak.value - 1073.6e9).abs() < 1.0);
+        assert_eq!(machine.memory.theoretical.map(|figure| figure.value), Some(352e9));
+    }
+}

@@ -1,0 +1,350 @@
+//! Memory modules and channels, and the bandwidth they could give: as the user says it
+//! (`--dimms 16x3200`), else as firmware lists them (SMBIOS type 17), else as the catalog has it
+//! for the processor. Where none of them knows, the theoretical bandwidth is unknown.
+//!
+//! Firmware names slots, not channels; how channels were counted is part of the basis. A
+//! hypervisor's SMBIOS describes modules that it made up, so it is not believed.
+
+use crate::catalog::SocketMemory;
+use crate::root::SysRoot;
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::record::{Dimm, Figure};
+use smbioslib::{
+    MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
+    MemorySpeedExtended, SMBiosData, SMBiosMemoryDevice, SMBiosString,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes that a channel of DDR transfers at once.
+const CHANNEL_BYTES: u32 = 8;
+
+/// Slowest and fastest transfers that are taken for memory, in MT/s: DDR-200 to beyond MRDIMM. Whoever
+/// types `3200x16` meets this.
+const MTS: std::ops::RangeInclusive<u64> = 200..=20_000;
+
+/// Most modules a channel has on any board; more that seem to share one mean that the names of the
+/// slots were misread.
+const MODULES_A_CHANNEL: usize = 3;
+
+/// Populated channels and their speed, as typed: `16x3200` is sixteen channels at 3200 MT/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DimmSpec {
+    /// Populated channels, all sockets.
+    pub channels: u32,
+    /// Million transfers a second.
+    pub mts: u32,
+}
+
+impl FromStr for DimmSpec {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("dimms", "--dimms 16x3200 (channels x MT/s)", text);
+        let channels = cursor.number("expected the number of populated channels")?;
+        let channels = u32::try_from(channels)
+            .ok()
+            .filter(|count| (1..=1024).contains(count))
+            .ok_or_else(|| cursor.error_at(0, "expected 1 to 1024 channels"))?;
+        cursor.expect('x', "expected 'x' after the number of channels")?;
+        let at = cursor.position();
+        let mts = cursor.number("expected the MT/s that the modules run at")?;
+        let mts = u32::try_from(mts)
+            .ok()
+            .filter(|_| MTS.contains(&mts))
+            .ok_or_else(|| cursor.error_at(at, "expected 200 to 20000 MT/s"))?;
+        cursor.finish("expected nothing after the MT/s")?;
+        Ok(Self { channels, mts })
+    }
+}
+
+impl fmt::Display for DimmSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.channels, self.mts)
+    }
+}
+
+/// What firmware says of the memory modules.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Modules {
+    /// The populated slots, in firmware's order.
+    pub dimms: Vec<Dimm>,
+    /// Populated channels.
+    pub channels: u32,
+    /// How they were counted.
+    pub counted: &'static str,
+    /// Bytes a channel transfers at once.
+    pub channel_bytes: u32,
+    /// Transfers a second that all channels run at: the slowest module's.
+    pub transfers_per_s: Option<f64>,
+    /// `DDR5`; `None` when modules differ.
+    pub technology: Option<String>,
+}
+
+/// Reads the modules from firmware's table, which only root may; `None` when it cannot be read or
+/// lists none.
+pub fn modules(root: &SysRoot) -> Option<Modules> {
+    parse(root.bytes("sys/firmware/dmi/tables/DMI")?)
+}
+
+/// One populated slot as firmware lists it.
+struct Slot {
+    dimm: Dimm,
+    bank: String,
+    bits: Option<u16>,
+}
+
+/// Reads the modules from an SMBIOS structure table.
+pub fn parse(table: Vec<u8>) -> Option<Modules> {
+    let data = SMBiosData::from_vec_and_version(table, None);
+    let slots: Vec<Slot> =
+        data.defined_struct_iter::<SMBiosMemoryDevice<'_>>().filter_map(|d| slot(&d)).collect();
+    if slots.is_empty() {
+        return None;
+    }
+    let (channels, counted) = count_channels(&slots);
+    let first = slots.first().and_then(|slot| slot.dimm.technology.clone());
+    let uniform = slots.iter().all(|slot| slot.dimm.technology == first);
+    let speeds: Option<Vec<f64>> = slots.iter().map(|slot| slot.dimm.transfers_per_s).collect();
+    let bits = slots.iter().filter_map(|slot| slot.bits).max();
+    Some(Modules {
+        channels,
+        counted,
+        channel_bytes: bits.map_or(CHANNEL_BYTES, |bits| u32::from(bits) / 8),
+        transfers_per_s: speeds
+            .and_then(|speeds| speeds.into_iter().min_by(f64::total_cmp))
+            .filter(|_| uniform),
+        technology: first.filter(|_| uniform),
+        dimms: slots.into_iter().map(|slot| slot.dimm).collect(),
+    })
+}
+
+/// A populated slot with memory in it; `None` when empty, or when it holds what is no main memory.
+fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<Slot> {
+    let bytes = match device.size()? {
+        MemorySize::NotInstalled | MemorySize::Unknown => return None,
+        MemorySize::Kilobytes(kib) => u64::from(kib) << 10,
+        MemorySize::Megabytes(mib) => u64::from(mib) << 20,
+        MemorySize::SeeExtendedSize => match device.extended_size()? {
+            MemorySizeExtended::Megabytes(mib) => u64::from(mib) << 20,
+            MemorySizeExtended::SeeSize => return None,
+        },
+    };
+    let persistent = device.memory_technology().is_some_and(|technology| {
+        matches!(
+            technology.value,
+            MemoryDeviceTechnology::NvdimmF
+                | MemoryDeviceTechnology::NvdimmP
+                | MemoryDeviceTechnology::IntelOptaneDcPersistentMemory
+        )
+    });
+    let kind = device.memory_type()?.value;
+    if persistent || !is_main_memory(&kind) {
+        return None;
+    }
+    let configured = match device.configured_memory_speed() {
+        Some(MemorySpeed::SeeExtendedSpeed) => match device.extended_configured_memory_speed() {
+            Some(MemorySpeedExtended::MTs(mts)) => Some(mts),
+            Some(MemorySpeedExtended::SeeSpeed) | None => None,
+        },
+        Some(MemorySpeed::MTs(mts)) => Some(u32::from(mts)),
+        Some(MemorySpeed::Unknown) | None => None,
+    };
+    Some(Slot {
+        dimm: Dimm {
+            slot: text(&device.device_locator()),
+            bytes,
+            transfers_per_s: configured.map(|mts| f64::from(mts) * 1e6),
+            technology: technology(&kind),
+        },
+        bank: text(&device.bank_locator()),
+        bits: device.data_width().filter(|bits| (8..=512).contains(bits)),
+    })
+}
+
+fn text(string: &SMBiosString) -> String {
+    string.to_utf8_lossy().map_or_else(String::new, |text| text.trim().to_owned())
+}
+
+fn is_main_memory(kind: &MemoryDeviceType) -> bool {
+    !matches!(
+        kind,
+        MemoryDeviceType::Rom
+            | MemoryDeviceType::Flash
+            | MemoryDeviceType::Eeprom
+            | MemoryDeviceType::Feprom
+            | MemoryDeviceType::Eprom
+            | MemoryDeviceType::Vram
+            | MemoryDeviceType::LogicalNonVolatileDevice
+    )
+}
+
+fn technology(kind: &MemoryDeviceType) -> Option<String> {
+    let name = match kind {
+        MemoryDeviceType::Ddr => "DDR",
+        MemoryDeviceType::Ddr2 | MemoryDeviceType::Ddr2Fbdimm => "DDR2",
+        MemoryDeviceType::Ddr3 => "DDR3",
+        MemoryDeviceType::Ddr4 => "DDR4",
+        MemoryDeviceType::Ddr5 => "DDR5",
+        MemoryDeviceType::Mrdimm => "MRDIMM",
+        MemoryDeviceType::Lpddr4 => "LPDDR4",
+        MemoryDeviceType::Lpddr5 => "LPDDR5",
+        MemoryDeviceType::Hbm => "HBM",
+        MemoryDeviceType::Hbm2 => "HBM2",
+        MemoryDeviceType::Hbm3 => "HBM3",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// How channels were counted where the slots' names do not tell.
+const ASSUMED: &str = "one module a channel assumed";
+
+/// Reads the name of the channel off a slot; `None` when its names follow another scheme.
+type Scheme = fn(&Slot) -> Option<String>;
+
+/// Counts the channels of populated slots by the names of the slots, where all follow one scheme
+/// that is known; else takes each module to have a channel of its own, and says so.
+fn count_channels(slots: &[Slot]) -> (u32, &'static str) {
+    let schemes: [(Scheme, &'static str); 2] =
+        [(channel_in_bank, "channels by bank locator"), (channel_in_slot, "channels by slot name")];
+    for (scheme, counted) in schemes {
+        let mut modules: BTreeMap<String, usize> = BTreeMap::new();
+        let named =
+            slots.iter().filter_map(scheme).map(|key| *modules.entry(key).or_default() += 1);
+        if named.count() == slots.len() && modules.values().all(|n| *n <= MODULES_A_CHANNEL) {
+            return (modules.len() as u32, counted);
+        }
+    }
+    (slots.len() as u32, ASSUMED)
+}
+
+/// The channel that a bank or slot name spells out: `P0 CHANNEL A`, `NODE 1 CHANNEL 2 DIMM 0`.
+fn channel_in_bank(slot: &Slot) -> Option<String> {
+    [&slot.bank, &slot.dimm.slot].into_iter().find_map(|name| {
+        let name = name.to_uppercase();
+        let at = name.find("CHANNEL")?;
+        let rest = name[at + "CHANNEL".len()..].trim_start_matches([' ', '_', '-']);
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        (end > 0).then(|| format!("{}{}", &name[..at], &rest[..end]))
+    })
+}
+
+/// The channel in names whose last part is a letter for the channel and a digit for the slot on
+/// it: `CPU1_DIMM_A2`, `P1-DIMMA1`, `PROC 1 DIMM_B1`.
+fn channel_in_slot(slot: &Slot) -> Option<String> {
+    let name = slot.dimm.slot.to_uppercase();
+    let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = &name[head.len()..];
+    // More than three slots a channel: then the letter is the socket (`A1` to `A16`).
+    let place: usize = digits.parse().ok()?;
+    let letter = head.chars().next_back().filter(char::is_ascii_uppercase)?;
+    let before = &head[..head.len() - letter.len_utf8()];
+    let marked = before.ends_with(['_', '-', ' ']) || before.ends_with("DIMM");
+    (place <= MODULES_A_CHANNEL && marked && before.contains("DIMM"))
+        .then(|| format!("{before}{letter}"))
+}
+
+/// Channels, speed and theoretical bandwidth of a node's memory, by whichever source knows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Bandwidth {
+    /// Populated channels, all sockets.
+    pub channels: Option<u32>,
+    /// Transfers a second of one channel.
+    pub transfers_per_s: Option<f64>,
+    /// `DDR5`, ...
+    pub technology: Option<String>,
+    /// Channels x transfers/s x bytes.
+    pub theoretical: Option<Figure>,
+}
+
+/// Takes the first source that knows: the option, firmware, the catalog's memory of one socket.
+/// `guest` says in the basis that a virtual machine may have a part of the sockets only.
+pub fn bandwidth(
+    option: Option<DimmSpec>,
+    firmware: Option<&Modules>,
+    catalog: Option<(&SocketMemory, &str)>,
+    sockets: u32,
+    guest: bool,
+) -> Bandwidth {
+    let figure = |channels: u32, bytes: u32, transfers: f64, basis: &str, detail: String| {
+        Some(Figure {
+            value: f64::from(channels) * transfers * f64::from(bytes),
+            basis: basis.to_owned(),
+            detail: Some(detail),
+        })
+    };
+    if let Some(spec) = option {
+        let transfers = f64::from(spec.mts) * 1e6;
+        let detail =
+            format!("{} channels x {} MT/s x {CHANNEL_BYTES} B, as given", spec.channels, spec.mts);
+        return Bandwidth {
+            channels: Some(spec.channels),
+            transfers_per_s: Some(transfers),
+            technology: firmware.and_then(|modules| modules.technology.clone()),
+            theoretical: figure(spec.channels, CHANNEL_BYTES, transfers, "option", detail),
+        };
+    }
+    if let Some(modules) = firmware
+        && let Some(transfers) = modules.transfers_per_s
+    {
+        let (channels, counted) = populated(modules, catalog.map(|(memory, _)| memory), sockets);
+        let bytes = modules.channel_bytes;
+        let detail =
+            format!("{channels} channels x {:.0} MT/s x {bytes} B ({counted})", transfers / 1e6);
+        return Bandwidth {
+            channels: Some(channels),
+            transfers_per_s: Some(transfers),
+            technology: modules.technology.clone(),
+            theoretical: figure(channels, bytes, transfers, "DMI", detail),
+        };
+    }
+    if let Some((memory, of)) = catalog {
+        let channels = memory.channels * sockets;
+        let part = match (guest, sockets) {
+            (false, _) => "every channel populated",
+            (true, 1) => "one whole socket, of which a guest has a part",
+            (true, _) => "whole sockets, of which a guest has a part",
+        };
+        let note = memory.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
+        let detail = format!(
+            "catalog: {of}, {sockets} x {} channels of {}-{:.0}, {part}{note}",
+            memory.channels,
+            memory.technology,
+            memory.transfers_per_s / 1e6
+        );
+        return Bandwidth {
+            channels: Some(channels),
+            transfers_per_s: Some(memory.transfers_per_s),
+            technology: Some(memory.technology.clone()),
+            theoretical: figure(
+                channels,
+                memory.channel_bytes,
+                memory.transfers_per_s,
+                "catalog",
+                detail,
+            ),
+        };
+    }
+    Bandwidth::default()
+}
+
+/// The populated channels; where each module was taken to have its own, no more than the processors
+/// have.
+fn populated(
+    modules: &Modules,
+    catalog: Option<&SocketMemory>,
+    sockets: u32,
+) -> (u32, &'static str) {
+    match catalog.map(|memory| memory.channels * sockets) {
+        Some(most) if modules.counted == ASSUMED && modules.channels > most => {
+            (most, "more modules than channels, every channel taken as populated")
+        }
+        _ => (modules.channels, modules.counted),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Grammar of `--dimms`, SMBIOS tables made byte by byte, and which source wins.
+
+use super::*;
+use proptest::prelude::*;
+
+/// An SMBIOS type 17 structure (version 3.3, 84 bytes) with the fields that are read.
+fn device(slot: &str, bank: &str, mib: u32, mts: u16, kind: u8) -> Vec<u8> {
+    let mut bytes = vec![0u8; 84];
+    bytes[0] = 17;
+    bytes[1] = 84;
+    bytes[0x08..0x0a].copy_from_slice(&72u16.to_le_bytes());
+    bytes[0x0a..0x0c].copy_from_slice(&64u16.to_le_bytes());
+    // Sizes that do not fit are in the extended field.
+    let small = if mib == 0xffff { 0xffff } else { mib.min(0x7fff) as u16 };
+    bytes[0x0c..0x0e].copy_from_slice(&small.to_le_bytes());
+    bytes[0x1c..0x20].copy_from_slice(&mib.to_le_bytes());
+    bytes[0x10] = 1;
+    bytes[0x11] = 2;
+    bytes[0x12] = kind;
+    bytes[0x15..0x17].copy_from_slice(&4800u16.to_le_bytes());
+    bytes[0x20..0x22].copy_from_slice(&mts.to_le_bytes());
+    bytes[0x28] = 3;
+    for text in [slot, bank] {
+        bytes.extend(text.as_bytes());
+        bytes.push(0);
+    }
+    bytes.push(0);
+    bytes
+}
+
+const DDR4: u8 = 0x1a;
+const DDR5: u8 = 0x22;
+
+fn table(devices: &[Vec<u8>]) -> Modules {
+    parse(devices.concat()).unwrap()
+}
+
+#[test]
+fn the_option_is_channels_times_transfers() {
+    let spec: DimmSpec = "16x3200".parse().unwrap();
+    assert_eq!(spec, DimmSpec { channels: 16, mts: 3200 });
+    let known = bandwidth(Some(spec), None, None, 2, false);
+    let figure = known.theoretical.unwrap();
+    assert_eq!((figure.value, figure.basis.as_str()), (409.6e9, "option"));
+    assert_eq!(figure.detail.as_deref(), Some("16 channels x 3200 MT/s x 8 B, as given"));
+}
+
+#[test]
+fn a_wrong_option_is_pointed_at() {
+    let error = |text: &str| text.parse::<DimmSpec>().unwrap_err();
+    assert_eq!(
+        error("16*3200").to_string(),
+        "dimms \"16*3200\": expected 'x' after the number of channels, found '*'\n  16*3200\n    ^\n\
+         hint: e.g. --dimms 16x3200 (channels x MT/s)"
+    );
+    for (text, at) in [
+        ("", 0),
+        ("x3200", 0),
+        ("16x", 3),
+        ("3200x16", 0),
+        ("16x16", 3),
+        ("0x3200", 0),
+        ("8x3200MHz", 6),
+    ] {
+        assert_eq!(error(text).at, at, "{text}");
+    }
+}
+
+#[test]
+fn two_modules_of_firmware_give_two_channels() {
+    let modules = table(&[
+        device("DIMM_A1", "P0 CHANNEL A", 65536, 4800, DDR5),
+        device("DIMM_B1", "P0 CHANNEL B", 16384, 4400, DDR5),
+    ]);
+    assert_eq!((modules.dimms.len(), modules.channels), (2, 2));
+    assert_eq!((modules.dimms[0].bytes, modules.dimms[1].bytes), (64 << 30, 16 << 30));
+    assert_eq!(modules.dimms[1].slot, "DIMM_B1");
+    assert_eq!(modules.technology.as_deref(), Some("DDR5"));
+    assert_eq!(modules.transfers_per_s, Some(4400e6));
+    let figure = bandwidth(None, Some(&modules), None, 1, false).theoretical.unwrap();
+    assert_eq!((figure.value, figure.basis.as_str()), (70.4e9, "DMI"));
+    assert_eq!(
+        figure.detail.as_deref(),
+        Some("2 channels x 4400 MT/s x 8 B (channels by bank locator)")
+    );
+}
+
+#[test]
+fn empty_slots_and_flash_are_no_memory() {
+    let table = [
+        device("A1", "BANK 0", 0, 0, DDR4),
+        device("ROM", "BANK 1", 64, 0, 0x09),
+        device("A2", "BANK 2", 0xffff, 3200, DDR4),
+    ];
+    assert_eq!(parse(table.concat()), None);
+    assert_eq!(parse(vec![17, 3, 0, 0, 0]), None);
+}
+
+#[test]
+fn two_modules_on_a_channel_are_one_channel() {
+    let counted = |slots: &[&str]| {
+        let devices: Vec<Vec<u8>> =
+            slots.iter().map(|slot| device(slot, "BANK", 16384, 3200, DDR4)).collect();
+        let modules = table(&devices);
+        (modules.channels, modules.counted)
+    };
+    let by_slot = "channels by slot name";
+    assert_eq!(counted(&["P1-DIMMA1", "P1-DIMMA2", "P1-DIMMB1", "P2-DIMMA1"]), (3, by_slot));
+    assert_eq!(counted(&["CPU1_DIMM_A1", "CPU1_DIMM_A2"]), (1, by_slot));
+    let assumed = "one module a channel assumed";
+    // Letters for sockets, numbers for slots: which slots share a channel is not in the name.
+    assert_eq!(counted(&["A1", "A2", "A12", "B1"]), (4, assumed));
+    assert_eq!(counted(&["DIMM 0", "DIMM 1"]), (2, assumed));
+}
+
+#[test]
+fn modules_without_a_channel_in_their_name_are_no_more_channels_than_there_are() {
+    let devices: Vec<Vec<u8>> =
+        (1..=16).map(|n| device(&format!("A{n}"), "NONE", 16384, 2933, DDR4)).collect();
+    let rome = crate::catalog::named("EPYC 7H12").unwrap().memory.unwrap();
+    let known = bandwidth(None, Some(&table(&devices)), Some((&rome, "EPYC 7H12")), 1, false);
+    assert_eq!(known.channels, Some(8));
+    assert_eq!(
+        known.theoretical.unwrap().detail.as_deref(),
+        Some(
+            "8 channels x 2933 MT/s x 8 B (more modules than channels, every channel taken as populated)"
+        )
+    );
+    assert_eq!(bandwidth(None, Some(&table(&devices)), None, 1, false).channels, Some(16));
+}
+
+#[test]
+fn channels_are_told_by_node_and_channel() {
+    let names = ["NODE 0 CHANNEL 0 DIMM 0", "NODE 0 CHANNEL 0 DIMM 1", "NODE 1 CHANNEL 0 DIMM 0"];
+    let devices: Vec<Vec<u8>> =
+        names.iter().map(|bank| device("DIMM", bank, 16384, 2666, DDR4)).collect();
+    assert_eq!(table(&devices).channels, 2);
+}
+
+#[test]
+fn memory_of_two_kinds_has_no_one_bandwidth() {
+    let modules = table(&[
+        device("DIMM_A1", "BANK 0", 16384, 4800, DDR5),
+        device("HBM0", "BANK 1", 16384, 3200, 0x24),
+    ]);
+    assert_eq!((modules.technology.clone(), modules.transfers_per_s), (None, None));
+    assert_eq!(bandwidth(None, Some(&modules), None, 1, false).theoretical, None);
+}
+
+#[test]
+fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
+    let genoa = crate::catalog::named("EPYC 9654").unwrap();
+    let memory = genoa.memory.unwrap();
+    let known = bandwidth(None, None, Some((&memory, "EPYC 9654")), 2, false);
+    assert_eq!((known.channels, known.transfers_per_s), (Some(24), Some(4800e6)));
+    let figure = known.theoretical.unwrap();
+    assert_eq!((figure.value, figure.basis.as_str()), (921.6e9, "catalog"));
+    assert_eq!(
+        figure.detail.as_deref(),
+        Some("catalog: EPYC 9654, 2 x 12 channels of DDR5-4800, every channel populated")
+    );
+    let guest = bandwidth(None, None, Some((&memory, "generation Genoa")), 1, true);
+    assert_eq!(
+        guest.theoretical.unwrap().detail.as_deref(),
+        Some(
+            "catalog: generation Genoa, 1 x 12 channels of DDR5-4800, \
+             one whole socket, of which a guest has a part"
+        )
+    );
+    assert_eq!(bandwidth(None, None, None, 2, false), Bandwidth::default());
+}
+
+proptest! {
+    #[test]
+    fn a_printed_option_parses_back(channels in 1u32..=1024, mts in 200u32..=20_000) {
+        let spec = DimmSpec { channels, mts };
+        prop_assert_eq!(spec.to_string().parse(), Ok(spec));
+    }
+
+    #[test]
+    fn no_option_text_panics(text in "[0-9x* .-]{0,12}") {
+        if let Err(error) = text.parse::<DimmSpec>() {
+            prop_assert!(error.at <= text.len());
+            let _ = error.to_string();
+        }
+    }
+
+    #[test]
+    fn no_table_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = parse(bytes);
+    }
+
+    #[test]
+    fn no_structure_panics(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        let mut table = vec![17u8, 4];
+        table.extend(bytes);
+        table.extend([0, 0]);
+        let _ = parse(table);
+    }
+}

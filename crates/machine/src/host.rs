@@ -1,0 +1,176 @@
+//! What surrounds the processor: kernel, host name, hypervisor, container, frequency control and
+//! sibling threads, as the kernel's files tell it.
+
+use crate::processor::Chip;
+use crate::root::{SysRoot, list};
+use std::collections::BTreeMap;
+
+/// Kernel name and release, e.g. `Linux 6.1.0`.
+pub fn kernel(root: &SysRoot) -> Option<String> {
+    let name = root.text("proc/sys/kernel/ostype").unwrap_or_else(|| "Linux".to_owned());
+    Some(format!("{name} {}", root.text("proc/sys/kernel/osrelease")?))
+}
+
+/// Host name.
+pub fn name(root: &SysRoot) -> Option<String> {
+    root.text("proc/sys/kernel/hostname").filter(|name| !name.is_empty())
+}
+
+/// Makers of virtual machines as firmware names them, with the hypervisor's short name.
+const MAKERS: [(&str, &str); 9] = [
+    ("QEMU", "kvm"),
+    ("KVM", "kvm"),
+    ("Amazon EC2", "kvm"),
+    ("Google", "kvm"),
+    ("OpenStack", "kvm"),
+    ("VMware", "vmware"),
+    ("Microsoft", "hyperv"),
+    ("Xen", "xen"),
+    ("innotek", "virtualbox"),
+];
+
+/// Makers that also sell real machines, on which only the processor can tell a guest.
+const MAKERS_OF_BOTH: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
+
+/// The hypervisor, e.g. `kvm`: by what the processor says, named by firmware where the processor
+/// does not name it; `hypervisor` when nothing does. `None`: bare metal, as far as can be told.
+pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
+    let by_kernel = || root.text("sys/hypervisor/type").filter(|name| !name.is_empty());
+    let by_maker = || {
+        let maker = root.text("sys/class/dmi/id/sys_vendor")?;
+        MAKERS.iter().find(|(prefix, _)| maker.starts_with(prefix))
+    };
+    match chip.hypervisor.as_deref() {
+        Some("") => Some(
+            by_kernel()
+                .or_else(|| by_maker().map(|(_, name)| (*name).to_owned()))
+                .unwrap_or_else(|| "hypervisor".to_owned()),
+        ),
+        Some(name) => Some(name.to_owned()),
+        // An x86 processor tells of a hypervisor; without that bit there is none.
+        None if chip.architecture.as_deref() == Some("x86_64") => None,
+        None => by_maker()
+            .filter(|(prefix, _)| !MAKERS_OF_BOTH.contains(prefix))
+            .map(|(_, name)| (*name).to_owned())
+            .or_else(by_kernel),
+    }
+}
+
+/// The container that this process runs in, by the traces that runtimes leave: `docker`,
+/// `podman`, `kubernetes`, `lxc`; `None` when there is none of them.
+pub fn container(root: &SysRoot) -> Option<&'static str> {
+    let groups = root.text("proc/1/cgroup").unwrap_or_default();
+    let environment = root.bytes("proc/1/environ").unwrap_or_default();
+    let environment = String::from_utf8_lossy(&environment);
+    let says =
+        |word: &str| groups.contains(word) || environment.contains(&format!("container={word}"));
+    if root.exists("var/run/secrets/kubernetes.io") || groups.contains("kubepods") {
+        Some("kubernetes")
+    } else if root.exists(".dockerenv") || says("docker") {
+        Some("docker")
+    } else if root.exists("run/.containerenv") || says("podman") {
+        Some("podman")
+    } else if says("lxc") {
+        Some("lxc")
+    } else {
+        None
+    }
+}
+
+/// Frequency governors with the CPUs that have them; empty when the kernel shows none.
+pub fn governors(root: &SysRoot, cpus: &[u32]) -> BTreeMap<String, Vec<u32>> {
+    let mut governors: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for cpu in cpus {
+        let file = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        match root.text(&file) {
+            Some(governor) => governors.entry(governor).or_default().push(*cpu),
+            // Where the first has no such file, none has.
+            None if governors.is_empty() => break,
+            None => {}
+        }
+    }
+    governors
+}
+
+/// A file of CPU 0's frequency control, in Hz (the kernel gives kHz).
+pub fn frequency(root: &SysRoot, file: &str) -> Option<f64> {
+    let khz: f64 = root.value(&format!("sys/devices/system/cpu/cpu0/cpufreq/{file}"))?;
+    Some(khz * 1e3)
+}
+
+/// Whether the kernel lets clocks rise above the base clock; `None` when it does not tell.
+pub fn turbo(root: &SysRoot) -> Option<bool> {
+    let flag = |file: &str| root.value::<u8>(&format!("sys/devices/system/cpu/{file}"));
+    flag("intel_pstate/no_turbo")
+        .map(|off| off == 0)
+        .or_else(|| flag("cpufreq/boost").map(|on| on != 0))
+}
+
+/// Whether cores run more than one thread now; `None` when the kernel does not tell.
+pub fn smt(root: &SysRoot) -> Option<bool> {
+    root.value::<u8>("sys/devices/system/cpu/smt/active").map(|active| active != 0)
+}
+
+/// CPUs that are there but switched off.
+pub fn offline(root: &SysRoot) -> Option<Vec<u32>> {
+    let cpus = |file: &str| list(&root.text(&format!("sys/devices/system/cpu/{file}"))?);
+    let (present, online) = (cpus("present")?, cpus("online")?);
+    Some(present.into_iter().filter(|cpu| online.binary_search(cpu).is_err()).collect())
+}
+
+/// Whether this process has root's effective user id; `None` when not known.
+pub fn is_root(root: &SysRoot) -> Option<bool> {
+    let status = root.text("proc/self/status")?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    // Real, effective, saved, file system
+    Some(ids.split_whitespace().nth(1)? == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chip(architecture: &str, hypervisor: Option<&str>) -> Chip {
+        Chip {
+            architecture: Some(architecture.to_owned()),
+            hypervisor: hypervisor.map(str::to_owned),
+            ..Chip::default()
+        }
+    }
+
+    fn made_by(maker: &str) -> (tempfile::TempDir, SysRoot) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sys/class/dmi/id");
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("sys_vendor"), format!("{maker}\n")).unwrap();
+        let root = SysRoot::recorded(folder.path());
+        (folder, root)
+    }
+
+    #[test]
+    fn a_guest_is_told_by_the_processor_and_named_by_firmware() {
+        let (_folder, root) = made_by("Microsoft Corporation");
+        let named = |chip| hypervisor(&root, &chip);
+        assert_eq!(named(chip("x86_64", Some(""))).as_deref(), Some("hyperv"));
+        assert_eq!(named(chip("x86_64", Some("kvm"))).as_deref(), Some("kvm"));
+        // The same maker sells laptops.
+        assert_eq!(named(chip("x86_64", None)), None);
+        assert_eq!(named(chip("aarch64", None)), None);
+        let (_folder, root) = made_by("QEMU");
+        assert_eq!(hypervisor(&root, &chip("aarch64", None)).as_deref(), Some("kvm"));
+        let (_folder, root) = made_by("Dell Inc.");
+        assert_eq!(hypervisor(&root, &chip("x86_64", Some(""))).as_deref(), Some("hypervisor"));
+    }
+
+    #[test]
+    fn nothing_is_known_of_an_empty_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = SysRoot::recorded(folder.path());
+        assert_eq!((kernel(&root), name(&root), container(&root)), (None, None, None));
+        assert!(governors(&root, &[0, 1]).is_empty());
+        assert_eq!(
+            (turbo(&root), smt(&root), offline(&root), is_root(&root)),
+            (None, None, None, None)
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! Memory as the kernel gives it: sizes, swap, page sizes, huge pages, free blocks. Read only; the
+//! limits of control groups are in [`crate::cgroup`], modules and channels in [`crate::dimms`].
+
+use crate::root::{SysRoot, keyed};
+use crate::topology::NodeId;
+use nodegauge_measure::Bytes;
+use nodegauge_measure::record::{HugePages, Pages};
+
+/// A large block: what a 2 MiB huge page needs.
+const LARGE: Bytes = Bytes::mib(2);
+
+/// What `/proc/meminfo` says, in bytes; a field that is absent is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemInfo {
+    /// Usable memory of the machine.
+    pub total: Option<u64>,
+    /// What can be had without swapping.
+    pub available: Option<u64>,
+    /// Swap in use.
+    pub swap_used: Option<u64>,
+    /// Written by programs and not yet on its way to disk, or on it.
+    pub dirty: Option<u64>,
+}
+
+/// Reads `/proc/meminfo`.
+pub fn info(root: &SysRoot) -> MemInfo {
+    let Some(text) = root.text("proc/meminfo") else { return MemInfo::default() };
+    let get = |key| keyed(&text, key);
+    MemInfo {
+        total: get("MemTotal"),
+        available: get("MemAvailable"),
+        swap_used: get("SwapTotal")
+            .zip(get("SwapFree"))
+            .map(|(total, free)| total - free.min(total)),
+        dirty: get("Dirty").zip(get("Writeback")).map(|(dirty, writeback)| dirty + writeback),
+    }
+}
+
+/// Memory of a NUMA node and how much of it is free, bytes.
+pub fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64)> {
+    let text = root.text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
+    // Lines read `Node 0 MemTotal:  1234 kB`.
+    let prefix = format!("Node {node} ");
+    let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
+    let text = lines.join("\n");
+    Some((keyed(&text, "MemTotal")?, keyed(&text, "MemFree")?))
+}
+
+/// Relative distances from a node to all nodes.
+pub fn distances(root: &SysRoot, node: NodeId) -> Option<Vec<u32>> {
+    let text = root.text(&format!("sys/devices/system/node/node{node}/distance"))?;
+    text.split_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+/// Page sizes and huge pages of the machine.
+pub fn pages(root: &SysRoot) -> Pages {
+    let thp =
+        |file: &str| chosen(&root.text(&format!("sys/kernel/mm/transparent_hugepage/{file}"))?);
+    Pages {
+        base: crate::sys::page_size(),
+        thp: thp("enabled"),
+        thp_defrag: thp("defrag"),
+        huge: huge_pages_below(root, "sys/kernel/mm/hugepages"),
+    }
+}
+
+/// Reserved huge pages of one NUMA node, by size.
+pub fn huge_pages_of_node(root: &SysRoot, node: NodeId) -> Vec<HugePages> {
+    huge_pages_below(root, &format!("sys/devices/system/node/node{node}/hugepages"))
+}
+
+fn huge_pages_below(root: &SysRoot, folder: &str) -> Vec<HugePages> {
+    let mut sizes: Vec<HugePages> = root
+        .names(folder)
+        .iter()
+        .filter_map(|name| {
+            let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+            let count = |file: &str| root.value(&format!("{folder}/{name}/{file}"));
+            Some(HugePages {
+                bytes: kib << 10,
+                total: count("nr_hugepages")?,
+                free: count("free_hugepages")?,
+            })
+        })
+        .collect();
+    sizes.sort_by_key(|size| size.bytes);
+    sizes
+}
+
+/// The choice in brackets of a kernel switch: `madvise` of `always [madvise] never`.
+fn chosen(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    rest.split_once(']').map(|(choice, _)| choice.to_owned())
+}
+
+/// The share of free memory that lies in blocks of at least 2 MiB, 0 to 1, from
+/// `/proc/buddyinfo`: what can become huge pages at once.
+pub fn share_in_large_blocks(root: &SysRoot) -> Option<f64> {
+    large_share(&root.text("proc/buddyinfo")?, crate::sys::page_size())
+}
+
+fn large_share(buddyinfo: &str, page: u64) -> Option<f64> {
+    let (mut all, mut large) = (0u64, 0u64);
+    // Node 0, zone   Normal   1146   1614 ...: free blocks of 1, 2, 4, ... pages
+    for line in buddyinfo.lines() {
+        let blocks = line.split_whitespace().skip(4);
+        for (order, count) in blocks.enumerate() {
+            let bytes = count.parse::<u64>().ok()?.saturating_mul(page << order);
+            all += bytes;
+            if page << order >= LARGE.0 {
+                large += bytes;
+            }
+        }
+    }
+    (all > 0).then(|| large as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_of_a_switch_is_in_brackets() {
+        assert_eq!(chosen("always [madvise] never").as_deref(), Some("madvise"));
+        assert_eq!(chosen("always defer [defer+madvise] never").as_deref(), Some("defer+madvise"));
+        assert_eq!(chosen("no choice"), None);
+    }
+
+    #[test]
+    fn free_memory_in_large_blocks_is_a_share() {
+        // 512 single pages and one block of 512 pages: half and half.
+        let text = "Node 0, zone   Normal    512 0 0 0 0 0 0 0 0 1 0";
+        assert_eq!(large_share(text, 4096), Some(0.5));
+        assert_eq!(large_share("Node 0, zone   Normal 0 0", 4096), None);
+        // On pages of 64 KiB, blocks of 32 pages are large.
+        assert_eq!(large_share("Node 0, zone   Normal 32 0 0 0 0 1", 65536), Some(0.5));
+    }
+
+    #[test]
+    fn the_live_machine_has_memory() {
+        let info = info(&SysRoot::live());
+        assert!(info.total > info.available && info.available > Some(0));
+        assert!(pages(&SysRoot::live()).base.is_power_of_two());
+    }
+}

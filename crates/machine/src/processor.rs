@@ -1,0 +1,247 @@
+//! The processor as it identifies itself: vendor, family, model, name, instruction sets, and
+//! whether a hypervisor stands before it; and the one rule for its peak.
+//!
+//! A live x86-64 machine is asked by CPUID; a recorded or another one through `/proc/cpuinfo`.
+//! Clocks are not read here: what `/proc/cpuinfo` gives as MHz is the time-stamp counter's on a
+//! guest.
+
+use crate::root::SysRoot;
+use nodegauge_measure::{FlopsPerSec, Hertz};
+use std::fmt;
+
+/// How a processor identifies itself. Arm: the implementer, 0, the part, the revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// `GenuineIntel`, `AuthenticAMD`, ...; Arm's implementer as `0x41`.
+    pub vendor: String,
+    /// Family.
+    pub family: u32,
+    /// Model, or part.
+    pub model: u32,
+    /// Stepping, or revision; `None` when a description does not say.
+    pub stepping: Option<u32>,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vendor, family, model, stepping } = self;
+        if vendor.starts_with("0x") {
+            write!(f, "implementer {vendor} part {model:#05x}")?;
+            return stepping.map_or(Ok(()), |revision| write!(f, " revision {revision}"));
+        }
+        write!(f, "{vendor} family {family:X}h model {model:X}h")?;
+        stepping.map_or(Ok(()), |stepping| write!(f, " stepping {stepping}"))
+    }
+}
+
+/// What a processor says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Chip {
+    /// `x86_64`, `aarch64`, ...; `None` when a recording does not tell.
+    pub architecture: Option<String>,
+    /// Its name, as it gives it.
+    pub name: Option<String>,
+    /// How it identifies itself.
+    pub identity: Option<Identity>,
+    /// Instruction sets that matter here; `None` when not known.
+    pub isa: Option<Vec<String>>,
+    /// The hypervisor before it: `kvm`, `vmware`, ...; empty when it has no known name; `None` on
+    /// bare metal or when the processor does not tell.
+    pub hypervisor: Option<String>,
+}
+
+/// Reads the processor of a machine.
+pub fn read(root: &SysRoot) -> Chip {
+    #[cfg(target_arch = "x86_64")]
+    if root.is_live() {
+        return cpuid();
+    }
+    let mut chip = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text)).unwrap_or_default();
+    if root.is_live() {
+        chip.architecture = Some(std::env::consts::ARCH.to_owned());
+    }
+    chip
+}
+
+/// Peak of double-precision arithmetic: every core completes `flops_per_cycle` in every cycle.
+pub fn peak(cores: u32, clock: Hertz, flops_per_cycle: u32) -> FlopsPerSec {
+    FlopsPerSec(f64::from(cores) * clock.0 * f64::from(flops_per_cycle))
+}
+
+/// Names of instruction sets as they are recorded, with what `/proc/cpuinfo` calls them.
+const ISA: [(&str, &str); 13] = [
+    ("sse2", "sse2"),
+    ("sse4.2", "sse4_2"),
+    ("avx", "avx"),
+    ("avx2", "avx2"),
+    ("fma", "fma"),
+    ("avx512f", "avx512f"),
+    ("avx512dq", "avx512dq"),
+    ("avx512bw", "avx512bw"),
+    ("avx512vl", "avx512vl"),
+    ("amx", "amx_tile"),
+    ("neon", "asimd"),
+    ("sve", "sve"),
+    ("sve2", "sve2"),
+];
+
+/// Reads the first processor of a `/proc/cpuinfo`.
+fn from_cpuinfo(text: &str) -> Chip {
+    let field = |key: &str| {
+        text.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == key).then(|| value.trim().to_owned())
+        })
+    };
+    let number = |key: &str| {
+        let text = field(key)?;
+        match text.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        }
+    };
+    let x86 = || {
+        Some(Identity {
+            vendor: field("vendor_id")?,
+            family: number("cpu family")?,
+            model: number("model")?,
+            stepping: number("stepping"),
+        })
+    };
+    let arm = || {
+        Some(Identity {
+            vendor: field("CPU implementer")?,
+            family: 0,
+            model: number("CPU part")?,
+            stepping: number("CPU revision"),
+        })
+    };
+    let flags = field("flags").or_else(|| field("Features"));
+    let has = |flag: &str| {
+        flags.as_ref().is_some_and(|flags| flags.split_whitespace().any(|word| word == flag))
+    };
+    let architecture = if field("vendor_id").is_some() {
+        Some("x86_64".to_owned())
+    } else {
+        field("CPU implementer").map(|_| "aarch64".to_owned())
+    };
+    Chip {
+        architecture,
+        name: field("model name"),
+        identity: x86().or_else(arm),
+        isa: flags.is_some().then(|| {
+            ISA.iter().filter(|(_, flag)| has(flag)).map(|(name, _)| (*name).to_owned()).collect()
+        }),
+        hypervisor: has("hypervisor").then(String::new),
+    }
+}
+
+/// Asks the processor itself.
+#[cfg(target_arch = "x86_64")]
+fn cpuid() -> Chip {
+    use raw_cpuid::{CpuId, Hypervisor};
+    let cpuid = CpuId::new();
+    let features = cpuid.get_feature_info();
+    let identity =
+        cpuid.get_vendor_info().zip(features.as_ref()).map(|(vendor, features)| Identity {
+            vendor: vendor.as_str().to_owned(),
+            family: u32::from(features.family_id()),
+            model: u32::from(features.model_id()),
+            stepping: Some(u32::from(features.stepping_id())),
+        });
+    // The standard library also asks whether the operating system saves the wide registers.
+    let detected = [
+        ("sse2", std::is_x86_feature_detected!("sse2")),
+        ("sse4.2", std::is_x86_feature_detected!("sse4.2")),
+        ("avx", std::is_x86_feature_detected!("avx")),
+        ("avx2", std::is_x86_feature_detected!("avx2")),
+        ("fma", std::is_x86_feature_detected!("fma")),
+        ("avx512f", std::is_x86_feature_detected!("avx512f")),
+        ("avx512dq", std::is_x86_feature_detected!("avx512dq")),
+        ("avx512bw", std::is_x86_feature_detected!("avx512bw")),
+        ("avx512vl", std::is_x86_feature_detected!("avx512vl")),
+        ("amx", cpuid.get_extended_feature_info().is_some_and(|info| info.has_amx_tile())),
+    ];
+    let name = cpuid
+        .get_processor_brand_string()
+        .map(|brand| brand.as_str().trim().to_owned())
+        .filter(|name| !name.is_empty());
+    let hypervisor = features.as_ref().is_some_and(|info| info.has_hypervisor()).then(|| {
+        cpuid.get_hypervisor_info().map_or_else(String::new, |info| match info.identify() {
+            Hypervisor::Xen => "xen".to_owned(),
+            Hypervisor::VMware => "vmware".to_owned(),
+            Hypervisor::HyperV => "hyperv".to_owned(),
+            Hypervisor::KVM => "kvm".to_owned(),
+            Hypervisor::QEMU => "qemu".to_owned(),
+            Hypervisor::Bhyve => "bhyve".to_owned(),
+            Hypervisor::QNX => "qnx".to_owned(),
+            Hypervisor::ACRN => "acrn".to_owned(),
+            Hypervisor::Unknown(ebx, ecx, edx) => {
+                let bytes: Vec<u8> =
+                    [ebx, ecx, edx].iter().flat_map(|word| word.to_le_bytes()).collect();
+                let text = String::from_utf8_lossy(&bytes).to_lowercase();
+                text.chars().filter(char::is_ascii_alphanumeric).collect()
+            }
+        })
+    });
+    Chip {
+        architecture: Some("x86_64".to_owned()),
+        name,
+        identity,
+        isa: Some(
+            detected.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()).collect(),
+        ),
+        hypervisor,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_of_two_genoas_on_their_base_clock() {
+        assert_eq!(peak(192, Hertz(2.4e9), 16), FlopsPerSec(7.3728e12));
+        // T2K: 16 cores of 2.3 GHz
+        assert_eq!(peak(16, Hertz(2.3e9), 4), FlopsPerSec(147.2e9));
+    }
+
+    #[test]
+    fn cpuinfo_of_x86_is_read() {
+        let chip = from_cpuinfo(
+            "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n\
+             model name\t: AMD EPYC 9654 96-Core Processor\nstepping\t: 1\ncpu MHz\t\t: 2596.124\n\
+             flags\t\t: fpu sse2 sse4_2 avx avx2 fma avx512f hypervisor\n",
+        );
+        assert_eq!(chip.architecture.as_deref(), Some("x86_64"));
+        assert_eq!(chip.name.as_deref(), Some("AMD EPYC 9654 96-Core Processor"));
+        assert_eq!(
+            chip.identity.unwrap().to_string(),
+            "AuthenticAMD family 19h model 11h stepping 1"
+        );
+        assert_eq!(chip.isa.unwrap(), ["sse2", "sse4.2", "avx", "avx2", "fma", "avx512f"]);
+        assert_eq!(chip.hypervisor.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn cpuinfo_of_arm_is_read() {
+        let chip = from_cpuinfo(
+            "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd atomics sve sve2\n\
+             CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n",
+        );
+        assert_eq!(chip.architecture.as_deref(), Some("aarch64"));
+        assert_eq!(chip.identity.unwrap().to_string(), "implementer 0x41 part 0xd4f revision 0");
+        assert_eq!(chip.isa.unwrap(), ["neon", "sve", "sve2"]);
+        assert_eq!(chip.hypervisor, None);
+    }
+
+    #[test]
+    fn this_processor_tells_the_same_by_cpuid_and_by_the_kernel() {
+        let chip = read(&SysRoot::live());
+        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let kernel = from_cpuinfo(&text);
+        assert_eq!(chip.identity, kernel.identity);
+        assert_eq!(chip.isa, kernel.isa);
+        assert_eq!(chip.hypervisor.is_some(), kernel.hypervisor.is_some());
+    }
+}

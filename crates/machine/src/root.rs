@@ -1,0 +1,148 @@
+//! The root below which `/proc` and `/sys` are read: `/` on a live machine, a recorded tree in
+//! tests. Every read of the kernel's files passes here.
+//!
+//! A file that is missing, unreadable or not in the expected form is `None`: what cannot be read is
+//! not known, and nothing above may take that for a good sign.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Where the kernel's files are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SysRoot(PathBuf);
+
+impl SysRoot {
+    /// This machine.
+    pub fn live() -> Self {
+        Self(PathBuf::from("/"))
+    }
+
+    /// A recorded machine.
+    pub fn recorded(tree: impl Into<PathBuf>) -> Self {
+        Self(tree.into())
+    }
+
+    /// Whether this is the machine that the program runs on, so that it may also be asked and
+    /// measured directly.
+    pub fn is_live(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
+    /// The path of `file`, which is given as seen from the root, with or without a leading slash.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.0.join(file.trim_start_matches('/'))
+    }
+
+    /// Whether `file` exists.
+    pub fn exists(&self, file: &str) -> bool {
+        self.path(file).exists()
+    }
+
+    /// The text of `file` without blanks at its ends.
+    pub fn text(&self, file: &str) -> Option<String> {
+        let bytes = self.bytes(file)?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// The bytes of `file`.
+    pub fn bytes(&self, file: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.path(file)).ok()
+    }
+
+    /// The value of a `file` that holds only it.
+    pub fn value<T: FromStr>(&self, file: &str) -> Option<T> {
+        self.text(file)?.parse().ok()
+    }
+
+    /// The names in `folder`, sorted; empty when it cannot be read.
+    pub fn names(&self, folder: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.path(folder)) else { return Vec::new() };
+        let mut names: Vec<String> = entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// The number behind `key` in lines of `KEY VALUE` or `KEY: VALUE kB`; `kB` is taken into account.
+pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let rest = line.strip_prefix(key)?;
+        let mut words = rest.strip_prefix(':').unwrap_or(rest).split_whitespace();
+        // A longer key that begins like this one leaves letters here, not a number.
+        if !rest.starts_with([':', ' ', '\t']) {
+            return None;
+        }
+        let number: u64 = words.next()?.parse().ok()?;
+        Some(if words.next() == Some("kB") { number << 10 } else { number })
+    })
+}
+
+/// The numbers of a kernel list such as `0-3,8,10-11`; `None` when it is not one.
+pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
+}
+
+/// A kernel list of `numbers`, which are in order: `0-3,8`.
+pub(crate) fn as_list(numbers: &[u32]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+        match run {
+            [only] => parts.push(only.to_string()),
+            [first, .., last] => parts.push(format!("{first}-{last}")),
+            [] => {}
+        }
+    }
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keyed_numbers_know_their_unit() {
+        let text =
+            "MemTotal:       24684084 kB\nMemFree: 1 kB\nHugePages_Total:       3\nnr_periods 7";
+        assert_eq!(keyed(text, "MemTotal"), Some(24_684_084 << 10));
+        assert_eq!(keyed(text, "HugePages_Total"), Some(3));
+        assert_eq!(keyed(text, "nr_periods"), Some(7));
+        assert_eq!(keyed(text, "Mem"), None);
+        assert_eq!(keyed(text, "SwapTotal"), None);
+    }
+
+    #[test]
+    fn lists_of_the_kernel_are_read() {
+        assert_eq!(list("0-2,8,10-11\n"), Some(vec![0, 1, 2, 8, 10, 11]));
+        assert_eq!(list(""), Some(vec![]));
+        assert_eq!(list("0-x"), None);
+        assert_eq!(as_list(&[0, 1, 2, 8, 10, 11]), "0-2,8,10-11");
+    }
+
+    #[test]
+    fn what_is_missing_is_not_known() {
+        let root = SysRoot::recorded("/nonexistent");
+        assert!(!root.is_live());
+        assert_eq!(root.text("proc/meminfo"), None);
+        assert_eq!(root.value::<u64>("/proc/sys/vm/swappiness"), None);
+        assert!(root.names("sys").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn printed_lists_read_back(mut numbers in proptest::collection::vec(0u32..5000, 0..40)) {
+            numbers.sort_unstable();
+            numbers.dedup();
+            prop_assert_eq!(list(&as_list(&numbers)), Some(numbers));
+        }
+    }
+}
