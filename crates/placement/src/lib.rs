@@ -1,1 +1,36 @@
-//! placeholder
+//! Where threads and memory go: OpenMP places, binding, `KMP_AFFINITY`, threads per cache, NUMA
+//! policy, and the calls that carry it out and read back what the kernel gave.
+//!
+//! Planning is pure: a [`Request`] and a [`Topology`](nodegauge_machine::Topology) give a
+//! [`Placement`], for this machine or any other that can be described. Only [`pin`], [`numa`] and
+//! [`display`] ask the kernel, through one door. Measuring is left to others.
+
+#![deny(unsafe_code)]
+
+pub mod bind;
+pub mod cpus;
+pub mod display;
+pub mod env;
+pub mod error;
+pub mod json;
+pub mod kmp;
+pub mod numa;
+pub mod per_cache;
+pub mod pin;
+pub mod places;
+pub mod plan;
+mod sys;
+#[cfg(test)]
+mod tests;
+pub mod threads;
+
+pub use bind::Bind;
+pub use env::Environment;
+pub use error::PlacementError;
+pub use kmp::KmpAffinity;
+pub use numa::{MemoryPolicy, NumaSpec};
+pub use pin::{PinError, PinGuard, pin_current_thread};
+pub use places::{Place, PlacesSpec};
+pub use plan::{Placement, Request, ThreadPlace, plan};
+pub use sys::SysError;
+pub use threads::ThreadCounts;

@@ -1,0 +1,164 @@
+//! How threads go to places: the policies of `OMP_PROC_BIND` and their arithmetic.
+//!
+//! Pure. Source: OpenMP 5.2, "Controlling OpenMP Thread Affinity". Where that
+//! leaves a choice (which part is the larger when numbers do not divide), remainders are spread
+//! evenly, so that no socket or cache gets two threads more than another because of rounding.
+
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use std::fmt;
+use std::str::FromStr;
+
+const EXAMPLE: &str = "--bind close, spread, primary or none";
+
+/// The policy by which threads go to places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bind {
+    /// Consecutive threads on consecutive places.
+    Close,
+    /// Threads as far apart as the places allow.
+    Spread,
+    /// All threads on the first place.
+    Primary,
+    /// Threads are not bound.
+    None,
+}
+
+impl Bind {
+    /// As the record and `--bind` say it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Close => "close",
+            Self::Spread => "spread",
+            Self::Primary => "primary",
+            Self::None => "none",
+        }
+    }
+
+    /// The index of the place of each of `threads` threads on `places` places; `None` for threads
+    /// that are not bound.
+    ///
+    /// Close with at most as many threads as places: thread `t` on place `t`. Spread: place
+    /// `floor(t * P / T)`, which is the first place of the t-th of T subpartitions of floor(P/T) or
+    /// ceil(P/T) consecutive places. With more threads than places both give each place floor(T/P)
+    /// or ceil(T/P) consecutive threads.
+    pub fn assign(self, threads: u32, places: usize) -> Vec<Option<usize>> {
+        let (count, all) = (u64::from(threads), places as u64);
+        let place = |t: u64| match self {
+            _ if places == 0 => None,
+            Self::None => None,
+            Self::Primary => Some(0),
+            Self::Close if count <= all => Some(t as usize),
+            Self::Close | Self::Spread => Some((t * all / count) as usize),
+        };
+        (0..count).map(place).collect()
+    }
+}
+
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Bind {
+    type Err = SyntaxError;
+
+    /// Reads a policy; `master` is primary, `true` close, `false` none. Of a list such as
+    /// `spread,close`, one policy for each level of nested parallelism, the first counts.
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("bind", EXAMPLE, text);
+        let mut first = None;
+        loop {
+            cursor.skip_blanks();
+            let at = cursor.position();
+            let word = cursor.take_while(|c| c.is_ascii_alphabetic()).to_ascii_lowercase();
+            let bind = match word.as_str() {
+                "close" => Self::Close,
+                "spread" => Self::Spread,
+                "primary" | "master" => Self::Primary,
+                // OpenMP leaves the policy of `true` to the implementation; libgomp takes close.
+                "true" if first.is_none() => Self::Close,
+                "none" | "false" if first.is_none() => Self::None,
+                _ => return Err(cursor.error_at(at, "expected close, spread, primary or none")),
+            };
+            first.get_or_insert(bind);
+            cursor.skip_blanks();
+            match first {
+                Some(bind) if cursor.at_end() => return Ok(bind),
+                _ => cursor.expect(',', "expected ',' or the end")?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn places(bind: Bind, threads: u32, places: usize) -> Vec<usize> {
+        bind.assign(threads, places).into_iter().map(Option::unwrap).collect()
+    }
+
+    #[test]
+    fn words_of_openmp_are_read() {
+        for (text, bind) in [
+            ("close", Bind::Close),
+            (" SPREAD ", Bind::Spread),
+            ("master", Bind::Primary),
+            ("true", Bind::Close),
+            ("FALSE", Bind::None),
+            ("spread, close", Bind::Spread),
+        ] {
+            assert_eq!(text.parse::<Bind>(), Ok(bind), "{text}");
+            assert_eq!(bind.to_string().parse::<Bind>(), Ok(bind));
+        }
+        for (text, at) in
+            [("", 0), ("compact", 0), ("spread,", 7), ("spread close", 7), ("close,false", 6)]
+        {
+            assert_eq!(text.parse::<Bind>().unwrap_err().at, at, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_specification() {
+        // The OpenMP examples of affinity: 8 places; 4 threads spread, 4 close, 16 on 8.
+        assert_eq!(places(Bind::Spread, 4, 8), [0, 2, 4, 6]);
+        assert_eq!(places(Bind::Close, 4, 8), [0, 1, 2, 3]);
+        assert_eq!(places(Bind::Spread, 16, 8)[..5], [0, 0, 1, 1, 2]);
+        assert_eq!(places(Bind::Close, 16, 8)[..5], [0, 0, 1, 1, 2]);
+        assert_eq!(places(Bind::Primary, 4, 8), [0, 0, 0, 0]);
+        assert_eq!(Bind::None.assign(2, 8), [None, None]);
+    }
+
+    #[test]
+    fn six_of_two_sockets_of_four_are_three_on_each() {
+        assert_eq!(places(Bind::Spread, 6, 8), [0, 1, 2, 4, 5, 6]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_place_is_used_once_before_any_is_used_twice(threads in 1u32..300, count in 1usize..300) {
+            for bind in [Bind::Close, Bind::Spread] {
+                let mut uses = vec![0u32; count];
+                let assigned = places(bind, threads, count);
+                prop_assert!(assigned.is_sorted());
+                assigned.iter().for_each(|place| uses[*place] += 1);
+                prop_assert!(uses.iter().max().unwrap() - uses.iter().min().unwrap() <= 1);
+            }
+        }
+
+        #[test]
+        fn spread_puts_floor_or_ceil_on_each_of_equal_groups(threads in 1u32..200, groups in 1usize..16, size in 1usize..16) {
+            let mut uses = vec![0u32; groups];
+            places(Bind::Spread, threads, groups * size).iter().for_each(|place| uses[place / size] += 1);
+            prop_assert!(uses.iter().max().unwrap() - uses.iter().min().unwrap() <= 1, "{uses:?}");
+        }
+
+        #[test]
+        fn parsing_never_panics(text in ".{0,16}") {
+            let _ = text.parse::<Bind>();
+        }
+    }
+}

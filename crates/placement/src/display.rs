@@ -1,0 +1,71 @@
+//! One line for each thread on where it may run, as OpenMP runtimes print it.
+//!
+//! The shape is that of `OMP_DISPLAY_AFFINITY=true` with libomp, whose default
+//! `OMP_AFFINITY_FORMAT` is `OMP: pid %P tid %i thread %n bound to OS proc set {%A}`, so that
+//! scripts that read it read this, too. CPUs are in range notation.
+
+use crate::cpus::ranges;
+use crate::sys::{self, SysError};
+use nodegauge_machine::CpuId;
+use std::fmt;
+
+/// Where a thread may run, as the kernel says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedAffinity {
+    /// The number of its process.
+    pub process: u32,
+    /// The number that the kernel gives it.
+    pub kernel_thread: u32,
+    /// Its number in the team.
+    pub thread: u32,
+    /// The CPUs that it may run on, in numeric order.
+    pub cpus: Vec<CpuId>,
+}
+
+impl ObservedAffinity {
+    /// Asks the kernel about the calling thread, which is `thread` of its team.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn of_current(thread: u32) -> Result<Self, SysError> {
+        let (process, kernel_thread) = sys::ids();
+        Ok(Self { process, kernel_thread, thread, cpus: sys::affinity()? })
+    }
+}
+
+impl fmt::Display for ObservedAffinity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { process, kernel_thread, thread, cpus } = self;
+        let cpus = ranges(cpus);
+        write!(
+            f,
+            "OMP: pid {process} tid {kernel_thread} thread {thread} bound to OS proc set {{{cpus}}}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_libomp() {
+        let observed = ObservedAffinity {
+            process: 123,
+            kernel_thread: 124,
+            thread: 1,
+            cpus: vec![CpuId(2), CpuId(3), CpuId(8)],
+        };
+        assert_eq!(
+            observed.to_string(),
+            "OMP: pid 123 tid 124 thread 1 bound to OS proc set {2-3,8}"
+        );
+    }
+
+    #[test]
+    fn this_thread_may_run_somewhere() {
+        let observed = ObservedAffinity::of_current(0).unwrap();
+        assert_eq!(observed.process, std::process::id());
+        assert!(!observed.cpus.is_empty());
+    }
+}

@@ -1,0 +1,249 @@
+//! The variables of OpenMP programs: `OMP_NUM_THREADS`, `OMP_PLACES`, `OMP_PROC_BIND` and
+//! `KMP_AFFINITY`, honoured where the matching option is absent.
+//!
+//! Options win over variables. Between variables it is as in LLVM's libomp: `KMP_AFFINITY` with a
+//! type wins over `OMP_PLACES` and `OMP_PROC_BIND`; one with modifiers only (`verbose`) does not.
+//! Every variable that is set gives a notice, and a wrong one is an error only where it counts.
+
+use crate::plan::Request;
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use std::str::FromStr;
+
+const NUM_THREADS: &str = "OMP_NUM_THREADS";
+const PLACES: &str = "OMP_PLACES";
+const PROC_BIND: &str = "OMP_PROC_BIND";
+const KMP: &str = "KMP_AFFINITY";
+
+/// What the variables say, as text; a variable that is blank counts as not set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// `OMP_NUM_THREADS`.
+    pub num_threads: Option<String>,
+    /// `OMP_PLACES`.
+    pub places: Option<String>,
+    /// `OMP_PROC_BIND`.
+    pub proc_bind: Option<String>,
+    /// `KMP_AFFINITY`.
+    pub kmp_affinity: Option<String>,
+}
+
+impl Environment {
+    /// Looks the variables up, e.g. with `|name| std::env::var(name).ok()`.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let read = |name| lookup(name).filter(|text| !text.trim().is_empty());
+        Self {
+            num_threads: read(NUM_THREADS),
+            places: read(PLACES),
+            proc_bind: read(PROC_BIND),
+            kmp_affinity: read(KMP),
+        }
+    }
+
+    /// Fills what options left absent. Returns a notice for each variable that is set:
+    /// `OMP_PLACES=0:96:2 honoured`, or ignored and why.
+    ///
+    /// # Errors
+    /// When a variable that counts does not follow its grammar; the error names the variable.
+    pub fn apply(&self, request: &mut Request) -> Result<Vec<String>, SyntaxError> {
+        let mut notices = Vec::new();
+        let mut note = |name: &str, text: &str, why_not: Option<&str>| {
+            notices.push(match why_not {
+                None => format!("{name}={text} honoured"),
+                Some(reason) => format!("{name}={text} ignored: {reason}"),
+            });
+        };
+        let by_cache = request.per_cache.map(|_| "--per-cache is given");
+
+        if let Some(text) = &self.num_threads {
+            // Threads by cache say how many, too.
+            let why_not = request.threads.map(|_| "--threads is given").or(by_cache);
+            if why_not.is_none() {
+                request.threads = Some(num_threads(text)?);
+            }
+            note(NUM_THREADS, text, why_not);
+        }
+
+        if let Some(text) = &self.kmp_affinity {
+            let places = request.places.as_ref().map(|_| "--places is given");
+            let bind = request.bind.map(|_| "--bind is given");
+            let kmp = request.kmp.as_ref().map(|_| "it is given otherwise");
+            let mut why_not = by_cache.or(places).or(bind).or(kmp);
+            if why_not.is_none() {
+                let affinity = parsed(text, KMP, KMP_EXAMPLE)?;
+                request.kmp = Some(affinity).filter(|kmp: &crate::KmpAffinity| kmp.kind.is_some());
+                if request.kmp.is_none() {
+                    why_not = Some("it names no type");
+                }
+            }
+            note(KMP, text, why_not);
+        }
+        let by_kmp = request.kmp.as_ref().map(|_| "KMP_AFFINITY is set, which wins");
+
+        if let Some(text) = &self.places {
+            let option = request.places.as_ref().map(|_| "--places is given");
+            let why_not = option.or(by_cache).or(by_kmp);
+            if why_not.is_none() {
+                request.places = Some(parsed(text, PLACES, PLACES_EXAMPLE)?);
+            }
+            note(PLACES, text, why_not);
+        }
+        if let Some(text) = &self.proc_bind {
+            let option = request.bind.map(|_| "--bind is given");
+            let why_not = option.or(by_cache).or(by_kmp);
+            if why_not.is_none() {
+                request.bind = Some(parsed(text, PROC_BIND, PROC_BIND_EXAMPLE)?);
+            }
+            note(PROC_BIND, text, why_not);
+        }
+        Ok(notices)
+    }
+}
+
+const KMP_EXAMPLE: &str = "KMP_AFFINITY=granularity=fine,compact";
+const PLACES_EXAMPLE: &str = "OMP_PLACES=cores or OMP_PLACES='{0:4}:4:8'";
+const PROC_BIND_EXAMPLE: &str = "OMP_PROC_BIND=spread";
+
+/// Parses the text of a variable; the error names the variable instead of the option.
+fn parsed<T: FromStr<Err = SyntaxError>>(
+    text: &str,
+    what: &'static str,
+    example: &'static str,
+) -> Result<T, SyntaxError> {
+    text.parse().map_err(|error| SyntaxError { what, example, ..error })
+}
+
+/// A list of numbers, one for each level of nested parallelism; the first counts.
+fn num_threads(text: &str) -> Result<u32, SyntaxError> {
+    let mut cursor = Cursor::new(NUM_THREADS, "OMP_NUM_THREADS=8", text);
+    let mut first = None;
+    loop {
+        cursor.skip_blanks();
+        let at = cursor.position();
+        let number = cursor.number("expected a number of threads")?;
+        let number = match u32::try_from(number) {
+            Ok(0) => return Err(cursor.error_at(at, "expected at least 1")),
+            Ok(number) => number,
+            Err(_) => return Err(cursor.error_at(at, "this number is too large")),
+        };
+        let first = *first.get_or_insert(number);
+        cursor.skip_blanks();
+        if cursor.at_end() {
+            return Ok(first);
+        }
+        cursor.expect(',', "expected ',' or the end")?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Bind;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        Environment::read(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn variables_fill_what_options_left_absent() {
+        let mut request = Request::default();
+        let environment = environment(&[
+            ("OMP_NUM_THREADS", "96,4"),
+            ("OMP_PLACES", "0:96:2"),
+            ("OMP_PROC_BIND", "spread"),
+            ("KMP_AFFINITY", "  "),
+        ]);
+        let notices = environment.apply(&mut request).unwrap();
+        assert_eq!(
+            notices,
+            [
+                "OMP_NUM_THREADS=96,4 honoured",
+                "OMP_PLACES=0:96:2 honoured",
+                "OMP_PROC_BIND=spread honoured"
+            ]
+        );
+        assert_eq!((request.threads, request.bind), (Some(96), Some(Bind::Spread)));
+        assert_eq!(request.places.unwrap().to_string(), "0:96:2");
+    }
+
+    #[test]
+    fn options_win_over_variables_even_wrong_ones() {
+        let mut request = Request {
+            threads: Some(2),
+            places: Some("cores".parse().unwrap()),
+            ..Request::default()
+        };
+        let environment = environment(&[
+            ("OMP_NUM_THREADS", "zero"),
+            ("OMP_PLACES", "nonsense"),
+            ("OMP_PROC_BIND", "close"),
+            ("KMP_AFFINITY", "nonsense"),
+        ]);
+        assert_eq!(
+            environment.apply(&mut request).unwrap(),
+            [
+                "OMP_NUM_THREADS=zero ignored: --threads is given",
+                "KMP_AFFINITY=nonsense ignored: --places is given",
+                "OMP_PLACES=nonsense ignored: --places is given",
+                "OMP_PROC_BIND=close honoured",
+            ]
+        );
+        assert_eq!((request.bind, request.kmp), (Some(Bind::Close), None));
+    }
+
+    #[test]
+    fn threads_by_cache_leave_nothing_to_variables() {
+        let mut request = Request { per_cache: Some(2), ..Request::default() };
+        let environment = environment(&[("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "cores")]);
+        assert_eq!(
+            environment.apply(&mut request).unwrap(),
+            [
+                "OMP_NUM_THREADS=1 ignored: --per-cache is given",
+                "OMP_PLACES=cores ignored: --per-cache is given"
+            ]
+        );
+        assert_eq!(request, Request { per_cache: Some(2), ..Request::default() });
+    }
+
+    #[test]
+    fn kmp_affinity_wins_over_openmp_when_it_has_a_type() {
+        let openmp = [("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "true")];
+        let mut request = Request::default();
+        let with_type =
+            environment(&[&openmp[..], &[("KMP_AFFINITY", "verbose,scatter")]].concat());
+        assert_eq!(
+            with_type.apply(&mut request).unwrap(),
+            [
+                "KMP_AFFINITY=verbose,scatter honoured",
+                "OMP_PLACES=cores ignored: KMP_AFFINITY is set, which wins",
+                "OMP_PROC_BIND=true ignored: KMP_AFFINITY is set, which wins",
+            ]
+        );
+        assert!(request.kmp.is_some() && request.places.is_none());
+        let mut request = Request::default();
+        let without = environment(&[&openmp[..], &[("KMP_AFFINITY", "verbose")]].concat());
+        let notices = without.apply(&mut request).unwrap();
+        assert_eq!(notices[0], "KMP_AFFINITY=verbose ignored: it names no type");
+        assert!(request.kmp.is_none() && request.places.is_some());
+    }
+
+    #[test]
+    fn an_error_names_the_variable() {
+        for (name, text, at) in [
+            ("OMP_NUM_THREADS", "0", 0),
+            ("OMP_NUM_THREADS", "4,", 2),
+            ("OMP_NUM_THREADS", "4 4", 2),
+            ("OMP_NUM_THREADS", "99999999999", 0),
+            ("OMP_PLACES", "{0", 2),
+            ("OMP_PROC_BIND", "compact", 0),
+            ("KMP_AFFINITY", "compact,x", 8),
+        ] {
+            let error = environment(&[(name, text)]).apply(&mut Request::default()).unwrap_err();
+            assert_eq!((error.what, error.at), (name, at), "{text}");
+            assert!(error.example.starts_with(name));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Why a placement cannot be had. Each text names the numbers of the machine and, where there is
+//! one, the remedy on a line of its own.
+
+use crate::cpus::counted;
+
+/// A request that the topology cannot fulfil.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// A CPU that exists but that the cpuset or affinity mask of this process leaves out.
+    #[error("cpu {cpu} is not among the CPUs that this process may use ({allowed})")]
+    CpuNotAllowed {
+        /// The CPU.
+        cpu: u32,
+        /// The allowed CPUs in range notation.
+        allowed: String,
+    },
+    /// A CPU that the machine does not have; negative where a stride led below 0.
+    #[error(
+        "cpu {cpu} is not on this machine, whose CPUs are {machine}; this process may use {allowed}"
+    )]
+    NoSuchCpu {
+        /// The CPU.
+        cpu: i64,
+        /// All CPUs in range notation.
+        machine: String,
+        /// The allowed CPUs in range notation.
+        allowed: String,
+    },
+    /// More threads than hardware threads.
+    #[error(
+        "cannot place {threads} threads: this process may use {} ({allowed})\nhint: ask for {usable} or fewer, e.g. --threads {usable}",
+        counted(*.usable, "hardware thread")
+    )]
+    TooManyThreads {
+        /// Threads asked for.
+        threads: u32,
+        /// Hardware threads that may be used.
+        usable: usize,
+        /// The allowed CPUs in range notation.
+        allowed: String,
+    },
+    /// Zero threads, or zero threads per cache.
+    #[error("cannot place 0 threads\nhint: ask for at least 1")]
+    NoThreads,
+    /// The process may use no CPU of this topology.
+    #[error("this process may use no CPU of this machine")]
+    NoCpus,
+    /// An abstract place of which the machine has none.
+    #[error("places \"{places}\": this machine has no {what}\nhint: use cores, threads or sockets")]
+    NoSuchPlaces {
+        /// The places as asked.
+        places: String,
+        /// What is missing, e.g. `cache that cores share`.
+        what: &'static str,
+    },
+    /// More abstract places than there are.
+    #[error(
+        "places \"{places}\": this process may use {found} {name}, not {asked}\nhint: e.g. --places '{name}({found})'"
+    )]
+    TooFewPlaces {
+        /// The places as asked.
+        places: String,
+        /// `cores`, `sockets`, ...
+        name: &'static str,
+        /// How many were asked for.
+        asked: u32,
+        /// How many there are.
+        found: usize,
+    },
+    /// Exclusions left a place, or the list of places, empty.
+    #[error("places \"{places}\": nothing is left after the exclusions")]
+    NothingLeft {
+        /// The places as asked.
+        places: String,
+    },
+    /// An exclusion that excludes nothing.
+    #[error(
+        "places \"{places}\": !{excluded} excludes nothing\nhint: an exclusion takes away a place listed before it, or a CPU of the same braces"
+    )]
+    NothingExcluded {
+        /// The places as asked.
+        places: String,
+        /// What was to be excluded.
+        excluded: String,
+    },
+    /// More places than any machine has use for.
+    #[error("places \"{places}\": at most {most} places with {cpus} CPUs in all are resolved")]
+    TooManyPlaces {
+        /// The places as asked.
+        places: String,
+        /// The most places.
+        most: u32,
+        /// The most CPUs in all places together.
+        cpus: usize,
+    },
+    /// Two options that each decide the places.
+    #[error("{first} and {second} both say where threads go\nhint: give one of them")]
+    Conflict {
+        /// One option.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// Threads per cache on a machine whose last-level caches are not known or not there.
+    #[error(
+        "cannot place threads by cache: this machine has no cache beyond level 1\nhint: use --places cores --bind spread"
+    )]
+    NoCaches,
+    /// A cache with too few hardware threads.
+    #[error(
+        "cannot place {asked} threads on each last-level cache: cache {cache} has {} that this process may use ({cpus})",
+        counted(*.usable, "hardware thread")
+    )]
+    CacheTooSmall {
+        /// Threads on each cache, as asked.
+        asked: u32,
+        /// The number of the cache.
+        cache: u32,
+        /// Its hardware threads that may be used.
+        usable: usize,
+        /// Those in range notation.
+        cpus: String,
+    },
+    /// More threads than all caches take at the asked number on each.
+    #[error(
+        "cannot place {threads} threads, {asked} on each last-level cache: there is room for {most} on {}\nhint: ask for --threads {most} or fewer, or for more on each cache",
+        counted(*.caches, "cache")
+    )]
+    TooFewCaches {
+        /// Threads asked for.
+        threads: u32,
+        /// Threads on each cache, as asked.
+        asked: u32,
+        /// Caches that may be used.
+        caches: usize,
+        /// The product.
+        most: u64,
+    },
+    /// A `permute` of `KMP_AFFINITY` beyond the levels of this machine.
+    #[error("KMP_AFFINITY: permute {permute} is out of range: this machine has {depth} levels ({levels})\nhint: permute is 0 to {most}", most = depth.saturating_sub(1))]
+    Permute {
+        /// As asked.
+        permute: u32,
+        /// Levels of the machine.
+        depth: usize,
+        /// Their names, outermost first.
+        levels: String,
+    },
+    /// A NUMA node that the machine does not have.
+    #[error("NUMA node {node} does not exist: this machine has {nodes}")]
+    NoSuchNode {
+        /// The node.
+        node: u32,
+        /// What there is, e.g. `nodes 0-3`.
+        nodes: String,
+    },
+}

@@ -1,0 +1,165 @@
+//! The object that `places --json` prints, schema `nodegauge/1`.
+//!
+//! Plain data for serde; numbers are the operating system's. Threads of several processes (ranks)
+//! are listed rank by rank with [`PlacesDocument::of_ranks`]; one process has no rank.
+
+use crate::numa::MemoryPolicy;
+use crate::plan::Placement;
+use nodegauge_machine::Topology;
+use nodegauge_measure::record::SCHEMA;
+use serde::Serialize;
+
+/// The whole object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlacesDocument {
+    /// Always `nodegauge/1`.
+    pub schema: &'static str,
+    /// The machine.
+    pub topology: TopologySummary,
+    /// One entry for each thread, in order; rank by rank.
+    pub threads: Vec<ThreadEntry>,
+}
+
+/// How many of each object the machine has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TopologySummary {
+    /// `live`, `xml` or `synthetic`.
+    pub source: &'static str,
+    /// Sockets.
+    pub sockets: usize,
+    /// Cores.
+    pub cores: usize,
+    /// Last-level caches.
+    pub llcs: usize,
+    /// NUMA nodes.
+    pub numa_nodes: usize,
+}
+
+/// Where one thread and its memory go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadEntry {
+    /// Its process; `None` when there is only one.
+    pub rank: Option<u32>,
+    /// Its number within its process.
+    pub thread: u32,
+    /// The CPUs that it may run on.
+    pub cpus: Vec<u32>,
+    /// Their cores.
+    pub cores: Vec<u32>,
+    /// Their last-level caches.
+    pub llcs: Vec<u32>,
+    /// Their sockets.
+    pub sockets: Vec<u32>,
+    /// The NUMA nodes nearest to them.
+    pub numa_nodes: Vec<u32>,
+    /// Where its memory goes.
+    pub memory: MemoryEntry,
+}
+
+/// Where memory goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MemoryEntry {
+    /// `default`, `local`, `bind`, `interleave` or `preferred`.
+    pub policy: &'static str,
+    /// The nodes that the policy names.
+    pub nodes: Option<Vec<u32>>,
+}
+
+/// One process.
+#[derive(Debug, Clone, Copy)]
+pub struct Rank<'a> {
+    /// Its number; `None` when there is only one.
+    pub rank: Option<u32>,
+    /// Where its threads go.
+    pub placement: &'a Placement,
+    /// Where its memory goes.
+    pub memory: &'a MemoryPolicy,
+}
+
+impl PlacesDocument {
+    /// Of one process.
+    pub fn new(topology: &Topology, placement: &Placement, memory: &MemoryPolicy) -> Self {
+        Self::of_ranks(topology, [Rank { rank: None, placement, memory }])
+    }
+
+    /// Of several processes.
+    pub fn of_ranks<'a>(topology: &Topology, ranks: impl IntoIterator<Item = Rank<'a>>) -> Self {
+        let threads = ranks.into_iter().flat_map(|rank| {
+            let memory = MemoryEntry::from(rank.memory);
+            rank.placement.threads.iter().map(move |place| ThreadEntry {
+                rank: rank.rank,
+                thread: place.thread,
+                cpus: place.cpus.iter().map(|cpu| cpu.0).collect(),
+                cores: place.cores(topology),
+                llcs: place.llcs(topology),
+                sockets: place.sockets(topology),
+                numa_nodes: place.numa_nodes(topology),
+                memory: memory.clone(),
+            })
+        });
+        Self {
+            schema: SCHEMA,
+            topology: TopologySummary {
+                source: topology.source.kind(),
+                sockets: topology.sockets.len(),
+                cores: topology.cores.len(),
+                llcs: topology.llcs.len(),
+                numa_nodes: topology.nodes.len(),
+            },
+            threads: threads.collect(),
+        }
+    }
+}
+
+impl From<&MemoryPolicy> for MemoryEntry {
+    fn from(policy: &MemoryPolicy) -> Self {
+        let numbers = |nodes: Vec<nodegauge_machine::NodeId>| nodes.iter().map(|n| n.0).collect();
+        Self { policy: policy.as_str(), nodes: policy.nodes().map(numbers) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{T2K, machine};
+    use crate::{Request, plan};
+    use nodegauge_machine::NodeId;
+    use serde_json::json;
+
+    #[test]
+    fn one_process() {
+        let t2k = machine(T2K);
+        let placement = plan(&t2k, &Request { threads: Some(4), ..Request::default() }).unwrap();
+        let document = PlacesDocument::new(&t2k, &placement, &MemoryPolicy::Default);
+        let value = serde_json::to_value(&document).unwrap();
+        assert_eq!(value["schema"], "nodegauge/1");
+        assert_eq!(
+            value["topology"],
+            json!({"source": "synthetic", "sockets": 4, "cores": 16, "llcs": 0, "numa_nodes": 4})
+        );
+        assert_eq!(value["threads"].as_array().map(Vec::len), Some(4));
+        assert_eq!(
+            value["threads"][1],
+            json!({
+                "rank": null, "thread": 1, "cpus": [4], "cores": [4], "llcs": [], "sockets": [1],
+                "numa_nodes": [1], "memory": {"policy": "default", "nodes": null}
+            })
+        );
+    }
+
+    #[test]
+    fn several_processes_are_listed_rank_by_rank() {
+        let t2k = machine(T2K);
+        let placement = plan(&t2k, &Request { threads: Some(2), ..Request::default() }).unwrap();
+        let memory = MemoryPolicy::Bind(vec![NodeId(1), NodeId(2)]);
+        let ranks =
+            [0, 1].map(|rank| Rank { rank: Some(rank), placement: &placement, memory: &memory });
+        let document = PlacesDocument::of_ranks(&t2k, ranks);
+        let numbers: Vec<_> = document.threads.iter().map(|t| (t.rank, t.thread)).collect();
+        assert_eq!(numbers, [(Some(0), 0), (Some(0), 1), (Some(1), 0), (Some(1), 1)]);
+        assert_eq!(
+            serde_json::to_value(&document.threads[3].memory).unwrap(),
+            json!({"policy": "bind", "nodes": [1, 2]})
+        );
+    }
+}

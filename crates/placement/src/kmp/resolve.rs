@@ -1,0 +1,265 @@
+//! From `KMP_AFFINITY` to the CPUs of each thread.
+//!
+//! libomp sorts the hardware threads by their position on each level of the machine (socket, NUMA
+//! node, cache, core, thread), compact with the outermost level most significant, scatter with the
+//! innermost, and gives the t-th thread the object of its granularity around the t-th hardware
+//! thread. Levels that split nothing on this machine do not count.
+
+use super::{Granularity, KmpAffinity, KmpKind, Numbers, ProcItem};
+use crate::cpus;
+use crate::error::PlacementError;
+use crate::places::Cpus;
+use nodegauge_machine::topology::HardwareThread;
+use nodegauge_machine::{CpuId, Topology};
+use std::collections::BTreeMap;
+
+impl KmpAffinity {
+    /// The CPUs of each of `threads` threads, sorted. Beyond the last hardware thread, or entry of
+    /// the proclist, it starts over.
+    ///
+    /// # Errors
+    /// When the proclist names a CPU that this process may not use, `permute` exceeds the levels of
+    /// the machine, or this process may use no CPU.
+    pub fn resolve(
+        &self,
+        topology: &Topology,
+        threads: u32,
+    ) -> Result<Vec<Vec<CpuId>>, PlacementError> {
+        let allowed = cpus::allowed(topology);
+        if allowed.is_empty() {
+            return Err(PlacementError::NoCpus);
+        }
+        let objects = Objects::new(topology, self.granularity.unwrap_or(Granularity::Core));
+        let (masks, offset) = match &self.kind {
+            Some(KmpKind::Compact(numbers)) => {
+                (objects.sorted(|_| numbers.permute, numbers)?, numbers.offset)
+            }
+            Some(KmpKind::Scatter(numbers)) => {
+                let depth = |depth: u32| depth - 1 - numbers.permute.min(depth - 1);
+                (objects.sorted(depth, numbers)?, numbers.offset)
+            }
+            Some(KmpKind::Balanced(_)) => (objects.balanced(threads), 0),
+            Some(KmpKind::Explicit(items)) => (objects.listed(items)?, 0),
+            Some(KmpKind::None | KmpKind::Disabled) | None => (vec![allowed], 0),
+        };
+        let start = offset as usize % masks.len();
+        Ok((0..threads as usize).map(|t| masks[(start + t) % masks.len()].clone()).collect())
+    }
+
+    /// Threads when nobody says how many: one for each entry of a proclist, for each hardware
+    /// thread with granularity fine, and for each core otherwise.
+    pub fn default_threads(&self, topology: &Topology) -> u32 {
+        let count = match (&self.kind, self.granularity) {
+            (Some(KmpKind::Explicit(items)), _) => items.iter().map(|item| item.len()).sum(),
+            (Some(KmpKind::None | KmpKind::Disabled) | None, _) => cores(topology).len() as u64,
+            (_, Some(Granularity::Thread)) => topology.allowed().count() as u64,
+            _ => cores(topology).len() as u64,
+        };
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// What was accepted and has no effect, in words.
+    pub fn notices(&self) -> Vec<String> {
+        let mut notices = Vec::new();
+        if self.respect == Some(false) {
+            notices.push(
+                "KMP_AFFINITY: norespect has no effect: only CPUs that this process may use are used"
+                    .to_owned(),
+            );
+        }
+        if let Some(KmpKind::Balanced(numbers)) = &self.kind
+            && *numbers != Numbers::default()
+        {
+            notices.push("KMP_AFFINITY: permute and offset have no effect on balanced".to_owned());
+        }
+        notices
+    }
+}
+
+impl ProcItem {
+    /// How many threads it is for.
+    fn len(&self) -> u64 {
+        match self {
+            Self::Range { first, last, stride } => {
+                u64::from(first.abs_diff(*last)) / u64::from(stride.unsigned_abs().max(1)) + 1
+            }
+            Self::Set(_) => 1,
+        }
+    }
+}
+
+/// The allowed hardware threads of each core, first siblings first.
+fn cores(topology: &Topology) -> Vec<Vec<CpuId>> {
+    cpus::grouped(topology, |thread| Some(thread.core))
+}
+
+/// The machine as libomp sees it.
+struct Objects<'a> {
+    topology: &'a Topology,
+    /// For each allowed CPU, all allowed CPUs of its object of the granularity.
+    around: BTreeMap<CpuId, Vec<CpuId>>,
+}
+
+impl<'a> Objects<'a> {
+    fn new(topology: &'a Topology, granularity: Granularity) -> Self {
+        let mut around = BTreeMap::new();
+        for group in cpus::grouped(topology, |thread| object(topology, granularity, thread)) {
+            for cpu in &group {
+                around.insert(*cpu, group.clone());
+            }
+        }
+        Self { topology, around }
+    }
+
+    /// All masks in the order of the levels, of which `compact` of the depth vary slowest from
+    /// inside.
+    fn sorted(
+        &self,
+        compact: impl Fn(u32) -> u32,
+        numbers: &Numbers,
+    ) -> Result<Vec<Vec<CpuId>>, PlacementError> {
+        let levels = Levels::new(self.topology);
+        let depth = levels.names.len();
+        if numbers.permute as usize >= depth {
+            return Err(PlacementError::Permute {
+                permute: numbers.permute,
+                depth,
+                levels: levels.names.join(", "),
+            });
+        }
+        let inner = compact(depth as u32) as usize;
+        let mut order = levels.paths;
+        order.sort_by_key(|(path, _)| {
+            let (outside, inside) = path.split_at(depth - inner);
+            inside.iter().rev().chain(outside).copied().collect::<Vec<usize>>()
+        });
+        Ok(order.into_iter().map(|(_, cpu)| self.mask(cpu)).collect())
+    }
+
+    fn mask(&self, cpu: CpuId) -> Vec<CpuId> {
+        self.around.get(&cpu).cloned().unwrap_or_else(|| vec![cpu])
+    }
+
+    /// One mask for each of exactly `threads` threads: cores in order, each with as many
+    /// consecutive threads as any other of its size, the first cores with one more.
+    fn balanced(&self, threads: u32) -> Vec<Vec<CpuId>> {
+        let cores = cores(self.topology);
+        let mut counts = vec![0usize; cores.len()];
+        let mut left = threads.max(1);
+        let mut lap = 1;
+        while left > 0 {
+            let before = left;
+            for (count, core) in counts.iter_mut().zip(&cores) {
+                if left > 0 && *count < core.len() * lap {
+                    *count += 1;
+                    left -= 1;
+                }
+            }
+            if left == before {
+                lap += 1;
+            }
+        }
+        let on_core = |(count, core): (&usize, &Vec<CpuId>)| {
+            (0..*count).map(|t| self.mask(core[t % core.len()])).collect::<Vec<_>>()
+        };
+        counts.iter().zip(&cores).flat_map(on_core).collect()
+    }
+
+    fn listed(&self, items: &[ProcItem]) -> Result<Vec<Vec<CpuId>>, PlacementError> {
+        let cpus = Cpus::new(self.topology);
+        let mut masks = Vec::new();
+        for item in items {
+            match item {
+                ProcItem::Range { first, stride, .. } => {
+                    for k in 0..item.len() as i64 {
+                        let number = i64::from(*first) + k * i64::from(*stride);
+                        masks.push(self.mask(cpus.usable(number)?));
+                    }
+                }
+                ProcItem::Set(numbers) => {
+                    let mut mask = Vec::new();
+                    for number in numbers {
+                        mask.extend(self.mask(cpus.usable(i64::from(*number))?));
+                    }
+                    masks.push(cpus::sorted(mask));
+                }
+            }
+        }
+        Ok(masks)
+    }
+}
+
+/// The object of a granularity around a hardware thread; where the machine has none of the kind,
+/// the nearest: a core for a cache, a socket for a NUMA node.
+fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread) -> Option<usize> {
+    let last = topology.caches.iter().rfind(|cache| cache.kind != "instruction");
+    let last_level = last.map_or(0, |cache| cache.level);
+    let cache = thread.llc.unwrap_or(thread.core);
+    Some(match granularity {
+        Granularity::Thread => thread.cpu.0 as usize,
+        Granularity::Core => thread.core,
+        // A level-2 cache is described only where it is the last; elsewhere it is taken for a core's.
+        Granularity::Tile | Granularity::L2 if last_level == 2 => cache,
+        Granularity::Tile | Granularity::L2 => thread.core,
+        Granularity::L3 if last_level < 3 => thread.core,
+        Granularity::L3 | Granularity::Llc => cache,
+        Granularity::Numa => thread.node.unwrap_or(thread.socket),
+        Granularity::Socket => thread.socket,
+    })
+}
+
+/// The levels of a machine that split something, and the place of each allowed CPU on each.
+struct Levels {
+    /// Outermost first.
+    names: Vec<&'static str>,
+    /// The position of each CPU within its parent on each level.
+    paths: Vec<(Vec<usize>, CpuId)>,
+}
+
+impl Levels {
+    fn new(topology: &Topology) -> Self {
+        const NAMES: [&str; 5] = ["socket", "NUMA node", "cache", "core", "thread"];
+        let mut children: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+        let mut paths: Vec<(Vec<usize>, CpuId)> = Vec::new();
+        for thread in topology.allowed() {
+            let objects = [
+                thread.socket,
+                thread.node.unwrap_or(0),
+                thread.llc.unwrap_or(0),
+                thread.core,
+                thread.cpu.0 as usize,
+            ];
+            let mut path = Vec::with_capacity(NAMES.len());
+            for object in objects {
+                let siblings = children.entry(path.clone()).or_default();
+                let position = siblings.iter().position(|sibling| *sibling == object);
+                path.push(position.unwrap_or_else(|| {
+                    siblings.push(object);
+                    siblings.len() - 1
+                }));
+            }
+            paths.push((path, thread.cpu));
+        }
+        // libomp always keeps socket, core and thread; others only where a parent has several.
+        let splits = |level: usize| {
+            children.iter().any(|(path, siblings)| path.len() == level && siblings.len() > 1)
+        };
+        // Caches of one core each are the cores.
+        let core_splits = splits(3);
+        let keep = [true, splits(1), splits(2) && core_splits, true, true];
+        // Where the cache goes, its position must not be lost: cores take it over.
+        let merge = !core_splits;
+        let paths = paths
+            .into_iter()
+            .map(|(mut path, cpu)| {
+                if merge {
+                    path[3] = path[2];
+                }
+                let kept = path.iter().zip(keep).filter(|(_, keep)| *keep);
+                (kept.map(|(position, _)| *position).collect(), cpu)
+            })
+            .collect();
+        let names = NAMES.iter().zip(keep).filter(|(_, keep)| *keep).map(|(name, _)| *name);
+        Self { names: names.collect(), paths }
+    }
+}

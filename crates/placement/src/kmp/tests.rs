@@ -1,0 +1,262 @@
+use super::*;
+use crate::cpus::ranges;
+use crate::error::PlacementError;
+use crate::tests::{PHI, ROME, T2K, machine};
+use nodegauge_machine::{CpuId, Topology};
+use proptest::prelude::*;
+
+fn parse(text: &str) -> KmpAffinity {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn resolved(topology: &Topology, text: &str, threads: u32) -> Vec<String> {
+    let masks = parse(text).resolve(topology, threads).unwrap_or_else(|error| panic!("{error}"));
+    masks.iter().map(|mask| ranges(mask)).collect()
+}
+
+#[test]
+fn scatter_puts_60_threads_on_60_cores_of_a_xeon_phi() {
+    let phi = machine(PHI);
+    let masks = resolved(&phi, "scatter", 60);
+    assert_eq!(masks[..3], ["0-3", "4-7", "8-11"]);
+    assert_eq!(masks[59], "236-239");
+    let fine = resolved(&phi, "granularity=fine,scatter", 62);
+    assert_eq!(fine[..2], ["0", "4"]);
+    assert_eq!(fine[60..], ["240", "1"]);
+}
+
+#[test]
+fn compact_fills_the_four_hardware_threads_of_each_core_of_a_xeon_phi() {
+    let phi = machine(PHI);
+    assert_eq!(resolved(&phi, "compact", 5), ["0-3", "0-3", "0-3", "0-3", "4-7"]);
+    assert_eq!(resolved(&phi, "granularity=thread,compact", 5), ["0", "1", "2", "3", "4"]);
+    assert_eq!(resolved(&phi, "granularity=fine,compact,1", 3), ["0", "4", "8"]);
+    assert_eq!(resolved(&phi, "granularity=fine,compact,0,4", 2), ["4", "5"]);
+}
+
+#[test]
+fn balanced_keeps_consecutive_threads_on_a_core_of_a_xeon_phi() {
+    let phi = machine(PHI);
+    assert_eq!(resolved(&phi, "granularity=fine,balanced", 3), ["0", "4", "8"]);
+    let masks = resolved(&phi, "granularity=fine,balanced", 122);
+    assert_eq!(masks[..4], ["0", "1", "4", "5"]);
+    let masks = resolved(&phi, "granularity=fine,balanced", 63);
+    assert_eq!(masks[..5], ["0", "1", "4", "5", "8"]);
+    assert_eq!(masks[62], "240");
+    assert_eq!(resolved(&phi, "balanced", 245).len(), 245);
+}
+
+#[test]
+fn scatter_goes_round_sockets_then_nodes_then_caches() {
+    let t2k = machine(T2K);
+    assert_eq!(resolved(&t2k, "scatter", 6), ["0", "4", "8", "12", "1", "5"]);
+    assert_eq!(resolved(&t2k, "compact", 5), ["0", "1", "2", "3", "4"]);
+    // One step from scatter towards compact: nodes first, then sockets.
+    let rome = machine(ROME);
+    assert_eq!(resolved(&rome, "scatter", 6), ["0", "64", "16", "80", "32", "96"]);
+    assert_eq!(resolved(&rome, "scatter", 10)[8..], ["4", "68"]);
+    assert_eq!(resolved(&rome, "scatter,4", 3), ["0", "1", "2"]);
+}
+
+#[test]
+fn granularity_names_the_object_around_the_thread() {
+    let rome = machine(ROME);
+    let phi = machine(PHI);
+    let t2k = machine(T2K);
+    for (topology, granularity, mask) in [
+        (&rome, "l3", "0-3"),
+        (&rome, "ll_cache", "0-3"),
+        (&rome, "tile", "0"),
+        (&rome, "numa", "0-15"),
+        (&rome, "socket", "0-63"),
+        (&phi, "tile", "0-3"),
+        (&phi, "l3_cache", "0-3"),
+        (&t2k, "l3_cache", "0"),
+        (&t2k, "package", "0-3"),
+    ] {
+        let text = format!("granularity={granularity},compact");
+        assert_eq!(resolved(topology, &text, 1), [mask], "{granularity}");
+    }
+}
+
+#[test]
+fn proclist_gives_one_entry_to_each_thread() {
+    let t2k = machine(T2K);
+    let text = "proclist=[3,0,{1,2},4-12:4,7-6:-1],explicit";
+    assert_eq!(parse(text).default_threads(&t2k), 8);
+    assert_eq!(resolved(&t2k, text, 9), ["3", "0", "1-2", "4", "8", "12", "7", "6", "3"]);
+    let phi = machine(PHI);
+    assert_eq!(resolved(&phi, "explicit,proclist=[5]", 1), ["4-7"]);
+    assert_eq!(resolved(&phi, "granularity=fine,proclist=[5]", 1), ["5"]);
+}
+
+#[test]
+fn types_that_bind_nothing_give_all_cpus() {
+    let t2k = machine(T2K);
+    for text in ["none", "disabled", "verbose"] {
+        assert_eq!(resolved(&t2k, text, 2), ["0-15", "0-15"]);
+    }
+}
+
+#[test]
+fn threads_without_a_number_follow_the_granularity() {
+    let phi = machine(PHI);
+    assert_eq!(parse("scatter").default_threads(&phi), 61);
+    assert_eq!(parse("granularity=fine,scatter").default_threads(&phi), 244);
+}
+
+#[test]
+fn refusals_name_the_numbers() {
+    let t2k = machine(T2K);
+    let error = |text: &str| parse(text).resolve(&t2k, 2).unwrap_err().to_string();
+    assert_eq!(
+        error("compact,3"),
+        "KMP_AFFINITY: permute 3 is out of range: this machine has 3 levels (socket, core, thread)\nhint: permute is 0 to 2"
+    );
+    assert_eq!(
+        error("proclist=[12-16],explicit"),
+        "cpu 16 is not on this machine, whose CPUs are 0-15; this process may use 0-15"
+    );
+    let mut nothing = t2k.clone();
+    nothing.threads.iter_mut().for_each(|thread| thread.allowed = false);
+    assert_eq!(parse("scatter").resolve(&nothing, 1), Err(PlacementError::NoCpus));
+}
+
+#[test]
+fn only_cpus_that_may_be_used_are_used() {
+    let mut phi = machine(PHI);
+    phi.threads.iter_mut().for_each(|thread| thread.allowed = (4..11).contains(&thread.cpu.0));
+    assert_eq!(resolved(&phi, "norespect,granularity=fine,scatter", 4), ["4", "8", "5", "9"]);
+    assert_eq!(parse("norespect,scatter").notices().len(), 1);
+    assert_eq!(parse("balanced,1").notices().len(), 1);
+}
+
+#[test]
+fn words_in_any_order_print_canonically() {
+    for (text, canonical) in [
+        ("Verbose,granularity=THREAD,compact,1,0", "verbose,granularity=fine,compact,1"),
+        ("compact,0,3,gran = core", "granularity=core,compact,0,3"),
+        ("explicit,proclist=[ 0-6:2 , {1, 3} ]", "proclist=[0-6:2,{1,3}],explicit"),
+        ("proclist=[3-3:2]", "proclist=[3],explicit"),
+        ("nowarnings,noreset,respect,scatter", "nowarnings,respect,noreset,scatter"),
+        ("verbose", "verbose"),
+    ] {
+        assert_eq!(parse(text).to_string(), canonical);
+    }
+}
+
+#[test]
+fn wrong_texts_are_pointed_at() {
+    let words = "expected compact, scatter, balanced, explicit, none, disabled or a modifier";
+    let numbers = "permute and offset go with compact, scatter and balanced only";
+    for (text, at, problem) in [
+        ("", 0, words),
+        ("compat", 0, words),
+        ("verbose,", 8, words),
+        ("compact scatter", 8, "expected ',' or the end"),
+        ("compact,scatter", 8, "a type is already given"),
+        ("compact,1,2,3", 12, "permute and offset are already given"),
+        ("compact,x", 8, words),
+        ("none,1", 5, numbers),
+        ("verbose,1", 8, numbers),
+        ("granularity", 11, "expected '='"),
+        (
+            "granularity=socks,compact",
+            12,
+            "expected fine, core, tile, l2_cache, l3_cache, ll_cache, numa_domain or socket",
+        ),
+        ("explicit", 8, "expected proclist=[...] with the type explicit"),
+        ("proclist=[0],compact", 0, "a proclist goes with the type explicit only"),
+        ("proclist=0,explicit", 9, "expected '[' before the CPUs"),
+        ("proclist=[],explicit", 10, "expected a CPU number or '{'"),
+        ("proclist=[0;1],explicit", 11, "expected ',' or ']'"),
+        ("proclist=[{}],explicit", 11, "expected a CPU number"),
+        ("proclist=[{0-1}],explicit", 12, "expected ',' or '}'"),
+        ("proclist=[0-],explicit", 12, "expected the last CPU after '-'"),
+        ("proclist=[0-4:],explicit", 14, "expected a stride after ':'"),
+        ("proclist=[0-4:0],explicit", 14, "expected a stride other than 0"),
+        ("proclist=[4-0],explicit", 12, "a range goes up unless its stride is negative"),
+        ("proclist=[0-4:-1],explicit", 12, "with a negative stride a range goes down"),
+        ("proclist=[0],proclist=[1],explicit", 13, "a proclist is already given"),
+        ("compact,99999999999", 8, "this number is too large"),
+    ] {
+        let error = text.parse::<KmpAffinity>().unwrap_err();
+        assert_eq!((error.at, error.problem.as_str()), (at, problem), "{text}");
+    }
+}
+
+fn numbers() -> impl Strategy<Value = Numbers> {
+    (0u32..5, any::<u32>()).prop_map(|(permute, offset)| Numbers { permute, offset })
+}
+
+fn item() -> impl Strategy<Value = ProcItem> {
+    prop_oneof![
+        (any::<u32>(), any::<u32>(), 1i32..).prop_map(|(first, last, stride)| ProcItem::Range {
+            first,
+            last,
+            stride: match first.cmp(&last) {
+                std::cmp::Ordering::Less => stride,
+                std::cmp::Ordering::Equal => 1,
+                std::cmp::Ordering::Greater => -stride,
+            }
+        }),
+        prop::collection::vec(any::<u32>(), 1..4).prop_map(ProcItem::Set),
+    ]
+}
+
+fn affinity() -> impl Strategy<Value = KmpAffinity> {
+    let kind = prop_oneof![
+        numbers().prop_map(KmpKind::Compact),
+        numbers().prop_map(KmpKind::Scatter),
+        numbers().prop_map(KmpKind::Balanced),
+        prop::collection::vec(item(), 1..4).prop_map(KmpKind::Explicit),
+        Just(KmpKind::None),
+        Just(KmpKind::Disabled),
+    ];
+    let flag = || prop::option::of(any::<bool>());
+    let meanings: Vec<Granularity> = Granularity::WORDS.iter().map(|(_, g)| *g).collect();
+    let granularity = prop::option::of(prop::sample::select(meanings));
+    (flag(), flag(), flag(), flag(), granularity, kind).prop_map(
+        |(verbose, warnings, respect, reset, granularity, kind)| KmpAffinity {
+            verbose,
+            warnings,
+            respect,
+            reset,
+            granularity,
+            kind: Some(kind),
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn printing_then_parsing_is_identity(affinity in affinity()) {
+        prop_assert_eq!(parse(&affinity.to_string()), affinity);
+    }
+
+    #[test]
+    fn neither_parsing_nor_resolving_panics(
+        text in "((no)?(verbose|respect)|compact|scatter|balanced|proclist=\\[[0-9{},:-]{0,8}\\]|gran=(fine|l3)|[0-9]{1,3}|,){0,6}|.{0,16}",
+        threads in 0u32..40,
+    ) {
+        if let Ok(affinity) = text.parse::<KmpAffinity>() {
+            let topology = machine("Package:2 L3Cache:2 Core:2 PU:2");
+            let _ = affinity.resolve(&topology, threads);
+            let _ = affinity.default_threads(&topology);
+        }
+    }
+
+    #[test]
+    fn no_cpu_is_used_twice_before_all_are_used(
+        threads in 1u32..80,
+        kind in prop::sample::select(vec!["compact", "compact,1", "scatter", "scatter,2", "balanced"]),
+    ) {
+        let topology = machine("Package:2 NUMANode:2 L3Cache:2 Core:2 PU:2");
+        let masks = parse(&format!("granularity=fine,{kind}")).resolve(&topology, threads).unwrap();
+        let mut uses = std::collections::BTreeMap::<CpuId, u32>::new();
+        masks.iter().flatten().for_each(|cpu| *uses.entry(*cpu).or_default() += 1);
+        let most = uses.values().copied().max().unwrap();
+        prop_assert_eq!(most, threads.div_ceil(32));
+        prop_assert_eq!(uses.len() as u32, threads.min(32));
+    }
+}

@@ -1,0 +1,134 @@
+use super::*;
+use crate::tests::{ROME, T2K, machine};
+use proptest::prelude::*;
+
+fn parse(text: &str) -> NumaSpec {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn policies_resolve_to_nodes() {
+    let t2k = machine(T2K);
+    for (text, policy) in [
+        ("local", "local"),
+        ("interleave", "interleave:0-3"),
+        ("interleave:all", "interleave:0-3"),
+        ("Interleave: 0, 2-3", "interleave:0,2-3"),
+        ("bind:1", "bind:1"),
+        ("bind:3,1,1", "bind:1,3"),
+        ("preferred:2", "preferred:2"),
+    ] {
+        assert_eq!(parse(text).resolve(&t2k).unwrap().to_string(), policy, "{text}");
+    }
+    assert_eq!(MemoryPolicy::default().to_string(), "default");
+    assert_eq!(parse("bind:7").resolve(&machine(ROME)).unwrap().nodes(), Some(vec![NodeId(7)]));
+}
+
+#[test]
+fn nodes_that_do_not_exist_are_named() {
+    let error = |text: &str, description: &str| {
+        parse(text).resolve(&machine(description)).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error("bind:0-4000000000", T2K),
+        "NUMA node 4 does not exist: this machine has nodes 0-3"
+    );
+    assert_eq!(
+        error("preferred:1", "Package:1 NUMANode:1 Core:4 PU:1"),
+        "NUMA node 1 does not exist: this machine has node 0 only"
+    );
+}
+
+#[test]
+fn wrong_texts_are_pointed_at() {
+    for (text, at, problem) in [
+        ("", 0, "expected local, interleave, bind or preferred"),
+        ("locale", 0, "expected local, interleave, bind or preferred"),
+        ("local:0", 5, "expected the end"),
+        ("interleave:", 11, "expected a node number or all"),
+        ("interleave:some", 11, "expected a node number or all"),
+        ("interleave 0", 11, "expected ',' or the end"),
+        ("bind", 4, "expected ':' and nodes after bind"),
+        ("bind:0,", 7, "expected a node number or all"),
+        ("bind:0-", 7, "expected the last node after '-'"),
+        ("bind:3-1", 7, "a range goes from the smaller number up"),
+        ("bind:0;1", 6, "expected ',' or the end"),
+        ("bind:all,0", 8, "expected ',' or the end"),
+        ("preferred", 9, "expected ':' and a node after preferred"),
+        ("preferred:all", 10, "expected a node number"),
+        ("preferred:0,1", 11, "expected the end"),
+        ("bind:4294967296", 5, "this number is too large"),
+    ] {
+        let error = text.parse::<NumaSpec>().unwrap_err();
+        assert_eq!((error.at, error.problem.as_str()), (at, problem), "{text}");
+    }
+}
+
+/// Whole pages of this process, page-aligned, not touched yet.
+fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
+    let page = sys::page_bytes();
+    let memory: Vec<u8> = Vec::with_capacity((pages + 1) * page);
+    let address = (memory.as_ptr() as usize).next_multiple_of(page);
+    (memory, address, pages * page)
+}
+
+#[test]
+fn a_policy_is_what_the_kernel_reports_afterwards() {
+    // Large enough for a mapping of its own.
+    let (_memory, address, bytes) = untouched(1024);
+    let node = Topology::load(&nodegauge_machine::Source::Live).unwrap().nodes[0].id;
+    for policy in
+        [MemoryPolicy::Bind(vec![node]), MemoryPolicy::Preferred(node), MemoryPolicy::Local]
+    {
+        match policy.apply_to(address, bytes) {
+            Ok(()) => assert_eq!(MemoryPolicy::of(address).unwrap(), Some(policy)),
+            // Containers may forbid the call.
+            Err(SysError { errno: libc::EPERM | libc::ENOSYS, .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let unaligned = MemoryPolicy::Local.apply_to(address + 1, bytes);
+    assert!(unaligned.is_err_and(|error| error.call == "mbind"));
+    assert_eq!(MemoryPolicy::Default.apply_to(1, 1), Ok(()));
+}
+
+#[test]
+fn touched_pages_are_on_a_node_and_others_are_not() {
+    let (mut memory, address, bytes) = untouched(64);
+    let before = match pages_by_node(address, bytes, 16) {
+        Ok(before) => before,
+        Err(SysError { errno: libc::EPERM | libc::ENOSYS, .. }) => return,
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(before.nodes.values().sum::<u64>() + before.unknown, 16);
+    memory.resize(memory.capacity(), 1);
+    let after = pages_by_node(address, bytes, usize::MAX).unwrap();
+    assert_eq!((after.nodes.values().sum::<u64>(), after.unknown), (64, 0));
+    assert_eq!(pages_by_node(address, 0, 16).unwrap(), PageNodes::default());
+}
+
+fn nodes() -> impl Strategy<Value = NodeList> {
+    prop_oneof![
+        Just(NodeList::All),
+        prop::collection::vec((any::<u32>(), any::<u32>()), 1..4).prop_map(|pairs| {
+            NodeList::Ranges(pairs.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect())
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn printing_then_parsing_is_identity(spec in prop_oneof![
+        Just(NumaSpec::Local),
+        nodes().prop_map(NumaSpec::Interleave),
+        nodes().prop_map(NumaSpec::Bind),
+        any::<u32>().prop_map(NumaSpec::Preferred),
+    ]) {
+        prop_assert_eq!(parse(&spec.to_string()), spec);
+    }
+
+    #[test]
+    fn parsing_never_panics(text in "(local|bind|interleave|preferred)?[:0-9,\\-al ]{0,12}|.{0,16}") {
+        let _ = text.parse::<NumaSpec>();
+    }
+}

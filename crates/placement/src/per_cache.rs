@@ -1,0 +1,170 @@
+//! `--per-cache N`: N threads on each last-level cache.
+//!
+//! Pure. Within a cache the threads are evenly spaced over its cores, on first hardware threads;
+//! further hardware threads come in once every core has one. Caches come in the topology's order;
+//! with fewer threads than fill all caches, the caches that are used are evenly spaced.
+
+use crate::cpus;
+use crate::error::PlacementError;
+use nodegauge_machine::{CpuId, Topology};
+
+/// The CPU of each thread, with `per_cache` threads on a cache. Without `threads`, all caches are
+/// used; with a number that `per_cache` does not divide, the last cache gets the rest.
+///
+/// # Errors
+/// When the machine has no cache beyond level 1, a cache has too few hardware threads that this
+/// process may use, or there are too few caches for `threads`.
+pub fn cpus_per_cache(
+    topology: &Topology,
+    per_cache: u32,
+    threads: Option<u32>,
+) -> Result<Vec<CpuId>, PlacementError> {
+    if per_cache == 0 || threads == Some(0) {
+        return Err(PlacementError::NoThreads);
+    }
+    if topology.llcs.is_empty() {
+        return Err(PlacementError::NoCaches);
+    }
+    let caches = caches(topology);
+    if caches.is_empty() {
+        return Err(PlacementError::NoCpus);
+    }
+    let most = caches.len() as u64 * u64::from(per_cache);
+    let threads = threads.map_or(most, u64::from);
+    if threads > most {
+        return Err(PlacementError::TooFewCaches {
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            asked: per_cache,
+            caches: caches.len(),
+            most,
+        });
+    }
+    let used = threads.div_ceil(u64::from(per_cache)) as usize;
+    let mut left = threads as usize;
+    let mut placed = Vec::new();
+    for index in 0..used {
+        let (number, cores) = &caches[index * caches.len() / used];
+        let count = left.min(per_cache as usize);
+        left -= count;
+        placed.extend(within(cores, count).ok_or_else(|| {
+            let usable = cpus::sorted(cores.iter().flatten().copied());
+            PlacementError::CacheTooSmall {
+                asked: per_cache,
+                cache: *number,
+                usable: usable.len(),
+                cpus: cpus::ranges(&usable),
+            }
+        })?);
+    }
+    Ok(placed)
+}
+
+/// The hardware threads of each core, first siblings first.
+type Cores = Vec<Vec<CpuId>>;
+
+/// The number of each cache with allowed CPUs, and its cores.
+fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
+    let of_cache = |index: usize| {
+        cpus::grouped(topology, |thread| (thread.llc == Some(index)).then_some(thread.core))
+    };
+    let numbered = topology.llcs.iter().enumerate().map(|(index, n)| (*n, of_cache(index)));
+    numbered.filter(|(_, cores)| !cores.is_empty()).collect()
+}
+
+/// `count` CPUs of the cores: first siblings, then second, and so on; those of the last, partly
+/// used round evenly spaced. In the order of cores. `None` when there are too few.
+fn within(cores: &[Vec<CpuId>], count: usize) -> Option<Vec<CpuId>> {
+    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    let mut left = count;
+    for sibling in 0.. {
+        let round: Vec<usize> =
+            (0..cores.len()).filter(|core| cores[*core].len() > sibling).collect();
+        let take = left.min(round.len());
+        chosen.extend((0..take).map(|k| (round[k * round.len() / take], sibling)));
+        left -= take;
+        if left == 0 {
+            break;
+        }
+        if round.is_empty() {
+            return None;
+        }
+    }
+    chosen.sort_unstable();
+    Some(chosen.into_iter().map(|(core, sibling)| cores[core][sibling]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{PHI, ROME, T2K, machine};
+    use proptest::prelude::*;
+
+    fn numbers(description: &str, per_cache: u32, threads: Option<u32>) -> Vec<u32> {
+        let cpus = cpus_per_cache(&machine(description), per_cache, threads);
+        cpus.unwrap_or_else(|error| panic!("{error}")).into_iter().map(|cpu| cpu.0).collect()
+    }
+
+    #[test]
+    fn two_of_a_cache_of_four_cores_are_its_cores_0_and_2() {
+        let cpus = numbers(ROME, 2, None);
+        assert_eq!(cpus.len(), 64);
+        assert_eq!(cpus[..4], [0, 2, 4, 6]);
+        assert_eq!(numbers(ROME, 1, None), (0..32).map(|k| 4 * k).collect::<Vec<_>>());
+        assert_eq!(numbers(ROME, 3, None)[..4], [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn fewer_threads_use_evenly_spaced_caches() {
+        assert_eq!(
+            numbers(ROME, 2, Some(16)),
+            [0, 2, 16, 18, 32, 34, 48, 50, 64, 66, 80, 82, 96, 98, 112, 114]
+        );
+        assert_eq!(numbers(ROME, 2, Some(3)), [0, 2, 64]);
+    }
+
+    #[test]
+    fn cores_come_before_their_siblings() {
+        let smt = "Package:1 L3Cache:2 Core:4 PU:2";
+        assert_eq!(numbers(smt, 4, Some(4)), [0, 2, 4, 6]);
+        assert_eq!(numbers(smt, 6, Some(6)), [0, 1, 2, 4, 5, 6]);
+        assert_eq!(numbers(smt, 8, None), (0..16).collect::<Vec<_>>());
+        assert_eq!(numbers(PHI, 1, None).len(), 61);
+        assert_eq!(numbers(PHI, 4, None).len(), 244);
+    }
+
+    #[test]
+    fn refusals_name_the_numbers() {
+        let error = |description: &str, per_cache, threads| {
+            cpus_per_cache(&machine(description), per_cache, threads).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error(T2K, 1, None),
+            "cannot place threads by cache: this machine has no cache beyond level 1\nhint: use --places cores --bind spread"
+        );
+        assert_eq!(
+            error(ROME, 5, None),
+            "cannot place 5 threads on each last-level cache: cache 0 has 4 hardware threads that this process may use (0-3)"
+        );
+        assert_eq!(
+            error(ROME, 2, Some(65)),
+            "cannot place 65 threads, 2 on each last-level cache: there is room for 64 on 32 caches\nhint: ask for --threads 64 or fewer, or for more on each cache"
+        );
+        assert_eq!(error(ROME, 0, None), "cannot place 0 threads\nhint: ask for at least 1");
+    }
+
+    proptest! {
+        #[test]
+        fn no_cpu_twice_and_caches_even(per_cache in 1u32..9, threads in 1u32..64) {
+            let topology = machine("Package:2 L3Cache:4 Core:4 PU:2");
+            if let Ok(cpus) = cpus_per_cache(&topology, per_cache, Some(threads)) {
+                prop_assert_eq!(cpus.len(), threads as usize);
+                prop_assert_eq!(crate::cpus::sorted(cpus.iter().copied()).len(), cpus.len());
+                let mut uses = [0u32; 8];
+                cpus.iter().for_each(|cpu| uses[cpu.0 as usize / 8] += 1);
+                prop_assert!(uses.iter().all(|count| *count <= per_cache));
+            } else {
+                prop_assert!(threads > 8 * per_cache);
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! From the words of `OMP_PLACES` to CPUs.
+
+use super::{CpuItem, Place, PlaceExpr, PlaceItem, PlaceName, PlacesSpec};
+use crate::cpus;
+use crate::error::PlacementError;
+use crate::threads::MOST;
+use nodegauge_machine::{CpuId, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// CPUs in all places together: room for 1024 places of 1024 CPUs. More is a slip of the finger.
+const BUDGET: usize = 1 << 20;
+
+impl PlacesSpec {
+    /// The places on a machine, in order. Abstract places hold only CPUs that this process may use.
+    ///
+    /// # Errors
+    /// When an explicit place holds a CPU that the machine lacks or this process may not use, when
+    /// the machine has fewer objects than asked for, or none, and when exclusions exclude nothing
+    /// or leave nothing.
+    pub fn resolve(&self, topology: &Topology) -> Result<Vec<Place>, PlacementError> {
+        match self {
+            Self::Abstract { name, count } => self.objects(topology, *name, *count),
+            Self::Explicit(items) => {
+                Resolver { spec: self, cpus: Cpus::new(topology), budget: BUDGET }.list(items)
+            }
+        }
+    }
+
+    fn objects(
+        &self,
+        topology: &Topology,
+        name: PlaceName,
+        count: Option<u32>,
+    ) -> Result<Vec<Place>, PlacementError> {
+        let missing = |what| Err(PlacementError::NoSuchPlaces { places: self.to_string(), what });
+        let groups = match name {
+            PlaceName::Threads => {
+                topology.allowed().map(|thread| vec![thread.cpu]).collect::<Vec<_>>()
+            }
+            PlaceName::Cores => cpus::grouped(topology, |thread| Some(thread.core)),
+            PlaceName::Sockets => cpus::grouped(topology, |thread| Some(thread.socket)),
+            PlaceName::LlCaches if topology.llcs.is_empty() => {
+                return missing("cache beyond level 1");
+            }
+            PlaceName::LlCaches => cpus::grouped(topology, |thread| thread.llc),
+            PlaceName::NumaDomains if topology.nodes.is_empty() => return missing("NUMA node"),
+            PlaceName::NumaDomains => cpus::grouped(topology, |thread| thread.node),
+        };
+        let mut places: Vec<Place> = groups.into_iter().filter_map(Place::new).collect();
+        if places.is_empty() {
+            return Err(PlacementError::NoCpus);
+        }
+        match count {
+            Some(asked) if asked as usize > places.len() => {
+                return Err(PlacementError::TooFewPlaces {
+                    places: self.to_string(),
+                    name: name.as_str(),
+                    asked,
+                    found: places.len(),
+                });
+            }
+            Some(asked) => places.truncate(asked as usize),
+            None => {}
+        }
+        Ok(places)
+    }
+}
+
+/// Which CPUs there are and which may be used, for many look-ups.
+pub(crate) struct Cpus<'a> {
+    topology: &'a Topology,
+    allowed: BTreeMap<CpuId, bool>,
+}
+
+impl<'a> Cpus<'a> {
+    pub(crate) fn new(topology: &'a Topology) -> Self {
+        let allowed = topology.threads.iter().map(|thread| (thread.cpu, thread.allowed)).collect();
+        Self { topology, allowed }
+    }
+
+    /// The CPU with this number, when this process may use it.
+    pub(crate) fn usable(&self, number: i64) -> Result<CpuId, PlacementError> {
+        let allowed = || cpus::ranges(&cpus::allowed(self.topology));
+        let cpu = u32::try_from(number).ok().map(CpuId);
+        match cpu.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?))) {
+            Some((cpu, true)) => Ok(cpu),
+            Some((cpu, false)) => {
+                Err(PlacementError::CpuNotAllowed { cpu: cpu.0, allowed: allowed() })
+            }
+            None => Err(PlacementError::NoSuchCpu {
+                cpu: number,
+                machine: cpus::number_ranges(self.allowed.keys().map(|cpu| cpu.0)),
+                allowed: allowed(),
+            }),
+        }
+    }
+}
+
+struct Resolver<'a> {
+    spec: &'a PlacesSpec,
+    cpus: Cpus<'a>,
+    budget: usize,
+}
+
+impl Resolver<'_> {
+    fn list(mut self, items: &[PlaceItem]) -> Result<Vec<Place>, PlacementError> {
+        let mut places: Vec<Place> = Vec::new();
+        for item in items {
+            match item {
+                PlaceItem::Include { place, count, stride } => {
+                    let base = self.numbers(place)?;
+                    for copy in 0..i64::from(*count) {
+                        let shift = copy * i64::from(*stride);
+                        places.push(self.place(&base, shift)?);
+                    }
+                }
+                PlaceItem::Exclude(place) => {
+                    let base = self.numbers(place)?;
+                    let excluded = self.place(&base, 0)?;
+                    let before = places.len();
+                    places.retain(|place| *place != excluded);
+                    if places.len() == before {
+                        return Err(self.nothing_excluded(place));
+                    }
+                }
+            }
+            if places.len() > MOST as usize {
+                return Err(self.too_many());
+            }
+        }
+        if places.is_empty() {
+            return Err(self.nothing_left());
+        }
+        Ok(places)
+    }
+
+    /// The CPU numbers of a place as written, not yet held against the machine.
+    fn numbers(&mut self, place: &PlaceExpr) -> Result<BTreeSet<i64>, PlacementError> {
+        let items = match place {
+            PlaceExpr::Cpu(cpu) => return Ok(BTreeSet::from([i64::from(*cpu)])),
+            PlaceExpr::Set(items) => items,
+        };
+        let mut numbers = BTreeSet::new();
+        for item in items {
+            if let CpuItem::Include { first, count, stride } = item {
+                self.spend(*count as usize)?;
+                numbers.extend(
+                    (0..i64::from(*count)).map(|k| i64::from(*first) + k * i64::from(*stride)),
+                );
+            }
+        }
+        // Within braces the order does not matter, as in libgomp.
+        for item in items {
+            if let CpuItem::Exclude(cpu) = item
+                && !numbers.remove(&i64::from(*cpu))
+            {
+                return Err(self.nothing_excluded(cpu));
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn place(&mut self, numbers: &BTreeSet<i64>, shift: i64) -> Result<Place, PlacementError> {
+        self.spend(numbers.len())?;
+        let cpus: Result<Vec<CpuId>, _> =
+            numbers.iter().map(|number| self.cpus.usable(number + shift)).collect();
+        Place::new(cpus?).ok_or_else(|| self.nothing_left())
+    }
+
+    fn spend(&mut self, cpus: usize) -> Result<(), PlacementError> {
+        self.budget = self.budget.checked_sub(cpus).ok_or_else(|| self.too_many())?;
+        Ok(())
+    }
+
+    fn nothing_left(&self) -> PlacementError {
+        PlacementError::NothingLeft { places: self.spec.to_string() }
+    }
+
+    fn too_many(&self) -> PlacementError {
+        PlacementError::TooManyPlaces { places: self.spec.to_string(), most: MOST, cpus: BUDGET }
+    }
+
+    fn nothing_excluded(&self, excluded: &dyn std::fmt::Display) -> PlacementError {
+        PlacementError::NothingExcluded {
+            places: self.spec.to_string(),
+            excluded: excluded.to_string(),
+        }
+    }
+}

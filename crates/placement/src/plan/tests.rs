@@ -1,0 +1,155 @@
+use super::*;
+use crate::tests::{ROME, T2K, machine};
+
+const SMT: &str = "Package:2 NUMANode:1 L3Cache:1 Core:4 PU:2";
+
+fn cpus(placement: &Placement) -> Vec<String> {
+    placement.threads.iter().map(|thread| cpus::ranges(&thread.cpus)).collect()
+}
+
+fn request(threads: Option<u32>, places: &str, bind: Option<Bind>) -> Request {
+    let places = (!places.is_empty()).then(|| places.parse().unwrap());
+    Request { threads, places, bind, ..Request::default() }
+}
+
+#[test]
+fn default_is_the_first_hardware_thread_of_each_core() {
+    let topology = machine(SMT);
+    let all = plan(&topology, &Request::default()).unwrap();
+    assert_eq!(cpus(&all), ["0", "2", "4", "6", "8", "10", "12", "14"]);
+    assert_eq!((all.bind, all.places.as_str(), all.notices.len()), (Bind::Spread, "cores", 0));
+    let two = plan(&topology, &request(Some(2), "", None)).unwrap();
+    assert_eq!(cpus(&two), ["0", "8"]);
+    let ten = plan(&topology, &request(Some(10), "", None)).unwrap();
+    assert_eq!(cpus(&ten), ["0", "1", "3", "4", "6", "8", "9", "11", "12", "14"]);
+    assert_eq!(ten.places, "threads");
+    assert_eq!(ten.cpus().len(), 10);
+}
+
+#[test]
+fn cpus_that_may_not_be_used_are_not_used() {
+    let mut topology = machine(SMT);
+    for thread in &mut topology.threads {
+        thread.allowed = [1, 6, 7, 8].contains(&thread.cpu.0);
+    }
+    let all = plan(&topology, &Request::default()).unwrap();
+    assert_eq!(cpus(&all), ["1", "6", "8"]);
+}
+
+#[test]
+fn policies_without_places() {
+    let topology = machine(SMT);
+    let with = |threads, bind| plan(&topology, &request(Some(threads), "", Some(bind))).unwrap();
+    assert_eq!(cpus(&with(3, Bind::Close)), ["0", "2", "4"]);
+    assert_eq!(cpus(&with(9, Bind::Close))[7..], ["7", "8"]);
+    assert_eq!(cpus(&with(2, Bind::Primary)), ["0-1", "0-1"]);
+    assert!(with(2, Bind::Primary).notices.is_empty());
+    let unbound = with(2, Bind::None);
+    assert_eq!(cpus(&unbound), ["0-15", "0-15"]);
+    assert_eq!(unbound.places, "none");
+    assert_eq!(plan(&topology, &request(None, "", Some(Bind::None))).unwrap().threads.len(), 8);
+}
+
+#[test]
+fn places_without_a_number_of_threads_take_one_each() {
+    let topology = machine(SMT);
+    let sockets = plan(&topology, &request(None, "sockets", None)).unwrap();
+    assert_eq!(cpus(&sockets), ["0-7", "8-15"]);
+    assert!(sockets.notices.is_empty());
+}
+
+#[test]
+fn what_was_not_asked_for_is_a_notice() {
+    let topology = machine(SMT);
+    let notices = |request: &Request| plan(&topology, request).unwrap().notices;
+    assert_eq!(
+        notices(&request(Some(2), "cores", None)),
+        [
+            "bind close: 2 threads on the first of 8 places, as OpenMP does when places are given without a policy"
+        ]
+    );
+    assert_eq!(
+        notices(&request(Some(4), "sockets", Some(Bind::Spread))),
+        ["4 threads share 2 places"]
+    );
+    assert_eq!(
+        notices(&request(Some(4), "cores", Some(Bind::None))),
+        ["places cores have no effect: threads are not bound"]
+    );
+    assert!(notices(&request(Some(4), "cores", Some(Bind::Spread))).is_empty());
+}
+
+#[test]
+fn conflicts_are_refused() {
+    let topology = machine(ROME);
+    let kmp = |text: &str| Some(text.parse().unwrap());
+    let both = |request: Request| plan(&topology, &request).unwrap_err().to_string();
+    assert_eq!(
+        both(Request { per_cache: Some(1), ..request(None, "cores", None) }),
+        "--per-cache and --places both say where threads go\nhint: give one of them"
+    );
+    for (request, first, second) in [
+        (
+            Request { per_cache: Some(1), ..request(None, "", Some(Bind::Close)) },
+            "--per-cache",
+            "--bind",
+        ),
+        (
+            Request { per_cache: Some(1), kmp: kmp("scatter"), ..Request::default() },
+            "--per-cache",
+            "KMP_AFFINITY",
+        ),
+        (
+            Request { kmp: kmp("scatter"), ..request(None, "cores", None) },
+            "KMP_AFFINITY",
+            "--places",
+        ),
+        (
+            Request { kmp: kmp("scatter"), ..request(None, "", Some(Bind::Close)) },
+            "KMP_AFFINITY",
+            "--bind",
+        ),
+    ] {
+        let expected = PlacementError::Conflict { first, second };
+        assert_eq!(plan(&topology, &request).unwrap_err(), expected);
+    }
+    let verbose = Request { kmp: kmp("verbose"), ..request(Some(4), "cores", Some(Bind::Spread)) };
+    assert_eq!(cpus(&plan(&topology, &verbose).unwrap()), ["0", "32", "64", "96"]);
+}
+
+#[test]
+fn too_many_and_no_threads_are_refused() {
+    let topology = machine("Package:1 NUMANode:1 Core:2 PU:1");
+    let text = |request: &Request| plan(&topology, request).unwrap_err().to_string();
+    let many = "cannot place 500 threads: this process may use 2 hardware threads (0-1)\nhint: ask for 2 or fewer, e.g. --threads 2";
+    assert_eq!(text(&request(Some(500), "", None)), many);
+    assert_eq!(text(&request(Some(500), "cores", Some(Bind::None))), many);
+    assert_eq!(text(&request(None, "0:500:0", None)), many);
+    let kmp = Some("compact".parse().unwrap());
+    assert_eq!(text(&Request { kmp, threads: Some(500), ..Request::default() }), many);
+    assert_eq!(
+        text(&Request { per_cache: Some(1), threads: Some(500), ..Request::default() }),
+        many
+    );
+    assert_eq!(
+        text(&request(Some(0), "", None)),
+        "cannot place 0 threads\nhint: ask for at least 1"
+    );
+    let one = plan(&machine("Package:1 Core:1 PU:1"), &request(Some(2), "", None)).unwrap_err();
+    assert!(one.to_string().contains("may use 1 hardware thread (0)"), "{one}");
+    let mut nothing = topology.clone();
+    nothing.threads.iter_mut().for_each(|thread| thread.allowed = false);
+    let error = plan(&nothing, &Request::default()).unwrap_err();
+    assert_eq!(error.to_string(), "this process may use no CPU of this machine");
+}
+
+#[test]
+fn a_thread_knows_its_objects() {
+    let t2k = machine(T2K);
+    let sockets = plan(&t2k, &request(None, "sockets", None)).unwrap();
+    let second = &sockets.threads[1];
+    assert_eq!(second.cores(&t2k).len(), 4);
+    assert_eq!((second.sockets(&t2k), second.numa_nodes(&t2k)), (vec![1], vec![1]));
+    assert_eq!(second.nodes(&t2k), [NodeId(1)]);
+    assert!(second.llcs(&t2k).is_empty());
+}

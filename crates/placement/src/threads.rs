@@ -1,0 +1,169 @@
+//! The grammar of `--threads`: one or more numbers of threads, `N | A,B,C | A-B[:STEP]`.
+//!
+//! Several numbers make a sweep, in the order typed. Whether the machine has so many hardware
+//! threads is decided when each is planned.
+
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use std::fmt;
+use std::str::FromStr;
+
+const WHAT: &str = "threads";
+const EXAMPLE: &str = "--threads 8 or --threads 1,2-32:2";
+
+/// Largest number of threads that is read: the CPUs of the largest affinity mask this crate asks
+/// the kernel for, so that a slip of the finger cannot fill the memory.
+pub(crate) const MOST: u32 = 65_536;
+
+/// Numbers of threads to measure with, in the order typed; at least one, each at least 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadCounts(Vec<u32>);
+
+impl ThreadCounts {
+    /// From numbers; `None` when there is none or one is 0.
+    pub fn new(counts: Vec<u32>) -> Option<Self> {
+        (!counts.is_empty() && !counts.contains(&0)).then_some(Self(counts))
+    }
+
+    /// The numbers, in the order typed.
+    pub fn counts(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// The number when there is just one, that is, when this is no sweep.
+    pub fn single(&self) -> Option<u32> {
+        match self.0[..] {
+            [count] => Some(count),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for ThreadCounts {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new(WHAT, EXAMPLE, text);
+        let mut counts: Vec<u32> = Vec::new();
+        loop {
+            cursor.skip_blanks();
+            let at = cursor.position();
+            let first = count(&mut cursor, "expected a number of threads")?;
+            let range = if cursor.eat('-') {
+                let last_at = cursor.position();
+                let last = count(&mut cursor, "expected the end of the range after '-'")?;
+                if last < first {
+                    return Err(cursor.error_at(last_at, "a range goes from the smaller number up"));
+                }
+                let step = if cursor.eat(':') {
+                    count(&mut cursor, "expected a step after ':'")?
+                } else {
+                    1
+                };
+                (first..=last).step_by(step as usize)
+            } else {
+                (first..=first).step_by(1)
+            };
+            counts.extend(range);
+            if counts.len() > MOST as usize {
+                return Err(cursor.error_at(at, format!("more than {MOST} numbers in all")));
+            }
+            cursor.skip_blanks();
+            if cursor.at_end() {
+                return Ok(Self(counts));
+            }
+            cursor.expect(',', "expected ',', '-' or the end")?;
+        }
+    }
+}
+
+/// A number from 1 to [`MOST`].
+fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
+    let at = cursor.position();
+    match cursor.number(problem)? {
+        0 => Err(cursor.error_at(at, "expected at least 1")),
+        n if n > u64::from(MOST) => Err(cursor.error_at(at, format!("expected at most {MOST}"))),
+        n => Ok(n as u32),
+    }
+}
+
+impl fmt::Display for ThreadCounts {
+    /// The shortest form of the grammar: three or more in equal steps become a range.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = &self.0[..];
+        let mut separator = "";
+        while let [first, tail @ ..] = rest {
+            let step = tail.first().and_then(|second| second.checked_sub(*first)).unwrap_or(0);
+            let run = match step {
+                0 => 1,
+                _ => {
+                    1 + rest.windows(2).take_while(|w| w[0].checked_add(step) == Some(w[1])).count()
+                }
+            };
+            write!(f, "{separator}{first}")?;
+            separator = ",";
+            if run < 3 {
+                rest = tail;
+                continue;
+            }
+            write!(f, "-{}", rest[run - 1])?;
+            if step > 1 {
+                write!(f, ":{step}")?;
+            }
+            rest = &rest[run..];
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<ThreadCounts, SyntaxError> {
+        text.parse()
+    }
+
+    #[test]
+    fn ranges_and_lists_are_read_in_order() {
+        assert_eq!(parse("8").unwrap().single(), Some(8));
+        assert_eq!(parse("1,2-9:2, 64").unwrap().counts(), [1, 2, 4, 6, 8, 64]);
+        assert_eq!(parse("4,2,1").unwrap().counts(), [4, 2, 1]);
+        assert_eq!(parse("1,2-32:2").unwrap().to_string(), "1,2-32:2");
+        assert_eq!(parse("1-4").unwrap().to_string(), "1-4");
+    }
+
+    #[test]
+    fn wrong_texts_are_pointed_at() {
+        for (text, at, problem) in [
+            ("", 0, "expected a number of threads"),
+            ("x", 0, "expected a number of threads"),
+            ("0", 0, "expected at least 1"),
+            ("1,", 2, "expected a number of threads"),
+            ("4-", 2, "expected the end of the range after '-'"),
+            ("8-4", 2, "a range goes from the smaller number up"),
+            ("1-8:", 4, "expected a step after ':'"),
+            ("1-8:0", 4, "expected at least 1"),
+            ("1-8;9", 3, "expected ',', '-' or the end"),
+            ("4000000000", 0, "expected at most 65536"),
+            ("1-65536,1", 8, "more than 65536 numbers in all"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!((error.at, error.problem.as_str()), (at, problem), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn printing_then_parsing_is_identity(counts in prop::collection::vec(1u32..300, 1..12)) {
+            let counts = ThreadCounts::new(counts).unwrap();
+            prop_assert_eq!(parse(&counts.to_string()), Ok(counts));
+        }
+
+        #[test]
+        fn parsing_never_panics(text in "[0-9,:\\- x]{0,16}|.{0,16}") {
+            let _ = parse(&text);
+        }
+    }
+}
