@@ -1,1 +1,103 @@
-//! placeholder
+//! Signs that something else used the CPUs while a sample was taken: involuntary context switches
+//! and page faults of the measuring thread, and time that the hypervisor stole.
+
+use std::fmt;
+
+/// What the kernel has counted for the calling thread so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadCounts {
+    /// Times the kernel took the CPU away while the thread could have gone on.
+    pub involuntary_switches: u64,
+    /// Page faults, minor and major.
+    pub faults: u64,
+}
+
+impl ThreadCounts {
+    /// The counts of the calling thread.
+    pub fn now() -> Self {
+        // SAFETY: `rusage` is plain numbers, for which zero is a value, and the kernel fills it.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage
+        };
+        Self {
+            involuntary_switches: usage.ru_nivcsw as u64,
+            faults: usage.ru_minflt as u64 + usage.ru_majflt as u64,
+        }
+    }
+}
+
+impl std::ops::Sub for ThreadCounts {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,
+            faults: self.faults - earlier.faults,
+        }
+    }
+}
+
+/// Time that the hypervisor gave to others since boot, summed over CPUs, in clock ticks (usually
+/// 10 ms); `None` when the kernel does not say.
+pub fn stolen_ticks() -> Option<u64> {
+    parse_stolen(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn parse_stolen(stat: &str) -> Option<u64> {
+    // cpu user nice system idle iowait irq softirq steal ...
+    stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
+}
+
+/// Why a sample does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// The first pass: caches, pages and clocks settle.
+    WarmUp,
+    /// Another task ran on the CPU.
+    Preempted {
+        /// Involuntary context switches of all threads.
+        switches: u64,
+    },
+    /// Pages were faulted in inside the timed loops.
+    Faults(u64),
+    /// The hypervisor gave the CPU to another guest.
+    Stolen {
+        /// Clock ticks.
+        ticks: u64,
+    },
+    /// The fingerprint before and after differ: the CPUs were moved in between.
+    Moved,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WarmUp => f.write_str("warm-up"),
+            Self::Preempted { switches } => write!(f, "preempted {switches} times"),
+            Self::Faults(n) => write!(f, "{n} page faults"),
+            Self::Stolen { ticks } => write!(f, "{ticks} ticks stolen by the hypervisor"),
+            Self::Moved => f.write_str("cpus moved by the hypervisor"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_number_of_the_first_line() {
+        let stat = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        assert_eq!(parse_stolen(stat), Some(80));
+        assert_eq!(parse_stolen("intr 1"), None);
+    }
+
+    #[test]
+    fn faults_of_this_thread_are_counted() {
+        let before = ThreadCounts::now();
+        let touched = vec![1u8; 8 << 20];
+        std::hint::black_box(&touched);
+        assert!((ThreadCounts::now() - before).faults > 0);
+    }
+}

@@ -1,1 +1,117 @@
-//! placeholder
+//! When to stop repeating: as soon as the best and the median of every figure are stable, else
+//! when the time or the number of samples is used up.
+
+use crate::stats::{Better, Summary};
+use std::fmt;
+use std::time::Duration;
+
+/// Why repetition ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Best and median no longer change.
+    Stable,
+    /// The time is used up.
+    Budget,
+    /// As many samples as were asked for.
+    Samples,
+    /// The user or the system asked to end.
+    Interrupted,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Stable => "best and median stable",
+            Self::Budget => "time budget spent",
+            Self::Samples => "samples as asked",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}
+
+/// How long to repeat.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StopRule {
+    /// Never fewer samples than this, unless the time is used up.
+    pub least: usize,
+    /// Exactly this many samples, whatever the time.
+    pub exactly: Option<usize>,
+    /// Never shorter than this: a machine's regimes last seconds, and all should be met.
+    pub at_least: Duration,
+    /// Never longer than this.
+    pub at_most: Duration,
+    /// The best counts as stable when the second half of the samples improves it by less than this
+    /// share, the median when its 95 % interval is narrower than this share on either side.
+    pub tolerance: f64,
+}
+
+impl StopRule {
+    /// Whether to stop, after `elapsed`, with these samples of each figure in order of time.
+    pub fn decide(&self, figures: &[&[f64]], elapsed: Duration, better: Better) -> Option<Stop> {
+        let n = figures.iter().map(|samples| samples.len()).min().unwrap_or(0);
+        if let Some(exactly) = self.exactly {
+            return (n >= exactly).then_some(Stop::Samples);
+        }
+        if elapsed >= self.at_most {
+            return Some(Stop::Budget);
+        }
+        let enough = n >= self.least.max(6) && elapsed >= self.at_least;
+        (enough && figures.iter().all(|samples| self.is_stable(samples, better)))
+            .then_some(Stop::Stable)
+    }
+
+    fn is_stable(&self, samples: &[f64], better: Better) -> bool {
+        let first_half = Summary::of(&samples[..samples.len() / 2], better);
+        let all = Summary::of(samples, better);
+        let (Some(first_half), Some(all)) = (first_half, all) else { return false };
+        let best_is = (all.best / first_half.best - 1.0).abs() <= self.tolerance;
+        let median_is = all.ci95.is_some_and(|[low, high]| {
+            high - all.median <= self.tolerance * all.median
+                && all.median - low <= self.tolerance * all.median
+        });
+        best_is && median_is
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule() -> StopRule {
+        StopRule {
+            least: 10,
+            exactly: None,
+            at_least: Duration::from_secs(1),
+            at_most: Duration::from_secs(10),
+            tolerance: 0.01,
+        }
+    }
+
+    #[test]
+    fn steady_samples_stop_early_and_only_after_the_least_time() {
+        let steady = vec![100.0; 12];
+        let decide = |seconds| rule().decide(&[&steady], Duration::from_secs(seconds), Better::Higher);
+        assert_eq!(decide(0), None);
+        assert_eq!(decide(2), Some(Stop::Stable));
+    }
+
+    #[test]
+    fn scattered_or_rising_samples_run_to_the_budget() {
+        let scattered: Vec<f64> = (0..40).map(|i| 100.0 - f64::from(i % 2) * 40.0).collect();
+        let rising: Vec<f64> = (0..40).map(|i| 100.0 + f64::from(i)).collect();
+        for samples in [&scattered, &rising] {
+            let decide =
+                |seconds| rule().decide(&[samples], Duration::from_secs(seconds), Better::Higher);
+            assert_eq!(decide(5), None);
+            assert_eq!(decide(10), Some(Stop::Budget));
+        }
+    }
+
+    #[test]
+    fn a_number_of_samples_is_kept_whatever_the_time() {
+        let rule = StopRule { exactly: Some(3), ..rule() };
+        let late = Duration::from_secs(100);
+        assert_eq!(rule.decide(&[&[1.0, 2.0]], late, Better::Higher), None);
+        assert_eq!(rule.decide(&[&[1.0, 2.0, 3.0]], late, Better::Higher), Some(Stop::Samples));
+    }
+}

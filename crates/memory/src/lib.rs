@@ -1,1 +1,21 @@
-//! placeholder
+//! STREAM and its relatives: what the memory of a node really sustains.
+//!
+//! Machine, placement and options go in, measurements come out; nothing here prints, saves or
+//! knows another gauge. From the bottom up: [`kernels`] (the loops), [`arrays`] on chosen pages,
+//! [`team`] of pinned threads, [`fingerprint`] of where they run, `values` (what the arrays must
+//! hold), [`point`] (one configuration, measured pass by pass), `trial` (which loop is best here),
+//! [`stream`] (the protocol) and [`explain`] (what each choice is worth).
+
+pub mod arrays;
+pub mod explain;
+pub mod fingerprint;
+pub mod kernels;
+mod pages;
+pub mod point;
+mod result;
+mod samples;
+pub mod size;
+pub mod stream;
+pub mod team;
+mod trial;
+pub mod values;

@@ -1,1 +1,15 @@
-//! placeholder
+//! Text for people, from records and plans: tables, the one-page summary, the waterfall of
+//! `explain`, the classic table of stream.c. Measures nothing and prints nothing: every function
+//! returns the text.
+
+pub mod classic;
+pub mod explain;
+pub mod history;
+pub mod machine;
+pub mod places;
+pub mod run;
+pub mod stream;
+mod table;
+mod words;
+
+pub use table::Style;

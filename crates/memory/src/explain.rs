@@ -1,0 +1,297 @@
+//! What each choice is worth on this node: steps from an unbound run with regular stores on 4 KiB
+//! pages and arrays one after another, to the best that `stream` does, one choice at a time.
+//!
+//! All steps live side by side and run interleaved in random order; a round in which anything
+//! interfered, or whose passes saw different regimes, is left out whole. The factor of a step is
+//! the geometric mean over rounds of its rate over that of the step before, so the factors
+//! multiply to the factor of the whole, exactly.
+
+use crate::arrays::{Layout, Pages};
+use crate::kernels::{Kernel, Prefetch, Shape, Stores};
+use crate::point::{Point, PointConfig, PointError, Sample};
+use crate::stream::{self, Options, StreamError, Watch};
+use crate::trial::{self, Shuffler};
+use nodegauge_machine::Topology;
+use nodegauge_measure::record::Machine;
+use nodegauge_measure::{regime, stats};
+use nodegauge_placement::Placement;
+use std::time::{Duration, Instant};
+
+/// One step of the way, with its rates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Stable name, e.g. `binding`; `baseline` for the first.
+    pub name: &'static str,
+    /// What changes with this step, in words.
+    pub what: String,
+    /// For each kernel, the rate in each counted round, bytes per second.
+    pub rates: Vec<Vec<f64>>,
+    /// For each kernel, the factor over the step before, for each counted round; ones for the
+    /// first step.
+    pub factors: Vec<Vec<f64>>,
+}
+
+impl Step {
+    /// Geometric mean of the factor of kernel `i`.
+    pub fn factor(&self, i: usize) -> f64 {
+        stats::geometric_mean(&self.factors[i])
+    }
+
+    /// Geometric mean of the rate of kernel `i`, bytes per second.
+    pub fn rate(&self, i: usize) -> f64 {
+        stats::geometric_mean(&self.rates[i])
+    }
+}
+
+/// The way from the baseline to the best.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The kernels, in the order of a pass.
+    pub kernels: Vec<Kernel>,
+    /// The steps, baseline first.
+    pub steps: Vec<Step>,
+    /// Rounds that count, and rounds left out because something interfered.
+    pub rounds: (usize, usize),
+    /// What could not be varied here, and other remarks.
+    pub notices: Vec<String>,
+    /// Whether everything was measured.
+    pub complete: bool,
+    /// The first wrong value found in any step's arrays.
+    pub wrong: Option<String>,
+    /// Bytes of one array.
+    pub array_bytes: u64,
+}
+
+/// Rounds that are wanted: medians over fewer scatter too much.
+const WISHED_ROUNDS: usize = 60;
+/// Share of the budget for the trial that finds the best loops.
+const TRIAL_SHARE: f64 = 0.25;
+
+/// Takes the best apart.
+///
+/// # Errors
+/// As for a run of STREAM.
+pub fn run(
+    topology: &Topology,
+    machine: &Machine,
+    placement: &Placement,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Explanation, StreamError> {
+    let started = Instant::now();
+    // Every step has arrays of its own: the memory is shared out before the size is chosen.
+    let shared_out = Options {
+        memory_fraction: options.memory_fraction / MOST_STEPS as f64,
+        ..options.clone()
+    };
+    let (size, best) = stream::plan(topology, machine, placement, &shared_out)?;
+    let mut notices = size.notices.clone();
+    watch.phase("choosing the best loops");
+    let shapes = trial::candidates(trial::Wishes {
+        stores: options.stores,
+        prefetch: options.prefetch.or(Some(Prefetch::Off)),
+    });
+    let mut last = Point::prepare(best)?;
+    let deadline = started + options.budget.mul_f64(TRIAL_SHARE);
+    trial::choose(&mut last, &shapes, deadline, || watch.interrupted())?;
+
+    let configs = steps(last.config(), placement, topology, &mut notices);
+    let names: Vec<(&'static str, String)> =
+        configs.iter().map(|(name, what, _)| (*name, what.clone())).collect();
+    watch.phase(&format!("preparing {} steps", configs.len()));
+    let mut points = Vec::new();
+    for (_, _, config) in &configs[..configs.len() - 1] {
+        points.push(Point::prepare(config.clone())?);
+    }
+    points.push(last);
+
+    watch.phase("measuring all steps by turns");
+    let (rounds, complete) = rounds(&mut points, started, options, watch)?;
+    let mut wrong = None;
+    for point in &mut points {
+        point.check()?;
+        if let Some(found) = &point.wrong {
+            wrong.get_or_insert_with(|| found.to_string());
+        }
+    }
+    let counted: Vec<&Vec<Sample>> = clean(&rounds);
+    let left_out = rounds.len() - counted.len();
+    let kernels: Vec<Kernel> = points[0].config().kernels.iter().map(|(k, _)| *k).collect();
+    let bytes: Vec<f64> =
+        (0..kernels.len()).map(|i| crate::result::counted(&points[0], i)).collect();
+    let steps = names
+        .into_iter()
+        .enumerate()
+        .map(|(step, (name, what))| {
+            let of = |f: &dyn Fn(&Vec<Sample>, usize) -> f64| -> Vec<Vec<f64>> {
+                (0..kernels.len())
+                    .map(|kernel| counted.iter().map(|round| f(round, kernel)).collect())
+                    .collect()
+            };
+            Step {
+                name,
+                what,
+                rates: of(&|round, k| bytes[k] / round[step].seconds[k]),
+                factors: of(&|round, k| match step.checked_sub(1) {
+                    Some(before) => round[before].seconds[k] / round[step].seconds[k],
+                    None => 1.0,
+                }),
+            }
+        })
+        .collect();
+    Ok(Explanation {
+        kernels,
+        steps,
+        rounds: (counted.len(), left_out),
+        notices,
+        complete,
+        wrong,
+        array_bytes: points[0].arrays().array_bytes().0,
+    })
+}
+
+/// Steps at most: baseline, threads, binding, layout, pages, stores, loop.
+const MOST_STEPS: usize = 7;
+
+/// The configurations of the steps, each one choice away from the one before; the last is `best`.
+fn steps(
+    best: &PointConfig,
+    placement: &Placement,
+    topology: &Topology,
+    notices: &mut Vec<String>,
+) -> Vec<(&'static str, String, PointConfig)> {
+    // What a compiler makes of the plain loop: the widest vectors, unrolled a little.
+    let plain = Shape {
+        isa: crate::kernels::available_isas()[0],
+        stores: Stores::Regular,
+        unroll: 4,
+        prefetch: Prefetch::Off,
+    };
+    let all_cpus = topology.allowed().count();
+    let threads = placement.threads.len();
+    let with = |base: &PointConfig, f: &dyn Fn(&mut PointConfig)| {
+        let mut config = base.clone();
+        f(&mut config);
+        config
+    };
+    let baseline = with(best, &|c| {
+        c.places = vec![Vec::new(); all_cpus];
+        c.layout = Layout::Sequential { offset: 0 };
+        c.pages = Pages::Base;
+        c.kernels.iter_mut().for_each(|(_, shape)| *shape = plain);
+    });
+    let mut steps: Vec<(&'static str, String, PointConfig)> = vec![(
+        "baseline",
+        format!("{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"),
+        baseline,
+    )];
+    let mut add = |name, what: String, change: &dyn Fn(&mut PointConfig)| {
+        let next = with(&steps[steps.len() - 1].2, change);
+        if next == steps[steps.len() - 1].2 {
+            notices.push(format!("{name}: nothing to vary here"));
+        } else {
+            steps.push((name, what, next));
+        }
+    };
+    if threads != all_cpus {
+        add("threads", format!("{threads} threads instead of {all_cpus}"), &|c| {
+            c.places = vec![Vec::new(); threads];
+        });
+    }
+    add("binding", format!("each thread bound to its place ({})", placement.places), &|c| {
+        c.places.clone_from(&best.places);
+    });
+    add("layout", "arrays staggered, so that no two streams alias".to_owned(), &|c| {
+        c.layout = best.layout;
+    });
+    add("pages", format!("{} pages", best.pages), &|c| c.pages = best.pages);
+    add("stores", "non-temporal stores where they win".to_owned(), &|c| {
+        for ((_, shape), (_, chosen)) in c.kernels.iter_mut().zip(&best.kernels) {
+            shape.stores = chosen.stores;
+        }
+    });
+    add("loop", "vector width and unroll chosen by trial for each kernel".to_owned(), &|c| {
+        c.kernels.clone_from(&best.kernels);
+    });
+    steps
+}
+
+/// Runs rounds of one pass of every point, in an order of its own each time. The first round warms
+/// up and is dropped.
+fn rounds(
+    points: &mut [Point],
+    started: Instant,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<(Vec<Vec<Sample>>, bool), PointError> {
+    let wished = options.samples.unwrap_or(WISHED_ROUNDS);
+    let until = started + options.budget.mul_f64(0.95);
+    let mut rounds = Vec::new();
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    let mut shuffler = Shuffler::new(0x0065_7870);
+    let mut warm = false;
+    while rounds.len() < wished {
+        let mut round: Vec<Option<Sample>> = vec![None; points.len()];
+        shuffler.shuffle(&mut order);
+        for i in &order {
+            if watch.interrupted() {
+                return Ok((rounds, false));
+            }
+            round[*i] = Some(points[*i].pass()?);
+        }
+        if std::mem::replace(&mut warm, true) {
+            rounds.push(round.into_iter().flatten().collect());
+        }
+        let share = rounds.len() as f64 / wished as f64;
+        let spent = 1.0 - until.saturating_duration_since(Instant::now()).as_secs_f64()
+            / options.budget.max(Duration::from_millis(1)).as_secs_f64();
+        watch.progress(share.max(spent).min(1.0), "");
+        // At least three rounds, or there is nothing to average.
+        if options.samples.is_none() && Instant::now() >= until && rounds.len() >= 3 {
+            break;
+        }
+    }
+    Ok((rounds, true))
+}
+
+/// The rounds in which nothing interfered and all bound passes saw one regime; all rounds when
+/// fewer than three are left.
+fn clean(rounds: &[Vec<Sample>]) -> Vec<&Vec<Sample>> {
+    // Unbound threads may sit anywhere: only the last step, which is bound, tells the regime.
+    let trips: Vec<f64> = rounds
+        .iter()
+        .filter_map(|round| round.last())
+        .flat_map(|sample| [sample.round_trips.0, sample.round_trips.1])
+        .collect();
+    let regimes = regime::regimes(&trips);
+    let clean: Vec<&Vec<Sample>> = rounds
+        .iter()
+        .filter(|round| round.iter().skip(1).all(|sample| sample.causes.is_empty()))
+        .filter(|round| {
+            regimes.len() < 2
+                || round.last().is_some_and(|sample| {
+                    regime::assign(&regimes, sample.round_trips.0, sample.round_trips.1).is_some()
+                })
+        })
+        .collect();
+    if clean.len() < 3 { rounds.iter().collect() } else { clean }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_of_steps_multiply_to_the_whole() {
+        let step = |rates: [f64; 2], before: [f64; 2]| Step {
+            name: "x",
+            what: String::new(),
+            rates: vec![rates.to_vec()],
+            factors: vec![rates.iter().zip(before).map(|(r, b)| r / b).collect()],
+        };
+        let (first, second, third) = ([10.0, 12.0], [13.0, 15.0], [30.0, 29.0]);
+        let steps = [step(first, first), step(second, first), step(third, second)];
+        let product: f64 = steps.iter().map(|s| s.factor(0)).product();
+        assert!((product - steps[2].rate(0) / steps[0].rate(0)).abs() < 1e-12);
+    }
+}

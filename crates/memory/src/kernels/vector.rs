@@ -1,0 +1,251 @@
+//! Vectors of the instruction sets, behind one trait, so that each kernel is written once.
+//!
+//! Every method is `#[inline(always)]` and becomes one instruction inside a function that carries
+//! the right `#[target_feature]`; called from anywhere else it would be undefined behaviour on a
+//! processor without the feature, hence `unsafe`.
+
+/// An element of an array: `f64` or `f32`.
+pub(crate) trait Scalar: Copy {
+    /// From the kernels' common scalar.
+    fn from_f64(x: f64) -> Self;
+    /// For sums, which are kept in `f64`.
+    fn to_f64(self) -> f64;
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self * other`.
+    fn mul(self, other: Self) -> Self;
+}
+
+macro_rules! scalar {
+    ($($type:ty),*) => {$(
+        impl Scalar for $type {
+            #[inline(always)]
+            fn from_f64(x: f64) -> Self { x as Self }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { f64::from(self) }
+            #[inline(always)]
+            fn add(self, other: Self) -> Self { self + other }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self { self * other }
+        }
+    )*};
+}
+scalar!(f64, f32);
+
+/// A register full of elements.
+///
+/// # Safety
+/// All methods require a processor with the vector's instruction set. `load` and `store` require
+/// `LANES` readable or writable elements; `store` and `stream` require the address to be a
+/// multiple of the vector's size. Streaming stores become visible to others after [`Vector::fence`].
+pub(crate) trait Vector: Copy {
+    /// The element.
+    type Scalar: Scalar;
+    /// Elements a vector.
+    const LANES: usize;
+    /// Loads from any address.
+    unsafe fn load(from: *const Self::Scalar) -> Self;
+    /// Stores to an aligned address through the caches.
+    unsafe fn store(self, to: *mut Self::Scalar);
+    /// Stores to an aligned address past the caches, where the instruction set can.
+    unsafe fn stream(self, to: *mut Self::Scalar);
+    /// All lanes alike.
+    unsafe fn splat(x: Self::Scalar) -> Self;
+    /// Lane by lane.
+    unsafe fn add(self, other: Self) -> Self;
+    /// Lane by lane.
+    unsafe fn mul(self, other: Self) -> Self;
+    /// `self * x + y`, fused where the instruction set has it.
+    #[inline(always)]
+    unsafe fn mul_add(self, x: Self, y: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.mul(x).add(y) }
+    }
+    /// Asks for the line at `from` to come near: into level 1, or level 2 when `FAR`. Any address
+    /// is allowed; a wrong one is ignored by the processor.
+    #[inline(always)]
+    unsafe fn prefetch<const FAR: bool>(from: *const Self::Scalar) {
+        let _ = from;
+    }
+    /// Makes streaming stores visible.
+    #[inline(always)]
+    unsafe fn fence() {}
+}
+
+/// Plain code for any processor: an array of lanes that the compiler may vectorise for the
+/// baseline of its target.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<T, const N: usize>([T; N]);
+
+impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
+    type Scalar = T;
+    const LANES: usize = N;
+    #[inline(always)]
+    unsafe fn load(from: *const T) -> Self {
+        // SAFETY: N elements are readable; the address may be anything.
+        Self(unsafe { from.cast::<[T; N]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T) {
+        // SAFETY: N elements are writable.
+        unsafe { to.cast::<[T; N]>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut T) {
+        // SAFETY: as for `store`; portable code has no other kind.
+        unsafe { self.store(to) }
+    }
+    #[inline(always)]
+    unsafe fn splat(x: T) -> Self {
+        Self([x; N])
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].add(other.0[i])))
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].mul(other.0[i])))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Vector;
+    use std::arch::x86_64::*;
+
+    macro_rules! x86_vector {
+        ($vector:ty, $scalar:ty, $lanes:literal, load $load:ident, store $store:ident,
+         stream $stream:ident, splat $splat:ident, add $add:ident, mul $mul:ident
+         $(, fma $fma:ident)?) => {
+            impl Vector for $vector {
+                type Scalar = $scalar;
+                const LANES: usize = $lanes;
+                #[inline(always)]
+                unsafe fn load(from: *const $scalar) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $load(from) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $scalar) {
+                    // SAFETY: the caller's promise.
+                    unsafe { $store(to, self) }
+                }
+                #[inline(always)]
+                unsafe fn stream(self, to: *mut $scalar) {
+                    // SAFETY: the caller's promise.
+                    unsafe { $stream(to, self) }
+                }
+                #[inline(always)]
+                unsafe fn splat(x: $scalar) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $splat(x) }
+                }
+                #[inline(always)]
+                unsafe fn add(self, other: Self) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $add(self, other) }
+                }
+                #[inline(always)]
+                unsafe fn mul(self, other: Self) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $mul(self, other) }
+                }
+                $(
+                    #[inline(always)]
+                    unsafe fn mul_add(self, x: Self, y: Self) -> Self {
+                        // SAFETY: the caller's promise.
+                        unsafe { $fma(self, x, y) }
+                    }
+                )?
+                #[inline(always)]
+                unsafe fn prefetch<const FAR: bool>(from: *const $scalar) {
+                    // SAFETY: a prefetch of any address is allowed.
+                    unsafe {
+                        if FAR {
+                            _mm_prefetch::<_MM_HINT_T1>(from.cast());
+                        } else {
+                            _mm_prefetch::<_MM_HINT_T0>(from.cast());
+                        }
+                    }
+                }
+                #[inline(always)]
+                unsafe fn fence() {
+                    // SAFETY: SSE is part of x86-64.
+                    unsafe { _mm_sfence() }
+                }
+            }
+        };
+    }
+
+    x86_vector!(__m128d, f64, 2, load _mm_loadu_pd, store _mm_store_pd, stream _mm_stream_pd,
+        splat _mm_set1_pd, add _mm_add_pd, mul _mm_mul_pd);
+    x86_vector!(__m128, f32, 4, load _mm_loadu_ps, store _mm_store_ps, stream _mm_stream_ps,
+        splat _mm_set1_ps, add _mm_add_ps, mul _mm_mul_ps);
+    x86_vector!(__m256d, f64, 4, load _mm256_loadu_pd, store _mm256_store_pd,
+        stream _mm256_stream_pd, splat _mm256_set1_pd, add _mm256_add_pd, mul _mm256_mul_pd);
+    x86_vector!(__m256, f32, 8, load _mm256_loadu_ps, store _mm256_store_ps,
+        stream _mm256_stream_ps, splat _mm256_set1_ps, add _mm256_add_ps, mul _mm256_mul_ps);
+    x86_vector!(__m512d, f64, 8, load _mm512_loadu_pd, store _mm512_store_pd,
+        stream _mm512_stream_pd, splat _mm512_set1_pd, add _mm512_add_pd, mul _mm512_mul_pd,
+        fma _mm512_fmadd_pd);
+    x86_vector!(__m512, f32, 16, load _mm512_loadu_ps, store _mm512_store_ps,
+        stream _mm512_stream_ps, splat _mm512_set1_ps, add _mm512_add_ps, mul _mm512_mul_ps,
+        fma _mm512_fmadd_ps);
+}
+
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use super::Vector;
+    use std::arch::aarch64::*;
+
+    macro_rules! neon_vector {
+        ($vector:ty, $scalar:ty, $lanes:literal, $load:ident, $store:ident, $splat:ident, $add:ident,
+         $mul:ident, $fma:ident) => {
+            impl Vector for $vector {
+                type Scalar = $scalar;
+                const LANES: usize = $lanes;
+                #[inline(always)]
+                unsafe fn load(from: *const $scalar) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $load(from) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $scalar) {
+                    // SAFETY: the caller's promise.
+                    unsafe { $store(to, self) }
+                }
+                // Arm's cores detect streams of full-line stores themselves (write streaming), and
+                // STNP is only a hint that most ignore: one kind of store is the honest choice.
+                #[inline(always)]
+                unsafe fn stream(self, to: *mut $scalar) {
+                    // SAFETY: the caller's promise.
+                    unsafe { $store(to, self) }
+                }
+                #[inline(always)]
+                unsafe fn splat(x: $scalar) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $splat(x) }
+                }
+                #[inline(always)]
+                unsafe fn add(self, other: Self) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $add(self, other) }
+                }
+                #[inline(always)]
+                unsafe fn mul(self, other: Self) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $mul(self, other) }
+                }
+                #[inline(always)]
+                unsafe fn mul_add(self, x: Self, y: Self) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $fma(y, self, x) }
+                }
+            }
+        };
+    }
+
+    neon_vector!(float64x2_t, f64, 2, vld1q_f64, vst1q_f64, vdupq_n_f64, vaddq_f64, vmulq_f64, vfmaq_f64);
+    neon_vector!(float32x4_t, f32, 4, vld1q_f32, vst1q_f32, vdupq_n_f32, vaddq_f32, vmulq_f32, vfmaq_f32);
+}

@@ -1,0 +1,276 @@
+//! One configuration that is measured: a team, its arrays, and a row for each kernel. Everything
+//! above (stream, its trial, explain) interleaves passes of points and keeps their samples.
+
+use crate::arrays::{ArrayError, Arrays, Layout, Pages};
+use crate::fingerprint::{self, Courts};
+use crate::kernels::{self, Element, Kernel, Row, Shape};
+use crate::team::{Team, TeamError};
+use crate::values::{SCALAR, Values, WrongValue};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
+use nodegauge_placement::display::ObservedAffinity;
+use nodegauge_placement::{MemoryPolicy, SysError};
+use std::time::Instant;
+
+/// What is asked of a point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointConfig {
+    /// CPUs of each thread; an empty list leaves that thread unbound.
+    pub places: Vec<Vec<CpuId>>,
+    /// Elements an array.
+    pub elements: u64,
+    /// Their type.
+    pub element: Element,
+    /// Pages.
+    pub pages: Pages,
+    /// Layout.
+    pub layout: Layout,
+    /// Memory policy of the arrays.
+    pub policy: MemoryPolicy,
+    /// Kernels in the order of a pass, each with its loop.
+    pub kernels: Vec<(Kernel, Shape)>,
+}
+
+/// Why a point could not be set up or measured.
+#[derive(Debug, thiserror::Error)]
+pub enum PointError {
+    /// The team.
+    #[error(transparent)]
+    Team(#[from] TeamError),
+    /// The arrays.
+    #[error(transparent)]
+    Arrays(#[from] ArrayError),
+    /// The memory policy.
+    #[error(transparent)]
+    Policy(#[from] SysError),
+    /// No compiled loop of that shape, or not for this processor.
+    #[error("there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge")]
+    NoRow {
+        /// The kernel.
+        kernel: Kernel,
+        /// What was asked.
+        shape: Shape,
+    },
+}
+
+/// One pass over the kernels of a point.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Time of each kernel, in the point's order, seconds: from the first thread's start to the
+    /// last thread's end.
+    pub seconds: Vec<f64>,
+    /// Fingerprint before and after, seconds; NaN for a single thread.
+    pub round_trips: (f64, f64),
+    /// Why it does not count; empty when it does.
+    pub causes: Vec<Cause>,
+}
+
+/// A configuration with its team and its arrays, ready to be measured.
+pub struct Point {
+    config: PointConfig,
+    rows: Vec<&'static Row>,
+    team: Team,
+    arrays: Arrays,
+    courts: Courts,
+    values: Values,
+    origin: Instant,
+    /// The first check that failed.
+    pub wrong: Option<WrongValue>,
+    /// How often all arrays were checked.
+    pub checks: u32,
+}
+
+/// What one thread saw of one pass.
+struct Lap {
+    /// Start and end of each kernel, nanoseconds since the point's origin.
+    times: Vec<(u64, u64)>,
+    /// What each kernel returned.
+    sums: Vec<f64>,
+    counts: ThreadCounts,
+}
+
+impl Point {
+    /// Forms the team, maps the arrays, and lets each thread touch its own share first.
+    ///
+    /// # Errors
+    /// No such rows, pages, memory or CPUs.
+    pub fn prepare(config: PointConfig) -> Result<Self, PointError> {
+        let rows = find_rows(&config.kernels, config.element)?;
+        let arrays = Arrays::map(config.elements, config.element, config.pages, config.layout)?;
+        let (start, length) = arrays.mapping();
+        config.policy.apply_to(start, length)?;
+        let team = Team::start(&config.places)?;
+        let mut point = Self {
+            courts: Courts::new(team.len()),
+            values: Values::new(config.element),
+            origin: Instant::now(),
+            wrong: None,
+            checks: 0,
+            config,
+            rows,
+            team,
+            arrays,
+        };
+        point.fill()?;
+        Ok(point)
+    }
+
+    /// What was asked.
+    pub fn config(&self) -> &PointConfig {
+        &self.config
+    }
+
+    /// The arrays, for questions to the kernel.
+    pub fn arrays(&self) -> &Arrays {
+        &self.arrays
+    }
+
+    /// Where each thread may run, as the kernel said.
+    pub fn observed(&self) -> &[ObservedAffinity] {
+        self.team.observed()
+    }
+
+    /// Chooses other kernels or other loops for the same arrays.
+    ///
+    /// # Errors
+    /// No such rows.
+    pub fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
+        self.rows = find_rows(&kernels, self.config.element)?;
+        self.config.kernels = kernels;
+        Ok(())
+    }
+
+    /// Fills the arrays with their start values, each thread its share.
+    fn fill(&mut self) -> Result<(), PointError> {
+        let values = Values::new(self.config.element);
+        let arrays = &self.arrays;
+        self.team.run(|member| {
+            let args = arrays.share(member.index, member.count, SCALAR, kernels::Prefetch::Off);
+            // SAFETY: shares of different members are disjoint parts of the arrays.
+            unsafe { values.fill(&args) }
+        })?;
+        self.values = values;
+        Ok(())
+    }
+
+    /// Checks every element of the three arrays against the replay; keeps the first failure.
+    ///
+    /// # Errors
+    /// When a member of the team fails; wrong values are not an error but kept in `wrong`.
+    pub fn check(&mut self) -> Result<(), PointError> {
+        let (values, arrays) = (&self.values, &self.arrays);
+        let base = arrays.ranges()[0].0;
+        let outcomes = self.team.map(|member| {
+            let args = arrays.share(member.index, member.count, SCALAR, kernels::Prefetch::Off);
+            let first = (args.a as usize - base) as u64 / arrays.element().bytes();
+            // SAFETY: the arrays were filled, and no thread writes them during a check.
+            unsafe { values.check(&args, first) }
+        })?;
+        self.checks += 1;
+        for outcome in outcomes {
+            if let Err(wrong) = outcome {
+                self.wrong.get_or_insert(wrong);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and
+    /// filled anew before.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn pass(&mut self) -> Result<Sample, PointError> {
+        if self.values.must_renew() {
+            self.check()?;
+            self.fill()?;
+        }
+        let before = fingerprint::take(&mut self.team, &self.courts)?;
+        let stolen = stolen_ticks();
+        let (arrays, rows, config, origin) =
+            (&self.arrays, &self.rows, &self.config, self.origin);
+        let laps = self.team.map(|member| lap(member, arrays, rows, config, origin))?;
+        let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
+        let after = fingerprint::take(&mut self.team, &self.courts)?;
+
+        for (i, (kernel, _)) in self.config.kernels.iter().enumerate() {
+            let each = self.values.apply(*kernel);
+            if !kernel.writes() {
+                let sum: f64 = laps.iter().map(|lap| lap.sums[i]).sum();
+                let outcome = self.values.check_sum(*kernel, each, self.config.elements, sum);
+                if let Err(wrong) = outcome {
+                    self.wrong.get_or_insert(wrong);
+                }
+            }
+        }
+        Ok(Sample {
+            seconds: (0..self.rows.len()).map(|i| span(&laps, i)).collect(),
+            round_trips: (before, after),
+            causes: causes(&laps, stolen),
+        })
+    }
+}
+
+/// One thread's part of a pass.
+fn lap(
+    member: &crate::team::Member<'_>,
+    arrays: &Arrays,
+    rows: &[&'static Row],
+    config: &PointConfig,
+    origin: Instant,
+) -> Lap {
+    let mut times = Vec::with_capacity(rows.len());
+    let mut sums = Vec::with_capacity(rows.len());
+    let nanos = || origin.elapsed().as_nanos() as u64;
+    let counts = ThreadCounts::now();
+    for (row, (_, shape)) in rows.iter().zip(&config.kernels) {
+        let args = arrays.share(member.index, member.count, SCALAR, shape.prefetch);
+        member.barrier();
+        let start = nanos();
+        // SAFETY: the row was found available on this processor; the share has `n` elements of the
+        // row's type in each array, and is this member's alone between two barriers.
+        let sum = unsafe { row.run(&args) };
+        let end = nanos();
+        times.push((start, end));
+        sums.push(std::hint::black_box(sum));
+    }
+    // The counts are of the loops alone: nobody waits in them.
+    let counts = ThreadCounts::now() - counts;
+    member.barrier();
+    Lap { times, sums, counts }
+}
+
+/// Time of kernel `i`: from the first start to the last end, seconds.
+fn span(laps: &[Lap], i: usize) -> f64 {
+    let start = laps.iter().map(|lap| lap.times[i].0).min().unwrap_or(0);
+    let end = laps.iter().map(|lap| lap.times[i].1).max().unwrap_or(0);
+    (end - start) as f64 * 1e-9
+}
+
+/// Why a pass does not count.
+fn causes(laps: &[Lap], stolen: u64) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let switches: u64 = laps.iter().map(|lap| lap.counts.involuntary_switches).sum();
+    if switches > 0 {
+        causes.push(Cause::Preempted { switches });
+    }
+    let faults: u64 = laps.iter().map(|lap| lap.counts.faults).sum();
+    // A stray fault of a stack or a counter page costs nothing; arrays that come and go do.
+    if faults > 16 {
+        causes.push(Cause::Faults(faults));
+    }
+    if stolen > 0 {
+        causes.push(Cause::Stolen { ticks: stolen });
+    }
+    causes
+}
+
+fn find_rows(kernels: &[(Kernel, Shape)], element: Element) -> Result<Vec<&'static Row>, PointError> {
+    kernels
+        .iter()
+        .map(|(kernel, shape)| {
+            kernels::find(*kernel, element, *shape)
+                .ok_or(PointError::NoRow { kernel: *kernel, shape: *shape })
+        })
+        .collect()
+}

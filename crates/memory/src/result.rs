@@ -1,0 +1,287 @@
+//! From what was observed to what is reported: one [`Measurement`] a kernel, with its
+//! configuration as asked and as got, its limit, and every reason for doubt.
+
+use crate::arrays::Layout;
+use crate::kernels::{Kernel, Shape};
+use crate::point::{Point, Sample};
+use crate::samples::Sorted;
+use crate::size::{RULE_FACTOR, Size};
+use nodegauge_machine::Topology;
+use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
+use nodegauge_measure::record::{
+    Category, Disturbed, Limit, Machine, Measurement, Moved, Status, Validity,
+};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_measure::{BytesPerSec, Seconds};
+use nodegauge_placement::Placement;
+use serde_json::{Map, Value, json};
+
+/// All that is known of a run when its figures are made.
+pub(crate) struct Evidence<'a> {
+    pub machine: &'a Machine,
+    pub topology: &'a Topology,
+    pub placement: &'a Placement,
+    pub point: &'a Point,
+    pub size: &'a Size,
+    pub samples: &'a [Sample],
+    pub sorted: &'a Sorted,
+    pub stop: Stop,
+    /// How many loops a trial chose from; 0 without a trial.
+    pub loops_tried: usize,
+    pub clock: ClockQuality,
+}
+
+/// A round trip above this contradicts a shared last-level cache: on processors whose shared
+/// caches answer within some 130 ns, only a way through memory or another die takes longer.
+const SHARED_CACHE_ROUND_TRIP: Seconds = Seconds(250e-9);
+/// When fewer of the pages than this are of the asked size, the figure is not of those pages.
+const PAGES_GOT_ENOUGH: f64 = 0.9;
+/// More disturbed passes than this share make a figure suspect.
+const DISTURBED_TOO_MANY: f64 = 0.5;
+
+/// Bytes that STREAM counts for a pass of kernel number `i`.
+pub(crate) fn counted(point: &Point, i: usize) -> f64 {
+    let config = point.config();
+    (config.kernels[i].0.counted(config.element) * config.elements) as f64
+}
+
+/// Times of each kernel in the passes of the headline's regime.
+pub(crate) fn counted_times(evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
+    let kernels = evidence.point.config().kernels.len();
+    let passes = evidence.sorted.headline().map(|group| group.passes.clone()).unwrap_or_default();
+    (0..kernels)
+        .map(|i| passes.iter().map(|pass| evidence.samples[*pass].seconds[i]).collect())
+        .collect()
+}
+
+/// One measurement a kernel; none when not a single pass counts.
+pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
+    let Some(_) = evidence.sorted.headline() else { return Vec::new() };
+    let config = common_config(evidence);
+    let doubts = common_validity(evidence);
+    evidence
+        .point
+        .config()
+        .kernels
+        .iter()
+        .enumerate()
+        .map(|(i, (kernel, shape))| one(evidence, i, *kernel, *shape, &config, &doubts))
+        .collect()
+}
+
+fn one(
+    evidence: &Evidence<'_>,
+    i: usize,
+    kernel: Kernel,
+    shape: Shape,
+    config: &Map<String, Value>,
+    doubts: &Validity,
+) -> Measurement {
+    let element = evidence.point.config().element;
+    let bytes = counted(evidence.point, i);
+    let samples = evidence
+        .sorted
+        .headline()
+        .map(|group| Sorted::rates(evidence.samples, group, i, bytes))
+        .unwrap_or_default();
+    let summary = Summary::of(&samples, Better::Higher);
+    let best = summary.as_ref().map(|summary| summary.best);
+    let mut validity = doubts.clone();
+    let limit = best.zip(evidence.machine.memory.theoretical.as_ref()).map(|(best, theoretical)| Limit {
+        value: theoretical.value,
+        basis: theoretical.basis.clone(),
+        fraction: best / theoretical.value,
+    });
+    if let (Some(limit), Some(best)) = (&limit, best)
+        && limit.fraction > 1.0
+    {
+        validity.add(Status::Invalid, above_limit(evidence, best, limit));
+    }
+    if let Some(best) = best {
+        let ticks = bytes / best / evidence.clock.granularity.0;
+        if ticks < MIN_TICKS {
+            validity.add(
+                Status::Suspect,
+                format!("a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed"),
+            );
+        }
+    }
+    let moved_factor = kernel.moved(element, shape.stores) as f64 / kernel.counted(element) as f64;
+    let mut config = config.clone();
+    config.insert(
+        "stores".to_owned(),
+        if kernel.writes() { json!(shape.stores.name()) } else { Value::Null },
+    );
+    config.insert("isa".to_owned(), json!(shape.isa.name()));
+    config.insert("vector_bits".to_owned(), json!(shape.isa.vector_bits()));
+    config.insert("unroll".to_owned(), json!(shape.unroll));
+    config.insert("prefetch".to_owned(), json!(shape.prefetch.to_string()));
+    Measurement {
+        gauge: "memory".to_owned(),
+        test: "stream".to_owned(),
+        name: kernel.name().to_owned(),
+        unit: "B/s".to_owned(),
+        value: best.filter(|_| validity.status != Status::Invalid),
+        moved: best.filter(|_| validity.status != Status::Invalid).map(|best| Moved {
+            value: best * moved_factor,
+            basis: if moved_factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
+        }),
+        disturbed: evidence
+            .sorted
+            .disturbed
+            .iter()
+            .map(|(pass, causes)| Disturbed {
+                value: bytes / evidence.samples[*pass].seconds[i],
+                reason: causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            })
+            .collect(),
+        regimes: evidence.sorted.regimes(evidence.samples, i, bytes),
+        summary,
+        samples,
+        config,
+        category: Category::Variant,
+        limit,
+        validity,
+    }
+}
+
+fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
+    let cached = evidence.size.follows_rule != Some(true);
+    let reason = if cached {
+        "the arrays lie in a cache: use a larger --size"
+    } else {
+        "the theoretical figure does not belong to this memory: check --dimms, or a cache is \
+         larger than reported"
+    };
+    format!(
+        "{} is above the theoretical {} ({}); {reason}",
+        BytesPerSec(best),
+        BytesPerSec(limit.value),
+        limit.basis
+    )
+}
+
+/// Doubts that hold for every kernel of the run.
+fn common_validity(evidence: &Evidence<'_>) -> Validity {
+    let mut validity = Validity::valid();
+    if let Some(wrong) = &evidence.point.wrong {
+        validity.add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
+    }
+    if evidence.size.follows_rule == Some(false) {
+        let times = evidence.size.times_llc.unwrap_or(0.0);
+        validity.add(
+            Status::Suspect,
+            format!(
+                "arrays are {times:.2} times the last-level caches in use; STREAM's rule asks for \
+                 {RULE_FACTOR:.0} times and a million elements"
+            ),
+        );
+    }
+    let counted = evidence.sorted.counted();
+    let disturbed = evidence.sorted.disturbed.len().saturating_sub(1);
+    if evidence.sorted.desperate {
+        validity.add(Status::Suspect, "nearly every pass was disturbed, so disturbed ones count too");
+    } else if disturbed as f64 > DISTURBED_TOO_MANY * (counted + disturbed) as f64 {
+        validity.add(
+            Status::Suspect,
+            format!("{disturbed} of {} passes were disturbed", counted + disturbed),
+        );
+    }
+    let asked = evidence.point.arrays().pages_asked();
+    if let Ok(got) = evidence.point.arrays().pages_got() {
+        let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
+        if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
+            validity.add(
+                Status::Suspect,
+                format!("asked for {asked} pages, but only {:.0} % of the arrays lie on huge pages", huge * 100.0),
+            );
+        }
+    }
+    if let Some(reason) = contradicted_cache(evidence) {
+        validity.reasons.push(reason);
+    }
+    validity
+}
+
+/// The machine says that the threads share a last-level cache, and they behave as if they did not.
+fn contradicted_cache(evidence: &Evidence<'_>) -> Option<String> {
+    let llcs: Vec<Option<usize>> = evidence
+        .placement
+        .threads
+        .iter()
+        .flat_map(|thread| &thread.cpus)
+        .filter_map(|cpu| evidence.topology.thread(*cpu))
+        .map(|thread| thread.llc)
+        .collect();
+    let shared = llcs.len() > 1 && llcs[0].is_some() && llcs.iter().all(|llc| *llc == llcs[0]);
+    let apart: Vec<f64> = evidence
+        .sorted
+        .groups
+        .iter()
+        .map(|group| group.round_trip)
+        .filter(|trip| *trip > SHARED_CACHE_ROUND_TRIP.0)
+        .collect();
+    (shared && !apart.is_empty() && evidence.machine.virtualisation.is_some()).then(|| {
+        format!(
+            "the machine says that its cpus share one last-level cache, but a line takes {} between \
+             them and back: they behave as on two",
+            Seconds(apart[0])
+        )
+    })
+}
+
+/// The configuration, as asked and as got, that all kernels of the run share.
+fn common_config(evidence: &Evidence<'_>) -> Map<String, Value> {
+    let point = evidence.point;
+    let asked = point.config();
+    let arrays = point.arrays();
+    let got = arrays.pages_got().ok().map(|got| {
+        Value::Object(got.iter().map(|(size, share)| (size.to_string(), json!(share))).collect())
+    });
+    let observed: Vec<Vec<u32>> =
+        point.observed().iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
+    let nodes: Map<String, Value> = ["a", "b", "c"]
+        .iter()
+        .zip(arrays.ranges())
+        .filter_map(|(name, (start, length))| {
+            let shares = crate::pages::node_shares(start, length)?;
+            let shares = shares.iter().map(|(node, share)| (node.to_string(), json!(share))).collect();
+            Some(((*name).to_owned(), Value::Object(shares)))
+        })
+        .collect();
+    let config = json!({
+        "engine": "native",
+        "threads": evidence.placement.threads.len(),
+        "places": observed,
+        "places_asked": evidence.placement.places,
+        "bind": evidence.placement.bind.to_string(),
+        "stores": null,
+        "pages": {"asked": arrays.pages_asked().name(), "got": got},
+        "element": asked.element.name(),
+        "array_bytes": arrays.array_bytes().0,
+        "array_elements": asked.elements,
+        "array_times_llc": evidence.size.times_llc,
+        "layout": match asked.layout {
+            Layout::Staggered => json!("staggered"),
+            Layout::Sequential { offset } => json!({"sequential": {"offset": offset}}),
+        },
+        "memory_policy": asked.policy.as_str(),
+        "memory_nodes": nodes,
+        "passes": evidence.samples.len() - 1,
+        "stopped": evidence.stop.to_string(),
+        "loops_tried": evidence.loops_tried,
+        "checks": point.checks,
+        "clock_granularity_s": evidence.clock.granularity.0,
+        "round_trip_s": evidence
+            .sorted
+            .headline()
+            .map(|group| group.round_trip)
+            .filter(|trip| trip.is_finite()),
+    });
+    match config {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+

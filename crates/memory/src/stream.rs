@@ -1,0 +1,329 @@
+//! STREAM: the sustainable bandwidth of main memory, after McCalpin's benchmark.
+//!
+//! A plan fixes the arrays and the threads; a trial chooses the loops the user left open; then
+//! passes of all kernels, in STREAM's order, repeat until the figures are stable or the time is
+//! spent; the arrays are checked; and only then is there a result. Prints nothing.
+
+use crate::arrays::{Layout, Pages};
+use crate::kernels::{self, Element, Kernel, Prefetch, Shape, Stores};
+use crate::point::{Point, PointConfig, PointError, Sample};
+use crate::result::{self, Evidence};
+use crate::samples::{self, Sorted};
+use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
+use crate::trial::{self, Wishes};
+use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::repeat::{Stop, StopRule};
+use nodegauge_measure::stats::Better;
+use nodegauge_measure::{Bytes, clock};
+use nodegauge_placement::{Bind, MemoryPolicy, Placement};
+use std::time::{Duration, Instant};
+
+/// What can be asked of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Length of the arrays.
+    pub size: SizeSpec,
+    /// Largest share of the memory that can be had which the arrays may take, 0 to 1.
+    pub memory_fraction: f64,
+    /// Type of the elements.
+    pub element: Element,
+    /// Lay the arrays one after another, padded by this many elements, as stream.c does; `None`
+    /// staggers them.
+    pub offset: Option<u64>,
+    /// Kernels, in the order of a pass.
+    pub kernels: Vec<Kernel>,
+    /// Kind of store; `None` chooses by trial.
+    pub stores: Option<Stores>,
+    /// Pages; `None` takes the largest that can be had without a reservation.
+    pub pages: Option<Pages>,
+    /// Software prefetch; `None` chooses by trial.
+    pub prefetch: Option<Prefetch>,
+    /// Memory policy of the arrays.
+    pub policy: MemoryPolicy,
+    /// Time for everything.
+    pub budget: Duration,
+    /// Exactly this many passes after the warm-up, whatever the time.
+    pub samples: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            size: SizeSpec::Auto,
+            memory_fraction: 0.8,
+            element: Element::F64,
+            offset: None,
+            kernels: kernels::STREAM.to_vec(),
+            stores: None,
+            pages: None,
+            prefetch: None,
+            policy: MemoryPolicy::Default,
+            budget: Duration::from_secs(10),
+            samples: None,
+        }
+    }
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The length of the arrays.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// Threads, arrays, pages.
+    #[error(transparent)]
+    Point(#[from] PointError),
+    /// The wished stores do not exist here.
+    #[error("this processor has no {0} stores that nodegauge knows\nhint: use --stores regular")]
+    NoSuchStores(Stores),
+}
+
+/// What a run tells its user while it goes on, and what it asks.
+pub trait Watch {
+    /// A new phase begins, in words: `preparing 3 arrays of 128 MiB`.
+    fn phase(&mut self, what: &str);
+    /// How much of the time of this phase has passed, 0 to 1, and the latest figures in words.
+    fn progress(&mut self, share: f64, latest: &str);
+    /// Whether the user wants to end.
+    fn interrupted(&self) -> bool;
+}
+
+/// What a run found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// One a kernel, in the order of a pass; none when interrupted before the first sample.
+    pub measurements: Vec<Measurement>,
+    /// What was clamped, assumed or replaced.
+    pub notices: Vec<String>,
+    /// Why repetition ended.
+    pub stop: Stop,
+    /// Where each thread ran, one line a thread in the shape of `OMP_DISPLAY_AFFINITY`.
+    pub affinity: Vec<String>,
+    /// Times of each kernel in each counted pass, for the classic table: seconds, by kernel.
+    pub times: Vec<Vec<f64>>,
+}
+
+/// Shortest time of repetition with the default budget: regimes of a virtual machine last seconds.
+const LEAST_REPETITION: Duration = Duration::from_millis(2500);
+/// Share of the budget that the trial may take.
+const TRIAL_SHARE: f64 = 0.3;
+/// Part of the budget kept for checking the arrays and ending.
+const TAIL_SHARE: f64 = 0.05;
+/// Passes at least.
+const LEAST_PASSES: usize = 20;
+/// Stable means within this share.
+const TOLERANCE: f64 = 0.005;
+/// Every so many passes the question whether to stop is asked anew.
+const ASK_EVERY: usize = 5;
+
+/// Plans a run: how long the arrays are and on which pages.
+///
+/// # Errors
+/// When they do not fit.
+pub fn plan(
+    topology: &Topology,
+    machine: &Machine,
+    placement: &Placement,
+    options: &Options,
+) -> Result<(Size, PointConfig), StreamError> {
+    let cpus: Vec<CpuId> = placement.threads.iter().flat_map(|t| t.cpus.clone()).collect();
+    let around = Surroundings {
+        llc: topology.llc_in_use(&cpus).map(|(bytes, count)| (Bytes(bytes), count)),
+        available: Bytes(machine.memory.available.unwrap_or(0)),
+        fraction: options.memory_fraction,
+    };
+    let size = size::choose(options.size, options.element, &around)?;
+    let shapes = candidates(options)?;
+    let config = PointConfig {
+        places: masks(placement),
+        elements: size.elements,
+        element: options.element,
+        pages: options.pages.unwrap_or_else(|| best_pages(machine)),
+        layout: options.offset.map_or(Layout::Staggered, |offset| Layout::Sequential { offset }),
+        policy: options.policy.clone(),
+        kernels: options.kernels.iter().map(|kernel| (*kernel, loop_for(*kernel, &shapes))).collect(),
+    };
+    Ok((size, config))
+}
+
+/// The CPUs of each thread; an empty list leaves a thread unbound.
+fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
+    let bound = placement.bind != Bind::None;
+    placement
+        .threads
+        .iter()
+        .map(|thread| if bound { thread.cpus.clone() } else { Vec::new() })
+        .collect()
+}
+
+/// The loops that the options leave to choose from.
+fn candidates(options: &Options) -> Result<Vec<Shape>, StreamError> {
+    let wishes = Wishes { stores: options.stores, prefetch: options.prefetch };
+    let shapes = trial::candidates(wishes);
+    match (shapes.is_empty(), options.stores) {
+        (true, Some(stores)) => Err(StreamError::NoSuchStores(stores)),
+        _ => Ok(shapes),
+    }
+}
+
+/// The first loop, for a start; kernels without stores have regular ones only.
+fn loop_for(kernel: Kernel, shapes: &[Shape]) -> Shape {
+    let mut shape = shapes[0];
+    if !kernel.writes() {
+        shape.stores = Stores::Regular;
+    }
+    shape
+}
+
+/// The pages to take when the user leaves the choice: transparent huge pages unless the kernel
+/// has them switched off.
+pub fn best_pages(machine: &Machine) -> Pages {
+    match machine.pages.as_ref().and_then(|pages| pages.thp.as_deref()) {
+        Some("never") | None => Pages::Base,
+        Some(_) => Pages::Transparent,
+    }
+}
+
+/// Measures STREAM on one placement.
+///
+/// # Errors
+/// No memory, pages or CPUs as asked.
+pub fn run(
+    topology: &Topology,
+    machine: &Machine,
+    placement: &Placement,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, StreamError> {
+    let started = Instant::now();
+    let (size, config) = plan(topology, machine, placement, options)?;
+    let shapes = candidates(options)?;
+    watch.phase(&format!(
+        "preparing 3 arrays of {} on {} threads",
+        Bytes(size.elements * options.element.bytes()),
+        placement.threads.len()
+    ));
+    let mut point = Point::prepare(config)?;
+    let mut notices = size.notices.clone();
+
+    let mut tried = 0;
+    if shapes.len() > 1 {
+        watch.phase(&format!("trying {} loops for each kernel", shapes.len()));
+        let begun = Instant::now();
+        let deadline = started + options.budget.mul_f64(TRIAL_SHARE);
+        let chosen = trial::choose(&mut point, &shapes, deadline.max(begun + Duration::from_millis(200)), || {
+            let gone = begun.elapsed().as_secs_f64();
+            watch.progress(gone / (deadline - begun).as_secs_f64().max(1e-3), "");
+            watch.interrupted()
+        })?;
+        tried = shapes.len();
+        notices.push(format!("chosen by trial: {}", describe(&chosen)));
+    }
+
+    watch.phase("measuring");
+    let (samples, stop) = repeat(&mut point, options, started, watch)?;
+    point.check()?;
+    let evidence = Evidence {
+        machine,
+        placement,
+        point: &point,
+        size: &size,
+        sorted: &samples::sort(&samples),
+        samples: &samples,
+        stop,
+        loops_tried: tried,
+        clock: clock::quality(),
+        topology,
+    };
+    Ok(Outcome {
+        measurements: result::measurements(&evidence),
+        notices,
+        stop,
+        affinity: point.observed().iter().map(ToString::to_string).collect(),
+        times: result::counted_times(&evidence),
+    })
+}
+
+/// Repeats passes until the stop rule, the budget or the user ends it.
+fn repeat(
+    point: &mut Point,
+    options: &Options,
+    started: Instant,
+    watch: &mut dyn Watch,
+) -> Result<(Vec<Sample>, Stop), StreamError> {
+    let usable = options.budget.mul_f64(1.0 - TAIL_SHARE);
+    let rule = StopRule {
+        least: LEAST_PASSES,
+        exactly: options.samples,
+        at_least: LEAST_REPETITION.min(options.budget.mul_f64(0.25)),
+        at_most: usable.saturating_sub(started.elapsed()),
+        tolerance: TOLERANCE,
+    };
+    let begun = Instant::now();
+    let mut samples = vec![point.pass()?];
+    loop {
+        if watch.interrupted() {
+            return Ok((samples, Stop::Interrupted));
+        }
+        samples.push(point.pass()?);
+        let passes = samples.len() - 1;
+        let ask = passes.is_multiple_of(ASK_EVERY)
+            || options.samples.is_some_and(|n| passes >= n)
+            || begun.elapsed() >= rule.at_most;
+        if ask && let Some(stop) = decide(&rule, &samples, begun.elapsed(), point, watch) {
+            return Ok((samples, stop));
+        }
+    }
+}
+
+/// Tells the user where things stand and asks the rule.
+fn decide(
+    rule: &StopRule,
+    samples: &[Sample],
+    elapsed: Duration,
+    point: &Point,
+    watch: &mut dyn Watch,
+) -> Option<Stop> {
+    let sorted = samples::sort(samples);
+    let kernels = &point.config().kernels;
+    let figures: Vec<Vec<f64>> = match (sorted.headline(), rule.exactly) {
+        // A wished number of passes counts all passes, disturbed ones too.
+        (_, Some(_)) | (None, _) => vec![vec![1.0; samples.len() - 1]],
+        (Some(group), None) => (0..kernels.len())
+            .map(|i| Sorted::rates(samples, group, i, result::counted(point, i)))
+            .collect(),
+    };
+    let slices: Vec<&[f64]> = figures.iter().map(Vec::as_slice).collect();
+    let share = match rule.exactly {
+        Some(exactly) => (samples.len() - 1) as f64 / exactly.max(1) as f64,
+        None => elapsed.as_secs_f64() / rule.at_most.as_secs_f64().max(1e-3),
+    };
+    watch.progress(share.min(1.0), &latest(samples, point));
+    rule.decide(&slices, elapsed, Better::Higher)
+}
+
+/// The best of the last kernel of STREAM's four so far, in words.
+fn latest(samples: &[Sample], point: &Point) -> String {
+    let kernels = &point.config().kernels;
+    let shown = kernels.iter().position(|(k, _)| *k == Kernel::Triad).unwrap_or(0);
+    let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);
+    let rate = nodegauge_measure::BytesPerSec(result::counted(point, shown) / fastest);
+    format!("{} {rate}", kernels[shown].0)
+}
+
+/// The chosen loops in words, kernels with the same loop together.
+fn describe(chosen: &[(Kernel, Shape)]) -> String {
+    let mut groups: Vec<(Shape, Vec<&str>)> = Vec::new();
+    for (kernel, shape) in chosen {
+        match groups.iter_mut().find(|(known, _)| known == shape) {
+            Some((_, names)) => names.push(kernel.name()),
+            None => groups.push((*shape, vec![kernel.name()])),
+        }
+    }
+    groups
+        .iter()
+        .map(|(shape, names)| format!("{} with {shape}", names.join(", ")))
+        .collect::<Vec<_>>()
+        .join("; ")
+}

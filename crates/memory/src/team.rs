@@ -1,0 +1,357 @@
+//! A team of threads that stays: each pinned to its place before it touches memory, all released
+//! together by a spinning barrier, so that a timed loop starts on every CPU within a microsecond.
+//!
+//! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
+
+use nodegauge_machine::CpuId;
+use nodegauge_placement::display::ObservedAffinity;
+use nodegauge_placement::{PinError, SysError, pin};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Why a team could not be formed or a job not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum TeamError {
+    /// A thread could not be bound to its place.
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    /// The kernel does not say where a thread may run.
+    #[error(transparent)]
+    Affinity(#[from] SysError),
+    /// A thread could not be started.
+    #[error("cannot start thread {thread} of {count}: {cause}\nhint: raise the limit of processes (ulimit -u), or use fewer threads")]
+    Spawn {
+        /// Which thread.
+        thread: usize,
+        /// Of how many.
+        count: usize,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// A member of the team panicked: a bug.
+    #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
+    Panicked(usize),
+}
+
+/// How often a waiting thread looks before it lets others run: a place may be shared, and then
+/// the one that is waited for needs the CPU. At some 40 cycles a look this is about 100 us.
+const SPINS_BEFORE_YIELD: u32 = 10_000;
+
+/// A barrier for threads that all have a CPU: the last to arrive releases the others, which spin.
+#[derive(Debug)]
+struct Barrier {
+    count: usize,
+    arrived: Line<AtomicUsize>,
+    round: Line<AtomicUsize>,
+    broken: AtomicBool,
+}
+
+/// A value on a cache line (and its prefetched neighbour) of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Line<T>(pub T);
+
+impl Barrier {
+    fn wait(&self) {
+        let round = self.round.0.load(Ordering::Acquire);
+        if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
+            self.arrived.0.store(0, Ordering::Relaxed);
+            self.round.0.store(round.wrapping_add(1), Ordering::Release);
+            return;
+        }
+        let mut spins = 0u32;
+        while self.round.0.load(Ordering::Acquire) == round {
+            // A member that panicked never arrives; the others must not wait for it.
+            assert!(!self.broken.load(Ordering::Relaxed), "another member of the team failed");
+            spins += 1;
+            if spins < SPINS_BEFORE_YIELD {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// What a job sees of its place in the team.
+#[derive(Debug)]
+pub struct Member<'a> {
+    /// Number of this thread, from 0.
+    pub index: usize,
+    /// Threads in the team.
+    pub count: usize,
+    barrier: &'a Barrier,
+}
+
+impl Member<'_> {
+    /// Waits, spinning, until every member is here.
+    pub fn barrier(&self) {
+        self.barrier.wait();
+    }
+}
+
+/// A job, with its lifetime erased; see the safety note in [`Team::run`].
+type Job = *const (dyn Fn(&Member<'_>) + Sync);
+
+/// What the leader tells the members.
+struct Order {
+    /// Rises with every job.
+    round: usize,
+    /// `None` asks the members to end.
+    job: Option<Job>,
+    /// Members that have not finished the job.
+    running: usize,
+    /// The first member that panicked.
+    failed: Option<usize>,
+}
+
+// SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive, and the job is
+// `Sync`, so sharing it among the members is what its type allows.
+unsafe impl Send for Order {}
+
+struct Shared {
+    order: Mutex<Order>,
+    changed: Condvar,
+    finished: Condvar,
+    barrier: Barrier,
+}
+
+impl Shared {
+    /// Locks the order. A poisoned lock is taken as it is: the members' panics are caught, and no
+    /// code between lock and unlock leaves the order half changed.
+    fn lock(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A team of pinned threads.
+pub struct Team {
+    shared: Arc<Shared>,
+    members: Vec<JoinHandle<()>>,
+    observed: Vec<ObservedAffinity>,
+}
+
+impl Team {
+    /// Starts one thread for each entry of `places` and binds it to those CPUs; an empty entry
+    /// leaves the thread unbound.
+    ///
+    /// # Errors
+    /// A thread that cannot be started, or whose affinity, read back, is not what was asked.
+    pub fn start(places: &[Vec<CpuId>]) -> Result<Self, TeamError> {
+        let count = places.len();
+        let shared = Arc::new(Shared {
+            order: Mutex::new(Order { round: 0, job: None, running: 0, failed: None }),
+            changed: Condvar::new(),
+            finished: Condvar::new(),
+            barrier: Barrier {
+                count,
+                arrived: Line::default(),
+                round: Line::default(),
+                broken: AtomicBool::new(false),
+            },
+        });
+        let mut team = Self { shared, members: Vec::with_capacity(count), observed: Vec::new() };
+        for (index, place) in places.iter().enumerate() {
+            let (report, bound) = std::sync::mpsc::sync_channel(1);
+            let (shared, place) = (Arc::clone(&team.shared), place.clone());
+            let member = std::thread::Builder::new()
+                .name(format!("gauge-{index}"))
+                .stack_size(256 << 10)
+                .spawn(move || {
+                    let observed = bind(index as u32, &place);
+                    let stays = observed.is_ok();
+                    if report.send(observed).is_ok() && stays {
+                        work(&shared, index, count);
+                    }
+                })
+                .map_err(|cause| TeamError::Spawn { thread: index, count, cause })?;
+            team.members.push(member);
+            let observed = bound.recv().map_err(|_| TeamError::Panicked(index))??;
+            team.observed.push(observed);
+        }
+        Ok(team)
+    }
+
+    /// How many threads there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Where each thread may run, as the kernel said after binding.
+    pub fn observed(&self) -> &[ObservedAffinity] {
+        &self.observed
+    }
+
+    /// Runs `job` on every member and returns when all have finished.
+    ///
+    /// # Errors
+    /// When a member panics; the team is of no use afterwards.
+    pub fn run(&mut self, job: impl Fn(&Member<'_>) + Sync) -> Result<(), TeamError> {
+        let job: &(dyn Fn(&Member<'_>) + Sync) = &job;
+        // SAFETY: only the lifetime changes. This function does not return before every member has
+        // finished with the job (`running` is zero), so the pointer never outlives it.
+        let job: Job = unsafe {
+            std::mem::transmute::<
+                *const (dyn Fn(&Member<'_>) + Sync + '_),
+                *const (dyn Fn(&Member<'_>) + Sync + 'static),
+            >(job)
+        };
+        let mut order = self.shared.lock();
+        order.round += 1;
+        order.job = Some(job);
+        order.running = self.members.len();
+        self.shared.changed.notify_all();
+        while order.running > 0 {
+            order = self.shared.finished.wait(order).unwrap_or_else(PoisonError::into_inner);
+        }
+        match order.failed {
+            Some(index) => Err(TeamError::Panicked(index)),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `job` on every member and returns what each made, in order.
+    ///
+    /// # Errors
+    /// As [`Team::run`].
+    pub fn map<T: Send>(&mut self, job: impl Fn(&Member<'_>) -> T + Sync) -> Result<Vec<T>, TeamError> {
+        let results: Vec<Mutex<Option<T>>> = (0..self.len()).map(|_| Mutex::new(None)).collect();
+        self.run(|member| {
+            let made = job(member);
+            *results[member.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+        })?;
+        results
+            .into_iter()
+            .enumerate()
+            .map(|(index, slot)| {
+                slot.into_inner()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .ok_or(TeamError::Panicked(index))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        {
+            let mut order = self.shared.lock();
+            order.round += 1;
+            order.job = None;
+            self.shared.changed.notify_all();
+        }
+        for member in self.members.drain(..) {
+            // A member's panic was reported by `run`; there is nobody left to tell.
+            let _ = member.join();
+        }
+    }
+}
+
+/// Binds the calling thread, unless its place is empty, and asks the kernel where it may run.
+fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
+    if !place.is_empty() {
+        pin::pin_current_thread(place).map_err(|error| error.of_thread(index))?;
+    }
+    Ok(ObservedAffinity::of_current(index)?)
+}
+
+/// A member's life: wait for an order, carry it out, report.
+fn work(shared: &Shared, index: usize, count: usize) {
+    let mut seen = 0;
+    loop {
+        let job = {
+            let mut order = shared.lock();
+            while order.round == seen {
+                order = shared.changed.wait(order).unwrap_or_else(PoisonError::into_inner);
+            }
+            seen = order.round;
+            match order.job {
+                Some(job) => job,
+                None => return,
+            }
+        };
+        let member = Member { index, count, barrier: &shared.barrier };
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the leader waits in `Team::run`, with the job alive, until this member has
+            // reported below.
+            unsafe { (*job)(&member) }
+        }));
+        let mut order = shared.lock();
+        if outcome.is_err() {
+            shared.barrier.broken.store(true, Ordering::Relaxed);
+            order.failed.get_or_insert(index);
+        }
+        order.running -= 1;
+        if order.running == 0 {
+            shared.finished.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unbound(count: usize) -> Team {
+        Team::start(&vec![Vec::new(); count]).unwrap()
+    }
+
+    #[test]
+    fn every_member_runs_every_job_once() {
+        let mut team = unbound(4);
+        let total = AtomicUsize::new(0);
+        for _ in 0..100 {
+            team.run(|member| {
+                total.fetch_add(member.index + 1, Ordering::Relaxed);
+            })
+            .unwrap();
+        }
+        assert_eq!(total.into_inner(), 100 * (1 + 2 + 3 + 4));
+    }
+
+    #[test]
+    fn nobody_passes_the_barrier_before_all_have_arrived() {
+        let mut team = unbound(3);
+        let arrived = AtomicUsize::new(0);
+        let seen = team
+            .map(|member| {
+                (1..=50)
+                    .map(|round| {
+                        arrived.fetch_add(1, Ordering::SeqCst);
+                        member.barrier();
+                        let seen = arrived.load(Ordering::SeqCst);
+                        member.barrier();
+                        seen == 3 * round
+                    })
+                    .all(|right| right)
+            })
+            .unwrap();
+        assert_eq!(seen, [true; 3]);
+    }
+
+    #[test]
+    fn a_panic_in_one_member_is_an_error_and_not_a_hang() {
+        let mut team = unbound(2);
+        let outcome = team.run(|member| {
+            assert!(member.index != 1, "on purpose");
+            member.barrier();
+        });
+        assert!(matches!(outcome, Err(TeamError::Panicked(_))));
+    }
+
+    #[test]
+    fn members_are_bound_where_they_were_told() {
+        let allowed = nodegauge_machine::sys::affinity().unwrap();
+        let cpu = allowed[allowed.len() - 1];
+        let team = Team::start(&[vec![cpu], allowed.clone()]).unwrap();
+        let observed: Vec<_> = team.observed().iter().map(|o| o.cpus.clone()).collect();
+        assert_eq!(observed, [vec![cpu], allowed]);
+    }
+}

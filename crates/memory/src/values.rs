@@ -1,0 +1,271 @@
+//! What the arrays must hold: a replay of the kernels on one element, against which every element
+//! of every array is checked.
+//!
+//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262; a
+//! check of `inf` against `inf` then says nothing. Here the arrays are checked and filled anew long
+//! before that ([`Values::must_renew`]), and an error that is not a number is a failure.
+
+use crate::kernels::{Args, Element, Kernel};
+
+/// STREAM's scalar.
+pub const SCALAR: f64 = 3.0;
+
+/// The values of one element of `a`, `b` and `c`, in the precision of the arrays.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Values {
+    element: Element,
+    a: f64,
+    b: f64,
+    c: f64,
+}
+
+/// An array does not hold what it must, or a sum is wrong.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{what} is {got:e} where {expected:e} was expected (relative error {error:.1e}, allowed {allowed:.0e})")]
+pub struct WrongValue {
+    /// Which element or sum, e.g. `b[17]`.
+    pub what: String,
+    /// What was found.
+    pub got: f64,
+    /// What the replay says.
+    pub expected: f64,
+    /// Relative error; NaN when what was found is no number.
+    pub error: f64,
+    /// The bound.
+    pub allowed: f64,
+}
+
+impl Values {
+    /// What arrays are filled with. STREAM starts from 1, 2, 0 and doubles `a`; `c` starts at 1
+    /// here because some memory systems store zeros faster than data.
+    pub fn new(element: Element) -> Self {
+        Self { element, a: 2.0, b: 2.0, c: 1.0 }
+    }
+
+    /// Largest relative error that is allowed in an array; STREAM's own bounds.
+    pub fn tolerance(&self) -> f64 {
+        match self.element {
+            Element::F64 => 1e-13,
+            Element::F32 => 1e-6,
+        }
+    }
+
+    /// Largest relative error allowed in a sum: blocks of 256 additions a lane are summed in the
+    /// element's precision, each with an error of at most one unit in the last place.
+    fn sum_tolerance(&self) -> f64 {
+        match self.element {
+            Element::F64 => 256.0 * f64::EPSILON * 16.0,
+            Element::F32 => 256.0 * f64::from(f32::EPSILON) * 4.0,
+        }
+    }
+
+    /// Rounds to the precision of the arrays.
+    fn round(&self, x: f64) -> f64 {
+        match self.element {
+            Element::F64 => x,
+            Element::F32 => f64::from(x as f32),
+        }
+    }
+
+    /// Replays one kernel; returns the sum of one element for those that sum.
+    pub fn apply(&mut self, kernel: Kernel) -> f64 {
+        let s = SCALAR;
+        let mut sum = 0.0;
+        match kernel {
+            Kernel::Copy => self.c = self.a,
+            Kernel::Scale => self.b = self.round(s * self.c),
+            Kernel::Add => self.c = self.round(self.a + self.b),
+            Kernel::Triad => self.a = self.round(self.b + self.round(s * self.c)),
+            Kernel::Write => self.c = s,
+            Kernel::Update => self.a = self.round(s * self.a),
+            Kernel::Nstream => {
+                self.a = self.round(self.a + self.round(self.b + self.round(s * self.c)));
+            }
+            Kernel::Read => sum = self.a,
+            Kernel::Dot => sum = self.round(self.a * self.b),
+        }
+        sum
+    }
+
+    /// Whether the arrays must be filled anew before the next pass: the values have grown so far
+    /// that rounding could use up the tolerance. Both bounds lie far below overflow.
+    pub fn must_renew(&self) -> bool {
+        let limit = match self.element {
+            Element::F64 => 1e90,
+            Element::F32 => 1e8,
+        };
+        [self.a, self.b, self.c].iter().any(|x| x.is_nan() || x.abs() > limit)
+    }
+
+    /// Fills one thread's share.
+    ///
+    /// # Safety
+    /// The pointers of `args` lead to `args.n` writable elements each that no other thread uses.
+    pub unsafe fn fill(&self, args: &Args) {
+        for (array, value) in [(args.a, self.a), (args.b, self.b), (args.c, self.c)] {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match self.element {
+                    Element::F64 => {
+                        std::slice::from_raw_parts_mut(array.cast::<std::mem::MaybeUninit<f64>>(), args.n)
+                            .fill(std::mem::MaybeUninit::new(value));
+                    }
+                    Element::F32 => {
+                        std::slice::from_raw_parts_mut(array.cast::<std::mem::MaybeUninit<f32>>(), args.n)
+                            .fill(std::mem::MaybeUninit::new(value as f32));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks every element of one thread's share, whose first element is number `first`.
+    ///
+    /// # Errors
+    /// The worst element, when it is off by more than [`Values::tolerance`] or is no number.
+    ///
+    /// # Safety
+    /// The pointers of `args` lead to `args.n` initialised elements each that no thread writes.
+    pub unsafe fn check(&self, args: &Args, first: u64) -> Result<(), WrongValue> {
+        for (name, array, expected) in
+            [("a", args.a, self.a), ("b", args.b, self.b), ("c", args.c, self.c)]
+        {
+            // SAFETY: the caller's promise.
+            let worst = unsafe {
+                match self.element {
+                    Element::F64 => {
+                        worst(std::slice::from_raw_parts(array.cast::<f64>(), args.n), expected, |x| x)
+                    }
+                    Element::F32 => worst(
+                        std::slice::from_raw_parts(array.cast::<f32>(), args.n),
+                        expected,
+                        f64::from,
+                    ),
+                }
+            };
+            if let Some((index, got)) = worst {
+                let error = relative_error(got, expected);
+                // Written so that an error which is no number fails.
+                if !(error <= self.tolerance()) {
+                    let what = format!("{name}[{}]", first + index as u64);
+                    return Err(WrongValue { what, got, expected, error, allowed: self.tolerance() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the sum over `n` elements of a kernel whose replay gave `each`.
+    ///
+    /// # Errors
+    /// When the sum is off or is no number.
+    pub fn check_sum(&self, kernel: Kernel, each: f64, n: u64, got: f64) -> Result<(), WrongValue> {
+        let expected = each * n as f64;
+        let error = relative_error(got, expected);
+        let allowed = self.sum_tolerance();
+        if error <= allowed {
+            return Ok(());
+        }
+        Err(WrongValue { what: format!("the sum of {kernel}"), got, expected, error, allowed })
+    }
+}
+
+fn relative_error(got: f64, expected: f64) -> f64 {
+    ((got - expected) / expected).abs()
+}
+
+/// The element that is farthest from `expected`, or the first that is no number.
+fn worst<T: Copy + PartialEq>(array: &[T], expected: f64, value: impl Fn(T) -> f64) -> Option<(usize, f64)> {
+    // Elements are all alike unless something went wrong: comparing with the first is one pass
+    // that the compiler vectorises.
+    let first = *array.first()?;
+    if array.iter().all(|x| *x == first) {
+        return Some((0, value(first)));
+    }
+    let distance = |x: T| {
+        let d = relative_error(value(x), expected);
+        if d.is_nan() { f64::INFINITY } else { d }
+    };
+    array
+        .iter()
+        .enumerate()
+        .max_by(|(_, x), (_, y)| distance(**x).total_cmp(&distance(**y)))
+        .map(|(index, x)| (index, value(*x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrays::{Arrays, Layout, Pages};
+    use crate::kernels::{Prefetch, STREAM};
+
+    fn filled(values: &Values) -> (Arrays, Args) {
+        let arrays =
+            Arrays::map(10_000, values.element, Pages::Base, Layout::Staggered).unwrap();
+        let args = arrays.share(0, 1, SCALAR, Prefetch::Off);
+        // SAFETY: the only share of arrays that nobody else knows.
+        unsafe { values.fill(&args) };
+        (arrays, args)
+    }
+
+    #[test]
+    fn a_pass_of_stream_multiplies_a_by_15() {
+        let mut values = Values::new(Element::F64);
+        for kernel in STREAM {
+            values.apply(kernel);
+        }
+        assert_eq!((values.a, values.b, values.c), (30.0, 6.0, 8.0));
+    }
+
+    #[test]
+    fn no_value_comes_near_overflow_however_long_a_run() {
+        for (element, limit) in [(Element::F64, 1e95), (Element::F32, 1e12)] {
+            let mut values = Values::new(element);
+            for _ in 0..1000 {
+                if values.must_renew() {
+                    values = Values::new(element);
+                }
+                for kernel in STREAM.into_iter().chain([Kernel::Update, Kernel::Nstream]) {
+                    values.apply(kernel);
+                }
+                assert!(values.a.is_finite() && values.a < limit);
+            }
+        }
+    }
+
+    #[test]
+    fn one_wrong_element_is_found_and_named() {
+        let values = Values::new(Element::F64);
+        let (_arrays, args) = filled(&values);
+        // SAFETY: element 4711 of b is one of the 10000, and nobody else uses it.
+        unsafe { *args.b.cast::<f64>().add(4711) += 1e-9 };
+        // SAFETY: all elements were filled above.
+        let wrong = unsafe { values.check(&args, 100) }.unwrap_err();
+        assert_eq!(wrong.what, "b[4811]");
+    }
+
+    #[test]
+    fn what_is_no_number_fails() {
+        for poison in [f64::NAN, f64::INFINITY] {
+            let values = Values::new(Element::F64);
+            let (_arrays, args) = filled(&values);
+            for i in 0..args.n {
+                // SAFETY: i is below n, and nobody else uses the array.
+                unsafe { *args.a.cast::<f64>().add(i) = poison };
+            }
+            // SAFETY: all elements were filled above.
+            assert!(unsafe { values.check(&args, 0) }.is_err());
+            assert!(values.check_sum(Kernel::Read, 2.0, 10, poison).is_err());
+        }
+    }
+
+    #[test]
+    fn right_arrays_pass_in_both_precisions() {
+        for element in [Element::F64, Element::F32] {
+            let values = Values::new(element);
+            let (_arrays, args) = filled(&values);
+            // SAFETY: all elements were filled.
+            assert_eq!(unsafe { values.check(&args, 0) }, Ok(()));
+        }
+    }
+}

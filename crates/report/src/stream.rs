@@ -1,0 +1,125 @@
+//! The result of `stream`: a table with the evidence below it.
+
+use crate::table::{Style, paragraph, table};
+use crate::words;
+use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::{BytesPerSec, Seconds};
+
+/// The name that STREAM's licence asks for, for results of changed code.
+pub const VARIANT: &str = "based on a variant of the STREAM benchmark code";
+
+/// STREAM's measurements of a record, in order.
+pub(crate) fn of(record: &Record) -> Vec<&Measurement> {
+    record.measurements.iter().filter(|m| m.gauge == "memory" && m.test == "stream").collect()
+}
+
+/// The table, the configuration in words, and every doubt.
+pub fn render(record: &Record, style: Style) -> String {
+    let all = of(record);
+    let mut out = String::new();
+    // Runs of several thread counts follow each other.
+    let mut start = 0;
+    while start < all.len() {
+        let threads = words::number(all[start], "threads");
+        let end = (start..all.len())
+            .find(|i| words::number(all[*i], "threads") != threads)
+            .unwrap_or(all.len());
+        if start > 0 {
+            out.push('\n');
+        }
+        out.push_str(&block(&all[start..end], style));
+        start = end;
+    }
+    for notice in &record.notices {
+        out.push_str(&paragraph(style, "note", notice));
+    }
+    out
+}
+
+/// The table and evidence of one run over some kernels.
+pub(crate) fn block(measurements: &[&Measurement], style: Style) -> String {
+    let Some(first) = measurements.first() else { return String::new() };
+    let mut out = rates(measurements, style);
+    out.push('\n');
+    out.push_str(&paragraph(style, "how", &words::how(first)));
+    if let Some(summary) = &first.summary {
+        let stop = words::text(first, "stopped").unwrap_or("?");
+        let disturbed = first.disturbed.len().saturating_sub(1);
+        out.push_str(&paragraph(
+            style,
+            "samples",
+            &format!("{} count, {disturbed} disturbed, 1 warm-up; {stop}", summary.n),
+        ));
+    }
+    if let Some(trip) = words::number(first, "round_trip_s") {
+        let text = words::regimes(measurements.last().unwrap_or(first))
+            .unwrap_or_else(|| format!("core to core and back in {}", Seconds(trip)));
+        out.push_str(&paragraph(style, "regime", &text));
+    }
+    if let Some(limit) = &first.limit {
+        out.push_str(&paragraph(
+            style,
+            "limit",
+            &format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
+        ));
+    } else {
+        out.push_str(&paragraph(style, "limit", "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s"));
+    }
+    out.push_str(&doubts(measurements, style));
+    out.push_str(&paragraph(style, "name", VARIANT));
+    out
+}
+
+/// The table alone: best, median and spread of each kernel.
+pub(crate) fn rates(measurements: &[&Measurement], style: Style) -> String {
+    let rows: Vec<Vec<String>> = measurements.iter().map(|m| row(m)).collect();
+    table(
+        style,
+        &["GB/s", "best", "median", "5 %", "95 %", "moved", "of limit", "loop"],
+        &rows,
+        &[1, 2, 3, 4, 5, 6],
+    )
+}
+
+fn row(m: &Measurement) -> Vec<String> {
+    let of = |f: &dyn Fn(&nodegauge_measure::stats::Summary) -> f64| {
+        m.summary.as_ref().map_or_else(|| "-".to_owned(), |s| words::gb(f(s)))
+    };
+    vec![
+        m.name.clone(),
+        m.value.map_or_else(|| words::status(m.validity.status).to_owned(), words::gb),
+        // An invalid result shows no figure that could be taken for one.
+        if m.value.is_some() { of(&|s| s.median) } else { "-".to_owned() },
+        if m.value.is_some() { of(&|s| s.p05) } else { "-".to_owned() },
+        if m.value.is_some() { of(&|s| s.p95) } else { "-".to_owned() },
+        m.moved.as_ref().map_or_else(|| "-".to_owned(), |moved| words::gb(moved.value)),
+        m.limit
+            .as_ref()
+            .filter(|_| m.value.is_some())
+            .map_or_else(|| "?".to_owned(), |l| format!("{} %", words::trimmed(l.fraction * 100.0))),
+        words::loop_of(m),
+    ]
+}
+
+/// Every reason for doubt, once.
+pub(crate) fn doubts(measurements: &[&Measurement], style: Style) -> String {
+    let mut seen: Vec<&String> = Vec::new();
+    let mut out = String::new();
+    for m in measurements {
+        for reason in &m.validity.reasons {
+            if seen.contains(&reason) {
+                continue;
+            }
+            seen.push(reason);
+            let label = words::status(m.validity.status);
+            let label = if m.validity.status == Status::Valid { "remark" } else { label };
+            let text = paragraph(style, label, reason);
+            out.push_str(&match m.validity.status {
+                Status::Valid => text,
+                Status::Suspect => style.warning(text.trim_end()) + "\n",
+                Status::Invalid => style.bad(text.trim_end()) + "\n",
+            });
+        }
+    }
+    out
+}

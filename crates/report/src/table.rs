@@ -1,0 +1,118 @@
+//! Tables without frames, and the few styles that text may carry.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+/// How text may look: the width of the terminal, and whether escapes for colour may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns.
+    pub width: u16,
+    /// Whether to use bold and colour.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { width: 80, colour: false }
+    }
+}
+
+impl Style {
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+    /// What the reader looks for first.
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+    /// What can be skipped.
+    pub(crate) fn faint(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+    /// What deserves attention.
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.wrap("33", text)
+    }
+    /// What is wrong.
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.wrap("31", text)
+    }
+}
+
+/// Lays out rows in columns; those in `right` are right-aligned. The last column wraps at the
+/// width of the terminal.
+pub(crate) fn table(style: Style, header: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(style.width);
+    if !header.is_empty() {
+        table.set_header(header.iter().copied());
+    }
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in right {
+        if let Some(column) = table.column_mut(*column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let columns = header.len().max(rows.iter().map(Vec::len).max().unwrap_or(0));
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if i + 1 == columns { 0 } else { 2 }));
+    }
+    let text = table.to_string();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A labelled paragraph: the label in a column of its own, the text wrapped beside it.
+pub(crate) fn paragraph(style: Style, label: &str, text: &str) -> String {
+    let width = usize::from(style.width).max(40) - LABEL;
+    let lines = text.lines().flat_map(|line| wrap(line, width));
+    let mut out = String::new();
+    for (i, line) in lines.enumerate() {
+        let head = if i == 0 { style.strong(label) } else { String::new() };
+        let blanks = LABEL - if i == 0 { label.chars().count().min(LABEL) } else { 0 };
+        out.push_str(&format!("{head}{:blanks$}{line}\n", ""));
+    }
+    out
+}
+
+/// Width of the column of labels.
+pub(crate) const LABEL: usize = 10;
+
+/// Breaks a line at blanks so that no piece is longer than `width`, where words allow.
+pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split(' ') {
+        let last = lines.len() - 1;
+        let current = &mut lines[last];
+        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !current.is_empty() {
+                current.push(' ');
+            }
+            current.push_str(word);
+        }
+    }
+    lines
+}
+
+/// Indents every line.
+pub(crate) fn indent(text: &str, by: usize) -> String {
+    text.lines().map(|line| format!("{:by$}{line}\n", "")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paragraph_keeps_its_label_in_a_column() {
+        let style = Style { width: 40, colour: false };
+        let text = paragraph(style, "machine", "one two three four five six seven eight");
+        assert_eq!(text, "machine   one two three four five six\n          seven eight\n");
+    }
+}
