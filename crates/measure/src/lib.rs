@@ -5,6 +5,7 @@
 //! only [`clock`] and [`interference`] ask the kernel anything.
 
 pub mod clock;
+pub mod csv;
 pub mod expect;
 pub mod grammar;
 pub mod interference;

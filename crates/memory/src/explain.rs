@@ -12,9 +12,11 @@ use crate::point::{Point, PointConfig, PointError, Sample};
 use crate::stream::{self, Options, StreamError, Watch};
 use crate::trial::{self, Shuffler};
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::Machine;
+use nodegauge_measure::record::{Category, Machine, Measurement, Status, Validity};
+use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{regime, stats};
 use nodegauge_placement::Placement;
+use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 /// One step of the way, with its rates.
@@ -60,6 +62,88 @@ pub struct Explanation {
     pub wrong: Option<String>,
     /// Bytes of one array.
     pub array_bytes: u64,
+}
+
+impl Explanation {
+    /// The explained kernel: Triad when it ran, else the last.
+    fn explained(&self) -> usize {
+        self.kernels
+            .iter()
+            .position(|kernel| *kernel == Kernel::Triad)
+            .unwrap_or(self.kernels.len() - 1)
+    }
+
+    /// One measurement a factor of the explained kernel, and `whole`, their product; the other
+    /// kernels' factors are in each configuration. None without a counted round.
+    pub fn measurements(&self) -> Vec<Measurement> {
+        if self.rounds.0 == 0 {
+            return Vec::new();
+        }
+        let i = self.explained();
+        let mut validity = Validity::valid();
+        if let Some(wrong) = &self.wrong {
+            validity.add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
+        }
+        let (first, last) = (&self.steps[0], &self.steps[self.steps.len() - 1]);
+        let whole: Vec<f64> =
+            last.rates[i].iter().zip(&first.rates[i]).map(|(to, from)| to / from).collect();
+        let make = |name: &str, samples: &[f64], config: Value| Measurement {
+            gauge: "memory".to_owned(),
+            test: "explain".to_owned(),
+            name: name.to_owned(),
+            unit: "x".to_owned(),
+            value: Some(stats::geometric_mean(samples)).filter(|_| validity.status != Status::Invalid),
+            summary: Summary::of(samples, Better::Higher),
+            samples: samples.to_vec(),
+            disturbed: Vec::new(),
+            regimes: Vec::new(),
+            config: match config {
+                Value::Object(map) => map,
+                _ => Map::new(),
+            },
+            moved: None,
+            category: Category::Variant,
+            limit: None,
+            validity: validity.clone(),
+        };
+        let mut all: Vec<Measurement> = self.steps[1..]
+            .iter()
+            .map(|step| {
+                let factors: Map<String, Value> = self
+                    .kernels
+                    .iter()
+                    .enumerate()
+                    .map(|(k, kernel)| (kernel.name().to_owned(), json!(step.factor(k))))
+                    .collect();
+                make(
+                    step.name,
+                    &step.factors[i],
+                    json!({
+                        "engine": "native",
+                        "kernel": self.kernels[i].name(),
+                        "what": step.what,
+                        "to": step.rate(i),
+                        "factors": factors,
+                    }),
+                )
+            })
+            .collect();
+        all.push(make(
+            "whole",
+            &whole,
+            json!({
+                "engine": "native",
+                "kernel": self.kernels[i].name(),
+                "baseline": first.what,
+                "from": first.rate(i),
+                "to": last.rate(i),
+                "rounds": self.rounds.0,
+                "rounds_left_out": self.rounds.1,
+                "array_bytes": self.array_bytes,
+            }),
+        ));
+        all
+    }
 }
 
 /// Rounds that are wanted: medians over fewer scatter too much.
@@ -114,7 +198,7 @@ pub fn run(
             wrong.get_or_insert_with(|| found.to_string());
         }
     }
-    let counted: Vec<&Vec<Sample>> = clean(&rounds);
+    let counted = clean(&rounds);
     let left_out = rounds.len() - counted.len();
     let kernels: Vec<Kernel> = points[0].config().kernels.iter().map(|(k, _)| *k).collect();
     let bytes: Vec<f64> =
@@ -123,7 +207,7 @@ pub fn run(
         .into_iter()
         .enumerate()
         .map(|(step, (name, what))| {
-            let of = |f: &dyn Fn(&Vec<Sample>, usize) -> f64| -> Vec<Vec<f64>> {
+            let of = |f: &dyn Fn(&[Sample], usize) -> f64| -> Vec<Vec<f64>> {
                 (0..kernels.len())
                     .map(|kernel| counted.iter().map(|round| f(round, kernel)).collect())
                     .collect()
@@ -256,7 +340,7 @@ fn rounds(
 
 /// The rounds in which nothing interfered and all bound passes saw one regime; all rounds when
 /// fewer than three are left.
-fn clean(rounds: &[Vec<Sample>]) -> Vec<&Vec<Sample>> {
+fn clean(rounds: &[Vec<Sample>]) -> Vec<&[Sample]> {
     // Unbound threads may sit anywhere: only the last step, which is bound, tells the regime.
     let trips: Vec<f64> = rounds
         .iter()
@@ -264,8 +348,9 @@ fn clean(rounds: &[Vec<Sample>]) -> Vec<&Vec<Sample>> {
         .flat_map(|sample| [sample.round_trips.0, sample.round_trips.1])
         .collect();
     let regimes = regime::regimes(&trips);
-    let clean: Vec<&Vec<Sample>> = rounds
+    let clean: Vec<&[Sample]> = rounds
         .iter()
+        .map(Vec::as_slice)
         .filter(|round| round.iter().skip(1).all(|sample| sample.causes.is_empty()))
         .filter(|round| {
             regimes.len() < 2
@@ -274,7 +359,7 @@ fn clean(rounds: &[Vec<Sample>]) -> Vec<&Vec<Sample>> {
                 })
         })
         .collect();
-    if clean.len() < 3 { rounds.iter().collect() } else { clean }
+    if clean.len() < 3 { rounds.iter().map(Vec::as_slice).collect() } else { clean }
 }
 
 #[cfg(test)]

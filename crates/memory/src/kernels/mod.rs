@@ -9,6 +9,8 @@ mod rows;
 mod vector;
 
 pub use body::Args;
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
 use std::fmt;
 use std::str::FromStr;
 
@@ -275,6 +277,36 @@ impl fmt::Display for Prefetch {
             Self::Near(near) => write!(f, "{near}"),
             Self::FarNear(far, near) => write!(f, "{far},{near}"),
         }
+    }
+}
+
+impl FromStr for Prefetch {
+    type Err = SyntaxError;
+
+    /// `off`, `BYTES`, or `FAR,NEAR`.
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        /// Farther ahead than any processor's buffers can hold lines.
+        const MOST: u64 = 1 << 20;
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        let mut cursor = Cursor::new("prefetch", "--prefetch 512 or --prefetch 4096,512", text);
+        let distance = |cursor: &mut Cursor<'_>| {
+            let at = cursor.position();
+            match cursor.number("expected off, or a distance in bytes")? {
+                0 => Err(cursor.error_at(at, "a distance is greater than zero")),
+                bytes if bytes > MOST => Err(cursor.error_at(at, "a distance is at most 1 MiB")),
+                bytes => Ok(bytes as u32),
+            }
+        };
+        let first = distance(&mut cursor)?;
+        if cursor.eat(',') {
+            let near = distance(&mut cursor)?;
+            cursor.finish("expected nothing after the second distance")?;
+            return Ok(Self::FarNear(first, near));
+        }
+        cursor.finish("expected ',' and a second distance, or nothing")?;
+        Ok(Self::Near(first))
     }
 }
 

@@ -158,3 +158,13 @@ fn a_wrong_name_lists_the_right_ones() {
     let error = "tirad".parse::<Kernel>().unwrap_err();
     assert!(error.to_string().starts_with("unknown kernel 'tirad': expected copy, scale, add"));
 }
+
+#[test]
+fn prefetch_distances_print_and_parse_back() {
+    for prefetch in [Prefetch::Off, Prefetch::Near(512), Prefetch::FarNear(4096, 512)] {
+        assert_eq!(prefetch.to_string().parse(), Ok(prefetch));
+    }
+    for (text, at) in [("", 0), ("of", 0), ("0", 0), ("512,", 4), ("512;64", 3), ("1,2,3", 3)] {
+        assert_eq!(text.parse::<Prefetch>().unwrap_err().at, at, "{text}");
+    }
+}

@@ -1,0 +1,396 @@
+//! The definition of the command line. One definition serves parsing, help, man page and shell
+//! completions.
+
+use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use nodegauge_machine::{DimmSpec, Source};
+use nodegauge_measure::expect::Expectation;
+use nodegauge_memory::arrays::Pages;
+use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
+use nodegauge_memory::size::SizeSpec;
+use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Gauges a compute node: what it really sustains, and why.
+///
+/// Without a command: nodegauge run.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nodegauge",
+    version,
+    propagate_version = true,
+    help_expected = true,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 measured and valid; 1 invalid result or unmet expectation; 2 wrong usage;\n\
+                  3 something needed is missing; 130, 143 interrupted.\n\
+                  Example: nodegauge stream --threads 4 --bind spread --json result.json"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+
+    #[command(flatten)]
+    pub(crate) color: Color,
+}
+
+/// `--color`, as a type of its own so that it is global.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub(crate) struct Color {
+    /// When to use colour; NO_COLOR is honoured
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Output")]
+    color: ColorWhen,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ColorWhen {
+    /// On a terminal.
+    Auto,
+    /// In pipes too.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Color {
+    /// Makes the choice for everything that is printed.
+    pub(crate) fn write_global(self) {
+        match self.color {
+            ColorWhen::Auto => anstream::ColorChoice::Auto,
+            ColorWhen::Always => anstream::ColorChoice::Always,
+            ColorWhen::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Gauge the node: everything that nodegauge measures, on one page
+    Run(RunArgs),
+    /// Describe the node: processors, caches, NUMA, memory, peaks
+    Machine(MachineArgs),
+    /// Tell what would spoil a measurement here, worst first, each with its remedy
+    Doctor(DoctorArgs),
+    /// Show where threads and memory would go; measures nothing
+    Places(PlacesArgs),
+    /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
+    Stream(StreamArgs),
+    /// Take the best STREAM result apart: what each choice is worth on this node
+    Explain(StreamArgs),
+    /// Saved runs
+    #[command(subcommand)]
+    History(HistoryCommand),
+    /// Print a script that completes commands and options in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page, in roff: nodegauge man | man -l -
+    Man,
+}
+
+/// What every measuring command understands.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Common {
+    /// Write the record as JSON; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+    /// Write a line a measurement as CSV; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) csv: Option<String>,
+    /// Time for everything, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
+    pub(crate) budget: Option<Duration>,
+    /// Take exactly this many samples, whatever the time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "How long")]
+    pub(crate) samples: Option<u32>,
+    /// Put a label on the record (repeatable), e.g. --label nps=4
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
+    pub(crate) label: Vec<(String, String)>,
+    /// Exit with 1 unless this holds (repeatable), e.g. --expect 'triad>=300GB/s'
+    #[arg(long, value_name = "CONDITION", help_heading = "Output")]
+    pub(crate) expect: Vec<Expectation>,
+    #[command(flatten)]
+    pub(crate) db: Database,
+    /// Do not save the record in the history
+    #[arg(long, help_heading = "Output")]
+    pub(crate) no_save: bool,
+    /// Print nothing but errors and what is asked for
+    #[arg(long, short, conflicts_with = "verbose", help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// Say more: where each thread runs, what was met of the expectations
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) verbose: bool,
+    /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
+    #[arg(long, value_name = "COUNTxMT/s", help_heading = "Machine")]
+    pub(crate) dimms: Option<DimmSpec>,
+    /// Processor, where it does not give its name, e.g. 'EPYC 9654'
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub(crate) processor: Option<String>,
+}
+
+/// Where saved runs are.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Database {
+    /// History database [default: in the XDG data folder]
+    #[arg(long, value_name = "FILE", env = "NODEGAUGE_DB", hide_env_values = true, help_heading = "Output")]
+    pub(crate) db: Option<PathBuf>,
+}
+
+/// `run`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct RunArgs {
+    /// A quick look, about a minute at most [default]
+    #[arg(long, conflicts_with = "full", help_heading = "How long")]
+    pub(crate) quick: bool,
+    /// Take more time for every gauge
+    #[arg(long, help_heading = "How long")]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Which machine is described.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Described {
+    /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
+    #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
+    pub(crate) topology: Option<Source>,
+}
+
+/// `machine`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct MachineArgs {
+    #[command(flatten)]
+    pub(crate) described: Described,
+    /// Write a record without measurements as JSON; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+    /// Memory modules, populated channels x MT/s, e.g. 16x3200
+    #[arg(long, value_name = "COUNTxMT/s", help_heading = "Machine")]
+    pub(crate) dimms: Option<DimmSpec>,
+    /// Processor of a described or nameless machine, e.g. 'EPYC 9654'
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub(crate) processor: Option<String>,
+}
+
+/// `doctor`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct DoctorArgs {
+    /// Write a record with the findings as JSON; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+}
+
+/// Where threads and memory go.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct PlacementArgs {
+    /// Threads: N, or counts to go through: A,B,C or A-B[:STEP] [default: one a core]
+    #[arg(long, short = 't', value_name = "COUNTS", help_heading = "Where")]
+    pub(crate) threads: Option<ThreadCounts>,
+    /// Places as in OMP_PLACES: threads, cores, sockets, ll_caches, numa_domains, '{0:4}:4:8'
+    #[arg(long, value_name = "PLACES", help_heading = "Where")]
+    pub(crate) places: Option<PlacesSpec>,
+    /// Binding as in OMP_PROC_BIND: close, spread, primary, none
+    #[arg(long, value_name = "POLICY", help_heading = "Where")]
+    pub(crate) bind: Option<Bind>,
+    /// This many threads on each last-level cache
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
+    pub(crate) per_cache: Option<u32>,
+    /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE
+    #[arg(long, value_name = "POLICY", help_heading = "Where")]
+    pub(crate) numa: Option<NumaSpec>,
+}
+
+/// `places`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct PlacesArgs {
+    #[command(flatten)]
+    pub(crate) described: Described,
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    /// Write the placement as JSON; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+    /// Bind threads as shown and print where the kernel says that they may run
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) verbose: bool,
+}
+
+/// `stream` and `explain`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct StreamArgs {
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
+    ///
+    /// auto is STREAM's rule: four times the last-level caches that the threads reach, at least a
+    /// million elements, cut to the memory that can be had. Example: --size 2GiB
+    #[arg(long, value_name = "SIZE", default_value = "auto", help_heading = "What")]
+    pub(crate) size: SizeSpec,
+    /// Largest share of the available memory that the arrays may take
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
+    pub(crate) memory_fraction: f64,
+    /// Type of the elements: f64, f32
+    #[arg(long, value_name = "TYPE", default_value = "f64", help_heading = "What")]
+    pub(crate) element: Element,
+    /// Lay arrays one after another, padded by N elements, as stream.c does [default: staggered]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "What")]
+    pub(crate) offset: Option<u64>,
+    /// Kernels: copy, scale, add, triad, read, write, update, dot, nstream
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "copy,scale,add,triad", help_heading = "What")]
+    pub(crate) kernels: Vec<Kernel>,
+    /// Stores: auto, regular, nontemporal
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Stores>, help_heading = "How")]
+    pub(crate) stores: Choice<Stores>,
+    /// Pages: auto, 4k, thp, 2m, 1g
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Pages>, help_heading = "How")]
+    pub(crate) pages: Choice<Pages>,
+    /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
+    #[arg(long, value_name = "BYTES", default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
+    pub(crate) prefetch: Choice<Prefetch>,
+    /// Print the classic table of stream.c, headed as a variant
+    #[arg(long, help_heading = "Output")]
+    pub(crate) stream_text: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// A value, or `auto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice<T>(pub(crate) Option<T>);
+
+fn or_auto<T: FromStr>(text: &str) -> Result<Choice<T>, String>
+where
+    T::Err: std::fmt::Display,
+{
+    match text {
+        "auto" => Ok(Choice(None)),
+        _ => text
+            .parse()
+            .map(|value| Choice(Some(value)))
+            .map_err(|error: T::Err| error.to_string()),
+    }
+}
+
+/// `history`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// List saved runs, newest first
+    List {
+        /// At most this many
+        #[arg(long, short = 'n', value_name = "N", default_value = "20")]
+        limit: usize,
+        /// Only runs on this host
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
+        /// Only runs with this label
+        #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+        label: Option<(String, String)>,
+        #[command(flatten)]
+        db: Database,
+    },
+    /// Show a saved run again
+    Show {
+        /// Identifier or its beginning, latest, latest~1, a label, or a file
+        run: String,
+        /// Write the record as JSON; '-' or nothing is standard output
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        json: Option<String>,
+        /// Write a line a measurement as CSV; '-' or nothing is standard output
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        csv: Option<String>,
+        #[command(flatten)]
+        db: Database,
+    },
+    /// Put a label on a saved run; an empty value takes it away
+    Label {
+        /// Identifier or its beginning, latest, latest~1, or a label
+        run: String,
+        /// The label
+        #[arg(value_name = "KEY=VALUE", value_parser = label)]
+        label: (String, String),
+        #[command(flatten)]
+        db: Database,
+    },
+    /// Remove saved runs
+    Remove {
+        /// Identifiers or their beginnings
+        #[arg(required = true)]
+        runs: Vec<String>,
+        #[command(flatten)]
+        db: Database,
+    },
+}
+
+/// The command with what only the running program knows.
+pub(crate) fn command() -> clap::Command {
+    Args::command().long_version(long_version())
+}
+
+/// Version, build, and what this processor can run.
+fn long_version() -> String {
+    let isas: Vec<&str> =
+        nodegauge_memory::kernels::available_isas().iter().map(|isa| isa.name()).collect();
+    format!(
+        "{} ({})\nkernels for this processor: {}\nkernel rows compiled in: {}",
+        env!("CARGO_PKG_VERSION"),
+        option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
+        isas.join(", "),
+        nodegauge_memory::kernels::rows().count(),
+    )
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let value: f64 =
+        text.trim_end_matches('s').parse().map_err(|_| "expected a number of seconds, e.g. 10".to_owned())?;
+    if (0.1..=1e6).contains(&value) {
+        Ok(Duration::from_secs_f64(value))
+    } else {
+        Err("expected between 0.1 and 1000000 seconds".to_owned())
+    }
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
+        _ => Err("expected a share above 0 and up to 1, e.g. 0.8".to_owned()),
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("expected KEY=VALUE, e.g. nps=4".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn labels_need_a_key() {
+        assert_eq!(label("nps=4"), Ok(("nps".to_owned(), "4".to_owned())));
+        assert_eq!(label("nps="), Ok(("nps".to_owned(), String::new())));
+        assert!(label("=4").is_err() && label("nps").is_err());
+    }
+
+    #[test]
+    fn budgets_are_positive() {
+        assert_eq!(seconds("2.5"), Ok(Duration::from_millis(2500)));
+        assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("soon").is_err());
+    }
+}

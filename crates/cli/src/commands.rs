@@ -1,0 +1,30 @@
+//! One module a command; each turns arguments into a plan, lets a crate below carry it out, and
+//! hands the result to a renderer.
+
+mod documents;
+mod doctor;
+mod explain;
+mod history;
+mod machine;
+mod places;
+mod run;
+mod stream;
+
+use crate::args::{Args, Command};
+use crate::failure::{Exit, Failure};
+
+/// Runs the command that was typed; none means `run`.
+pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
+    match &args.command {
+        None => run::execute(&args.run),
+        Some(Command::Run(run)) => run::execute(run),
+        Some(Command::Machine(machine)) => machine::execute(machine),
+        Some(Command::Doctor(doctor)) => doctor::execute(doctor),
+        Some(Command::Places(places)) => places::execute(places),
+        Some(Command::Stream(stream)) => stream::execute(stream),
+        Some(Command::Explain(stream)) => explain::execute(stream),
+        Some(Command::History(history)) => history::execute(history),
+        Some(Command::Completions { shell }) => documents::completions(*shell),
+        Some(Command::Man) => documents::man(),
+    }
+}

@@ -1,0 +1,43 @@
+//! Documents made from the definition of the command line.
+
+use crate::failure::{Exit, Failure};
+use crate::{definition, output};
+
+/// The completion script of a shell.
+pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut definition(), "nodegauge", &mut script);
+    output::print(&String::from_utf8_lossy(&script));
+    Ok(Exit::Success)
+}
+
+/// The man page: the program, then each command in full.
+pub(crate) fn man() -> Result<Exit, Failure> {
+    let cannot = |error| Failure::missing(format!("cannot make the man page: {error}"));
+    let mut definition = definition();
+    definition.build();
+    let mut roff = Vec::new();
+    clap_mangen::Man::new(definition.clone()).render(&mut roff).map_err(cannot)?;
+    for command in definition.get_subcommands().filter(|command| command.get_name() != "help") {
+        section(command, "nodegauge", &mut roff).map_err(cannot)?;
+    }
+    output::print(&String::from_utf8_lossy(&roff));
+    Ok(Exit::Success)
+}
+
+/// A section with the synopsis and the options of a command, and of those below it.
+fn section(command: &clap::Command, parent: &str, roff: &mut Vec<u8>) -> std::io::Result<()> {
+    use std::io::Write;
+    let name = format!("{parent} {}", command.get_name());
+    writeln!(roff, ".SH \"{}\"", name.to_uppercase())?;
+    let man = clap_mangen::Man::new(command.clone());
+    man.render_synopsis_section(roff)?;
+    man.render_description_section(roff)?;
+    if command.get_arguments().next().is_some() {
+        man.render_options_section(roff)?;
+    }
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        section(below, &name, roff)?;
+    }
+    Ok(())
+}

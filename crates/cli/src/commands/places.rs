@@ -1,0 +1,101 @@
+//! `nodegauge places`, and how all commands turn placement options into placements.
+
+use crate::args::{PlacementArgs, PlacesArgs};
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Sink};
+use nodegauge_machine::{Source, Topology};
+use nodegauge_memory::team::Team;
+use nodegauge_placement::json::PlacesDocument;
+use nodegauge_placement::{Bind, Environment, MemoryPolicy, Placement, Request};
+
+/// Placements for each thread count that was asked for, the memory policy, and what the user
+/// should know of both.
+pub(crate) struct Planned {
+    pub(crate) placements: Vec<Placement>,
+    pub(crate) policy: MemoryPolicy,
+    pub(crate) notices: Vec<String>,
+}
+
+/// Resolves placement options, and the environment where options are absent, on a machine.
+pub(crate) fn plan(args: &PlacementArgs, topology: &Topology) -> Result<Planned, Failure> {
+    let counts: Vec<Option<u32>> = match &args.threads {
+        Some(counts) => counts.counts().iter().map(|count| Some(*count)).collect(),
+        None => vec![None],
+    };
+    let environment = Environment::read(|name| std::env::var(name).ok());
+    let mut placements = Vec::new();
+    let mut notices: Vec<String> = Vec::new();
+    for threads in counts {
+        let mut request = Request {
+            threads,
+            places: args.places.clone(),
+            bind: args.bind,
+            kmp: None,
+            per_cache: args.per_cache,
+        };
+        let mut said = environment.apply(&mut request).map_err(Failure::usage)?;
+        let placement = nodegauge_placement::plan(topology, &request)?;
+        said.extend(placement.notices.iter().cloned());
+        for notice in said {
+            if !notices.contains(&notice) {
+                notices.push(notice);
+            }
+        }
+        placements.push(placement);
+    }
+    let policy = match &args.numa {
+        Some(spec) => spec.resolve(topology)?,
+        None => MemoryPolicy::Default,
+    };
+    Ok(Planned { placements, policy, notices })
+}
+
+pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
+    let source = args.described.topology.clone().unwrap_or_default();
+    let topology = Topology::load(&source)?;
+    let planned = plan(&args.placement, &topology)?;
+    let documents: Vec<PlacesDocument> = planned
+        .placements
+        .iter()
+        .map(|placement| PlacesDocument::new(&topology, placement, &planned.policy))
+        .collect();
+    if let Some(sink) = args.json.as_deref().map(Sink::from) {
+        let texts: Result<Vec<String>, _> =
+            documents.iter().map(serde_json::to_string_pretty).collect();
+        let texts = texts.map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
+        sink.write(&(texts.join("\n") + "\n"))?;
+        if sink == Sink::Stdout {
+            return Ok(Exit::Success);
+        }
+    }
+    let style = output::style();
+    let tables: Vec<String> =
+        documents.iter().map(|document| nodegauge_report::places::render(document, style)).collect();
+    output::print(&tables.join("\n"));
+    for notice in &planned.notices {
+        output::print(&format!("note: {notice}\n"));
+    }
+    if args.verbose {
+        if source != Source::Live {
+            return Err(Failure::usage(
+                "-v binds threads and asks the kernel, which only this machine's can answer\nhint: leave out --topology or -v",
+            ));
+        }
+        for placement in &planned.placements {
+            output::print(&observed(placement)?);
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Forms the team and prints where the kernel says that each thread may run.
+fn observed(placement: &Placement) -> Result<String, Failure> {
+    let bound = placement.bind != Bind::None;
+    let places: Vec<_> = placement
+        .threads
+        .iter()
+        .map(|thread| if bound { thread.cpus.clone() } else { Vec::new() })
+        .collect();
+    let team = Team::start(&places).map_err(Failure::missing)?;
+    Ok(team.observed().iter().map(|line| format!("{line}\n")).collect())
+}

@@ -1,0 +1,99 @@
+//! What ends a command early: an exit code with a fixed meaning, and a message that says what went
+//! wrong with which value and what to do.
+
+use nodegauge_machine::TopologyError;
+use nodegauge_memory::point::PointError;
+use nodegauge_memory::stream::StreamError;
+use nodegauge_placement::PlacementError;
+use std::fmt;
+use std::process::ExitCode;
+
+/// The meanings of exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All measured and valid.
+    Success,
+    /// A result is invalid, or an expectation is not met.
+    Unmet,
+    /// Wrong usage or unreadable input.
+    Usage,
+    /// Something that the command needs is missing.
+    Missing,
+    /// Ended by this signal.
+    Signal(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Unmet => 1,
+            Exit::Usage => 2,
+            Exit::Missing => 3,
+            Exit::Signal(number) => 128 + number,
+        })
+    }
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What the caller is told by number.
+    pub(crate) code: Exit,
+    message: String,
+}
+
+impl Failure {
+    /// Wrong usage or unreadable input.
+    pub(crate) fn usage(error: impl fmt::Display) -> Self {
+        Self { code: Exit::Usage, message: error.to_string() }
+    }
+
+    /// Something is missing: a permission, memory, disk.
+    pub(crate) fn missing(error: impl fmt::Display) -> Self {
+        Self { code: Exit::Missing, message: error.to_string() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<TopologyError> for Failure {
+    fn from(error: TopologyError) -> Self {
+        match error {
+            TopologyError::Live(_) => Self::missing(error),
+            _ => Self::usage(error),
+        }
+    }
+}
+
+impl From<PlacementError> for Failure {
+    fn from(error: PlacementError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<StreamError> for Failure {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Size(_) | StreamError::Point(_) | StreamError::NoSuchStores(_) => {
+                Self::missing(error)
+            }
+        }
+    }
+}
+
+impl From<PointError> for Failure {
+    fn from(error: PointError) -> Self {
+        Self::missing(error)
+    }
+}
+
+impl From<nodegauge_history::HistoryError> for Failure {
+    fn from(error: nodegauge_history::HistoryError) -> Self {
+        if error.is_environment() { Self::missing(error) } else { Self::usage(error) }
+    }
+}

@@ -1,0 +1,123 @@
+//! The only place that writes to standard output and standard error.
+
+use crate::failure::Failure;
+use nodegauge_report::Style;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Where `--json` or `--csv` goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sink {
+    /// Standard output, which then holds nothing else.
+    Stdout,
+    /// A file.
+    File(PathBuf),
+}
+
+impl From<&str> for Sink {
+    fn from(text: &str) -> Self {
+        if text == "-" { Self::Stdout } else { Self::File(PathBuf::from(text)) }
+    }
+}
+
+impl Sink {
+    /// Writes `text` as a whole. A file is written beside its final place and then renamed, so
+    /// that nobody reads a half and a failed write leaves the old file as it was.
+    pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
+        match self {
+            Self::Stdout => {
+                print(text);
+                Ok(())
+            }
+            Self::File(path) => write_file(path, text).map_err(|cause| cannot_write(path, &cause)),
+        }
+    }
+
+    /// Fails now, before anything is measured, when the folder of the file is not there.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self {
+            Self::File(path) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                match folder.map(std::fs::metadata) {
+                    Some(Err(cause)) => Err(cannot_write(path, &cause)),
+                    _ => Ok(()),
+                }
+            }
+            Self::Stdout => Ok(()),
+        }
+    }
+}
+
+fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
+    Failure::missing(format!(
+        "cannot write {}: {cause}\nhint: give a file in a folder that exists and that you may write",
+        path.display()
+    ))
+}
+
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    // A device or pipe, such as /dev/stderr, is written in place.
+    if path.exists() && !path.is_file() {
+        return File::options().write(true).open(path)?.write_all(text.as_bytes());
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let written = File::create(&beside)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // What could be written of a file that could not be finished is of no use.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// Prints a result. A reader that has gone away (`| head`) ends the program quietly.
+pub(crate) fn print(text: &str) {
+    let mut out = anstream::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        self::error(&format!("cannot write to standard output: {error}"));
+        std::process::exit(3);
+    }
+}
+
+/// Prints an error: `error: ...`, with a hint on a line of its own.
+pub(crate) fn error(message: &str) {
+    let mut err = anstream::stderr().lock();
+    // Nobody is left to tell when standard error is gone.
+    let _ = writeln!(err, "\x1b[1;31merror:\x1b[0m {message}");
+}
+
+/// Prints a remark to standard error.
+pub(crate) fn note(message: &str) {
+    let mut err = anstream::stderr().lock();
+    let _ = writeln!(err, "{message}");
+}
+
+/// How text for standard output may look.
+pub(crate) fn style() -> Style {
+    let choice = anstream::AutoStream::choice(&io::stdout());
+    Style { width: width(), colour: choice != anstream::ColorChoice::Never }
+}
+
+/// Columns: of the terminal, else as `COLUMNS` says, else 80; tables get no narrower than 60 and
+/// prose no wider than 120.
+fn width() -> u16 {
+    let terminal = terminal_width();
+    let variable = || std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    terminal.or_else(variable).unwrap_or(80).clamp(60, 120)
+}
+
+#[allow(unsafe_code)]
+fn terminal_width() -> Option<u16> {
+    // SAFETY: the kernel fills the structure, for which zero is a value.
+    unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        let done = libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size);
+        (done == 0 && size.ws_col > 0).then_some(size.ws_col)
+    }
+}

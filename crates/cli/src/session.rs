@@ -1,0 +1,178 @@
+//! What every measuring command does around its measuring: fail early, make the record, print,
+//! save, hold it against expectations, and turn all that into an exit code.
+
+use crate::args::{Common, Database};
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Sink};
+use crate::signals::Signals;
+use nodegauge_history::Store;
+use nodegauge_machine::{Options as DescribeOptions, Source, SysRoot, Topology};
+use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
+use std::time::Instant;
+
+/// The history database: as given, else where XDG says.
+pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
+    let path = match &db.db {
+        Some(path) => path.clone(),
+        None => nodegauge_history::default_path(|name| std::env::var_os(name)).ok_or_else(|| {
+            Failure::missing(
+                "there is no home folder for the history\nhint: give --db FILE, or --no-save",
+            )
+        })?,
+    };
+    Ok(Store::open(&path)?)
+}
+
+/// The program that writes records.
+pub(crate) fn tool() -> Tool {
+    Tool {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("NODEGAUGE_COMMIT").map(str::to_owned),
+    }
+}
+
+/// The live machine, described.
+pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machine), Failure> {
+    let topology = Topology::load(&Source::Live)?;
+    let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), options);
+    Ok((topology, machine))
+}
+
+/// What `--dimms` and `--processor` say; an unknown processor is refused.
+pub(crate) fn describe_options(
+    dimms: Option<nodegauge_machine::DimmSpec>,
+    processor: Option<&str>,
+) -> Result<DescribeOptions, Failure> {
+    if let Some(name) = processor {
+        nodegauge_machine::catalog::named(name).map_err(Failure::usage)?;
+    }
+    Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned) })
+}
+
+/// A measuring command under way.
+pub(crate) struct Session {
+    started: Instant,
+    started_at: String,
+    store: Option<Store>,
+    json: Option<Sink>,
+    csv: Option<Sink>,
+    /// Signals that ask to end.
+    pub(crate) signals: Signals,
+}
+
+/// What a measuring command found, before it is a record.
+pub(crate) struct Found {
+    pub(crate) machine: Machine,
+    pub(crate) findings: Vec<record::Finding>,
+    pub(crate) notices: Vec<String>,
+    pub(crate) measurements: Vec<Measurement>,
+    /// Whether everything was measured.
+    pub(crate) complete: bool,
+}
+
+impl Session {
+    /// Opens what results will be written to, so that a measurement is not lost for want of it.
+    pub(crate) fn begin(common: &Common) -> Result<Self, Failure> {
+        let json = common.json.as_deref().map(Sink::from);
+        let csv = common.csv.as_deref().map(Sink::from);
+        if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {
+            return Err(Failure::usage(
+                "--json and --csv cannot both go to standard output\nhint: give one of them a file",
+            ));
+        }
+        for sink in [&json, &csv].into_iter().flatten() {
+            sink.check()?;
+        }
+        let store = if common.no_save { None } else { Some(open_store(&common.db)?) };
+        let signals = Signals::listen()
+            .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+        Ok(Self {
+            started: Instant::now(),
+            started_at: record::now_rfc3339(),
+            store,
+            json,
+            csv,
+            signals,
+        })
+    }
+
+    /// Whether standard output belongs to `--json -` or `--csv -`.
+    pub(crate) fn stdout_is_taken(&self) -> bool {
+        [&self.json, &self.csv].into_iter().flatten().any(|sink| *sink == Sink::Stdout)
+    }
+
+    /// Makes the record of what was found.
+    pub(crate) fn record(&self, common: &Common, found: Found) -> Record {
+        Record {
+            schema: record::SCHEMA.to_owned(),
+            id: record::new_id(),
+            started: self.started_at.clone(),
+            seconds: self.started.elapsed().as_secs_f64(),
+            complete: found.complete,
+            tool: tool(),
+            command: std::env::args().skip(1).collect(),
+            labels: common.label.iter().cloned().collect(),
+            machine: found.machine,
+            findings: found.findings,
+            notices: found.notices,
+            measurements: found.measurements,
+        }
+    }
+
+    /// Prints `text` unless standard output is taken or the user wants quiet; writes and saves the
+    /// record; says how it all ended.
+    pub(crate) fn end(mut self, common: &Common, record: &Record, text: &str) -> Result<Exit, Failure> {
+        if !self.stdout_is_taken() && !common.quiet {
+            output::print(text);
+        }
+        if let Some(sink) = &self.json {
+            sink.write(&json(record)?)?;
+        }
+        if let Some(sink) = &self.csv {
+            sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record)))?;
+        }
+        if let Some(store) = &mut self.store {
+            store.save(record)?;
+            if !self.stdout_is_taken() && !common.quiet {
+                let path = store.path().display().to_string();
+                output::print(&format!("{:10}{} in {path}\n", "saved", record.id));
+            }
+        }
+        let unmet = unmet(common, record);
+        if let Some(signal) = self.signals.received() {
+            output::note(&format!(
+                "interrupted: {} saved and marked incomplete",
+                if record.measurements.is_empty() { "nothing measured yet; the record is" } else { "what was measured is" }
+            ));
+            return Ok(Exit::Signal(signal));
+        }
+        Ok(if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success })
+    }
+}
+
+/// The record as JSON with a final line break.
+pub(crate) fn json(record: &Record) -> Result<String, Failure> {
+    serde_json::to_string_pretty(record)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::missing(format!("cannot write the record: {error}")))
+}
+
+/// Whether a measurement is no result.
+fn has_invalid(record: &Record) -> bool {
+    record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
+}
+
+/// Says which expectations are not met, and with `-v` which are; whether any is not.
+fn unmet(common: &Common, record: &Record) -> bool {
+    let mut any = false;
+    for expectation in &common.expect {
+        let verdict = expectation.check(&record.measurements);
+        if !verdict.is_met() {
+            any = true;
+            output::error(&verdict.in_words(expectation));
+        } else if common.verbose {
+            output::note(&verdict.in_words(expectation));
+        }
+    }
+    any
+}
