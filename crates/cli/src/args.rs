@@ -41,7 +41,14 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub(crate) struct Color {
     /// When to use colour; NO_COLOR is honoured
-    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Output")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN",
+        help_heading = "Output"
+    )]
     color: ColorWhen,
 }
 
@@ -138,7 +145,13 @@ pub(crate) struct Common {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Database {
     /// History database [default: in the XDG data folder]
-    #[arg(long, value_name = "FILE", env = "NODEGAUGE_DB", hide_env_values = true, help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "NODEGAUGE_DB",
+        hide_env_values = true,
+        help_heading = "Output"
+    )]
     pub(crate) db: Option<PathBuf>,
 }
 
@@ -243,7 +256,13 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "What")]
     pub(crate) offset: Option<u64>,
     /// Kernels: copy, scale, add, triad, read, write, update, dot, nstream
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "copy,scale,add,triad", help_heading = "What")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "copy,scale,add,triad",
+        help_heading = "What"
+    )]
     pub(crate) kernels: Vec<Kernel>,
     /// Stores: auto, regular, nontemporal
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Stores>, help_heading = "How")]
@@ -271,10 +290,9 @@ where
 {
     match text {
         "auto" => Ok(Choice(None)),
-        _ => text
-            .parse()
-            .map(|value| Choice(Some(value)))
-            .map_err(|error: T::Err| error.to_string()),
+        _ => {
+            text.parse().map(|value| Choice(Some(value))).map_err(|error: T::Err| error.to_string())
+        }
     }
 }
 
@@ -347,8 +365,10 @@ fn long_version() -> String {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let value: f64 =
-        text.trim_end_matches('s').parse().map_err(|_| "expected a number of seconds, e.g. 10".to_owned())?;
+    let value: f64 = text
+        .trim_end_matches('s')
+        .parse()
+        .map_err(|_| "expected a number of seconds, e.g. 10".to_owned())?;
     if (0.1..=1e6).contains(&value) {
         Ok(Duration::from_secs_f64(value))
     } else {

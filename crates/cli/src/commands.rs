@@ -1,8 +1,8 @@
 //! One module a command; each turns arguments into a plan, lets a crate below carry it out, and
 //! hands the result to a renderer.
 
-mod documents;
 mod doctor;
+mod documents;
 mod explain;
 mod history;
 mod machine;

@@ -8,19 +8,24 @@ use crate::signals::Signals;
 use nodegauge_history::Store;
 use nodegauge_machine::{Options as DescribeOptions, Source, SysRoot, Topology};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
+use std::path::PathBuf;
 use std::time::Instant;
 
-/// The history database: as given, else where XDG says.
-pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
-    let path = match &db.db {
-        Some(path) => path.clone(),
+/// Where the history is: as given, else where XDG says.
+pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
+    match &db.db {
+        Some(path) => Ok(path.clone()),
         None => nodegauge_history::default_path(|name| std::env::var_os(name)).ok_or_else(|| {
             Failure::missing(
                 "there is no home folder for the history\nhint: give --db FILE, or --no-save",
             )
-        })?,
-    };
-    Ok(Store::open(&path)?)
+        }),
+    }
+}
+
+/// The history, ready to be written.
+pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
+    Ok(Store::open(&store_path(db)?)?)
 }
 
 /// The program that writes records.
@@ -121,8 +126,14 @@ impl Session {
 
     /// Prints `text` unless standard output is taken or the user wants quiet; writes and saves the
     /// record; says how it all ended.
-    pub(crate) fn end(mut self, common: &Common, record: &Record, text: &str) -> Result<Exit, Failure> {
-        if !self.stdout_is_taken() && !common.quiet {
+    pub(crate) fn end(
+        mut self,
+        common: &Common,
+        record: &Record,
+        text: &str,
+    ) -> Result<Exit, Failure> {
+        let talks = !self.stdout_is_taken() && !common.quiet;
+        if talks {
             output::print(text);
         }
         if let Some(sink) = &self.json {
@@ -133,7 +144,7 @@ impl Session {
         }
         if let Some(store) = &mut self.store {
             store.save(record)?;
-            if !self.stdout_is_taken() && !common.quiet {
+            if talks {
                 let path = store.path().display().to_string();
                 output::print(&format!("{:10}{} in {path}\n", "saved", record.id));
             }
@@ -142,7 +153,11 @@ impl Session {
         if let Some(signal) = self.signals.received() {
             output::note(&format!(
                 "interrupted: {} saved and marked incomplete",
-                if record.measurements.is_empty() { "nothing measured yet; the record is" } else { "what was measured is" }
+                if record.measurements.is_empty() {
+                    "nothing measured yet; the record is"
+                } else {
+                    "what was measured is"
+                }
             ));
             return Ok(Exit::Signal(signal));
         }

@@ -16,7 +16,11 @@ impl Signals {
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // In this order: the second signal finds the flag that the first has set.
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?;
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                Arc::clone(&again),
+            )?;
             signal_hook::flag::register(signal, Arc::clone(&again))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)?;
         }

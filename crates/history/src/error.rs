@@ -70,7 +70,11 @@ pub enum HistoryError {
 }
 
 fn near(candidates: &[String]) -> String {
-    if candidates.is_empty() { String::new() } else { format!("; there are {}", candidates.join(", ")) }
+    if candidates.is_empty() {
+        String::new()
+    } else {
+        format!("; there are {}", candidates.join(", "))
+    }
 }
 
 impl HistoryError {

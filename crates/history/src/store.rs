@@ -105,7 +105,10 @@ impl Store {
         if !path.exists() {
             return Ok(None);
         }
-        let store = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let store = Self::connect(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
         // An empty file is a database without tables: a history without runs.
         let version = schema::migrations().current_version(&store.connection);
         Ok(match version {
@@ -243,10 +246,8 @@ impl Store {
     /// The identifier of the run that `selector` names.
     fn resolve(&self, selector: &str) -> Result<String, HistoryError> {
         let sqlite = self.sqlite();
-        let not_found = |candidates| HistoryError::NotFound {
-            selector: selector.to_owned(),
-            candidates,
-        };
+        let not_found =
+            |candidates| HistoryError::NotFound { selector: selector.to_owned(), candidates };
         match Selector::from(selector) {
             Selector::Latest(back) => self
                 .connection
@@ -305,7 +306,12 @@ impl Store {
     ///
     /// # Errors
     /// When there is no such run, or the database cannot be written.
-    pub fn set_label(&self, selector: &str, key: &str, value: &str) -> Result<String, HistoryError> {
+    pub fn set_label(
+        &self,
+        selector: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<String, HistoryError> {
         let id = self.resolve(selector)?;
         let done = if value.is_empty() {
             self.connection.execute("DELETE FROM label WHERE run = ?1 AND key = ?2", [&*id, key])
@@ -375,8 +381,9 @@ fn insert(transaction: &Transaction<'_>, record: &Record, json: &str) -> rusqlit
             ],
         )?;
         let measurement = transaction.last_insert_rowid();
-        let mut sample = transaction
-            .prepare_cached("INSERT INTO sample (measurement, position, value) VALUES (?1, ?2, ?3)")?;
+        let mut sample = transaction.prepare_cached(
+            "INSERT INTO sample (measurement, position, value) VALUES (?1, ?2, ?3)",
+        )?;
         for (position, value) in m.samples.iter().enumerate() {
             sample.execute(params![measurement, position as i64, value])?;
         }

@@ -5,9 +5,32 @@ use serde_json::Value;
 
 /// The columns. Figures are in the measurement's `unit`.
 const HEADER: [&str; 26] = [
-    "id", "started", "host", "gauge", "test", "name", "unit", "value", "n", "best", "median", "p05",
-    "p95", "ci95_low", "ci95_high", "status", "category", "limit", "limit_fraction", "moved",
-    "threads", "bind", "array_bytes", "element", "stores", "pages",
+    "id",
+    "started",
+    "host",
+    "gauge",
+    "test",
+    "name",
+    "unit",
+    "value",
+    "n",
+    "best",
+    "median",
+    "p05",
+    "p95",
+    "ci95_low",
+    "ci95_high",
+    "status",
+    "category",
+    "limit",
+    "limit_fraction",
+    "moved",
+    "threads",
+    "bind",
+    "array_bytes",
+    "element",
+    "stores",
+    "pages",
 ];
 
 /// All measurements of the records, under one header.
@@ -15,7 +38,8 @@ pub fn render(records: &[Record]) -> String {
     let mut out = HEADER.join(",") + "\n";
     for record in records {
         for measurement in &record.measurements {
-            let row: Vec<String> = row(record, measurement).iter().map(|cell| quote(cell)).collect();
+            let row: Vec<String> =
+                row(record, measurement).iter().map(|cell| quote(cell)).collect();
             out.push_str(&row.join(","));
             out.push('\n');
         }

@@ -137,7 +137,8 @@ impl FromStr for Expectation {
             .chain([PERCENT])
             .find(|unit| *unit == typed)
             .ok_or_else(|| {
-                cursor.error_at(at, "expected a unit such as GB/s, GFLOP/s, us, x, or % of the limit")
+                cursor
+                    .error_at(at, "expected a unit such as GB/s, GFLOP/s, us, x, or % of the limit")
             })?;
         Ok(Self { scope, name: name.to_owned(), comparison, bound, unit })
     }
@@ -187,7 +188,8 @@ impl Verdict {
             Self::NoValue => "not met, there is no valid result".to_owned(),
             Self::OtherUnit(unit) => format!("not met, the measurement is in {unit}"),
             Self::NoLimit => {
-                "not met, no limit is known\nhint: give --dimms COUNTxMT/s, or a bound in units".to_owned()
+                "not met, no limit is known\nhint: give --dimms COUNTxMT/s, or a bound in units"
+                    .to_owned()
             }
         };
         format!("expectation {expectation} {rest}")
@@ -222,7 +224,8 @@ impl Expectation {
     }
 
     fn check_one(&self, measurement: &Measurement) -> Verdict {
-        let Some(value) = measurement.value.filter(|_| measurement.validity.status != Status::Invalid)
+        let Some(value) =
+            measurement.value.filter(|_| measurement.validity.status != Status::Invalid)
         else {
             return Verdict::NoValue;
         };
@@ -233,11 +236,17 @@ impl Expectation {
             }
         } else {
             match UNITS.iter().find(|(name, ..)| *name == self.unit) {
-                Some((_, base, factor)) if *base == measurement.unit => (value, self.bound * factor),
+                Some((_, base, factor)) if *base == measurement.unit => {
+                    (value, self.bound * factor)
+                }
                 _ => return Verdict::OtherUnit(measurement.unit.clone()),
             }
         };
-        if self.comparison.holds(value, bound) { Verdict::Met(value) } else { Verdict::NotMet(value) }
+        if self.comparison.holds(value, bound) {
+            Verdict::Met(value)
+        } else {
+            Verdict::NotMet(value)
+        }
     }
 }
 
@@ -261,7 +270,11 @@ mod tests {
             config: serde_json::Map::new(),
             moved: None,
             category: Category::Variant,
-            limit: fraction.map(|fraction| Limit { value: 1e11, basis: "option".to_owned(), fraction }),
+            limit: fraction.map(|fraction| Limit {
+                value: 1e11,
+                basis: "option".to_owned(),
+                fraction,
+            }),
             validity: Validity::valid(),
         }
     }

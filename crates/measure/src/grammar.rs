@@ -36,7 +36,8 @@ impl SyntaxError {
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let column = self.input.get(..self.at).map_or(self.input.len(), |head| head.chars().count());
+        let column =
+            self.input.get(..self.at).map_or(self.input.len(), |head| head.chars().count());
         writeln!(f, "{} \"{}\": {}, {}", self.what, self.input, self.problem, self.found())?;
         writeln!(f, "  {}", self.input)?;
         writeln!(f, "  {:column$}^", "")?;

@@ -1,6 +1,7 @@
-//! Signs that something else used the CPUs while a sample was taken: involuntary context switches
-//! and page faults of the measuring thread, and time that the hypervisor stole.
+//! Signs that something else used the CPUs while a sample was taken: time for which the measuring
+//! thread was off its CPU, page faults, and time that the hypervisor stole.
 
+use crate::quantity::Seconds;
 use std::fmt;
 
 /// What the kernel has counted for the calling thread so far.
@@ -10,20 +11,26 @@ pub struct ThreadCounts {
     pub involuntary_switches: u64,
     /// Page faults, minor and major.
     pub faults: u64,
+    /// Time on a CPU, nanoseconds.
+    pub cpu_nanos: u64,
 }
 
 impl ThreadCounts {
     /// The counts of the calling thread.
     pub fn now() -> Self {
-        // SAFETY: `rusage` is plain numbers, for which zero is a value, and the kernel fills it.
-        let usage = unsafe {
+        // SAFETY: both structures are plain numbers, for which zero is a value, and the kernel
+        // fills them.
+        let (usage, cpu) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            usage
+            let mut cpu: libc::timespec = std::mem::zeroed();
+            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut cpu);
+            (usage, cpu)
         };
         Self {
             involuntary_switches: usage.ru_nivcsw as u64,
             faults: usage.ru_minflt as u64 + usage.ru_majflt as u64,
+            cpu_nanos: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
         }
     }
 }
@@ -34,6 +41,7 @@ impl std::ops::Sub for ThreadCounts {
         Self {
             involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,
             faults: self.faults - earlier.faults,
+            cpu_nanos: self.cpu_nanos - earlier.cpu_nanos,
         }
     }
 }
@@ -50,14 +58,16 @@ fn parse_stolen(stat: &str) -> Option<u64> {
 }
 
 /// Why a sample does not count.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
     /// The first pass: caches, pages and clocks settle.
     WarmUp,
-    /// Another task ran on the CPU.
+    /// Other tasks ran on the CPU for more than a trifle.
     Preempted {
         /// Involuntary context switches of all threads.
         switches: u64,
+        /// Longest time that a thread was off its CPU.
+        lost: Seconds,
     },
     /// Pages were faulted in inside the timed loops.
     Faults(u64),
@@ -74,7 +84,9 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WarmUp => f.write_str("warm-up"),
-            Self::Preempted { switches } => write!(f, "preempted {switches} times"),
+            Self::Preempted { switches, lost } => {
+                write!(f, "preempted {switches} times for {lost}")
+            }
             Self::Faults(n) => write!(f, "{n} page faults"),
             Self::Stolen { ticks } => write!(f, "{ticks} ticks stolen by the hypervisor"),
             Self::Moved => f.write_str("cpus moved by the hypervisor"),

@@ -176,7 +176,8 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
             .find(|(name, _)| *name == unit)
             .map(|(_, factor)| *factor)
             .ok_or_else(|| {
-                cursor.error_at(unit_at, "expected a unit of B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")
+                cursor
+                    .error_at(unit_at, "expected a unit of B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")
             })?,
     };
     let too_large = || cursor.error_at(start, "this size is beyond 64 bits");
@@ -187,8 +188,9 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     if digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(too_large());
     }
-    let value: f64 =
-        digits.parse().map_err(|_| cursor.error_at(start, "expected a number with at most one point"))?;
+    let value: f64 = digits
+        .parse()
+        .map_err(|_| cursor.error_at(start, "expected a number with at most one point"))?;
     let bytes = value * factor as f64;
     if bytes < u64::MAX as f64 { Ok(Bytes(bytes.round() as u64)) } else { Err(too_large()) }
 }

@@ -391,8 +391,7 @@ pub fn new_id() -> String {
 
 /// Now, in RFC 3339 with seconds.
 pub fn now_rfc3339() -> String {
-    jiff::Timestamp::now().round(jiff::Unit::Second).map_or_else(
-        |_| jiff::Timestamp::now().to_string(),
-        |second| second.to_string(),
-    )
+    jiff::Timestamp::now()
+        .round(jiff::Unit::Second)
+        .map_or_else(|_| jiff::Timestamp::now().to_string(), |second| second.to_string())
 }

@@ -90,7 +90,8 @@ mod tests {
     #[test]
     fn steady_samples_stop_early_and_only_after_the_least_time() {
         let steady = vec![100.0; 12];
-        let decide = |seconds| rule().decide(&[&steady], Duration::from_secs(seconds), Better::Higher);
+        let decide =
+            |seconds| rule().decide(&[&steady], Duration::from_secs(seconds), Better::Higher);
         assert_eq!(decide(0), None);
         assert_eq!(decide(2), Some(Stop::Stable));
     }

@@ -158,9 +158,7 @@ impl Arrays {
                 Layout::Staggered => {
                     (offsets[i - 1] + bytes).next_multiple_of(2 << 20) + i as u64 * STAGGER
                 }
-                Layout::Sequential { offset } => {
-                    offsets[i - 1] + bytes + offset * element.bytes()
-                }
+                Layout::Sequential { offset } => offsets[i - 1] + bytes + offset * element.bytes(),
             };
         }
         let length = (offsets[2] + bytes).next_multiple_of(granule) as usize;
@@ -257,7 +255,9 @@ impl Arrays {
     /// a line at most.
     pub fn share(&self, index: usize, count: usize, scalar: f64, prefetch: Prefetch) -> Args {
         let (first, n) = share_of(self.elements, 64 / self.element.bytes(), index, count);
-        let at = |array: usize| (self.starts[array] + (first * self.element.bytes()) as usize) as *mut u8;
+        let at = |array: usize| {
+            (self.starts[array] + (first * self.element.bytes()) as usize) as *mut u8
+        };
         let (near, far) = prefetch.bytes();
         Args { a: at(0), b: at(1), c: at(2), n: n as usize, scalar, near, far }
     }

@@ -82,7 +82,8 @@ impl Explanation {
         let i = self.explained();
         let mut validity = Validity::valid();
         if let Some(wrong) = &self.wrong {
-            validity.add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
+            validity
+                .add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
         }
         let (first, last) = (&self.steps[0], &self.steps[self.steps.len() - 1]);
         let whole: Vec<f64> =
@@ -92,7 +93,8 @@ impl Explanation {
             test: "explain".to_owned(),
             name: name.to_owned(),
             unit: "x".to_owned(),
-            value: Some(stats::geometric_mean(samples)).filter(|_| validity.status != Status::Invalid),
+            value: Some(stats::geometric_mean(samples))
+                .filter(|_| validity.status != Status::Invalid),
             summary: Summary::of(samples, Better::Higher),
             samples: samples.to_vec(),
             disturbed: Vec::new(),
@@ -164,10 +166,8 @@ pub fn run(
 ) -> Result<Explanation, StreamError> {
     let started = Instant::now();
     // Every step has arrays of its own: the memory is shared out before the size is chosen.
-    let shared_out = Options {
-        memory_fraction: options.memory_fraction / MOST_STEPS as f64,
-        ..options.clone()
-    };
+    let shared_out =
+        Options { memory_fraction: options.memory_fraction / MOST_STEPS as f64, ..options.clone() };
     let (size, best) = stream::plan(topology, machine, placement, &shared_out)?;
     let mut notices = size.notices.clone();
     watch.phase("choosing the best loops");
@@ -266,7 +266,9 @@ fn steps(
     });
     let mut steps: Vec<(&'static str, String, PointConfig)> = vec![(
         "baseline",
-        format!("{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"),
+        format!(
+            "{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"
+        ),
         baseline,
     )];
     let mut add = |name, what: String, change: &dyn Fn(&mut PointConfig)| {
@@ -327,8 +329,9 @@ fn rounds(
             rounds.push(round.into_iter().flatten().collect());
         }
         let share = rounds.len() as f64 / wished as f64;
-        let spent = 1.0 - until.saturating_duration_since(Instant::now()).as_secs_f64()
-            / options.budget.max(Duration::from_millis(1)).as_secs_f64();
+        let spent = 1.0
+            - until.saturating_duration_since(Instant::now()).as_secs_f64()
+                / options.budget.max(Duration::from_millis(1)).as_secs_f64();
         watch.progress(share.max(spent).min(1.0), "");
         // At least three rounds, or there is nothing to average.
         if options.samples.is_none() && Instant::now() >= until && rounds.len() >= 3 {

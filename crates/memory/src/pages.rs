@@ -12,7 +12,6 @@ const ASKED: usize = 1000;
 pub fn node_shares(start: usize, length: usize) -> Option<BTreeMap<NodeId, f64>> {
     let counts = numa::pages_by_node(start, length, ASKED).ok()?.nodes;
     let total: u64 = counts.values().sum();
-    (total > 0).then(|| {
-        counts.into_iter().map(|(node, n)| (node, n as f64 / total as f64)).collect()
-    })
+    (total > 0)
+        .then(|| counts.into_iter().map(|(node, n)| (node, n as f64 / total as f64)).collect())
 }

@@ -7,6 +7,7 @@ use crate::kernels::{self, Element, Kernel, Row, Shape};
 use crate::team::{Team, TeamError};
 use crate::values::{SCALAR, Values, WrongValue};
 use nodegauge_machine::CpuId;
+use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{MemoryPolicy, SysError};
@@ -44,7 +45,9 @@ pub enum PointError {
     #[error(transparent)]
     Policy(#[from] SysError),
     /// No compiled loop of that shape, or not for this processor.
-    #[error("there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge")]
+    #[error(
+        "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
+    )]
     NoRow {
         /// The kernel.
         kernel: Kernel,
@@ -87,7 +90,13 @@ struct Lap {
     /// What each kernel returned.
     sums: Vec<f64>,
     counts: ThreadCounts,
+    /// Time of the whole pass, nanoseconds.
+    wall_nanos: u64,
 }
+
+/// Share of a pass for which a thread may be off its CPU before the pass counts as disturbed: a
+/// kernel thread that runs for some microseconds does no harm that could be measured.
+const OFF_CPU_ALLOWED: f64 = 0.005;
 
 impl Point {
     /// Forms the team, maps the arrays, and lets each thread touch its own share first.
@@ -187,8 +196,7 @@ impl Point {
         }
         let before = fingerprint::take(&mut self.team, &self.courts)?;
         let stolen = stolen_ticks();
-        let (arrays, rows, config, origin) =
-            (&self.arrays, &self.rows, &self.config, self.origin);
+        let (arrays, rows, config, origin) = (&self.arrays, &self.rows, &self.config, self.origin);
         let laps = self.team.map(|member| lap(member, arrays, rows, config, origin))?;
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let after = fingerprint::take(&mut self.team, &self.courts)?;
@@ -222,6 +230,8 @@ fn lap(
     let mut times = Vec::with_capacity(rows.len());
     let mut sums = Vec::with_capacity(rows.len());
     let nanos = || origin.elapsed().as_nanos() as u64;
+    member.barrier();
+    let begun = nanos();
     let counts = ThreadCounts::now();
     for (row, (_, shape)) in rows.iter().zip(&config.kernels) {
         let args = arrays.share(member.index, member.count, SCALAR, shape.prefetch);
@@ -234,10 +244,10 @@ fn lap(
         times.push((start, end));
         sums.push(std::hint::black_box(sum));
     }
-    // The counts are of the loops alone: nobody waits in them.
     let counts = ThreadCounts::now() - counts;
+    let wall_nanos = nanos() - begun;
     member.barrier();
-    Lap { times, sums, counts }
+    Lap { times, sums, counts, wall_nanos }
 }
 
 /// Time of kernel `i`: from the first start to the last end, seconds.
@@ -251,8 +261,10 @@ fn span(laps: &[Lap], i: usize) -> f64 {
 fn causes(laps: &[Lap], stolen: u64) -> Vec<Cause> {
     let mut causes = Vec::new();
     let switches: u64 = laps.iter().map(|lap| lap.counts.involuntary_switches).sum();
-    if switches > 0 {
-        causes.push(Cause::Preempted { switches });
+    let off_cpu = |lap: &Lap| lap.wall_nanos.saturating_sub(lap.counts.cpu_nanos);
+    if laps.iter().any(|lap| off_cpu(lap) as f64 > OFF_CPU_ALLOWED * lap.wall_nanos as f64) {
+        let lost = laps.iter().map(off_cpu).max().unwrap_or(0);
+        causes.push(Cause::Preempted { switches, lost: Seconds(lost as f64 * 1e-9) });
     }
     let faults: u64 = laps.iter().map(|lap| lap.counts.faults).sum();
     // A stray fault of a stack or a counter page costs nothing; arrays that come and go do.
@@ -265,7 +277,10 @@ fn causes(laps: &[Lap], stolen: u64) -> Vec<Cause> {
     causes
 }
 
-fn find_rows(kernels: &[(Kernel, Shape)], element: Element) -> Result<Vec<&'static Row>, PointError> {
+fn find_rows(
+    kernels: &[(Kernel, Shape)],
+    element: Element,
+) -> Result<Vec<&'static Row>, PointError> {
     kernels
         .iter()
         .map(|(kernel, shape)| {

@@ -88,11 +88,12 @@ fn one(
     let summary = Summary::of(&samples, Better::Higher);
     let best = summary.as_ref().map(|summary| summary.best);
     let mut validity = doubts.clone();
-    let limit = best.zip(evidence.machine.memory.theoretical.as_ref()).map(|(best, theoretical)| Limit {
-        value: theoretical.value,
-        basis: theoretical.basis.clone(),
-        fraction: best / theoretical.value,
-    });
+    let limit =
+        best.zip(evidence.machine.memory.theoretical.as_ref()).map(|(best, theoretical)| Limit {
+            value: theoretical.value,
+            basis: theoretical.basis.clone(),
+            fraction: best / theoretical.value,
+        });
     if let (Some(limit), Some(best)) = (&limit, best)
         && limit.fraction > 1.0
     {
@@ -103,7 +104,9 @@ fn one(
         if ticks < MIN_TICKS {
             validity.add(
                 Status::Suspect,
-                format!("a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed"),
+                format!(
+                    "a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed"
+                ),
             );
         }
     }
@@ -125,7 +128,8 @@ fn one(
         value: best.filter(|_| validity.status != Status::Invalid),
         moved: best.filter(|_| validity.status != Status::Invalid).map(|best| Moved {
             value: best * moved_factor,
-            basis: if moved_factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
+            basis: if moved_factor > 1.0 { "write-allocate" } else { "no write-allocate" }
+                .to_owned(),
         }),
         disturbed: evidence
             .sorted
@@ -181,7 +185,8 @@ fn common_validity(evidence: &Evidence<'_>) -> Validity {
     let counted = evidence.sorted.counted();
     let disturbed = evidence.sorted.disturbed.len().saturating_sub(1);
     if evidence.sorted.desperate {
-        validity.add(Status::Suspect, "nearly every pass was disturbed, so disturbed ones count too");
+        validity
+            .add(Status::Suspect, "nearly every pass was disturbed, so disturbed ones count too");
     } else if disturbed as f64 > DISTURBED_TOO_MANY * (counted + disturbed) as f64 {
         validity.add(
             Status::Suspect,
@@ -194,7 +199,10 @@ fn common_validity(evidence: &Evidence<'_>) -> Validity {
         if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
             validity.add(
                 Status::Suspect,
-                format!("asked for {asked} pages, but only {:.0} % of the arrays lie on huge pages", huge * 100.0),
+                format!(
+                    "asked for {asked} pages, but only {:.0} % of the arrays lie on huge pages",
+                    huge * 100.0
+                ),
             );
         }
     }
@@ -246,7 +254,8 @@ fn common_config(evidence: &Evidence<'_>) -> Map<String, Value> {
         .zip(arrays.ranges())
         .filter_map(|(name, (start, length))| {
             let shares = crate::pages::node_shares(start, length)?;
-            let shares = shares.iter().map(|(node, share)| (node.to_string(), json!(share))).collect();
+            let shares =
+                shares.iter().map(|(node, share)| (node.to_string(), json!(share))).collect();
             Some(((*name).to_owned(), Value::Object(shares)))
         })
         .collect();
@@ -284,4 +293,3 @@ fn common_config(evidence: &Evidence<'_>) -> Map<String, Value> {
         _ => Map::new(),
     }
 }
-

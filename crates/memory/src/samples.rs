@@ -51,10 +51,8 @@ pub fn sort(samples: &[Sample]) -> Sorted {
         disturbed.truncate(1);
         clean = (1..samples.len()).collect();
     }
-    let trips: Vec<f64> = clean
-        .iter()
-        .flat_map(|i| [samples[*i].round_trips.0, samples[*i].round_trips.1])
-        .collect();
+    let trips: Vec<f64> =
+        clean.iter().flat_map(|i| [samples[*i].round_trips.0, samples[*i].round_trips.1]).collect();
     let found = regime::regimes(&trips);
     let mut groups: Vec<Group> = if found.is_empty() {
         vec![Group { passes: clean, round_trip: f64::NAN }]
@@ -164,7 +162,7 @@ mod tests {
             samples.push(sample(1.0, far, far, vec![]));
         }
         samples.push(sample(1.5, near, far, vec![]));
-        samples.push(sample(5.0, far, far, vec![Cause::Preempted { switches: 2 }]));
+        samples.push(sample(5.0, far, far, vec![Cause::Faults(99)]));
         let sorted = sort(&samples);
         assert_eq!(sorted.groups.len(), 2);
         let headline = sorted.headline().unwrap();

@@ -120,7 +120,9 @@ pub enum SizeError {
         fits: u64,
     },
     /// `4xLLC` was asked for where no cache is known.
-    #[error("the size of the last-level cache is not known here\nhint: give the size itself, e.g. --size 1GiB")]
+    #[error(
+        "the size of the last-level cache is not known here\nhint: give the size itself, e.g. --size 1GiB"
+    )]
     UnknownCache,
 }
 
@@ -227,7 +229,9 @@ mod tests {
 
     #[test]
     fn a_wrong_size_is_pointed_at() {
-        for (text, at) in [("", 0), ("auto4", 0), ("4xL", 1), ("1.5", 1), ("0", 0), ("2GiB,", 4), ("12Qb", 2)] {
+        for (text, at) in
+            [("", 0), ("auto4", 0), ("4xL", 1), ("1.5", 1), ("0", 0), ("2GiB,", 4), ("12Qb", 2)]
+        {
             assert_eq!(text.parse::<SizeSpec>().unwrap_err().at, at, "{text}");
         }
     }

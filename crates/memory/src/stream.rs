@@ -142,7 +142,11 @@ pub fn plan(
         pages: options.pages.unwrap_or_else(|| best_pages(machine)),
         layout: options.offset.map_or(Layout::Staggered, |offset| Layout::Sequential { offset }),
         policy: options.policy.clone(),
-        kernels: options.kernels.iter().map(|kernel| (*kernel, loop_for(*kernel, &shapes))).collect(),
+        kernels: options
+            .kernels
+            .iter()
+            .map(|kernel| (*kernel, loop_for(*kernel, &shapes)))
+            .collect(),
     };
     Ok((size, config))
 }
@@ -212,11 +216,16 @@ pub fn run(
         watch.phase(&format!("trying {} loops for each kernel", shapes.len()));
         let begun = Instant::now();
         let deadline = started + options.budget.mul_f64(TRIAL_SHARE);
-        let chosen = trial::choose(&mut point, &shapes, deadline.max(begun + Duration::from_millis(200)), || {
-            let gone = begun.elapsed().as_secs_f64();
-            watch.progress(gone / (deadline - begun).as_secs_f64().max(1e-3), "");
-            watch.interrupted()
-        })?;
+        let chosen = trial::choose(
+            &mut point,
+            &shapes,
+            deadline.max(begun + Duration::from_millis(200)),
+            || {
+                let gone = begun.elapsed().as_secs_f64();
+                watch.progress(gone / (deadline - begun).as_secs_f64().max(1e-3), "");
+                watch.interrupted()
+            },
+        )?;
         tried = shapes.len();
         notices.push(format!("chosen by trial: {}", describe(&chosen)));
     }

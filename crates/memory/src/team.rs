@@ -21,7 +21,9 @@ pub enum TeamError {
     #[error(transparent)]
     Affinity(#[from] SysError),
     /// A thread could not be started.
-    #[error("cannot start thread {thread} of {count}: {cause}\nhint: raise the limit of processes (ulimit -u), or use fewer threads")]
+    #[error(
+        "cannot start thread {thread} of {count}: {cause}\nhint: raise the limit of processes (ulimit -u), or use fewer threads"
+    )]
     Spawn {
         /// Which thread.
         thread: usize,
@@ -221,7 +223,10 @@ impl Team {
     ///
     /// # Errors
     /// As [`Team::run`].
-    pub fn map<T: Send>(&mut self, job: impl Fn(&Member<'_>) -> T + Sync) -> Result<Vec<T>, TeamError> {
+    pub fn map<T: Send>(
+        &mut self,
+        job: impl Fn(&Member<'_>) -> T + Sync,
+    ) -> Result<Vec<T>, TeamError> {
         let results: Vec<Mutex<Option<T>>> = (0..self.len()).map(|_| Mutex::new(None)).collect();
         self.run(|member| {
             let made = job(member);
@@ -322,15 +327,13 @@ mod tests {
         let arrived = AtomicUsize::new(0);
         let seen = team
             .map(|member| {
-                (1..=50)
-                    .map(|round| {
-                        arrived.fetch_add(1, Ordering::SeqCst);
-                        member.barrier();
-                        let seen = arrived.load(Ordering::SeqCst);
-                        member.barrier();
-                        seen == 3 * round
-                    })
-                    .all(|right| right)
+                (1..=50).all(|round| {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    member.barrier();
+                    let seen = arrived.load(Ordering::SeqCst);
+                    member.barrier();
+                    seen == 3 * round
+                })
             })
             .unwrap();
         assert_eq!(seen, [true; 3]);

@@ -40,8 +40,7 @@ pub fn candidates(wishes: Wishes) -> Vec<Shape> {
     };
     let mut shapes = Vec::new();
     for (i, isa) in isas.iter().copied().enumerate() {
-        let possible =
-            |s: &&Stores| **s == Stores::Regular || kernels::has_nontemporal(isa);
+        let possible = |s: &&Stores| **s == Stores::Regular || kernels::has_nontemporal(isa);
         for stores in stores.iter().filter(possible).copied() {
             let mut add = |unroll, prefetch| shapes.push(Shape { isa, stores, unroll, prefetch });
             match wishes.prefetch {
@@ -50,7 +49,9 @@ pub fn candidates(wishes: Wishes) -> Vec<Shape> {
                 None => {
                     UNROLLS.iter().for_each(|u| add(*u, Prefetch::Off));
                     if i == 0 {
-                        PREFETCH_TRIED.iter().for_each(|d| add(PREFETCH_UNROLL, Prefetch::Near(*d)));
+                        PREFETCH_TRIED
+                            .iter()
+                            .for_each(|d| add(PREFETCH_UNROLL, Prefetch::Near(*d)));
                     }
                 }
             }
@@ -184,11 +185,8 @@ fn rank(field: &mut Field) {
     let typical: BTreeMap<Option<usize>, f64> =
         by_regime.iter().map(|(regime, rates)| (*regime, stats::median(rates))).collect();
     let score = |runner: &Runner| {
-        let relative: Vec<f64> = runner
-            .samples
-            .iter()
-            .map(|(rate, trip)| rate / typical[&regime_of(*trip)])
-            .collect();
+        let relative: Vec<f64> =
+            runner.samples.iter().map(|(rate, trip)| rate / typical[&regime_of(*trip)]).collect();
         let score = stats::median(&relative);
         // A candidate whose every sample was disturbed is last.
         if score.is_nan() { 0.0 } else { score }
@@ -213,14 +211,14 @@ mod tests {
     fn wishes_limit_the_candidates() {
         let all = candidates(Wishes::default());
         assert!(all.iter().any(|s| s.prefetch != Prefetch::Off));
-        let regular = candidates(Wishes {
-            stores: Some(Stores::Regular),
-            prefetch: Some(Prefetch::Off),
-        });
+        let regular =
+            candidates(Wishes { stores: Some(Stores::Regular), prefetch: Some(Prefetch::Off) });
         assert!(regular.iter().all(|s| s.stores == Stores::Regular && s.prefetch == Prefetch::Off));
         let far = Prefetch::FarNear(4096, 512);
         assert!(
-            candidates(Wishes { stores: None, prefetch: Some(far) }).iter().all(|s| s.prefetch == far)
+            candidates(Wishes { stores: None, prefetch: Some(far) })
+                .iter()
+                .all(|s| s.prefetch == far)
         );
     }
 

@@ -21,7 +21,9 @@ pub struct Values {
 
 /// An array does not hold what it must, or a sum is wrong.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{what} is {got:e} where {expected:e} was expected (relative error {error:.1e}, allowed {allowed:.0e})")]
+#[error(
+    "{what} is {got:e} where {expected:e} was expected (relative error {error:.1e}, allowed {allowed:.0e})"
+)]
 pub struct WrongValue {
     /// Which element or sum, e.g. `b[17]`.
     pub what: String,
@@ -107,12 +109,18 @@ impl Values {
             unsafe {
                 match self.element {
                     Element::F64 => {
-                        std::slice::from_raw_parts_mut(array.cast::<std::mem::MaybeUninit<f64>>(), args.n)
-                            .fill(std::mem::MaybeUninit::new(value));
+                        std::slice::from_raw_parts_mut(
+                            array.cast::<std::mem::MaybeUninit<f64>>(),
+                            args.n,
+                        )
+                        .fill(std::mem::MaybeUninit::new(value));
                     }
                     Element::F32 => {
-                        std::slice::from_raw_parts_mut(array.cast::<std::mem::MaybeUninit<f32>>(), args.n)
-                            .fill(std::mem::MaybeUninit::new(value as f32));
+                        std::slice::from_raw_parts_mut(
+                            array.cast::<std::mem::MaybeUninit<f32>>(),
+                            args.n,
+                        )
+                        .fill(std::mem::MaybeUninit::new(value as f32));
                     }
                 }
             }
@@ -133,9 +141,11 @@ impl Values {
             // SAFETY: the caller's promise.
             let worst = unsafe {
                 match self.element {
-                    Element::F64 => {
-                        worst(std::slice::from_raw_parts(array.cast::<f64>(), args.n), expected, |x| x)
-                    }
+                    Element::F64 => worst(
+                        std::slice::from_raw_parts(array.cast::<f64>(), args.n),
+                        expected,
+                        |x| x,
+                    ),
                     Element::F32 => worst(
                         std::slice::from_raw_parts(array.cast::<f32>(), args.n),
                         expected,
@@ -145,10 +155,17 @@ impl Values {
             };
             if let Some((index, got)) = worst {
                 let error = relative_error(got, expected);
-                // Written so that an error which is no number fails.
-                if !(error <= self.tolerance()) {
+                // An error that is no number is within nothing.
+                let within = error <= self.tolerance();
+                if !within {
                     let what = format!("{name}[{}]", first + index as u64);
-                    return Err(WrongValue { what, got, expected, error, allowed: self.tolerance() });
+                    return Err(WrongValue {
+                        what,
+                        got,
+                        expected,
+                        error,
+                        allowed: self.tolerance(),
+                    });
                 }
             }
         }
@@ -175,7 +192,11 @@ fn relative_error(got: f64, expected: f64) -> f64 {
 }
 
 /// The element that is farthest from `expected`, or the first that is no number.
-fn worst<T: Copy + PartialEq>(array: &[T], expected: f64, value: impl Fn(T) -> f64) -> Option<(usize, f64)> {
+fn worst<T: Copy + PartialEq>(
+    array: &[T],
+    expected: f64,
+    value: impl Fn(T) -> f64,
+) -> Option<(usize, f64)> {
     // Elements are all alike unless something went wrong: comparing with the first is one pass
     // that the compiler vectorises.
     let first = *array.first()?;
@@ -200,8 +221,7 @@ mod tests {
     use crate::kernels::{Prefetch, STREAM};
 
     fn filled(values: &Values) -> (Arrays, Args) {
-        let arrays =
-            Arrays::map(10_000, values.element, Pages::Base, Layout::Staggered).unwrap();
+        let arrays = Arrays::map(10_000, values.element, Pages::Base, Layout::Staggered).unwrap();
         let args = arrays.share(0, 1, SCALAR, Prefetch::Off);
         // SAFETY: the only share of arrays that nobody else knows.
         unsafe { values.fill(&args) };

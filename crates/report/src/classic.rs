@@ -37,11 +37,7 @@ pub fn render(measurements: &[&Measurement], times: &[Vec<f64>], version: &str) 
     line(&format!("This system uses {element} bytes per array element."));
     line(RULE);
     line(&format!("Array size = {elements} (elements), Offset = {offset} (elements)"));
-    line(&format!(
-        "Memory per array = {:.1} MiB (= {:.1} GiB).",
-        mib(bytes),
-        mib(bytes) / 1024.0
-    ));
+    line(&format!("Memory per array = {:.1} MiB (= {:.1} GiB).", mib(bytes), mib(bytes) / 1024.0));
     line(&format!(
         "Total memory required = {:.1} MiB (= {:.1} GiB).",
         3.0 * mib(bytes),
@@ -81,7 +77,10 @@ pub fn render(measurements: &[&Measurement], times: &[Vec<f64>], version: &str) 
         let min = times.iter().copied().fold(f64::INFINITY, f64::min);
         let max = times.iter().copied().fold(0.0, f64::max);
         let average = times.iter().sum::<f64>() / times.len() as f64;
-        line(&format!("{label:<11}{:>12.1}  {average:>11.6}  {min:>11.6}  {max:>11.6}", best / 1e6));
+        line(&format!(
+            "{label:<11}{:>12.1}  {average:>11.6}  {min:>11.6}  {max:>11.6}",
+            best / 1e6
+        ));
     }
     line(RULE);
     let tolerance = if element == 4 { 1e-6 } else { 1e-13 };

@@ -10,7 +10,8 @@ const BAR: f64 = 24.0;
 
 /// The waterfall of the explained kernel, with the other kernels' factors beside it.
 pub fn render(record: &Record, style: Style) -> String {
-    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| m.test == "explain").collect();
+    let all: Vec<&Measurement> =
+        record.measurements.iter().filter(|m| m.test == "explain").collect();
     let Some(whole) = all.iter().find(|m| m.name == "whole") else { return String::new() };
     let kernel = words::text(whole, "kernel").unwrap_or("triad");
     let from = words::number(whole, "from").unwrap_or(0.0);
@@ -18,12 +19,7 @@ pub fn render(record: &Record, style: Style) -> String {
     let scale = BAR / to.max(from).max(1.0);
     let bar = |rate: f64| "#".repeat((rate * scale).round().max(1.0) as usize);
     let baseline = words::text(whole, "baseline").unwrap_or("plain run");
-    let mut rows = vec![vec![
-        "baseline".to_owned(),
-        String::new(),
-        words::gb(from),
-        bar(from),
-    ]];
+    let mut rows = vec![vec!["baseline".to_owned(), String::new(), words::gb(from), bar(from)]];
     for m in all.iter().filter(|m| m.name != "whole") {
         let rate = words::number(m, "to").unwrap_or(0.0);
         rows.push(vec![

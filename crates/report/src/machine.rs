@@ -99,7 +99,8 @@ fn cache_in_words(cache: &Cache) -> String {
 /// Size, what can be had, and the theoretical bandwidth with its basis.
 fn memory(machine: &Machine) -> String {
     let m = &machine.memory;
-    let mut parts = vec![m.bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string())];
+    let mut parts =
+        vec![m.bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string())];
     if let Some(available) = m.available {
         parts.push(format!("{} can be had now", Bytes(available)));
     }
@@ -117,7 +118,8 @@ fn memory(machine: &Machine) -> String {
 pub(crate) fn theoretical(machine: &Machine) -> String {
     let m = &machine.memory;
     let Some(figure) = &m.theoretical else {
-        return "theoretical bandwidth unknown: give --dimms COUNTxMT/s, e.g. --dimms 16x3200".to_owned();
+        return "theoretical bandwidth unknown: give --dimms COUNTxMT/s, e.g. --dimms 16x3200"
+            .to_owned();
     };
     let made = match (m.channels, m.transfers_per_s) {
         (Some(channels), Some(rate)) => {
@@ -126,8 +128,8 @@ pub(crate) fn theoretical(machine: &Machine) -> String {
         }
         _ => String::new(),
     };
-    let detail = figure.detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default();
-    format!("{} theoretical{made} ({}{detail})", BytesPerSec(figure.value), figure.basis)
+    let basis = figure.detail.as_ref().unwrap_or(&figure.basis);
+    format!("{} theoretical{made} ({basis})", BytesPerSec(figure.value))
 }
 
 fn pages(machine: &Machine) -> Option<String> {
@@ -170,7 +172,8 @@ pub fn findings(findings: &[Finding], style: Style) -> String {
     for finding in findings {
         out.push_str(&finding_line(finding, style));
         let mut say = |label: &str, text: &str| {
-            let line = paragraph(Style { width: style.width.saturating_sub(10), ..style }, label, text);
+            let line =
+                paragraph(Style { width: style.width.saturating_sub(10), ..style }, label, text);
             out.push_str(&crate::table::indent(&line, 10));
         };
         if let Some(cost) = &finding.cost {

@@ -48,7 +48,11 @@ fn findings(findings: &[Finding], style: Style) -> String {
     let more = findings.len() - shown;
     if more > 0 {
         let text = format!("{more} more with their remedies: nodegauge doctor");
-        out.push_str(&paragraph(style, if shown == 0 { "findings" } else { "" }, &style.faint(&text)));
+        out.push_str(&paragraph(
+            style,
+            if shown == 0 { "findings" } else { "" },
+            &style.faint(&text),
+        ));
     }
     out
 }

@@ -63,7 +63,11 @@ pub(crate) fn block(measurements: &[&Measurement], style: Style) -> String {
             &format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
         ));
     } else {
-        out.push_str(&paragraph(style, "limit", "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s"));
+        out.push_str(&paragraph(
+            style,
+            "limit",
+            "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s",
+        ));
     }
     out.push_str(&doubts(measurements, style));
     out.push_str(&paragraph(style, "name", VARIANT));
@@ -93,10 +97,10 @@ fn row(m: &Measurement) -> Vec<String> {
         if m.value.is_some() { of(&|s| s.p05) } else { "-".to_owned() },
         if m.value.is_some() { of(&|s| s.p95) } else { "-".to_owned() },
         m.moved.as_ref().map_or_else(|| "-".to_owned(), |moved| words::gb(moved.value)),
-        m.limit
-            .as_ref()
-            .filter(|_| m.value.is_some())
-            .map_or_else(|| "?".to_owned(), |l| format!("{} %", words::trimmed(l.fraction * 100.0))),
+        m.limit.as_ref().filter(|_| m.value.is_some()).map_or_else(
+            || "?".to_owned(),
+            |l| format!("{} %", words::trimmed(l.fraction * 100.0)),
+        ),
         words::loop_of(m),
     ]
 }

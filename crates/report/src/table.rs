@@ -41,7 +41,12 @@ impl Style {
 
 /// Lays out rows in columns; those in `right` are right-aligned. The last column wraps at the
 /// width of the terminal.
-pub(crate) fn table(style: Style, header: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+pub(crate) fn table(
+    style: Style,
+    header: &[&str],
+    rows: &[Vec<String>],
+    right: &[usize],
+) -> String {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)

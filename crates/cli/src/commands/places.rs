@@ -62,15 +62,18 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     if let Some(sink) = args.json.as_deref().map(Sink::from) {
         let texts: Result<Vec<String>, _> =
             documents.iter().map(serde_json::to_string_pretty).collect();
-        let texts = texts.map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
+        let texts =
+            texts.map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
         sink.write(&(texts.join("\n") + "\n"))?;
         if sink == Sink::Stdout {
             return Ok(Exit::Success);
         }
     }
     let style = output::style();
-    let tables: Vec<String> =
-        documents.iter().map(|document| nodegauge_report::places::render(document, style)).collect();
+    let tables: Vec<String> = documents
+        .iter()
+        .map(|document| nodegauge_report::places::render(document, style))
+        .collect();
     output::print(&tables.join("\n"));
     for notice in &planned.notices {
         output::print(&format!("note: {notice}\n"));

@@ -16,7 +16,12 @@ use std::time::Duration;
 const BUDGET: Duration = Duration::from_secs(10);
 
 /// The options of a run, for one of `share` runs that divide the budget.
-pub(crate) fn options(args: &StreamArgs, planned: &Planned, share: usize, budget: Duration) -> Options {
+pub(crate) fn options(
+    args: &StreamArgs,
+    planned: &Planned,
+    share: usize,
+    budget: Duration,
+) -> Options {
     let mut kernels = Vec::new();
     for kernel in &args.kernels {
         if !kernels.contains(kernel) {
@@ -132,7 +137,11 @@ fn classic(measurements: &[Measurement], times: &[Vec<f64>]) -> String {
             .find(|i| threads(&measurements[*i]) != threads(&measurements[start]))
             .unwrap_or(measurements.len());
         let block: Vec<&Measurement> = measurements[start..end].iter().collect();
-        match nodegauge_report::classic::render(&block, &times[start..end], env!("CARGO_PKG_VERSION")) {
+        match nodegauge_report::classic::render(
+            &block,
+            &times[start..end],
+            env!("CARGO_PKG_VERSION"),
+        ) {
             Some(table) => out.push_str(&table),
             None => {
                 for reason in block.iter().flat_map(|m| &m.validity.reasons).take(1) {

@@ -132,8 +132,7 @@ mod arm {
     use super::{Args, Element, Isa, Kernel, Row, Stores, body, flatten};
     use std::arch::aarch64::{float32x4_t, float64x2_t};
 
-    pub(super) static NEON: [&[Row]; 18] =
-        regular_only!(Neon, ["neon"], float64x2_t, float32x4_t);
+    pub(super) static NEON: [&[Row]; 18] = regular_only!(Neon, ["neon"], float64x2_t, float32x4_t);
 }
 
 /// Every group of rows that this target has.

@@ -77,7 +77,11 @@ macro_rules! check_row {
                     [("a", &a.buffer, &ea), ("b", &b.buffer, &eb), ("c", &c.buffer, &ec)]
                 {
                     for (i, (g, e)) in got.iter().zip(expected).enumerate() {
-                        assert!(near(*g, *e), "{} n={n} offset={offset}: {name}[{i}] is {g}, not {e}", row.name);
+                        assert!(
+                            near(*g, *e),
+                            "{} n={n} offset={offset}: {name}[{i}] is {g}, not {e}",
+                            row.name
+                        );
                     }
                 }
                 let allowed = 1e-6 * sum.abs().max(1.0);

@@ -246,6 +246,26 @@ mod neon {
         };
     }
 
-    neon_vector!(float64x2_t, f64, 2, vld1q_f64, vst1q_f64, vdupq_n_f64, vaddq_f64, vmulq_f64, vfmaq_f64);
-    neon_vector!(float32x4_t, f32, 4, vld1q_f32, vst1q_f32, vdupq_n_f32, vaddq_f32, vmulq_f32, vfmaq_f32);
+    neon_vector!(
+        float64x2_t,
+        f64,
+        2,
+        vld1q_f64,
+        vst1q_f64,
+        vdupq_n_f64,
+        vaddq_f64,
+        vmulq_f64,
+        vfmaq_f64
+    );
+    neon_vector!(
+        float32x4_t,
+        f32,
+        4,
+        vld1q_f32,
+        vst1q_f32,
+        vdupq_n_f32,
+        vaddq_f32,
+        vmulq_f32,
+        vfmaq_f32
+    );
 }

@@ -1,0 +1,17 @@
+//! Puts the commit into the binary, when it is built from a checkout.
+
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=../../.git/HEAD");
+    println!("cargo::rerun-if-changed=../../.git/refs");
+    let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
+    if let Ok(output) = output
+        && output.status.success()
+    {
+        println!(
+            "cargo::rustc-env=NODEGAUGE_COMMIT={}",
+            String::from_utf8_lossy(&output.stdout).trim()
+        );
+    }
+}

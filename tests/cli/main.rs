@@ -1,0 +1,1 @@
+//! The program as its users meet it: commands, exit codes, messages, records.
