@@ -172,6 +172,16 @@ pub(crate) fn json(record: &Record) -> Result<String, Failure> {
         .map_err(|error| Failure::missing(format!("cannot write the record: {error}")))
 }
 
+/// Adds findings that are not there yet, and puts the worst first again.
+pub(crate) fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>) {
+    for finding in more {
+        if findings.iter().all(|known| known.id != finding.id) {
+            findings.push(finding);
+        }
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+}
+
 /// Whether a measurement is no result.
 fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)

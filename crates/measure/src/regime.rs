@@ -49,6 +49,11 @@ pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
     clusters.iter().filter(|(_, n)| *n as f64 >= least).map(|(regime, _)| *regime).collect()
 }
 
+/// Whether two round trips are of one regime, as far as two can tell; true where there are none.
+pub fn same(x: f64, y: f64) -> bool {
+    x.is_nan() || y.is_nan() || (x <= y * GAP && y <= x * GAP)
+}
+
 /// The regime (index into `regimes`) in which a sample lies whose surroundings had round trips
 /// `before` and `after`; `None` when they disagree: the CPUs were moved in between.
 pub fn assign(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
@@ -71,6 +76,7 @@ mod tests {
         assert_eq!(assign(&found, 380e-9, 371e-9), Some(1));
         assert_eq!(assign(&found, 116e-9, 380e-9), None);
         assert_eq!(assign(&found, 3e-6, 3e-6), None);
+        assert!(same(113e-9, 117e-9) && !same(113e-9, 388e-9) && same(f64::NAN, f64::NAN));
     }
 
     #[test]

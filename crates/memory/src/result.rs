@@ -9,7 +9,7 @@ use crate::size::{RULE_FACTOR, Size};
 use nodegauge_machine::Topology;
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
-    Category, Disturbed, Limit, Machine, Measurement, Moved, Status, Validity,
+    Category, Disturbed, Finding, Limit, Machine, Measurement, Moved, Severity, Status, Validity,
 };
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
@@ -206,14 +206,27 @@ fn common_validity(evidence: &Evidence<'_>) -> Validity {
             );
         }
     }
-    if let Some(reason) = contradicted_cache(evidence) {
-        validity.reasons.push(reason);
-    }
     validity
 }
 
-/// The machine says that the threads share a last-level cache, and they behave as if they did not.
-fn contradicted_cache(evidence: &Evidence<'_>) -> Option<String> {
+/// What the run found out about the machine: CPUs that are moved, and CPUs that are said to share a
+/// last-level cache and behave as if they did not.
+pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
+    if trips.len() > 1 {
+        let trips: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
+        findings.push(Finding {
+            id: "cpus-moved".to_owned(),
+            severity: Severity::Warning,
+            text: format!(
+                "the cpus were moved during the run: a cache line took {} between them and back",
+                trips.join(" or ")
+            ),
+            remedy: "compare figures of one regime only; each is in the record".to_owned(),
+            cost: None,
+        });
+    }
     let llcs: Vec<Option<usize>> = evidence
         .placement
         .threads
@@ -223,20 +236,21 @@ fn contradicted_cache(evidence: &Evidence<'_>) -> Option<String> {
         .map(|thread| thread.llc)
         .collect();
     let shared = llcs.len() > 1 && llcs[0].is_some() && llcs.iter().all(|llc| *llc == llcs[0]);
-    let apart: Vec<f64> = evidence
-        .sorted
-        .groups
-        .iter()
-        .map(|group| group.round_trip)
-        .filter(|trip| *trip > SHARED_CACHE_ROUND_TRIP.0)
-        .collect();
-    (shared && !apart.is_empty() && evidence.machine.virtualisation.is_some()).then(|| {
-        format!(
-            "the machine says that its cpus share one last-level cache, but a line takes {} between \
-             them and back: they behave as on two",
-            Seconds(apart[0])
-        )
-    })
+    let apart = trips.iter().copied().find(|trip| *trip > SHARED_CACHE_ROUND_TRIP.0);
+    if let (true, true, Some(apart)) = (shared, evidence.machine.virtualisation.is_some(), apart) {
+        findings.push(Finding {
+            id: "topology-untrue".to_owned(),
+            severity: Severity::Warning,
+            text: format!(
+                "the guest is told that its cpus share one last-level cache, but a line takes {} \
+                 between them and back: they behave as on two",
+                Seconds(apart)
+            ),
+            remedy: "do not trust this guest's topology; size arrays for two caches".to_owned(),
+            cost: None,
+        });
+    }
+    findings
 }
 
 /// The configuration, as asked and as got, that all kernels of the run share.

@@ -12,7 +12,7 @@ use crate::samples::{self, Sorted};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
 use crate::trial::{self, Wishes};
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::record::{Finding, Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Bytes, clock};
@@ -96,6 +96,8 @@ pub struct Outcome {
     pub measurements: Vec<Measurement>,
     /// What was clamped, assumed or replaced.
     pub notices: Vec<String>,
+    /// What the run found out about the machine.
+    pub findings: Vec<Finding>,
     /// Why repetition ended.
     pub stop: Stop,
     /// Where each thread ran, one line a thread in the shape of `OMP_DISPLAY_AFFINITY`.
@@ -247,6 +249,7 @@ pub fn run(
     };
     Ok(Outcome {
         measurements: result::measurements(&evidence),
+        findings: result::findings(&evidence),
         notices,
         stop,
         affinity: point.observed().iter().map(ToString::to_string).collect(),

@@ -30,11 +30,17 @@ pub fn render(record: &Record, style: Style) -> String {
         out.push_str(&block(&all[start..end], style));
         start = end;
     }
+    for finding in record.findings.iter().filter(|finding| OWN_FINDINGS.contains(&&*finding.id)) {
+        out.push_str(&paragraph(style, "finding", &finding.text));
+    }
     for notice in &record.notices {
         out.push_str(&paragraph(style, "note", notice));
     }
     out
 }
+
+/// Findings that come from the measurement itself and explain its figures.
+const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 
 /// The table and evidence of one run over some kernels.
 pub(crate) fn block(measurements: &[&Measurement], style: Style) -> String {

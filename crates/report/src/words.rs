@@ -145,10 +145,12 @@ pub(crate) fn regimes(measurement: &Measurement) -> Option<String> {
             )
         })
         .collect();
+    let shown = number(measurement, "round_trip_s").map(|trip| Seconds(trip).to_string());
     Some(format!(
-        "the cpus were moved during the run; a line went between them and back in: {}. \
-         The figures are of the first.",
-        each.join("; ")
+        "the cpus were moved during the run; a cache line went between them and back in: {}. \
+         The figures are of the regime of {}.",
+        each.join("; "),
+        shown.unwrap_or_else(|| "?".to_owned())
     ))
 }
 

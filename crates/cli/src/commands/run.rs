@@ -31,11 +31,12 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     };
     stream::plan(&topology, &machine, &placement, &options)?;
     let session = Session::begin(common)?;
-    let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
+    let mut findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
     let mut progress = Progress::new(common.quiet, session.signals.clone());
     let outcome = stream::run(&topology, &machine, &placement, &options, &mut progress)?;
     progress.finish();
     notices.extend(outcome.notices);
+    session::add_findings(&mut findings, outcome.findings);
     let record = session.record(
         common,
         Found {

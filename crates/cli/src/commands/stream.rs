@@ -7,7 +7,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::session::{self, Found, Session};
 use nodegauge_machine::{SysRoot, Topology};
-use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::record::{Finding, Machine, Measurement};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::stream::{self, Options};
 use std::time::Duration;
@@ -49,6 +49,7 @@ pub(crate) fn options(
 struct Runs {
     measurements: Vec<Measurement>,
     notices: Vec<String>,
+    findings: Vec<Finding>,
     affinity: Vec<String>,
     /// Times by measurement.
     times: Vec<Vec<f64>>,
@@ -66,6 +67,7 @@ fn measure(
     let mut runs = Runs {
         measurements: Vec::new(),
         notices: planned.notices.clone(),
+        findings: Vec::new(),
         affinity: Vec::new(),
         times: Vec::new(),
         complete: true,
@@ -75,6 +77,7 @@ fn measure(
         let outcome = stream::run(topology, machine, placement, &options, &mut progress)?;
         runs.measurements.extend(outcome.measurements);
         runs.notices.extend(outcome.notices);
+        session::add_findings(&mut runs.findings, outcome.findings);
         runs.affinity.extend(outcome.affinity);
         runs.times.extend(outcome.times);
         if outcome.stop == Stop::Interrupted {
@@ -95,8 +98,9 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
         stream::plan(&topology, &machine, placement, &options(args, &planned, 1, BUDGET))?;
     }
     let session = Session::begin(&args.common)?;
-    let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
+    let mut findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
     let runs = measure(args, &topology, &machine, &planned, &session)?;
+    session::add_findings(&mut findings, runs.findings);
     let record = session.record(
         &args.common,
         Found {
