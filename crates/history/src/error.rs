@@ -1,4 +1,4 @@
-//! Why the history cannot serve.
+//! Why the history cannot serve: what SQLite and the file system say, in words for the user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,34 @@ use std::path::{Path, PathBuf};
 /// Why the history cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// The file is no database, or a damaged one.
-    #[error("cannot read history database {path}: {cause}\nhint: move it away, or give another one with --db FILE", path = path.display())]
+    /// The file is no database, a damaged one, or another program's.
+    #[error("cannot read history database {path}: {cause}\nhint: move it away, or use --db FILE", path = path.display())]
     Unreadable {
         /// The database.
         path: PathBuf,
-        /// What SQLite said.
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The database may not, or cannot now, be read.
+    #[error("cannot read history database {path}: {cause}\nhint: use --db FILE with a file that you can read", path = path.display())]
+    Denied {
+        /// The database.
+        path: PathBuf,
+        /// What the system said.
         cause: String,
     },
     /// A newer nodegauge wrote it.
-    #[error("history database {path} has version {found}; this nodegauge reads up to {known}\nhint: use a newer nodegauge, or give another database with --db FILE", path = path.display())]
+    #[error("cannot read history database {path}: found version {found}, required is at most {known}\nhint: use a newer nodegauge, or --db FILE", path = path.display())]
     TooNew {
         /// The database.
         path: PathBuf,
         /// Its version.
-        found: usize,
+        found: u32,
         /// The newest known.
-        known: usize,
+        known: u32,
     },
     /// The database or its folder cannot be written.
-    #[error("cannot write history database {path}: {cause}\nhint: give --db FILE in a folder that you may write, or --no-save", path = path.display())]
+    #[error("cannot write history database {path}: {cause}\nhint: --no-save, or --db FILE in a folder you can write", path = path.display())]
     Unwritable {
         /// The database.
         path: PathBuf,
@@ -37,7 +45,7 @@ pub enum HistoryError {
     NotFound {
         /// What was given.
         selector: String,
-        /// Runs that come near.
+        /// What comes near, nearest first.
         candidates: Vec<String>,
     },
     /// Several saved runs begin like that.
@@ -48,8 +56,26 @@ pub enum HistoryError {
         /// The runs.
         candidates: Vec<String>,
     },
+    /// The beginning of an identifier, but too little of it to act on.
+    #[error("'{selector}' is too short for a run; it begins {}\nhint: give at least {least} characters of the identifier", candidates.join(", "))]
+    TooShort {
+        /// What was given.
+        selector: String,
+        /// The runs that begin so.
+        candidates: Vec<String>,
+        /// The least that is taken.
+        least: usize,
+    },
+    /// A run with this identifier is saved already.
+    #[error("run {id} is in history database {path} already\nhint: nodegauge history remove {id}, to save it anew", path = path.display())]
+    Exists {
+        /// The run.
+        id: String,
+        /// The database.
+        path: PathBuf,
+    },
     /// A file is no record.
-    #[error("{path} is not a record of nodegauge: {cause}", path = path.display())]
+    #[error("{path} is not a record of nodegauge: {cause}\nhint: give a file that --json FILE wrote", path = path.display())]
     NotARecord {
         /// The file.
         path: PathBuf,
@@ -64,46 +90,92 @@ pub enum HistoryError {
         /// What the system said.
         cause: io::Error,
     },
-    /// A record cannot be turned into JSON.
-    #[error("cannot save the record: {0}")]
-    Encode(serde_json::Error),
+    /// A record would not read back: a figure in it is no number.
+    #[error("cannot save run {id}: its record would not read back: {cause}")]
+    Encode {
+        /// The run.
+        id: String,
+        /// What would be wrong.
+        cause: String,
+    },
 }
 
 fn near(candidates: &[String]) -> String {
-    if candidates.is_empty() {
-        String::new()
-    } else {
-        format!("; there are {}", candidates.join(", "))
+    match candidates {
+        [] => String::new(),
+        [one] => format!("; there is {one}"),
+        several => format!("; there are {}", several.join(", ")),
     }
 }
 
+/// What was being done when SQLite failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
 impl HistoryError {
-    /// Whether a permission, a folder or space is missing, as opposed to wrong or unreadable input.
+    /// Whether a permission, a folder or space is missing (exit code 3), as opposed to wrong or
+    /// unreadable input (exit code 2).
     pub fn is_environment(&self) -> bool {
-        matches!(self, Self::Unwritable { .. } | Self::Encode(_))
+        match self {
+            Self::Unwritable { .. } | Self::Denied { .. } | Self::Encode { .. } => true,
+            Self::Io { cause, .. } => cause.kind() == io::ErrorKind::PermissionDenied,
+            Self::Unreadable { .. }
+            | Self::TooNew { .. }
+            | Self::NotFound { .. }
+            | Self::Ambiguous { .. }
+            | Self::TooShort { .. }
+            | Self::Exists { .. }
+            | Self::NotARecord { .. } => false,
+        }
+    }
+
+    /// The database at `path` cannot be got at for `access`.
+    pub(crate) fn closed(path: &Path, access: Access, cause: String) -> Self {
+        let path = path.to_owned();
+        match access {
+            Access::Read => Self::Denied { path, cause },
+            Access::Write => Self::Unwritable { path, cause },
+        }
     }
 
     /// Translates what SQLite says about `path`.
-    pub(crate) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+    pub(crate) fn of_sqlite(path: &Path, access: Access, error: &rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
-        let path = path.to_owned();
-        let cause = plain(error);
         match error.sqlite_error_code() {
+            // SQLite does not say why it could not open a file; the system does.
+            Some(Code::CannotOpen) => {
+                Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
+            }
             Some(
                 Code::ReadOnly
-                | Code::CannotOpen
                 | Code::DiskFull
                 | Code::PermissionDenied
                 | Code::SystemIoFailure
+                | Code::FileLockingProtocolFailed
+                | Code::NoLargeFileSupport
                 | Code::DatabaseBusy
                 | Code::DatabaseLocked,
-            ) => Self::Unwritable { path, cause },
-            _ => Self::Unreadable { path, cause },
+            ) => Self::closed(path, access, plain(error)),
+            _ => Self::Unreadable { path: path.to_owned(), cause: plain(error) },
         }
     }
 }
 
-/// SQLite's message without the code that rusqlite puts around it.
+/// What the system says when the file is opened; nothing is created or changed.
+fn refusal(path: &Path, access: Access) -> Option<String> {
+    let mut options = std::fs::File::options();
+    options.read(true).write(access == Access::Write);
+    let cause = options.open(path).err()?;
+    Some(match (cause.kind(), access) {
+        (io::ErrorKind::NotFound, Access::Write) => "its folder cannot be written".to_owned(),
+        _ => cause.to_string(),
+    })
+}
+
+/// SQLite's message without the path that rusqlite puts behind it.
 fn plain(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => {

@@ -1,5 +1,5 @@
-//! How a user names a saved run: identifier or its beginning, `latest`, `latest~2`, a label
-//! `key=value`, or a file.
+//! How a user names a run: identifier or its beginning, `latest`, `latest~2`, a label `key=value`
+//! or its value, or a file. Reading records from files; nothing here knows the database.
 
 use crate::error::HistoryError;
 use nodegauge_measure::record::{Record, SCHEMA};
@@ -12,8 +12,8 @@ pub(crate) enum Selector {
     Latest(u32),
     /// The newest with a label.
     Label(String, String),
-    /// An identifier or its beginning.
-    Id(String),
+    /// An identifier, its beginning, or the value of a label.
+    Word(String),
 }
 
 impl From<&str> for Selector {
@@ -26,10 +26,14 @@ impl From<&str> for Selector {
         }
         match text.split_once('=') {
             Some((key, value)) => Self::Label(key.to_owned(), value.to_owned()),
-            // Identifiers are upper-case; nobody should have to type them so.
-            None => Self::Id(text.to_ascii_uppercase()),
+            None => Self::Word(text.to_owned()),
         }
     }
+}
+
+/// Whether a text that names no saved run means a file: it is one, or looks like one.
+pub(crate) fn means_a_file(text: &str) -> bool {
+    text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
 }
 
 /// Reads a record from a file.
@@ -37,9 +41,12 @@ impl From<&str> for Selector {
 /// # Errors
 /// When the file cannot be read, or is no record of a schema that is known.
 pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|cause| HistoryError::Io { path: path.to_owned(), cause })?;
-    parse(&text).map_err(|cause| HistoryError::NotARecord { path: path.to_owned(), cause })
+    let bytes =
+        std::fs::read(path).map_err(|cause| HistoryError::Io { path: path.to_owned(), cause })?;
+    String::from_utf8(bytes)
+        .map_err(|_| "it is not text".to_owned())
+        .and_then(|text| parse(&text))
+        .map_err(|cause| HistoryError::NotARecord { path: path.to_owned(), cause })
 }
 
 /// A record from JSON; the schema is looked at first, so that a newer one is named as such.
@@ -47,7 +54,7 @@ pub(crate) fn parse(text: &str) -> Result<Record, String> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
         Some(SCHEMA) => serde_json::from_value(value).map_err(|error| error.to_string()),
-        Some(other) => Err(format!("its schema is {other}, {SCHEMA} is needed")),
-        None => Err(format!("it names no schema, {SCHEMA} is needed")),
+        Some(other) => Err(format!("found schema {other}, required is {SCHEMA}")),
+        None => Err(format!("found no schema, required is {SCHEMA}")),
     }
 }

@@ -1,25 +1,21 @@
-//! The database.
+//! The database: opening, saving, listing, labelling, removing. Finding is in [`crate::find`].
 
-use crate::error::HistoryError;
-use crate::schema;
-use crate::selector::{self, Selector};
+use crate::error::{Access, HistoryError};
+use crate::schema::{self, Kind};
+use crate::selector;
 use nodegauge_measure::record::Record;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
-use rusqlite_migration::SchemaVersion;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a writer waits for another.
+/// How long a program waits for another that writes. Saving a run takes milliseconds, on a busy
+/// network home some tenths of a second; a lock that lasts longer will not go away soon.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Identifiers that are offered when one is not found.
-const OFFERED: usize = 5;
-/// Shortest beginning of an identifier that names a run.
-const SHORTEST: usize = 4;
 
 /// The history.
 #[derive(Debug)]
 pub struct Store {
-    connection: Connection,
+    pub(crate) connection: Connection,
     path: PathBuf,
 }
 
@@ -62,7 +58,7 @@ pub struct Headline {
     pub name: String,
     /// Unit.
     pub unit: String,
-    /// Value; `None` when there was no result.
+    /// Value; `None` when there was no valid result.
     pub value: Option<f64>,
 }
 
@@ -73,26 +69,28 @@ impl Store {
     /// write-ahead logging does not work, and a run is saved once in a while.
     ///
     /// # Errors
-    /// A file that is no database or damaged, or one of a newer version; neither is touched.
-    /// A folder or file that cannot be written.
+    /// A file that is no database, damaged, another program's ([`HistoryError::Unreadable`]) or of
+    /// a newer version ([`HistoryError::TooNew`]); neither is touched. A folder or file that
+    /// cannot be written ([`HistoryError::Unwritable`]), also when it could be read.
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
-        let unwritable = |cause: std::io::Error| HistoryError::Unwritable {
-            path: path.to_owned(),
-            cause: cause.to_string(),
-        };
+        let access = Access::Write;
+        let closed = |cause: std::io::Error| HistoryError::closed(path, access, cause.to_string());
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(unwritable)?;
+            std::fs::create_dir_all(folder).map_err(closed)?;
         }
-        let mut store = Self::connect(path, OpenFlags::default())?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let (mut store, kind) = Self::connect(path, access, flags)?;
+        let failed = |error| HistoryError::of_sqlite(path, access, &error);
         // Asking for the write lock finds a read-only file or folder before anything is measured.
-        let probe = store.connection.execute_batch("BEGIN IMMEDIATE; COMMIT;");
-        probe.map_err(|error| HistoryError::of_sqlite(path, &error))?;
-        schema::migrations().to_latest(&mut store.connection).map_err(|error| match error {
-            rusqlite_migration::Error::RusqliteError { err, .. } => {
-                HistoryError::of_sqlite(path, &err)
-            }
-            other => HistoryError::Unreadable { path: path.to_owned(), cause: other.to_string() },
-        })?;
+        store.connection.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(failed)?;
+        if kind != Kind::History(schema::KNOWN) {
+            schema::upgrade(&mut store.connection).map_err(|error| match error {
+                rusqlite_migration::Error::RusqliteError { err, .. } => failed(err),
+                other => {
+                    HistoryError::Unreadable { path: path.to_owned(), cause: other.to_string() }
+                }
+            })?;
+        }
         Ok(store)
     }
 
@@ -100,42 +98,50 @@ impl Store {
     /// there is none yet.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// As [`Store::open`], but [`HistoryError::Denied`] for what may not be read.
     pub fn open_to_read(path: &Path) -> Result<Option<Self>, HistoryError> {
-        if !path.exists() {
-            return Ok(None);
+        let access = Access::Read;
+        match path.try_exists() {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(cause) => return Err(HistoryError::closed(path, access, cause.to_string())),
         }
-        let store = Self::connect(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )?;
+        // Where the file may be written, SQLite can take back what a killed writer left half done;
+        // where it may not, SQLite opens it for reading only.
+        let (store, kind) = Self::connect(path, access, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        store
+            .connection
+            .pragma_update(None, "query_only", true)
+            .map_err(|error| HistoryError::of_sqlite(path, access, &error))?;
         // An empty file is a database without tables: a history without runs.
-        let version = schema::migrations().current_version(&store.connection);
-        Ok(match version {
-            Ok(SchemaVersion::NoneSet) => None,
-            _ => Some(store),
-        })
+        Ok((kind != Kind::Empty).then_some(store))
     }
 
-    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, HistoryError> {
-        let sqlite = |error: rusqlite::Error| HistoryError::of_sqlite(path, &error);
-        let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
-        connection.busy_timeout(PATIENCE).map_err(sqlite)?;
-        connection.pragma_update(None, "foreign_keys", true).map_err(sqlite)?;
+    fn connect(
+        path: &Path,
+        access: Access,
+        flags: OpenFlags,
+    ) -> Result<(Self, Kind), HistoryError> {
+        let failed = |error| HistoryError::of_sqlite(path, access, &error);
+        // An absolute path is always a file: "" and ":memory:" are databases that nobody keeps.
+        let file = std::path::absolute(path)
+            .map_err(|cause| HistoryError::closed(path, access, cause.to_string()))?;
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         // The first real read: SQLite opens any file without looking into it.
-        let version: usize = connection
-            .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
-            .map_err(sqlite)?
-            .try_into()
-            .unwrap_or(0);
-        if version > schema::KNOWN {
-            return Err(HistoryError::TooNew {
+        let kind = schema::kind(&connection).map_err(failed)?;
+        match kind {
+            Kind::Foreign => Err(HistoryError::Unreadable {
                 path: path.to_owned(),
-                found: version,
-                known: schema::KNOWN,
-            });
+                cause: "it is a database of another program".to_owned(),
+            }),
+            Kind::History(found) if found > schema::KNOWN => {
+                Err(HistoryError::TooNew { path: path.to_owned(), found, known: schema::KNOWN })
+            }
+            _ => Ok((Self { connection, path: path.to_owned() }, kind)),
         }
-        Ok(Self { connection, path: path.to_owned() })
     }
 
     /// Where it is.
@@ -143,24 +149,35 @@ impl Store {
         &self.path
     }
 
-    fn sqlite(&self) -> impl Fn(rusqlite::Error) -> HistoryError + use<> {
-        let path = self.path.clone();
-        move |error| HistoryError::of_sqlite(&path, &error)
+    /// Translates what SQLite says of this database.
+    pub(crate) fn failed(&self, access: Access) -> impl Fn(rusqlite::Error) -> HistoryError {
+        move |error| HistoryError::of_sqlite(&self.path, access, &error)
     }
 
     /// Saves a record, in one transaction.
     ///
     /// # Errors
-    /// When it cannot be written; then nothing of it is.
+    /// When it cannot be written, is saved already, or would not read back; then nothing of it is
+    /// saved.
     pub fn save(&mut self, record: &Record) -> Result<(), HistoryError> {
-        let json = serde_json::to_string(record).map_err(HistoryError::Encode)?;
-        let sqlite = self.sqlite();
-        let transaction = self
-            .connection
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-            .map_err(&sqlite)?;
-        insert(&transaction, record, &json).map_err(&sqlite)?;
-        transaction.commit().map_err(sqlite)
+        let unfit = |cause| HistoryError::Encode { id: record.id.clone(), cause };
+        let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
+        // JSON has no infinities: such a sample would be found out only when the run is shown.
+        selector::parse(&json).map_err(unfit)?;
+        let transaction = self.begin()?;
+        insert(&transaction, record, &json).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => {
+                HistoryError::Exists { id: record.id.clone(), path: self.path.clone() }
+            }
+            _ => self.failed(Access::Write)(error),
+        })?;
+        transaction.commit().map_err(self.failed(Access::Write))
+    }
+
+    /// A transaction that has the write lock from the start, so that waiting for it can succeed.
+    fn begin(&self) -> Result<Transaction<'_>, HistoryError> {
+        Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            .map_err(self.failed(Access::Write))
     }
 
     /// The saved runs, newest first.
@@ -168,7 +185,7 @@ impl Store {
     /// # Errors
     /// When the database cannot be read.
     pub fn list(&self, filter: &Filter) -> Result<Vec<RunLine>, HistoryError> {
-        self.lines(filter).map_err(self.sqlite())
+        self.lines(filter).map_err(self.failed(Access::Read))
     }
 
     fn lines(&self, filter: &Filter) -> rusqlite::Result<Vec<RunLine>> {
@@ -196,7 +213,8 @@ impl Store {
         let mut labels =
             self.connection.prepare("SELECT key, value FROM label WHERE run = ?1 ORDER BY key")?;
         let mut figures = self.connection.prepare(
-            "SELECT test, name, unit, value FROM measurement WHERE run = ?1 ORDER BY position",
+            "SELECT test, name, unit, CASE status WHEN 'invalid' THEN NULL ELSE value END
+             FROM measurement WHERE run = ?1 ORDER BY position",
         )?;
         for line in &mut lines {
             line.labels = labels
@@ -216,92 +234,6 @@ impl Store {
         Ok(lines)
     }
 
-    /// The record that `selector` names: an identifier or its beginning, `latest`, `latest~N`, or
-    /// a label `key=value` (the newest run with it).
-    ///
-    /// # Errors
-    /// When there is none, or several begin like that.
-    pub fn find(&self, selector: &str) -> Result<Record, HistoryError> {
-        let id = self.resolve(selector)?;
-        let text: String = self
-            .connection
-            .query_row("SELECT record FROM run WHERE id = ?1", [&id], |row| row.get(0))
-            .map_err(self.sqlite())?;
-        let mut record = selector::parse(&text).map_err(|cause| HistoryError::Unreadable {
-            path: self.path.clone(),
-            cause: format!("run {id}: {cause}"),
-        })?;
-        // Labels may have changed since.
-        record.labels = self.labels(&id).map_err(self.sqlite())?.into_iter().collect();
-        Ok(record)
-    }
-
-    fn labels(&self, id: &str) -> rusqlite::Result<Vec<(String, String)>> {
-        self.connection
-            .prepare("SELECT key, value FROM label WHERE run = ?1 ORDER BY key")?
-            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect()
-    }
-
-    /// The identifier of the run that `selector` names.
-    fn resolve(&self, selector: &str) -> Result<String, HistoryError> {
-        let sqlite = self.sqlite();
-        let not_found =
-            |candidates| HistoryError::NotFound { selector: selector.to_owned(), candidates };
-        match Selector::from(selector) {
-            Selector::Latest(back) => self
-                .connection
-                .query_row(
-                    "SELECT id FROM run ORDER BY started DESC, id DESC LIMIT 1 OFFSET ?1",
-                    [back],
-                    |row| row.get(0),
-                )
-                .optional()
-                .map_err(sqlite)?
-                .ok_or_else(|| not_found(Vec::new())),
-            Selector::Label(key, value) => self
-                .connection
-                .query_row(
-                    "SELECT id FROM run JOIN label ON label.run = run.id
-                     WHERE key = ?1 AND value = ?2 ORDER BY started DESC, id DESC LIMIT 1",
-                    [key, value],
-                    |row| row.get(0),
-                )
-                .optional()
-                .map_err(sqlite)?
-                .ok_or_else(|| not_found(Vec::new())),
-            Selector::Id(prefix) => {
-                let mut found = self.with_prefix(&prefix).map_err(&sqlite)?;
-                match found.len() {
-                    1 if prefix.len() >= SHORTEST => Ok(found.remove(0)),
-                    0 => Err(not_found(self.newest(OFFERED).map_err(sqlite)?)),
-                    _ if found.contains(&prefix) => Ok(prefix),
-                    _ => {
-                        found.truncate(OFFERED);
-                        Err(HistoryError::Ambiguous {
-                            selector: selector.to_owned(),
-                            candidates: found,
-                        })
-                    }
-                }
-            }
-        }
-    }
-
-    fn with_prefix(&self, prefix: &str) -> rusqlite::Result<Vec<String>> {
-        self.connection
-            .prepare("SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id DESC")?
-            .query_map([prefix], |row| row.get(0))?
-            .collect()
-    }
-
-    fn newest(&self, n: usize) -> rusqlite::Result<Vec<String>> {
-        self.connection
-            .prepare("SELECT id FROM run ORDER BY started DESC, id DESC LIMIT ?1")?
-            .query_map([n as i64], |row| row.get(0))?
-            .collect()
-    }
-
     /// Puts a label on a run, or takes it away when `value` is empty. Returns the run's identifier.
     ///
     /// # Errors
@@ -312,17 +244,18 @@ impl Store {
         key: &str,
         value: &str,
     ) -> Result<String, HistoryError> {
+        let transaction = self.begin()?;
         let id = self.resolve(selector)?;
         let done = if value.is_empty() {
-            self.connection.execute("DELETE FROM label WHERE run = ?1 AND key = ?2", [&*id, key])
+            transaction.execute("DELETE FROM label WHERE run = ?1 AND key = ?2", [&*id, key])
         } else {
-            self.connection.execute(
+            transaction.execute(
                 "INSERT INTO label (run, key, value) VALUES (?1, ?2, ?3)
                  ON CONFLICT (run, key) DO UPDATE SET value = excluded.value",
                 [&*id, key, value],
             )
         };
-        done.map_err(self.sqlite())?;
+        done.and_then(|_| transaction.commit()).map_err(self.failed(Access::Write))?;
         Ok(id)
     }
 
@@ -331,8 +264,12 @@ impl Store {
     /// # Errors
     /// When there is no such run, or the database cannot be written.
     pub fn remove(&self, selector: &str) -> Result<String, HistoryError> {
+        let transaction = self.begin()?;
         let id = self.resolve(selector)?;
-        self.connection.execute("DELETE FROM run WHERE id = ?1", [&id]).map_err(self.sqlite())?;
+        transaction
+            .execute("DELETE FROM run WHERE id = ?1", [&id])
+            .and_then(|_| transaction.commit())
+            .map_err(self.failed(Access::Write))?;
         Ok(id)
     }
 }

@@ -1,122 +1,185 @@
-//! Records as CSV (RFC 4180): a line a measurement, base units, the unit in a column of its own.
+//! Records as CSV (RFC 4180): a line a measurement, so that spreadsheets and data frames read them.
+//!
+//! Figures are in base units, and the measurement's unit is in a column of its own. A cell is empty
+//! where a record does not say. New columns go to the end, before which nothing moves.
 
 use crate::record::{Measurement, Record};
 use serde_json::Value;
 
-/// The columns. Figures are in the measurement's `unit`.
-const HEADER: [&str; 26] = [
-    "id",
-    "started",
-    "host",
-    "gauge",
-    "test",
-    "name",
-    "unit",
-    "value",
-    "n",
-    "best",
-    "median",
-    "p05",
-    "p95",
-    "ci95_low",
-    "ci95_high",
-    "status",
-    "category",
-    "limit",
-    "limit_fraction",
-    "moved",
-    "threads",
-    "bind",
-    "array_bytes",
-    "element",
-    "stores",
-    "pages",
+/// What one column shows of a measurement.
+type Cell = fn(&Record, &Measurement) -> String;
+
+/// The columns: name and content.
+const COLUMNS: &[(&str, Cell)] = &[
+    ("id", |r, _| r.id.clone()),
+    ("started", |r, _| r.started.clone()),
+    ("host", |r, _| r.machine.host.clone().unwrap_or_default()),
+    ("gauge", |_, m| m.gauge.clone()),
+    ("test", |_, m| m.test.clone()),
+    ("name", |_, m| m.name.clone()),
+    ("unit", |_, m| m.unit.clone()),
+    ("value", |_, m| number(m.value)),
+    ("n", |_, m| m.summary.as_ref().map(|s| s.n.to_string()).unwrap_or_default()),
+    ("best", |_, m| number(m.summary.as_ref().map(|s| s.best))),
+    ("median", |_, m| number(m.summary.as_ref().map(|s| s.median))),
+    ("p05", |_, m| number(m.summary.as_ref().map(|s| s.p05))),
+    ("p95", |_, m| number(m.summary.as_ref().map(|s| s.p95))),
+    ("ci95_low", |_, m| number(m.summary.as_ref().and_then(|s| s.ci95).map(|[low, _]| low))),
+    ("ci95_high", |_, m| number(m.summary.as_ref().and_then(|s| s.ci95).map(|[_, high]| high))),
+    ("status", |_, m| word(serde_json::to_value(m.validity.status))),
+    ("category", |_, m| word(serde_json::to_value(m.category))),
+    ("limit", |_, m| number(m.limit.as_ref().map(|limit| limit.value))),
+    ("limit_fraction", |_, m| number(m.limit.as_ref().map(|limit| limit.fraction))),
+    ("moved", |_, m| number(m.moved.as_ref().map(|moved| moved.value))),
+    ("threads", |_, m| config(m, "threads")),
+    ("bind", |_, m| config(m, "bind")),
+    ("array_bytes", |_, m| config(m, "array_bytes")),
+    ("element", |_, m| config(m, "element")),
+    ("stores", |_, m| config(m, "stores")),
+    ("pages", |_, m| config(m, "pages")),
+    ("engine", |_, m| config(m, "engine")),
+    ("compiler", |_, m| config(m, "compiler")),
+    ("message_bytes", |_, m| config(m, "message_bytes")),
+    ("distance", |_, m| config(m, "distance")),
+    ("file_bytes", |_, m| config(m, "file_bytes")),
+    ("block_bytes", |_, m| config(m, "block_bytes")),
+    ("complete", |r, _| r.complete.to_string()),
+    ("labels", |r, _| joined(r.labels.iter().map(|(key, value)| format!("{key}={value}")))),
+    ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
 ];
 
 /// All measurements of the records, under one header.
 pub fn render(records: &[Record]) -> String {
-    let mut out = HEADER.join(",") + "\n";
+    let mut rows = vec![COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect()];
     for record in records {
         for measurement in &record.measurements {
-            let row: Vec<String> =
-                row(record, measurement).iter().map(|cell| quote(cell)).collect();
-            out.push_str(&row.join(","));
-            out.push('\n');
+            rows.push(COLUMNS.iter().map(|(_, cell)| cell(record, measurement)).collect());
         }
     }
-    out
+    written(&rows)
 }
 
-fn row(record: &Record, m: &Measurement) -> Vec<String> {
-    let number = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
-    let summary = m.summary.as_ref();
-    let config = |path: &str| match m.config.get(path) {
+fn written(rows: &[Vec<String>]) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).expect("memory takes every write, and rows are equally long");
+    }
+    let bytes = writer.into_inner().expect("memory takes every write");
+    String::from_utf8(bytes).expect("text and separators are UTF-8")
+}
+
+/// A figure that reads back as the same; what is not finite is no figure.
+fn number(figure: Option<f64>) -> String {
+    figure.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default()
+}
+
+/// The name of an enumeration's value, as JSON has it.
+fn word(value: serde_json::Result<Value>) -> String {
+    value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Several texts in a cell.
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+/// An entry of the configuration; where it tells what was asked and what was got, what was asked.
+fn config(measurement: &Measurement, key: &str) -> String {
+    match measurement.config.get(key) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
-        // The pages that were asked for stand for the object with what was got.
         Some(Value::Object(map)) => {
             map.get("asked").and_then(Value::as_str).unwrap_or_default().to_owned()
         }
         Some(other) => other.to_string(),
-    };
-    vec![
-        record.id.clone(),
-        record.started.clone(),
-        record.machine.host.clone().unwrap_or_default(),
-        m.gauge.clone(),
-        m.test.clone(),
-        m.name.clone(),
-        m.unit.clone(),
-        number(m.value),
-        summary.map(|s| s.n.to_string()).unwrap_or_default(),
-        number(summary.map(|s| s.best)),
-        number(summary.map(|s| s.median)),
-        number(summary.map(|s| s.p05)),
-        number(summary.map(|s| s.p95)),
-        number(summary.and_then(|s| s.ci95).map(|[low, _]| low)),
-        number(summary.and_then(|s| s.ci95).map(|[_, high]| high)),
-        word(&serde_json::to_value(m.validity.status)),
-        word(&serde_json::to_value(m.category)),
-        number(m.limit.as_ref().map(|limit| limit.value)),
-        number(m.limit.as_ref().map(|limit| limit.fraction)),
-        number(m.moved.as_ref().map(|moved| moved.value)),
-        config("threads"),
-        config("bind"),
-        config("array_bytes"),
-        config("element"),
-        config("stores"),
-        config("pages"),
-    ]
-}
-
-/// The name of an enumeration's value, as JSON has it.
-fn word(value: &serde_json::Result<Value>) -> String {
-    value.as_ref().ok().and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-/// A cell, in quotes when it holds a separator, a quote or a line break.
-fn quote(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
-    #[test]
-    fn cells_are_quoted_where_they_must_be() {
-        assert_eq!(quote("plain"), "plain");
-        assert_eq!(quote("a,b"), "\"a,b\"");
-        assert_eq!(quote("say \"x\""), "\"say \"\"x\"\"\"");
+    /// A record with a measurement of memory, one without a result, and one of messages.
+    fn record() -> Record {
+        serde_json::from_value(json!({
+            "schema": "nodegauge/1", "id": "01KA0000000000000000000001",
+            "started": "2026-11-21T05:00:00Z", "seconds": 9.5, "complete": true,
+            "tool": {"version": "0.1.0", "commit": null}, "command": ["stream"],
+            "labels": {"bios": "NPS4, \"tuned\"", "ecc": "on"},
+            "machine": {
+                "host": "n01",
+                "processor": {"model": null, "microarchitecture": null, "sockets": 1, "cores": 2,
+                              "threads": 2, "flops_per_cycle": null, "hz": null},
+                "caches": [], "numa_nodes": [],
+                "memory": {"bytes": null, "available": null, "channels": null,
+                           "transfers_per_s": null, "theoretical": null},
+                "peak_flops": null, "kernel": null, "virtual": null,
+            },
+            "measurements": [
+                {"gauge": "memory", "test": "stream", "name": "triad", "unit": "B/s",
+                 "value": 78.4e9,
+                 "summary": {"n": 6, "best": 78.4e9, "median": 78.1e9, "p05": 77e9, "p95": 78.3e9,
+                             "ci95": [77.5e9, 78.2e9]},
+                 "samples": [],
+                 "config": {"threads": 2, "bind": "close", "stores": "nontemporal",
+                            "pages": {"asked": "thp", "got": {"2097152": 0.997}},
+                            "element": "f64", "array_bytes": 268435456, "engine": "native"},
+                 "moved": {"value": 78.4e9, "basis": "no write-allocate"},
+                 "category": "variant",
+                 "limit": {"value": 1e11, "basis": "option", "fraction": 0.784},
+                 "validity": {"status": "valid", "reasons": []}},
+                {"gauge": "memory", "test": "stream", "name": "copy", "unit": "B/s",
+                 "value": null, "summary": null, "samples": [], "config": {}, "moved": null,
+                 "category": "variant", "limit": null,
+                 "validity": {"status": "invalid", "reasons": ["a[0] is 1, not 2", "stopped"]}},
+                {"gauge": "messages", "test": "mpi", "name": "latency", "unit": "s",
+                 "value": 2.5e-7, "summary": null, "samples": [],
+                 "config": {"message_bytes": 8, "distance": "socket"}, "moved": null,
+                 "category": "variant", "limit": null,
+                 "validity": {"status": "valid", "reasons": []}},
+            ],
+        }))
+        .unwrap()
     }
 
     #[test]
-    fn a_record_without_measurements_is_a_header() {
+    fn a_record_is_a_line_a_measurement() {
+        insta::assert_snapshot!(render(&[record()]), @r#"
+        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,moved,threads,bind,array_bytes,element,stores,pages,engine,compiler,message_bytes,distance,file_bytes,block_bytes,complete,labels,reasons
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,2,close,268435456,f64,nontemporal,thp,native,,,,,,true,"bios=NPS4, ""tuned""; ecc=on",
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,,,,,,,,,,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped"
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,,,,,,,,,8,socket,,,true,"bios=NPS4, ""tuned""; ecc=on",
+        "#);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let odd = ["plain", "a,b", "say \"x\"", "two\nlines", "cr\r", " blank ", "", "ü→"];
+        let rows = vec![odd.map(str::to_owned).to_vec(), vec![String::new(); odd.len()]];
+        let text = written(&rows);
+        assert!(text.starts_with("plain,\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",\"cr\r\","));
+        let mut reader =
+            ::csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+        let back: Vec<Vec<String>> =
+            reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
+        assert_eq!(back, rows);
+    }
+
+    #[test]
+    fn figures_read_back_as_the_same() {
+        for x in [0.1, 1e-300, 78_412_345_678.9, f64::MAX, 0.0] {
+            assert_eq!(number(Some(x)).parse(), Ok(x));
+        }
+        assert_eq!(number(Some(f64::NAN)), "");
+        assert_eq!(number(None), "");
+    }
+
+    #[test]
+    fn several_records_share_a_header_whose_names_differ() {
         assert_eq!(render(&[]).lines().count(), 1);
-        assert_eq!(HEADER.len(), HEADER.iter().collect::<std::collections::BTreeSet<_>>().len());
+        assert_eq!(render(&[record(), record()]).lines().count(), 7);
+        let names: std::collections::BTreeSet<_> = COLUMNS.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), COLUMNS.len());
     }
 }

@@ -1,11 +1,13 @@
 //! `--expect 'triad>=300GB/s'`: a condition on a measurement, for acceptance scripts.
 //!
-//! Grammar: `[GAUGE.|TEST.]NAME OP VALUE UNIT`, with `OP` of `>=`, `<=`, `>`, `<`, and `%` for a
-//! share of the measurement's known limit. A measurement that is missing, invalid or without the
-//! limit that is asked about does not meet the condition.
+//! Grammar: `[GAUGE.|TEST.]NAME OP VALUE UNIT [@SIZE]`, with `OP` of `>=`, `<=`, `>`, `<`, `%` for
+//! a share of the measurement's known limit, and `@SIZE` for the measurements of that message,
+//! block or array size alone. The unit must be there: 300 bytes per second are always reached. A
+//! measurement that is missing, invalid or without the limit that is asked about does not meet the
+//! condition.
 
 use crate::grammar::{Cursor, SyntaxError};
-use crate::quantity::{BytesPerSec, FlopsPerSec, Seconds};
+use crate::quantity::{Bytes, BytesPerSec, FlopsPerSec, Seconds, read_bytes, significant};
 use crate::record::{Measurement, Status};
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +26,6 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// The longer ones first, so that reading takes the longest.
     const ALL: [(&'static str, Self); 4] =
         [(">=", Self::AtLeast), ("<=", Self::AtMost), (">", Self::Above), ("<", Self::Below)];
 
@@ -69,6 +70,15 @@ const UNITS: [(&str, &str, f64); 20] = [
 ];
 /// The unit of a share of the limit.
 const PERCENT: &str = "%";
+/// Where a configuration has its size; the first of them that it has is the one `@SIZE` means.
+const SIZES: [&str; 3] = ["message_bytes", "block_bytes", "array_bytes"];
+/// Most names that are shown where one is not found.
+const OFFERED: usize = 8;
+
+/// The record's unit and the factor to it of a unit of the table; `None` for `%`.
+fn base_of(unit: &str) -> Option<(&'static str, f64)> {
+    UNITS.iter().find(|(name, ..)| *name == unit).map(|(_, base, factor)| (*base, *factor))
+}
 
 /// A condition on a measurement.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,15 +93,31 @@ pub struct Expectation {
     pub bound: f64,
     /// The unit as typed: one of the table's, or `%`.
     pub unit: &'static str,
+    /// Message, block or array size, when given.
+    pub size: Option<Bytes>,
 }
 
+/// As it is typed: what is printed parses back to the same.
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, comparison, bound, unit, .. } = self;
         if let Some(scope) = &self.scope {
             write!(f, "{scope}.")?;
         }
-        write!(f, "{}{}{}{}", self.name, self.comparison, self.bound, self.unit)
+        write!(f, "{name}{comparison}{bound}{unit}")?;
+        match self.size {
+            Some(size) => write!(f, "@{}", exact(size)),
+            None => Ok(()),
+        }
     }
+}
+
+/// A size in the largest unit that it is a whole number of.
+fn exact(size: Bytes) -> String {
+    [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
+        .into_iter()
+        .find(|(step, _)| size.0 > 0 && size.0.is_multiple_of(*step))
+        .map_or_else(|| format!("{}B", size.0), |(step, unit)| format!("{}{unit}", size.0 / step))
 }
 
 impl FromStr for Expectation {
@@ -99,59 +125,90 @@ impl FromStr for Expectation {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("expectation", "--expect 'triad>=300GB/s'", text);
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         cursor.skip_blanks();
-        let mut name = cursor.take_while(word);
+        let mut name = read_name(&mut cursor);
         if name.is_empty() {
             return Err(cursor.error("expected the name of a measurement"));
         }
         let mut scope = None;
         if cursor.eat('.') {
             scope = Some(name.to_owned());
-            name = cursor.take_while(word);
+            name = read_name(&mut cursor);
             if name.is_empty() {
                 return Err(cursor.error("expected the name of a measurement after '.'"));
             }
         }
         cursor.skip_blanks();
-        let comparison = Comparison::ALL
-            .iter()
-            .find(|(op, _)| cursor.rest().starts_with(op))
-            .map(|(op, comparison)| {
-                op.chars().for_each(|c| {
-                    cursor.eat(c);
-                });
-                *comparison
-            })
-            .ok_or_else(|| cursor.error("expected >=, <=, > or <"))?;
+        let comparison = read_comparison(&mut cursor)?;
         cursor.skip_blanks();
         let at = cursor.position();
         let digits = cursor.take_while(|c| c.is_ascii_digit() || c == '.');
         let bound: f64 = digits.parse().map_err(|_| cursor.error_at(at, "expected a number"))?;
+        if !bound.is_finite() {
+            return Err(cursor.error_at(at, "this number is too large"));
+        }
         cursor.skip_blanks();
-        let at = cursor.position();
-        let typed = cursor.rest().trim_end();
-        let unit = UNITS
-            .iter()
-            .map(|(unit, ..)| *unit)
-            .chain([PERCENT])
-            .find(|unit| *unit == typed)
-            .ok_or_else(|| {
-                cursor
-                    .error_at(at, "expected a unit such as GB/s, GFLOP/s, us, x, or % of the limit")
-            })?;
-        Ok(Self { scope, name: name.to_owned(), comparison, bound, unit })
+        let unit = read_unit(&mut cursor)?;
+        cursor.skip_blanks();
+        let mut size = None;
+        if cursor.eat('@') {
+            cursor.skip_blanks();
+            size = Some(read_bytes(&mut cursor)?);
+            cursor.skip_blanks();
+        }
+        cursor.finish(match size {
+            Some(_) => "expected nothing after the size",
+            None => "expected nothing after the unit, or @ and a size",
+        })?;
+        Ok(Self { scope, name: name.to_owned(), comparison, bound, unit, size })
     }
 }
 
-/// How a condition fared.
+/// Reads a name; `n0->n1` is one, `n0->=1` has a comparison in it.
+fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let text = cursor.rest();
+    let mut length = cursor.take_while(word).len();
+    while text[..length].ends_with('-')
+        && cursor.rest().strip_prefix('>').is_some_and(|rest| rest.starts_with(word))
+    {
+        cursor.eat('>');
+        length += 1 + cursor.take_while(word).len();
+    }
+    &text[..length]
+}
+
+fn read_comparison(cursor: &mut Cursor<'_>) -> Result<Comparison, SyntaxError> {
+    let at = cursor.position();
+    let typed = cursor.take_while(|c| "<>=!".contains(c));
+    Comparison::ALL
+        .iter()
+        .find(|(text, _)| *text == typed)
+        .map(|(_, comparison)| *comparison)
+        .ok_or_else(|| cursor.error_at(at, "expected >=, <=, > or <"))
+}
+
+fn read_unit(cursor: &mut Cursor<'_>) -> Result<&'static str, SyntaxError> {
+    let at = cursor.position();
+    let typed = cursor.take_while(|c| c.is_alphabetic() || c == '/' || c == '%');
+    let known = || UNITS.iter().map(|(unit, ..)| *unit).chain([PERCENT]);
+    known().find(|unit| *unit == typed).ok_or_else(|| {
+        match known().find(|unit| unit.eq_ignore_ascii_case(typed)) {
+            Some(unit) => cursor.error_at(at, format!("expected {unit}, upper and lower case so")),
+            None => cursor
+                .error_at(at, "expected a unit such as GB/s, GFLOP/s, us, x, or % of the limit"),
+        }
+    })
+}
+
+/// How a condition fared. Figures are in the measurement's unit, or percent of its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// It holds.
     Met(f64),
     /// It does not.
     NotMet(f64),
-    /// There is no such measurement; these there are.
+    /// There is no such measurement; these there are, nearest first.
     NoSuch(Vec<String>),
     /// The measurement gave no valid result.
     NoValue,
@@ -167,179 +224,138 @@ impl Verdict {
         matches!(self, Self::Met(_))
     }
 
-    /// One line for people.
+    /// One line for people, with a hint on a second one where something can be done.
     pub fn in_words(&self, expectation: &Expectation) -> String {
-        let shown = |value: f64| match expectation.unit {
-            PERCENT => format!("{value:.1} % of the limit"),
-            unit => match UNITS.iter().find(|(name, ..)| *name == unit) {
-                Some((_, "B/s", _)) => BytesPerSec(value).to_string(),
-                Some((_, "FLOP/s", _)) => FlopsPerSec(value).to_string(),
-                Some((_, "s", _)) => Seconds(value).to_string(),
-                _ => format!("{value:.4} {unit}"),
-            },
-        };
-        let rest = match self {
-            Self::Met(value) => format!("met, measured {}", shown(*value)),
-            Self::NotMet(value) => format!("not met, measured {}", shown(*value)),
-            Self::NoSuch(known) if known.is_empty() => "not met, nothing was measured".to_owned(),
+        let expected = expectation.in_words();
+        match self {
+            Self::Met(value) => {
+                format!("as expected {expected}, measured {}", expectation.shown(*value))
+            }
+            Self::NotMet(value) => {
+                format!("expected {expected}, measured {}", expectation.shown(*value))
+            }
+            Self::NoSuch(known) if known.is_empty() => {
+                format!("expected {expected}, but nothing was measured")
+            }
             Self::NoSuch(known) => {
-                format!("not met, no such measurement; there are {}", known.join(", "))
+                let shown = known.iter().take(OFFERED).cloned().collect::<Vec<_>>().join(", ");
+                let more = match known.len().saturating_sub(OFFERED) {
+                    0 => String::new(),
+                    n => format!(" and {n} more"),
+                };
+                let is = if known.len() == 1 { "is" } else { "are" };
+                format!(
+                    "expected {expected}, but there is no such measurement; there {is} {shown}{more}"
+                )
             }
-            Self::NoValue => "not met, there is no valid result".to_owned(),
-            Self::OtherUnit(unit) => format!("not met, the measurement is in {unit}"),
-            Self::NoLimit => {
-                "not met, no limit is known\nhint: give --dimms COUNTxMT/s, or a bound in units"
-                    .to_owned()
+            Self::NoValue => format!("expected {expected}, but there is no valid result"),
+            Self::OtherUnit(unit) => {
+                format!("expected {expected}, but the measurement is in {unit}")
             }
-        };
-        format!("expectation {expectation} {rest}")
+            Self::NoLimit => format!(
+                "expected {expected}, but no limit is known\n\
+                 hint: give --dimms COUNTxMT/s, or a bound in units"
+            ),
+        }
     }
 }
 
 impl Expectation {
-    /// Holds the condition against measurements. Of several with the name, all must meet it; the
-    /// first that does not decides.
+    /// Holds the condition against measurements. Of several that it names, all must meet it, and
+    /// the verdict is on the one that is furthest from doing so.
     pub fn check(&self, measurements: &[Measurement]) -> Verdict {
-        let named = |m: &&Measurement| {
-            m.name == self.name
-                && self.scope.as_ref().is_none_or(|scope| m.gauge == *scope || m.test == *scope)
-        };
-        let mut verdict = None;
-        for measurement in measurements.iter().filter(named) {
-            let one = self.check_one(measurement);
-            if !one.is_met() {
-                return one;
-            }
-            verdict.get_or_insert(one);
+        let mut worst: Option<f64> = None;
+        for measurement in measurements.iter().filter(|m| self.names(m)) {
+            let value = match self.figure(measurement) {
+                Ok(value) => value,
+                Err(verdict) => return verdict,
+            };
+            worst = Some(worst.map_or(value, |worst| match self.comparison {
+                Comparison::AtLeast | Comparison::Above => worst.min(value),
+                Comparison::AtMost | Comparison::Below => worst.max(value),
+            }));
         }
-        verdict.unwrap_or_else(|| {
-            let mut known: Vec<String> = Vec::new();
-            for m in measurements {
-                if !known.contains(&m.name) {
-                    known.push(m.name.clone());
-                }
-            }
-            Verdict::NoSuch(known)
-        })
+        let bound = self.bound * base_of(self.unit).map_or(1.0, |(_, factor)| factor);
+        match worst {
+            Some(value) if self.comparison.holds(value, bound) => Verdict::Met(value),
+            Some(value) => Verdict::NotMet(value),
+            None => Verdict::NoSuch(self.near(measurements)),
+        }
     }
 
-    fn check_one(&self, measurement: &Measurement) -> Verdict {
-        let Some(value) =
-            measurement.value.filter(|_| measurement.validity.status != Status::Invalid)
-        else {
-            return Verdict::NoValue;
-        };
-        let (value, bound) = if self.unit == PERCENT {
-            match &measurement.limit {
-                Some(limit) => (limit.fraction * 100.0, self.bound),
-                None => return Verdict::NoLimit,
-            }
-        } else {
-            match UNITS.iter().find(|(name, ..)| *name == self.unit) {
-                Some((_, base, factor)) if *base == measurement.unit => {
-                    (value, self.bound * factor)
-                }
-                _ => return Verdict::OtherUnit(measurement.unit.clone()),
-            }
-        };
-        if self.comparison.holds(value, bound) {
-            Verdict::Met(value)
-        } else {
-            Verdict::NotMet(value)
+    /// Whether it is about this measurement.
+    fn names(&self, m: &Measurement) -> bool {
+        m.name == self.name
+            && self.scope.as_ref().is_none_or(|scope| m.gauge == *scope || m.test == *scope)
+            && self.size.is_none_or(|size| size_of(m) == Some(size))
+    }
+
+    /// What of a measurement is compared: its value, or the share of its limit in percent.
+    fn figure(&self, m: &Measurement) -> Result<f64, Verdict> {
+        let value = m
+            .value
+            .filter(|value| value.is_finite() && m.validity.status != Status::Invalid)
+            .ok_or(Verdict::NoValue)?;
+        match base_of(self.unit) {
+            Some((base, _)) if base == m.unit => Ok(value),
+            Some(_) => Err(Verdict::OtherUnit(m.unit.clone())),
+            None => m.limit.as_ref().map(|limit| limit.fraction * 100.0).ok_or(Verdict::NoLimit),
         }
     }
+
+    /// The measurements by as much of their name as was given, those most like it first.
+    fn near(&self, measurements: &[Measurement]) -> Vec<String> {
+        let spelt = |scope: Option<&str>, name: &str, size: Option<Bytes>| {
+            let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
+            let size = size.map(|size| format!("@{}", exact(size))).unwrap_or_default();
+            format!("{scope}{name}{size}")
+        };
+        let mut known: Vec<String> = Vec::new();
+        for m in measurements {
+            let scope = self.scope.is_some().then_some(m.test.as_str());
+            let name = spelt(scope, &m.name, self.size.and_then(|_| size_of(m)));
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+        let asked = spelt(self.scope.as_deref(), &self.name, self.size);
+        let likeness = |name: &String| strsim::jaro_winkler(&asked, name);
+        known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+        known
+    }
+
+    /// The condition, for people.
+    fn in_words(&self) -> String {
+        let Self { name, comparison, bound, unit, .. } = self;
+        let scope = self.scope.as_ref().map(|scope| format!("{scope}.")).unwrap_or_default();
+        let of = if *unit == PERCENT { " of the limit" } else { "" };
+        let at = self.size.map(|size| format!(" at {size}")).unwrap_or_default();
+        format!("{scope}{name} {comparison} {bound} {unit}{of}{at}")
+    }
+
+    /// A figure for people. One that would look like the bound is given in full.
+    fn shown(&self, value: f64) -> String {
+        let rounded = |value: f64| match base_of(self.unit).map(|(base, _)| base) {
+            Some("B/s") => BytesPerSec(value).to_string(),
+            Some("FLOP/s") => FlopsPerSec(value).to_string(),
+            Some("s") => Seconds(value).to_string(),
+            Some(unit) => format!("{} {unit}", significant(value)),
+            None => format!("{} %", significant(value)),
+        };
+        let factor = base_of(self.unit).map_or(1.0, |(_, factor)| factor);
+        let bound = self.bound * factor;
+        if value != bound && rounded(value) == rounded(bound) {
+            format!("{} {}", value / factor, self.unit)
+        } else {
+            rounded(value)
+        }
+    }
+}
+
+/// Message, block or array size of a measurement.
+fn size_of(m: &Measurement) -> Option<Bytes> {
+    SIZES.iter().find_map(|key| m.config.get(*key)?.as_u64()).map(Bytes)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::{Category, Limit, Validity};
-    use proptest::prelude::*;
-
-    fn triad(value: Option<f64>, fraction: Option<f64>) -> Measurement {
-        Measurement {
-            gauge: "memory".to_owned(),
-            test: "stream".to_owned(),
-            name: "triad".to_owned(),
-            unit: "B/s".to_owned(),
-            value,
-            summary: None,
-            samples: Vec::new(),
-            disturbed: Vec::new(),
-            regimes: Vec::new(),
-            config: serde_json::Map::new(),
-            moved: None,
-            category: Category::Variant,
-            limit: fraction.map(|fraction| Limit {
-                value: 1e11,
-                basis: "option".to_owned(),
-                fraction,
-            }),
-            validity: Validity::valid(),
-        }
-    }
-
-    fn check(text: &str, measurement: Measurement) -> Verdict {
-        text.parse::<Expectation>().unwrap().check(&[measurement])
-    }
-
-    #[test]
-    fn conditions_hold_or_do_not() {
-        let measured = || triad(Some(78.4e9), Some(0.784));
-        assert!(check("triad>=78GB/s", measured()).is_met());
-        assert!(check("stream.triad > 70 GiB/s", measured()).is_met());
-        assert!(check("memory.triad>=78%", measured()).is_met());
-        assert_eq!(check("triad>=80%", measured()), Verdict::NotMet(78.4));
-        assert_eq!(check("triad<100ns", measured()), Verdict::OtherUnit("B/s".to_owned()));
-        assert_eq!(check("triad>=80%", triad(Some(1.0), None)), Verdict::NoLimit);
-        assert_eq!(check("triad>=1GB/s", triad(None, None)), Verdict::NoValue);
-        assert_eq!(check("tirad>=1GB/s", measured()), Verdict::NoSuch(vec!["triad".to_owned()]));
-        assert!(!check("hpl.triad>=1GB/s", measured()).is_met());
-    }
-
-    #[test]
-    fn a_verdict_reads_well() {
-        let expectation: Expectation = "triad>=300GB/s".parse().unwrap();
-        let verdict = expectation.check(&[triad(Some(78.412e9), None)]);
-        assert_eq!(
-            verdict.in_words(&expectation),
-            "expectation triad>=300GB/s not met, measured 78.41 GB/s"
-        );
-    }
-
-    #[test]
-    fn a_wrong_condition_is_pointed_at() {
-        for (text, at) in [
-            ("", 0),
-            (">=3GB/s", 0),
-            ("triad=300GB/s", 5),
-            ("triad>=GB/s", 7),
-            ("triad>=300", 10),
-            ("triad>=300GBs", 10),
-            ("stream.>=3GB/s", 7),
-            ("triad>=1.2.3GB/s", 7),
-        ] {
-            assert_eq!(text.parse::<Expectation>().unwrap_err().at, at, "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_printed_parses_back(
-            scope in proptest::option::of("[a-z]{1,8}"),
-            name in "[a-z_]{1,12}",
-            op in 0usize..4,
-            bound in 0.0f64..1e6,
-            unit in 0usize..UNITS.len(),
-        ) {
-            let comparison = Comparison::ALL[op].1;
-            let expectation = Expectation { scope, name, comparison, bound, unit: UNITS[unit].0 };
-            prop_assert_eq!(expectation.to_string().parse::<Expectation>(), Ok(expectation));
-        }
-
-        #[test]
-        fn nothing_typed_makes_the_parser_fail_badly(text in ".{0,20}") {
-            let _ = text.parse::<Expectation>();
-        }
-    }
-}
+mod tests;

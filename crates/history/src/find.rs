@@ -1,0 +1,171 @@
+//! From what a user typed to a saved run, and what comes near when there is none.
+
+use crate::error::{Access, HistoryError};
+use crate::selector::{self, Selector};
+use crate::store::Store;
+use nodegauge_measure::record::Record;
+use rusqlite::OptionalExtension;
+use std::path::Path;
+
+/// What is offered when nothing is found.
+const OFFERED: usize = 5;
+/// Jaro-Winkler similarity from which a text may have been meant: two letters exchanged in a word
+/// of four give 0.9, an unrelated label mostly less than 0.5.
+const ALIKE: f64 = 0.7;
+/// Shortest beginning of an identifier that names a run: identifiers begin with the time, and one
+/// or two characters typed by mistake should not remove a run.
+const SHORTEST: usize = 4;
+
+impl Store {
+    /// The record that `selector` names: an identifier or its beginning of four characters or
+    /// more, `latest`, `latest~N`, a label `key=value` or its value alone (the newest run with
+    /// it), or a file that holds a record. What is saved comes before a file of the same name.
+    ///
+    /// # Errors
+    /// When there is none, several begin like that, or the file is no record.
+    pub fn find(&self, selector: &str) -> Result<Record, HistoryError> {
+        let id = match self.resolve(selector) {
+            Err(HistoryError::NotFound { .. }) if selector::means_a_file(selector) => {
+                return selector::read_file(Path::new(selector));
+            }
+            resolved => resolved?,
+        };
+        let failed = self.failed(Access::Read);
+        let text: String = self
+            .connection
+            .query_row("SELECT record FROM run WHERE id = ?1", [&id], |row| row.get(0))
+            .map_err(&failed)?;
+        let mut record = selector::parse(&text).map_err(|cause| HistoryError::Unreadable {
+            path: self.path().to_owned(),
+            cause: format!("run {id}: {cause}"),
+        })?;
+        // Labels may have changed since.
+        record.labels = self.labels(&id).map_err(failed)?.into_iter().collect();
+        Ok(record)
+    }
+
+    fn labels(&self, id: &str) -> rusqlite::Result<Vec<(String, String)>> {
+        self.connection
+            .prepare("SELECT key, value FROM label WHERE run = ?1 ORDER BY key")?
+            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect()
+    }
+
+    /// The identifier of the saved run that `selector` names.
+    pub(crate) fn resolve(&self, selector: &str) -> Result<String, HistoryError> {
+        let failed = self.failed(Access::Read);
+        let found = match Selector::from(selector) {
+            Selector::Latest(back) => self.nth_newest(back),
+            Selector::Label(key, value) => self.newest_with(Some(&key), &value),
+            Selector::Word(word) => {
+                // Identifiers are upper-case; nobody should have to type them so.
+                let prefix = word.to_ascii_uppercase();
+                let mut begin_so = self.with_prefix(&prefix).map_err(&failed)?;
+                if begin_so.contains(&prefix) {
+                    return Ok(prefix);
+                }
+                match (begin_so.len(), prefix.len() >= SHORTEST) {
+                    (1, true) => return Ok(begin_so.remove(0)),
+                    (2.., true) => {
+                        begin_so.truncate(OFFERED);
+                        let selector = selector.to_owned();
+                        return Err(HistoryError::Ambiguous { selector, candidates: begin_so });
+                    }
+                    _ => {}
+                }
+                match self.newest_with(None, &word).map_err(&failed)? {
+                    None if !begin_so.is_empty() => {
+                        begin_so.truncate(OFFERED);
+                        return Err(HistoryError::TooShort {
+                            selector: selector.to_owned(),
+                            candidates: begin_so,
+                            least: SHORTEST,
+                        });
+                    }
+                    found => Ok(found),
+                }
+            }
+        };
+        match found.map_err(&failed)? {
+            Some(id) => Ok(id),
+            None => Err(HistoryError::NotFound {
+                selector: selector.to_owned(),
+                candidates: self.near(selector).map_err(failed)?,
+            }),
+        }
+    }
+
+    fn nth_newest(&self, back: u32) -> rusqlite::Result<Option<String>> {
+        self.connection
+            .query_row(
+                "SELECT id FROM run ORDER BY started DESC, id DESC LIMIT 1 OFFSET ?1",
+                [back],
+                |row| row.get(0),
+            )
+            .optional()
+    }
+
+    /// The newest run with this value of the label `key`, or of any label.
+    fn newest_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Option<String>> {
+        self.connection
+            .query_row(
+                "SELECT id FROM run JOIN label ON label.run = run.id
+                 WHERE value = ?2 AND (?1 IS NULL OR key = ?1)
+                 ORDER BY started DESC, id DESC LIMIT 1",
+                (key, value),
+                |row| row.get(0),
+            )
+            .optional()
+    }
+
+    fn with_prefix(&self, prefix: &str) -> rusqlite::Result<Vec<String>> {
+        if prefix.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.connection
+            .prepare("SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id DESC")?
+            .query_map([prefix], |row| row.get(0))?
+            .collect()
+    }
+
+    /// What can be typed instead of `selector`, nearest first.
+    fn near(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
+        let texts = |sql: &str| -> rusqlite::Result<Vec<String>> {
+            self.connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+        };
+        let ids = || texts("SELECT id FROM run ORDER BY started DESC, id DESC");
+        let labels = || texts("SELECT DISTINCT key || '=' || value FROM label ORDER BY 1");
+        Ok(match Selector::from(selector) {
+            Selector::Latest(_) => match ids()?.len() {
+                0 => Vec::new(),
+                1 => vec!["latest".to_owned()],
+                2 => vec!["latest".to_owned(), "latest~1".to_owned()],
+                n => vec!["latest".to_owned(), format!("latest~1 to latest~{}", n - 1)],
+            },
+            Selector::Label(..) => nearest(selector, labels()?),
+            Selector::Word(word) => {
+                nearest(&word.to_ascii_uppercase(), ids()?.into_iter().chain(labels()?).collect())
+            }
+        })
+    }
+}
+
+/// The few of `known` that are most like `typed`, or its first few when none is like it.
+fn nearest(typed: &str, mut known: Vec<String>) -> Vec<String> {
+    let likeness = |text: &String| {
+        let whole = strsim::jaro_winkler(typed, text);
+        // A label may have been meant by its value.
+        text.split_once('=').map_or(whole, |(_, value)| {
+            whole.max(strsim::jaro_winkler(typed, &value.to_ascii_uppercase()))
+        })
+    };
+    let mut like: Vec<String> =
+        known.iter().filter(|text| likeness(text) >= ALIKE).cloned().collect();
+    if like.is_empty() {
+        known.truncate(OFFERED);
+        return known;
+    }
+    like.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    like.truncate(OFFERED);
+    like
+}
