@@ -163,7 +163,7 @@ impl Arrays {
         }
         let length = (offsets[2] + bytes).next_multiple_of(granule) as usize;
         let wanted = Bytes(length as u64);
-        let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // Alignment: reserve a granule more, and cut the ends off.
         let mut slack = granule as usize;
         if let Some(page) = pages.reserved() {
@@ -172,8 +172,14 @@ impl Arrays {
             if free < needed {
                 return Err(ArrayError::NoHugePages { wanted, pages, page, total, free, needed });
             }
+            // The pages are reserved now: a pool that others empty meanwhile would end the program
+            // at first touch.
             flags |= libc::MAP_HUGETLB | (page.0.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT;
             slack = 0;
+        } else {
+            // The size was held against the memory that can be had; strict accounting of address
+            // space would refuse what fits.
+            flags |= libc::MAP_NORESERVE;
         }
         // SAFETY: a new private mapping at an address of the kernel's choice touches nothing else.
         let base = unsafe {

@@ -16,6 +16,7 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
 use nodegauge_placement::Placement;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// All that is known of a run when its figures are made.
 pub(crate) struct Evidence<'a> {
@@ -58,8 +59,10 @@ pub(crate) fn counted_times(evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
 /// One measurement a kernel; none when not a single pass counts.
 pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let Some(_) = evidence.sorted.headline() else { return Vec::new() };
-    let config = common_config(evidence);
-    let doubts = common_validity(evidence);
+    // Asked once: the kernel walks all page tables for the answer.
+    let pages = evidence.point.arrays().pages_got().ok();
+    let config = common_config(evidence, pages.as_ref());
+    let doubts = common_validity(evidence, pages.as_ref());
     evidence
         .point
         .config()
@@ -167,7 +170,7 @@ fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
 }
 
 /// Doubts that hold for every kernel of the run.
-fn common_validity(evidence: &Evidence<'_>) -> Validity {
+fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.point.wrong {
         validity.add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
@@ -194,7 +197,7 @@ fn common_validity(evidence: &Evidence<'_>) -> Validity {
         );
     }
     let asked = evidence.point.arrays().pages_asked();
-    if let Ok(got) = evidence.point.arrays().pages_got() {
+    if let Some(got) = pages {
         let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
         if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
             validity.add(
@@ -254,11 +257,14 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 }
 
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(evidence: &Evidence<'_>) -> Map<String, Value> {
+fn common_config(
+    evidence: &Evidence<'_>,
+    pages: Option<&BTreeMap<u64, f64>>,
+) -> Map<String, Value> {
     let point = evidence.point;
     let asked = point.config();
     let arrays = point.arrays();
-    let got = arrays.pages_got().ok().map(|got| {
+    let got = pages.map(|got| {
         Value::Object(got.iter().map(|(size, share)| (size.to_string(), json!(share))).collect())
     });
     let observed: Vec<Vec<u32>> =

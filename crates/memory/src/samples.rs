@@ -46,7 +46,7 @@ pub fn sort(samples: &[Sample]) -> Sorted {
         }
     }
     // A machine so busy that almost nothing is clean still gets an answer, marked as suspect.
-    let desperate = clean.len() < LEAST_IN_REGIME && samples.len() > 2 * LEAST_IN_REGIME;
+    let desperate = clean.len() < LEAST_IN_REGIME && clean.len() + 1 < samples.len();
     if desperate {
         disturbed.truncate(1);
         clean = (1..samples.len()).collect();
@@ -60,6 +60,12 @@ pub fn sort(samples: &[Sample]) -> Sorted {
         by_regime(samples, &clean, &found, &mut disturbed)
     };
     groups.retain(|group| !group.passes.is_empty());
+    if groups.is_empty() && samples.len() > 1 {
+        // The CPUs were moved in every single pass: an answer of mixed regimes, marked as suspect.
+        disturbed.truncate(1);
+        groups.push(Group { passes: (1..samples.len()).collect(), round_trip: f64::NAN });
+        return Sorted { groups, disturbed, desperate: true };
+    }
     let speed = |group: &Group| {
         let medians: Vec<f64> = (0..samples[0].seconds.len())
             .map(|kernel| {
@@ -187,6 +193,14 @@ mod tests {
         let sorted = sort(&samples);
         assert_eq!((sorted.groups.len(), sorted.counted()), (1, 4));
         assert!(sorted.regimes(&samples, 0, 1.0).is_empty());
+    }
+
+    #[test]
+    fn when_the_cpus_move_in_every_pass_there_is_still_an_answer() {
+        let samples = vec![sample(1.0, 1e-7, 4e-7, vec![]); 4];
+        let sorted = sort(&samples);
+        assert!(sorted.desperate);
+        assert_eq!(sorted.headline().unwrap().passes, [1, 2, 3]);
     }
 
     #[test]

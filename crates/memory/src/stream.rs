@@ -280,9 +280,11 @@ fn repeat(
         }
         samples.push(point.pass()?);
         let passes = samples.len() - 1;
+        // However late it is, fewer passes than this say nothing.
+        let late = begun.elapsed() >= rule.at_most && passes >= ASK_EVERY;
         let ask = passes.is_multiple_of(ASK_EVERY)
             || options.samples.is_some_and(|n| passes >= n)
-            || begun.elapsed() >= rule.at_most;
+            || late;
         if ask && let Some(stop) = decide(&rule, &samples, begun.elapsed(), point, watch) {
             return Ok((samples, stop));
         }
