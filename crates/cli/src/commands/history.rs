@@ -45,14 +45,11 @@ fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
     Ok(Store::open_to_read(&session::store_path(db)?)?)
 }
 
-/// A saved run, or the record in a file.
+/// A saved run, or the record in a file; files alone where there is no history yet.
 fn find(run: &str, db: &Database) -> Result<Record, Failure> {
-    let path = Path::new(run);
-    if path.is_file() {
-        return Ok(nodegauge_history::read_file(path)?);
-    }
     match open_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
+        None if Path::new(run).is_file() => Ok(nodegauge_history::read_file(Path::new(run))?),
         None => {
             Err(HistoryError::NotFound { selector: run.to_owned(), candidates: Vec::new() }.into())
         }
