@@ -5,6 +5,7 @@ use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
+use nodegauge_memory::axis::Axis;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
@@ -203,7 +204,7 @@ pub(crate) struct DoctorArgs {
 /// Where threads and memory go.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct PlacementArgs {
-    /// Threads: N, or counts to go through: A,B,C or A-B[:STEP] [default: one a core]
+    /// Threads: N, or counts to sweep over: A,B,C or A-B[:STEP] [default: one a core]
     #[arg(long, short = 't', value_name = "COUNTS", help_heading = "Where")]
     pub(crate) threads: Option<ThreadCounts>,
     /// Places as in OMP_PLACES: threads, cores, sockets, ll_caches, numa_domains, '{0:4}:4:8'
@@ -273,6 +274,10 @@ pub(crate) struct StreamArgs {
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
     #[arg(long, value_name = "BYTES", default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
+    /// Go through values of an option, by turns: threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
+    /// pages, size=.., prefetch=.. (at most two axes)
+    #[arg(long, value_name = "AXIS=VALUES", help_heading = "What")]
+    pub(crate) sweep: Vec<Axis>,
     /// Print the classic table of stream.c, headed as a variant
     #[arg(long, help_heading = "Output")]
     pub(crate) stream_text: bool,

@@ -9,6 +9,7 @@ mod machine;
 mod places;
 mod run;
 mod stream;
+mod sweep;
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};

@@ -7,6 +7,7 @@
 //! [`stream`] (the protocol) and [`explain`] (what each choice is worth).
 
 pub mod arrays;
+pub mod axis;
 pub mod explain;
 pub mod fingerprint;
 pub mod kernels;
@@ -16,6 +17,7 @@ mod result;
 mod samples;
 pub mod size;
 pub mod stream;
+pub mod sweep;
 pub mod team;
 mod trial;
 pub mod values;

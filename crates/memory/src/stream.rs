@@ -327,7 +327,7 @@ fn latest(samples: &[Sample], point: &Point) -> String {
 }
 
 /// The chosen loops in words, kernels with the same loop together.
-fn describe(chosen: &[(Kernel, Shape)]) -> String {
+pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
     let mut groups: Vec<(Shape, Vec<&str>)> = Vec::new();
     for (kernel, shape) in chosen {
         match groups.iter_mut().find(|(known, _)| known == shape) {

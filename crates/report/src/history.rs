@@ -27,12 +27,13 @@ pub fn render(lines: &[Line], style: Style) -> String {
         .map(|line| {
             vec![
                 line.id.clone(),
-                line.started.clone(),
+                // To the minute, in UTC; the record has the whole.
+                line.started.get(..16).unwrap_or(&line.started).replace('T', " "),
                 line.host.clone(),
-                line.what.clone(),
                 line.figures.clone(),
+                line.what.clone(),
             ]
         })
         .collect();
-    table(style, &["id", "started", "host", "run", "best"], &rows, &[])
+    table(style, &["id", "started (UTC)", "host", "best", "run"], &rows, &[])
 }

@@ -9,6 +9,7 @@ pub mod machine;
 pub mod places;
 pub mod run;
 pub mod stream;
+pub mod sweep;
 mod table;
 mod words;
 

@@ -1,6 +1,6 @@
 //! Tables without frames, and the few styles that text may carry.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
 /// How text may look: the width of the terminal, and whether escapes for colour may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +39,8 @@ impl Style {
     }
 }
 
-/// Lays out rows in columns; those in `right` are right-aligned. The last column wraps at the
-/// width of the terminal.
+/// Lays out rows in columns; those in `right` are right-aligned. Only the last column wraps, at the
+/// width of the terminal: a wrapped identifier or figure is of no use.
 pub(crate) fn table(
     style: Style,
     header: &[&str],
@@ -65,7 +65,11 @@ pub(crate) fn table(
     }
     let columns = header.len().max(rows.iter().map(Vec::len).max().unwrap_or(0));
     for (i, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if i + 1 == columns { 0 } else { 2 }));
+        let last = i + 1 == columns;
+        column.set_padding((0, if last { 0 } else { 2 }));
+        if !last {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     let text = table.to_string();
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()

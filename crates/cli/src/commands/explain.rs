@@ -17,6 +17,9 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if args.stream_text {
         return Err(Failure::usage("--stream-text is for stream only"));
     }
+    if !args.sweep.is_empty() {
+        return Err(Failure::usage("--sweep is for stream only"));
+    }
     let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
     let (topology, machine) = session::this_machine(&describe)?;
     let planned = places::plan(&args.placement, &topology)?;

@@ -70,7 +70,11 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
         return Ok(());
     }
     let style = output::style();
-    let mut text = nodegauge_report::run::render(record, style);
+    let mut text = if nodegauge_report::sweep::is_sweep(record) {
+        nodegauge_report::sweep::render(record, style)
+    } else {
+        nodegauge_report::run::render(record, style)
+    };
     let explained = nodegauge_report::explain::render(record, style);
     if !explained.is_empty() {
         text.push('\n');

@@ -2,6 +2,7 @@
 
 use crate::args::StreamArgs;
 use crate::commands::places::{self, Planned};
+use crate::commands::sweep;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Progress;
@@ -90,6 +91,10 @@ fn measure(
 }
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
+    let axes = sweep::axes(args)?;
+    if !axes.is_empty() {
+        return sweep::execute(args, &axes);
+    }
     let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
     let (topology, machine) = session::this_machine(&describe)?;
     let planned = places::plan(&args.placement, &topology)?;

@@ -1,0 +1,129 @@
+//! `nodegauge stream --sweep`: turns axes into cells, and runs them by turns.
+
+use crate::args::StreamArgs;
+use crate::commands::{places, stream};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::progress::Progress;
+use crate::session::{self, Found, Session};
+use nodegauge_machine::{SysRoot, Topology};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_memory::axis::Axis;
+use nodegauge_memory::sweep::{self, Cell};
+use nodegauge_placement::ThreadCounts;
+use std::time::Duration;
+
+/// Time for everything unless the user says otherwise.
+const BUDGET: Duration = Duration::from_secs(45);
+/// Cells at most: each has arrays of its own.
+const MOST_CELLS: usize = 256;
+
+/// The axes: those of `--sweep`, and `--threads` with several counts.
+pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
+    let mut axes = args.sweep.clone();
+    if let Some(counts) = args.placement.threads.as_ref().filter(|counts| counts.single().is_none())
+    {
+        axes.insert(0, Axis::Threads(counts.clone()));
+    }
+    for (i, axis) in axes.iter().enumerate() {
+        if axes[..i].iter().any(|other| other.name() == axis.name()) {
+            return Err(Failure::usage(format!(
+                "the axis {} is given twice\nhint: give all values at once, e.g. --sweep {axis}",
+                axis.name()
+            )));
+        }
+    }
+    if axes.len() > 2 {
+        return Err(Failure::usage(
+            "a sweep has at most two axes\nhint: fix one with its own option",
+        ));
+    }
+    Ok(axes)
+}
+
+/// The arguments with value number `i` of an axis put in the place of its option.
+fn with_value(args: &StreamArgs, axis: &Axis, i: usize) -> StreamArgs {
+    let mut args = args.clone();
+    let one = |counts: &ThreadCounts| ThreadCounts::new(vec![counts.counts()[i]]);
+    match axis {
+        Axis::Threads(counts) => args.placement.threads = one(counts),
+        Axis::PerCache(counts) => args.placement.per_cache = Some(counts.counts()[i]),
+        Axis::Places(places) => args.placement.places = Some(places[i].clone()),
+        Axis::Stores(stores) => args.stores.0 = Some(stores[i]),
+        Axis::Pages(pages) => args.pages.0 = Some(pages[i]),
+        Axis::Size(sizes) => args.size = sizes[i],
+        Axis::Prefetch(distances) => args.prefetch.0 = Some(distances[i]),
+    }
+    args
+}
+
+/// Every combination of the axes' values, resolved on this machine; and notices.
+fn cells(
+    args: &StreamArgs,
+    axes: &[Axis],
+    topology: &Topology,
+) -> Result<(Vec<Cell>, Vec<String>), Failure> {
+    let mut partial: Vec<(StreamArgs, Vec<(String, String)>)> = vec![(args.clone(), Vec::new())];
+    for axis in axes {
+        partial = partial
+            .iter()
+            .flat_map(|(args, coordinates)| {
+                axis.values().into_iter().enumerate().map(move |(i, value)| {
+                    let mut coordinates = coordinates.clone();
+                    coordinates.push((axis.name().to_owned(), value));
+                    (with_value(args, axis, i), coordinates)
+                })
+            })
+            .collect();
+    }
+    if partial.len() > MOST_CELLS {
+        return Err(Failure::usage(format!(
+            "{} combinations are more than {MOST_CELLS}\nhint: take fewer values",
+            partial.len()
+        )));
+    }
+    let mut notices: Vec<String> = Vec::new();
+    let mut cells = Vec::new();
+    for (args, coordinates) in partial {
+        let planned = places::plan(&args.placement, topology)?;
+        let options = stream::options(&args, &planned, 1, BUDGET);
+        for notice in planned.notices {
+            if !notices.contains(&notice) {
+                notices.push(notice);
+            }
+        }
+        let Some(placement) = planned.placements.into_iter().next() else { continue };
+        cells.push(Cell { coordinates, placement, options });
+    }
+    Ok((cells, notices))
+}
+
+pub(crate) fn execute(args: &StreamArgs, axes: &[Axis]) -> Result<Exit, Failure> {
+    if args.stream_text {
+        return Err(Failure::usage(
+            "--stream-text shows one configuration\nhint: leave out --sweep",
+        ));
+    }
+    let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
+    let (topology, machine) = session::this_machine(&describe)?;
+    let (cells, mut notices) = cells(args, axes, &topology)?;
+    let session = Session::begin(&args.common)?;
+    let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
+    let budget = args.common.budget.unwrap_or(BUDGET);
+    let mut progress = Progress::new(args.common.quiet, session.signals.clone());
+    let outcome = sweep::run(&topology, &machine, &cells, budget, &mut progress)?;
+    progress.finish();
+    notices.extend(outcome.notices);
+    let record = session.record(
+        &args.common,
+        Found {
+            machine,
+            findings,
+            notices,
+            measurements: outcome.measurements,
+            complete: outcome.stop != Stop::Interrupted,
+        },
+    );
+    let text = nodegauge_report::sweep::render(&record, output::style());
+    session.end(&args.common, &record, &text)
+}

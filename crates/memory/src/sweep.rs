@@ -1,0 +1,451 @@
+//! Many configurations in one run: sweeps over threads, places, stores, pages, size, prefetch.
+//!
+//! All cells live side by side and run interleaved, in an order that is random (with a fixed seed)
+//! and new each round, so that drift of the machine becomes spread and not a trend. A cell that
+//! breaks the trend of its neighbours is measured again before it is believed.
+
+use crate::kernels::{Kernel, Prefetch, Shape, Stores};
+use crate::point::{Point, PointConfig, Sample};
+use crate::result::{self, Evidence};
+use crate::samples::{self, Sorted};
+use crate::size::Size;
+use crate::stream::{self, Options, StreamError, Watch};
+use crate::trial::{self, Shuffler};
+use nodegauge_machine::Topology;
+use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::repeat::{Stop, StopRule};
+use nodegauge_measure::stats::Better;
+use nodegauge_measure::{clock, stats};
+use nodegauge_placement::Placement;
+use serde_json::{Map, Value, json};
+use std::time::{Duration, Instant};
+
+/// A value on each axis: `("threads", "4")`.
+pub type Coordinates = Vec<(String, String)>;
+
+/// One configuration of a sweep.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// Its value on each axis, in the order of the axes.
+    pub coordinates: Coordinates,
+    /// Where its threads go.
+    pub placement: Placement,
+    /// Everything else.
+    pub options: Options,
+}
+
+/// What a sweep found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The measurements of all cells, cell by cell.
+    pub measurements: Vec<Measurement>,
+    /// Saturation, broken trends, loops chosen, and what was clamped.
+    pub notices: Vec<String>,
+    /// Why repetition ended.
+    pub stop: Stop,
+}
+
+/// Share of the budget for all trials together.
+const TRIAL_SHARE: f64 = 0.25;
+/// Share of the budget for measuring; the rest is for broken trends and the checks.
+const MEASURE_SHARE: f64 = 0.85;
+/// Rounds at least.
+const LEAST_ROUNDS: usize = 8;
+/// Stable means within this share.
+const TOLERANCE: f64 = 0.01;
+/// A cell that lies this far below both neighbours breaks the trend.
+const DIP: f64 = 0.93;
+/// Rounds for which a broken trend is measured again.
+const AGAIN: usize = 8;
+/// The saturation point is the first cell within this share of the best.
+const SATURATED: f64 = 0.98;
+
+/// A cell under measurement.
+struct Stand {
+    point: Point,
+    size: Size,
+    samples: Vec<Sample>,
+    tried: usize,
+}
+
+/// Measures all cells.
+///
+/// # Errors
+/// When a cell cannot be set up: no memory, pages or CPUs as asked.
+pub fn run(
+    topology: &Topology,
+    machine: &Machine,
+    cells: &[Cell],
+    budget: Duration,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, StreamError> {
+    let started = Instant::now();
+    let mut notices = Vec::new();
+    watch.phase(&format!("preparing {} configurations", cells.len()));
+    let mut stands = prepare(topology, machine, cells, &mut notices)?;
+    watch.phase("choosing loops");
+    choose_loops(&mut stands, cells, started, budget, watch, &mut notices)?;
+    watch.phase(&format!("measuring {} configurations by turns", cells.len()));
+    let stop = rounds(&mut stands, cells, started, budget, watch)?;
+    if stop != Stop::Interrupted {
+        notices.extend(mend_trends(&mut stands, cells, topology)?);
+    }
+    let quality = clock::quality();
+    let mut measurements = Vec::new();
+    for (stand, cell) in stands.iter_mut().zip(cells) {
+        stand.point.check()?;
+        let sorted = samples::sort(&stand.samples);
+        let evidence = Evidence {
+            machine,
+            topology,
+            placement: &cell.placement,
+            point: &stand.point,
+            size: &stand.size,
+            samples: &stand.samples,
+            sorted: &sorted,
+            stop,
+            loops_tried: stand.tried,
+            clock: quality,
+        };
+        let coordinates: Map<String, Value> =
+            cell.coordinates.iter().map(|(axis, value)| (axis.clone(), json!(value))).collect();
+        for mut measurement in result::measurements(&evidence) {
+            measurement.config.insert("sweep".to_owned(), Value::Object(coordinates.clone()));
+            measurements.push(measurement);
+        }
+    }
+    notices.extend(saturation(&stands, cells));
+    Ok(Outcome { measurements, notices, stop })
+}
+
+/// Every cell with a team and arrays of its own; the memory is shared out among them.
+fn prepare(
+    topology: &Topology,
+    machine: &Machine,
+    cells: &[Cell],
+    notices: &mut Vec<String>,
+) -> Result<Vec<Stand>, StreamError> {
+    let mut stands = Vec::new();
+    for cell in cells {
+        let options = Options {
+            memory_fraction: cell.options.memory_fraction / cells.len() as f64,
+            ..cell.options.clone()
+        };
+        let (size, config) = stream::plan(topology, machine, &cell.placement, &options)?;
+        for notice in &size.notices {
+            if !notices.contains(notice) {
+                notices.push(notice.clone());
+            }
+        }
+        let point = Point::prepare(config)?;
+        stands.push(Stand { point, size, samples: Vec::new(), tried: 0 });
+    }
+    Ok(stands)
+}
+
+/// What the user left open about a cell's loops.
+fn wishes(cell: &Cell) -> trial::Wishes {
+    trial::Wishes { stores: cell.options.stores, prefetch: cell.options.prefetch }
+}
+
+/// One trial for each set of wishes, on the cell with most threads; all cells with the same wishes
+/// run the loops that it chose, so that they differ in nothing but their coordinates.
+fn choose_loops(
+    stands: &mut [Stand],
+    cells: &[Cell],
+    started: Instant,
+    budget: Duration,
+    watch: &mut dyn Watch,
+    notices: &mut Vec<String>,
+) -> Result<(), StreamError> {
+    let mut groups: Vec<(Option<Stores>, Option<Prefetch>)> = Vec::new();
+    for cell in cells {
+        let group = (cell.options.stores, cell.options.prefetch);
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let share = budget.mul_f64(TRIAL_SHARE) / groups.len() as u32;
+    for (done, group) in groups.iter().enumerate() {
+        let members: Vec<usize> = (0..cells.len())
+            .filter(|i| (cells[*i].options.stores, cells[*i].options.prefetch) == *group)
+            .collect();
+        let Some(widest) =
+            members.iter().copied().max_by_key(|i| cells[*i].placement.threads.len())
+        else {
+            continue;
+        };
+        let shapes = trial::candidates(wishes(&cells[widest]));
+        let deadline = (started + share * (done as u32 + 1)).max(Instant::now() + share / 2);
+        let chosen =
+            trial::choose(&mut stands[widest].point, &shapes, deadline, || watch.interrupted())?;
+        notices.push(format!("chosen by trial: {}", stream::describe(&chosen)));
+        for i in members {
+            stands[i].point.reshape(chosen.clone())?;
+            stands[i].tried = shapes.len();
+        }
+    }
+    notices.dedup();
+    Ok(())
+}
+
+/// Rounds over all cells until all are stable, the time is spent, or the user ends it.
+fn rounds(
+    stands: &mut [Stand],
+    cells: &[Cell],
+    started: Instant,
+    budget: Duration,
+    watch: &mut dyn Watch,
+) -> Result<Stop, StreamError> {
+    let exactly = cells.first().and_then(|cell| cell.options.samples);
+    let rule = StopRule {
+        least: LEAST_ROUNDS,
+        exactly,
+        at_least: Duration::ZERO,
+        at_most: budget.mul_f64(MEASURE_SHARE).saturating_sub(started.elapsed()),
+        tolerance: TOLERANCE,
+    };
+    let begun = Instant::now();
+    let mut shuffler = Shuffler::new(0x0073_7765_6570);
+    let mut order: Vec<usize> = (0..stands.len()).collect();
+    loop {
+        shuffler.shuffle(&mut order);
+        for i in &order {
+            if watch.interrupted() {
+                return Ok(Stop::Interrupted);
+            }
+            let sample = stands[*i].point.pass()?;
+            stands[*i].samples.push(sample);
+        }
+        let rounds = stands.iter().map(|stand| stand.samples.len()).min().unwrap_or(0);
+        let spent = begun.elapsed().as_secs_f64() / rule.at_most.as_secs_f64().max(1e-3);
+        let share = exactly.map_or(spent, |n| rounds as f64 / (n + 1) as f64);
+        watch.progress(share.min(1.0), &format!("round {rounds}"));
+        // The first round is the warm-up.
+        if rounds <= LEAST_ROUNDS && exactly.is_none() {
+            continue;
+        }
+        let figures: Vec<Vec<f64>> = match exactly {
+            Some(_) => vec![vec![1.0; rounds - 1]],
+            None => stands.iter().flat_map(figures).collect(),
+        };
+        let slices: Vec<&[f64]> = figures.iter().map(Vec::as_slice).collect();
+        if let Some(stop) = rule.decide(&slices, begun.elapsed(), Better::Higher) {
+            return Ok(stop);
+        }
+    }
+}
+
+/// Rates of each kernel in the headline's regime.
+fn figures(stand: &Stand) -> Vec<Vec<f64>> {
+    let sorted = samples::sort(&stand.samples);
+    let Some(group) = sorted.headline() else { return Vec::new() };
+    (0..stand.point.config().kernels.len())
+        .map(|i| Sorted::rates(&stand.samples, group, i, result::counted(&stand.point, i)))
+        .collect()
+}
+
+/// The kernel that trends are read from: Triad when it runs, else the last.
+fn read_from(config: &PointConfig) -> (usize, Kernel) {
+    let kernels: &[(Kernel, Shape)] = &config.kernels;
+    let i = kernels.iter().position(|(k, _)| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
+    (i, kernels[i].0)
+}
+
+/// The median rate of the kernel that trends are read from; NaN without samples.
+fn typical(stand: &Stand) -> f64 {
+    let (i, _) = read_from(stand.point.config());
+    figures(stand).get(i).map_or(f64::NAN, |rates| stats::median(rates))
+}
+
+/// Cells in a row along an axis of numbers, the other axis fixed: indices in ascending order.
+fn rows(cells: &[Cell]) -> Vec<(String, Vec<usize>)> {
+    let axes = cells.first().map_or(0, |cell| cell.coordinates.len());
+    let mut rows: Vec<(String, Vec<usize>)> = Vec::new();
+    for axis in 0..axes {
+        let name = &cells[0].coordinates[axis].0;
+        if !["threads", "per-cache"].contains(&name.as_str()) {
+            continue;
+        }
+        let rest = |cell: &Cell| {
+            let mut rest = cell.coordinates.clone();
+            rest.remove(axis);
+            rest
+        };
+        let mut groups: Vec<(Coordinates, Vec<usize>)> = Vec::new();
+        for (i, cell) in cells.iter().enumerate() {
+            match groups.iter_mut().find(|(known, _)| *known == rest(cell)) {
+                Some((_, members)) => members.push(i),
+                None => groups.push((rest(cell), vec![i])),
+            }
+        }
+        for (rest, mut members) in groups {
+            members.sort_by_key(|i| cells[*i].placement.threads.len());
+            let fixed: Vec<String> = rest.iter().map(|(a, v)| format!(" with {a} {v}")).collect();
+            rows.push((format!("{name}{}", fixed.join("")), members));
+        }
+    }
+    rows
+}
+
+/// Whether the middle of three lies below both neighbours by more than noise.
+fn is_dip(before: f64, here: f64, after: f64) -> bool {
+    here < DIP * before.min(after)
+}
+
+/// Finds cells that break the trend, measures them and their neighbours again, and says what
+/// became of each.
+fn mend_trends(
+    stands: &mut [Stand],
+    cells: &[Cell],
+    topology: &Topology,
+) -> Result<Vec<String>, StreamError> {
+    let mut notices = Vec::new();
+    for (name, row) in rows(cells) {
+        for three in row.windows(3) {
+            let [before, here, after] = [three[0], three[1], three[2]];
+            let rates = [before, here, after].map(|i| typical(&stands[i]));
+            if !is_dip(rates[0], rates[1], rates[2]) {
+                continue;
+            }
+            let mut again: [Vec<Sample>; 3] = Default::default();
+            for _ in 0..=AGAIN {
+                for (i, samples) in three.iter().zip(&mut again) {
+                    samples.push(stands[*i].point.pass()?);
+                }
+            }
+            let fresh = three.iter().zip(again).map(|(i, samples)| {
+                let old = std::mem::replace(&mut stands[*i].samples, samples);
+                let rate = typical(&stands[*i]);
+                (old, rate)
+            });
+            let fresh: Vec<(Vec<Sample>, f64)> = fresh.collect();
+            let real = is_dip(fresh[0].1, fresh[1].1, fresh[2].1);
+            let count = cells[here].placement.threads.len();
+            for (n, (i, (old, _))) in three.iter().zip(fresh).enumerate() {
+                // The dip's first samples were wrong if it is gone now; all else is kept.
+                let gone = n == 1 && !real;
+                if !gone {
+                    let more = std::mem::replace(&mut stands[*i].samples, old);
+                    stands[*i].samples.extend(more.into_iter().skip(1));
+                }
+            }
+            notices.push(if real {
+                format!(
+                    "{name}: {count} threads break the trend, also when measured again: {}",
+                    reason(&cells[here].placement, topology)
+                )
+            } else {
+                format!(
+                    "{name}: {count} threads broke the trend; measured again they do not, and the \
+                     new samples stand"
+                )
+            });
+        }
+    }
+    Ok(notices)
+}
+
+/// Why a number of threads may be slower than its neighbours, from the topology.
+fn reason(placement: &Placement, topology: &Topology) -> String {
+    let uneven = |of: &dyn Fn(&nodegauge_machine::topology::HardwareThread) -> Option<usize>| {
+        let mut counts: std::collections::BTreeMap<usize, u32> = Default::default();
+        let first = |cpus: &[nodegauge_machine::CpuId]| cpus.first().copied();
+        for cpu in placement.threads.iter().filter_map(|thread| first(&thread.cpus)) {
+            if let Some(index) = topology.thread(cpu).and_then(of) {
+                *counts.entry(index).or_default() += 1;
+            }
+        }
+        let (least, most) = (counts.values().min().copied(), counts.values().max().copied());
+        least.zip(most).filter(|(least, most)| least < most)
+    };
+    let found = [
+        ("NUMA nodes", uneven(&|thread| thread.node)),
+        ("last-level caches", uneven(&|thread| thread.llc)),
+        ("sockets", uneven(&|thread| Some(thread.socket))),
+    ];
+    match found.iter().find_map(|(what, counts)| counts.map(|counts| (what, counts))) {
+        Some((what, (least, most))) => {
+            format!("the threads are uneven over the {what} ({least} to {most} on each)")
+        }
+        None => "the topology shows no reason".to_owned(),
+    }
+}
+
+/// Names the fewest threads that reach nearly the best, along each axis of numbers.
+fn saturation(stands: &[Stand], cells: &[Cell]) -> Vec<String> {
+    rows(cells)
+        .into_iter()
+        .filter(|(_, row)| row.len() > 1)
+        .filter_map(|(name, row)| {
+            let rates: Vec<f64> = row.iter().map(|i| typical(&stands[*i])).collect();
+            let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
+            let first = rates.iter().position(|rate| *rate >= SATURATED * best)?;
+            let (_, kernel) = read_from(stands[row[first]].point.config());
+            let threads = cells[row[first]].placement.threads.len();
+            let last = first + 1 == row.len();
+            Some(if last {
+                format!("{name}: {kernel} still grows at {threads} threads")
+            } else {
+                format!("{name}: {kernel} saturates at {threads} threads (within 2 % of the best)")
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::Source;
+    use nodegauge_placement::Request;
+
+    fn cell(topology: &Topology, threads: u32) -> Cell {
+        let request = Request { threads: Some(threads), ..Request::default() };
+        Cell {
+            coordinates: vec![("threads".to_owned(), threads.to_string())],
+            placement: nodegauge_placement::plan(topology, &request).unwrap(),
+            options: Options::default(),
+        }
+    }
+
+    #[test]
+    fn uneven_threads_are_named_from_the_topology() {
+        let text = "Package:2 NUMANode:1 L3Cache:16 L2Cache:1 L1dCache:1 Core:1 PU:1";
+        let topology = Topology::load(&Source::Synthetic(text.to_owned())).unwrap();
+        assert_eq!(
+            reason(&cell(&topology, 31).placement, &topology),
+            "the threads are uneven over the NUMA nodes (15 to 16 on each)"
+        );
+        let even = reason(&cell(&topology, 32).placement, &topology);
+        assert_eq!(even, "the topology shows no reason");
+    }
+
+    #[test]
+    fn a_dip_must_be_below_both_neighbours_by_more_than_noise() {
+        // 18, 20 and 22 threads of a published sweep on 2 x EPYC 7F52: Triad 170, 141, 178 GB/s.
+        assert!(is_dip(170.0, 140.6, 177.5));
+        assert!(!is_dip(170.0, 165.0, 177.5));
+        assert!(!is_dip(100.0, 150.0, 200.0));
+    }
+
+    #[test]
+    fn rows_run_along_numbers_with_the_other_axis_fixed() {
+        let text = "Package:1 Core:8 PU:1";
+        let topology = Topology::load(&Source::Synthetic(text.to_owned())).unwrap();
+        let mut cells = Vec::new();
+        for pages in ["4k", "thp"] {
+            for threads in [4, 1, 2] {
+                let mut cell = cell(&topology, threads);
+                cell.coordinates.push(("pages".to_owned(), pages.to_owned()));
+                cells.push(cell);
+            }
+        }
+        assert_eq!(
+            rows(&cells),
+            [
+                ("threads with pages 4k".to_owned(), vec![1, 2, 0]),
+                ("threads with pages thp".to_owned(), vec![4, 5, 3]),
+            ]
+        );
+    }
+}
