@@ -23,8 +23,7 @@ use std::time::Duration;
     propagate_version = true,
     help_expected = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 measured and valid; 1 invalid result or unmet expectation; 2 wrong usage;\n\
-                  3 something needed is missing; 130, 143 interrupted.\n\
+    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 130/143 interrupted.\n\
                   Example: nodegauge stream --threads 4 --bind spread --json result.json"
 )]
 pub(crate) struct Args {

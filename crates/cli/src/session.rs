@@ -146,7 +146,7 @@ impl Session {
             store.save(record)?;
             if talks {
                 let path = store.path().display().to_string();
-                output::print(&format!("{:10}{} in {path}\n", "saved", record.id));
+                output::print(&format!("{:11}{} in {path}\n", "saved", record.id));
             }
         }
         let unmet = unmet(common, record);

@@ -1,6 +1,6 @@
 //! The waterfall of `explain`: from the plain run to the best, one choice a line.
 
-use crate::table::{Style, paragraph, table};
+use crate::table::{Style, incomplete, paragraph, table};
 use crate::words;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Measurement, Record};
@@ -73,6 +73,7 @@ pub fn render(record: &Record, style: Style) -> String {
     for notice in &record.notices {
         out.push_str(&paragraph(style, "note", notice));
     }
+    out.push_str(&incomplete(style, record));
     out.push_str(&paragraph(style, "name", crate::stream::VARIANT));
     out
 }

@@ -1,6 +1,6 @@
 //! The text of `machine` and `doctor`.
 
-use crate::table::{Style, paragraph, table};
+use crate::table::{LABEL, Style, paragraph, table};
 use crate::words::ranges;
 use nodegauge_measure::record::{Cache, Finding, Machine, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
@@ -172,9 +172,12 @@ pub fn findings(findings: &[Finding], style: Style) -> String {
     for finding in findings {
         out.push_str(&finding_line(finding, style));
         let mut say = |label: &str, text: &str| {
-            let line =
-                paragraph(Style { width: style.width.saturating_sub(10), ..style }, label, text);
-            out.push_str(&crate::table::indent(&line, 10));
+            let line = paragraph(
+                Style { width: style.width.saturating_sub(LABEL as u16), ..style },
+                label,
+                text,
+            );
+            out.push_str(&crate::table::indent(&line, LABEL));
         };
         if let Some(cost) = &finding.cost {
             say("cost", cost);

@@ -1,7 +1,7 @@
 //! The one page of `run`: the machine, what matters of the findings, the figures with their
 //! evidence.
 
-use crate::table::{Style, paragraph};
+use crate::table::{Style, incomplete, paragraph};
 use crate::{machine, stream, words};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
@@ -33,6 +33,7 @@ pub fn render(record: &Record, style: Style) -> String {
         out.push_str(&stream::doubts(&memory, style));
         out.push_str(&paragraph(style, "name", stream::VARIANT));
     }
+    out.push_str(&incomplete(style, record));
     out
 }
 

@@ -1,6 +1,6 @@
 //! The result of `stream`: a table with the evidence below it.
 
-use crate::table::{Style, paragraph, table};
+use crate::table::{Style, incomplete, paragraph, table};
 use crate::words;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Seconds};
@@ -30,6 +30,7 @@ pub fn render(record: &Record, style: Style) -> String {
         out.push_str(&block(&all[start..end], style));
         start = end;
     }
+    out.push_str(&incomplete(style, record));
     for finding in record.findings.iter().filter(|finding| OWN_FINDINGS.contains(&&*finding.id)) {
         out.push_str(&paragraph(style, "finding", &finding.text));
     }

@@ -1,7 +1,7 @@
 //! The result of a sweep: a line a configuration, and a chart of the kernel that trends are read
 //! from.
 
-use crate::table::{Style, paragraph, table};
+use crate::table::{Style, incomplete, paragraph, table};
 use crate::words;
 use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
@@ -64,6 +64,7 @@ pub fn render(record: &Record, style: Style) -> String {
             out.push_str(&paragraph(style, words::status(cell[0].validity.status), &text));
         }
     }
+    out.push_str(&incomplete(style, record));
     out.push_str(&paragraph(style, "name", crate::stream::VARIANT));
     out
 }

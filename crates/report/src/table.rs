@@ -1,6 +1,7 @@
 //! Tables without frames, and the few styles that text may carry.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+use nodegauge_measure::record::Record;
 
 /// How text may look: the width of the terminal, and whether escapes for colour may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +89,17 @@ pub(crate) fn paragraph(style: Style, label: &str, text: &str) -> String {
     out
 }
 
+/// Says that a run was interrupted, so that its table is not taken for whole; empty otherwise.
+pub(crate) fn incomplete(style: Style, record: &Record) -> String {
+    if record.complete {
+        return String::new();
+    }
+    let text = paragraph(style, "incomplete", "the run was interrupted before all was measured");
+    style.warning(text.trim_end()) + "\n"
+}
+
 /// Width of the column of labels.
-pub(crate) const LABEL: usize = 10;
+pub(crate) const LABEL: usize = 11;
 
 /// Breaks a line at blanks so that no piece is longer than `width`, where words allow.
 pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
@@ -122,6 +132,6 @@ mod tests {
     fn a_paragraph_keeps_its_label_in_a_column() {
         let style = Style { width: 40, colour: false };
         let text = paragraph(style, "machine", "one two three four five six seven eight");
-        assert_eq!(text, "machine   one two three four five six\n          seven eight\n");
+        assert_eq!(text, "machine    one two three four five six\n           seven eight\n");
     }
 }

@@ -80,9 +80,6 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
         text.push('\n');
         text.push_str(&explained);
     }
-    if !record.complete {
-        text.push_str("incomplete: the run was interrupted\n");
-    }
     output::print(&text);
     Ok(())
 }
