@@ -91,6 +91,8 @@ fn main() {
         for (name, program) in &streams {
             runs.push(timed(&mut fingerprint, name, || stream_c(program, threads)));
         }
+        // What there is so far, should the run be cut off.
+        note(&report(&runs));
     }
     let _ = std::fs::remove_dir_all(&scratch);
     print_text(&report(&runs));
