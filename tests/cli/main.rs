@@ -1,1 +1,19 @@
 //! The program as its users meet it: commands, exit codes, messages, records.
+//!
+//! Each test runs the real binary through a [`harness::Harness`]. No test asserts a speed: figures
+//! are checked for their presence, their place and their relations.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod contract;
+mod doctor;
+mod documents;
+mod errors;
+mod explain;
+mod harness;
+mod history;
+mod machine;
+mod output;
+mod places;
+mod run;
+mod signals;
+mod stream;

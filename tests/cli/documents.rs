@@ -1,0 +1,104 @@
+//! Help, completions, man page, version: all made from one definition.
+
+use crate::harness::Harness;
+
+/// Every command with its subcommands.
+const COMMANDS: [&[&str]; 14] = [
+    &[],
+    &["run"],
+    &["machine"],
+    &["doctor"],
+    &["places"],
+    &["stream"],
+    &["explain"],
+    &["history"],
+    &["history", "list"],
+    &["history", "show"],
+    &["history", "label"],
+    &["history", "remove"],
+    &["completions"],
+    &["man"],
+];
+
+#[test]
+fn every_command_has_help() {
+    let harness = Harness::new();
+    for command in COMMANDS {
+        let short = harness.run(&[command, &["-h"]].concat()).exits(0).quietly().says("Usage: ");
+        let long = harness.run(&[command, &["--help"]].concat()).exits(0).quietly().says("Usage: ");
+        if long.stdout.len() < short.stdout.len() {
+            long.fail("expected more than with -h");
+        }
+    }
+}
+
+#[test]
+fn help_fits_eighty_columns_where_the_terminal_has_eighty() {
+    let harness = Harness::new();
+    for command in COMMANDS {
+        for help in ["-h", "--help"] {
+            let args = [command, &[help]].concat();
+            let outcome = harness.run_with(&[("COLUMNS", "80")], &args).exits(0);
+            // What was written by hand is not broken.
+            let wide = |line: &&str| line.chars().count() > 80 && !line.starts_with("Exit codes:");
+            if let Some(line) = outcome.stdout.lines().find(wide) {
+                outcome.fail(&format!("wider than 80 columns: {line}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_help_names_a_command_that_is_not_there() {
+    let harness = Harness::new();
+    let help = harness.run(&["-h"]).exits(0).stdout;
+    let listed: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(listed.contains(&"stream") && listed.contains(&"run"), "{help}");
+    for command in listed {
+        harness.run(&[command, "--help"]).exits(0);
+    }
+}
+
+#[test]
+fn completions_know_commands_and_options() {
+    let harness = Harness::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = harness.run(&["completions", shell]).exits(0).quietly();
+        script
+            .says("nodegauge")
+            .says("stream")
+            .says("history")
+            .says("stream-text")
+            .says("memory-fraction");
+    }
+}
+
+#[test]
+fn the_man_page_has_every_command_and_option() {
+    let harness = Harness::new();
+    let page = harness.run(&["man"]).exits(0).quietly();
+    for command in &COMMANDS[1..] {
+        let heading = format!(".SH \"NODEGAUGE {}\"\n", command.join(" ").to_uppercase());
+        if !page.stdout.contains(&heading) {
+            page.fail(&format!("no section {heading}"));
+        }
+    }
+    page.says(r"\-\-per\-cache").says(r"\-\-stream\-text").says("Exit codes");
+}
+
+#[test]
+fn the_version_is_short_or_long() {
+    let harness = Harness::new();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(harness.run(&["-V"]).exits(0).stdout, format!("nodegauge {version}\n"));
+    let long = harness.run(&["--version"]).exits(0).says(&format!("nodegauge {version}"));
+    long.says("\nkernels for this processor: ").says("\nkernel rows compiled in: ");
+}

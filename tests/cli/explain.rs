@@ -1,0 +1,89 @@
+//! `nodegauge explain`.
+
+use crate::harness::{FAST, Harness, has_fields, measurements, names, texts};
+use serde_json::Value;
+
+/// The steps that there are, in their order.
+const STEPS: [&str; 6] = ["threads", "binding", "layout", "pages", "stores", "loop"];
+
+fn explained(harness: &Harness, args: &[&str]) -> Value {
+    let common = [&["explain", "--json", "-"], &FAST[..], args].concat();
+    harness.run(&common).exits(0).quietly().json()
+}
+
+#[test]
+fn factors_multiply_to_the_whole() {
+    let record = explained(&Harness::new(), &[]);
+    let names = names(&record);
+    assert_eq!(names.last(), Some(&"whole"));
+    let order: Vec<usize> = names[..names.len() - 1]
+        .iter()
+        .map(|name| STEPS.iter().position(|step| step == name).unwrap())
+        .collect();
+    assert!(order.is_sorted(), "{names:?}");
+    let mut product = 1.0;
+    for m in measurements(&record) {
+        assert_eq!((&m["gauge"], &m["test"]), (&"memory".into(), &"explain".into()));
+        assert_eq!((&m["unit"], &m["category"]), (&"x".into(), &"variant".into()));
+        has_fields(m, &[("value", "number"), ("summary", "object"), ("config", "object")]);
+        has_fields(&m["config"], &[("engine", "string"), ("kernel", "string"), ("to", "number")]);
+        if m["name"] != "whole" {
+            product *= m["value"].as_f64().unwrap();
+            has_fields(&m["config"], &[("what", "string"), ("factors", "object")]);
+        }
+    }
+    let whole = measurements(&record).last().unwrap();
+    let value = whole["value"].as_f64().unwrap();
+    assert!((product / value - 1.0).abs() < 1e-9, "{product} is not {value}");
+    let rate = |name: &str| whole["config"][name].as_f64().unwrap();
+    assert!((rate("to") / rate("from") / value - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_waterfall_names_every_step() {
+    let harness = Harness::new();
+    let said = harness.run(&[&["explain"], &FAST[..]].concat()).exits(0).quietly();
+    let said =
+        said.says("\nbaseline").says("\nwhole").says("based on a variant of the STREAM benchmark");
+    let shown = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    for name in names(&shown) {
+        if !said.stdout.lines().any(|line| line.starts_with(&format!("{name} "))) {
+            said.fail(&format!("no line begins with {name}"));
+        }
+    }
+    // What could not be varied is said, so that no step is missed in silence.
+    let notices = texts(&shown["notices"]).join("\n");
+    for step in &STEPS[1..] {
+        assert!(names(&shown).contains(step) || notices.contains(step), "{step}: {shown:#}");
+    }
+}
+
+#[test]
+fn a_choice_that_is_given_is_no_step() {
+    let args = ["--stores", "regular", "--pages", "4k", "--bind", "none"];
+    let record = explained(&Harness::new(), &args);
+    for step in ["stores", "pages", "binding"] {
+        assert!(!names(&record).contains(&step), "{step}");
+        assert!(texts(&record["notices"]).iter().any(|text| text.starts_with(step)), "{step}");
+    }
+}
+
+#[test]
+fn one_thread_count_only() {
+    let harness = Harness::new();
+    if harness.cpus() < 2 {
+        return crate::harness::skip("there is one CPU only");
+    }
+    let outcome = harness.run(&["explain", "--threads", "1,2"]).exits(2).prints_nothing();
+    outcome.complains("explain takes one thread count\nhint: e.g. --threads 4");
+    harness.run(&["explain", "--stream-text"]).exits(2).complains("--stream-text");
+}
+
+#[test]
+fn a_share_of_a_limit_that_a_factor_does_not_have() {
+    let args = [&["explain", "--quiet", "--no-save", "--expect", "whole>=1%"], &FAST[..]].concat();
+    Harness::new().run(&args).exits(1).only_error(
+        "expected whole >= 1 % of the limit, but no limit is known\n\
+         hint: give --dimms COUNTxMT/s, or a bound in units",
+    );
+}

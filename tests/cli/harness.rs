@@ -1,0 +1,364 @@
+//! Runs the program in a folder of its own and a clean environment. What is expected of it reads
+//! as a sentence; what is not met prints the command, its status and everything that it said.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The program.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
+/// A command that takes longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Options for a measurement in some tenths of a second. The theoretical bandwidth is far above
+/// that of any cache, so that small arrays are a result wherever the tests run.
+pub const FAST: [&str; 8] =
+    ["--samples", "3", "--size", "1000000", "--budget", "0.5", "--dimms", "1024x20000"];
+/// Elements of an array that [`FAST`] asks for.
+pub const ELEMENTS: u64 = 1_000_000;
+
+/// A node of the T2K cluster: no shared caches.
+pub const T2K: &str = "synthetic:Package:4 NUMANode:1 Core:4 PU:1";
+/// 2 x EPYC 7H12, four NUMA nodes a socket.
+pub const ROME: &str =
+    "synthetic:Package:2 NUMANode:4 L3Cache:4(size=16777216) L2Cache:4 L1dCache:1 Core:1 PU:1";
+/// 2 x EPYC 9654, one NUMA node a socket.
+pub const GENOA: &str =
+    "synthetic:Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1";
+
+/// A folder, and an environment in which nothing of the user's is left.
+pub struct Harness {
+    folder: TempDir,
+}
+
+impl Harness {
+    pub fn new() -> Self {
+        Self { folder: TempDir::new().unwrap() }
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A path in the folder, as an argument.
+    pub fn arg(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file into the folder.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self.arg(name)
+    }
+
+    /// Any program in the folder and the clean environment.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars() {
+            let prefixes = ["OMP_", "KMP_", "NODEGAUGE_", "XDG_", "CLICOLOR", "HWLOC_", "RUST_"];
+            if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+                command.env_remove(&name);
+            }
+        }
+        command
+            .env_remove("COLUMNS")
+            .env_remove("TERM")
+            .env("HOME", self.folder.path())
+            .env("LC_ALL", "C")
+            .env("NO_COLOR", "1")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the program and does not wait for it.
+    pub fn start(&self, args: &[&str]) -> Running {
+        let mut command = self.command(PROGRAM);
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let words = words(&command);
+        Running { child: command.spawn().unwrap(), words }
+    }
+
+    /// Runs the program.
+    pub fn run(&self, args: &[&str]) -> Outcome {
+        self.run_with(&[], args)
+    }
+
+    /// Runs the program with variables; an empty value removes one.
+    pub fn run_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
+        let mut command = self.command(PROGRAM);
+        command.args(args);
+        for (name, value) in variables {
+            match value.is_empty() {
+                true => command.env_remove(name),
+                false => command.env(name, value),
+            };
+        }
+        finish(command)
+    }
+
+    /// Runs `nodegauge stream` with [`FAST`] and these options.
+    pub fn stream(&self, args: &[&str]) -> Outcome {
+        self.run(&[&["stream"], &FAST[..], args].concat())
+    }
+
+    /// Runs `nodegauge stream --json -` with [`FAST`] and these options; returns the record.
+    #[track_caller]
+    pub fn stream_record(&self, args: &[&str]) -> Value {
+        self.stream(&[&["--json", "-"], args].concat()).exits(0).json()
+    }
+
+    /// Runs the program under another one, e.g. `["taskset", "-c", "0"]`; `None` where there is no
+    /// such program.
+    pub fn run_under(&self, wrapper: &[&str], args: &[&str]) -> Option<Outcome> {
+        let found = Command::new(wrapper[0]).arg("--version").output();
+        if found.is_err() {
+            skip(&format!("there is no {}", wrapper[0]));
+            return None;
+        }
+        let mut command = self.command(wrapper[0]);
+        command.args(&wrapper[1..]).arg(PROGRAM).args(args);
+        Some(finish(command))
+    }
+
+    /// Runs the program where some files of the machine show something else, in a mount namespace
+    /// of its own, so that nothing of the machine changes. Each pair is what is shown and where;
+    /// `self/...` is the program's own folder in `/proc`. `None` where that is not permitted.
+    pub fn run_where(&self, shown: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
+        const STAGE: &str = r#"
+            while [ "$1" != -- ]; do
+                case "$2" in self/*) at=/proc/$$/${2#self/} ;; *) at=$2 ;; esac
+                case "$1" in
+                    tmpfs:*) mount -t tmpfs -o "${1#tmpfs:}" none "$at" || exit 77 ;;
+                    *) mount --bind "$1" "$at" || exit 77 ;;
+                esac
+                shift 2
+            done
+            shift
+            exec "$@""#;
+        let mut command = self.command("unshare");
+        command.args(["--mount", "sh", "-c", STAGE, "stage"]);
+        for (what, at) in shown {
+            command.args([what, at]);
+        }
+        command.args(["--", PROGRAM]).args(args);
+        let words = words(&command);
+        let Ok(output) = assert_cmd::Command::from_std(command).timeout(PATIENCE).output() else {
+            skip("there is no unshare");
+            return None;
+        };
+        let outcome = Outcome::new(words, &output);
+        if outcome.code == Some(77) || outcome.stderr.starts_with("unshare: ") {
+            skip(&format!("no mount namespace: {}", outcome.stderr.trim()));
+            return None;
+        }
+        Some(outcome)
+    }
+
+    /// CPUs that the program may use here.
+    pub fn cpus(&self) -> usize {
+        let places = self.run(&["places", "--places", "threads", "--json"]).exits(0).json();
+        places["threads"].as_array().unwrap().len()
+    }
+}
+
+/// Says by name that a test, or a part of one, cannot be done here.
+pub fn skip(reason: &str) {
+    let test = std::thread::current().name().unwrap_or("test").to_owned();
+    eprintln!("skipped: {test}: {reason}");
+}
+
+/// Program and arguments as they could be typed.
+fn words(command: &Command) -> String {
+    let quoted = |word: &std::ffi::OsStr| {
+        let word = word.to_string_lossy().into_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:%@~".contains(c);
+        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{word}'") }
+    };
+    let name = Path::new(command.get_program()).file_name().unwrap_or_default();
+    std::iter::once(name).chain(command.get_args()).map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn finish(command: Command) -> Outcome {
+    let words = words(&command);
+    let output = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
+    Outcome::new(words, &output)
+}
+
+/// A program that was started.
+pub struct Running {
+    child: std::process::Child,
+    words: String,
+}
+
+impl Running {
+    /// Sends a signal by its name, e.g. `INT`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        // `kill` is a word of the shell everywhere, a program not everywhere.
+        let kill = ["-c", r#"kill -s "$1" "$2""#, "sh", name, &pid];
+        assert!(Command::new("sh").args(kill).status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub fn end(self) -> Outcome {
+        let output = self.child.wait_with_output().unwrap();
+        Outcome::new(self.words, &output)
+    }
+}
+
+/// What a command left behind.
+#[derive(Clone)]
+pub struct Outcome {
+    words: String,
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Outcome {
+    fn new(words: String, output: &Output) -> Self {
+        Self {
+            words,
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Ends the test and shows everything.
+    #[track_caller]
+    pub fn fail(&self, why: &str) -> ! {
+        let Self { words, code, stdout, stderr } = self;
+        let status = code.map_or("killed by a signal".to_owned(), |code| code.to_string());
+        panic!(
+            "{why}\n--- command\n{words}\n--- status {status}\n--- stdout\n{stdout}--- stderr\n{stderr}---"
+        )
+    }
+
+    /// The exit code. Whatever it is, a panic is a bug.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        if self.stderr.contains("panicked at") {
+            self.fail("the program panicked");
+        }
+        if self.code != Some(code) {
+            self.fail(&format!("expected exit code {code}"));
+        }
+        self
+    }
+
+    /// Standard output contains `text`.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        if !self.stdout.contains(text) {
+            self.fail(&format!("expected on standard output:\n{text}"));
+        }
+        self
+    }
+
+    /// Standard output contains these words one after another, wherever lines are broken and
+    /// however columns are padded.
+    #[track_caller]
+    pub fn tells(self, words: &str) -> Self {
+        let said = self.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !said.contains(words) {
+            self.fail(&format!("expected on standard output, in words:\n{words}"));
+        }
+        self
+    }
+
+    /// Standard output does not contain `text`.
+    #[track_caller]
+    pub fn never_says(self, text: &str) -> Self {
+        if self.stdout.contains(text) {
+            self.fail(&format!("not expected on standard output:\n{text}"));
+        }
+        self
+    }
+
+    /// Standard error contains `text`.
+    #[track_caller]
+    pub fn complains(self, text: &str) -> Self {
+        if !self.stderr.contains(text) {
+            self.fail(&format!("expected on standard error:\n{text}"));
+        }
+        self
+    }
+
+    /// Standard error is this error and nothing else, and standard output is empty.
+    #[track_caller]
+    pub fn only_error(self, message: &str) -> Self {
+        if self.stderr != format!("error: {message}\n") {
+            self.fail(&format!("expected on standard error, alone:\nerror: {message}"));
+        }
+        self.prints_nothing()
+    }
+
+    /// Standard output is empty.
+    #[track_caller]
+    pub fn prints_nothing(self) -> Self {
+        if !self.stdout.is_empty() {
+            self.fail("expected nothing on standard output");
+        }
+        self
+    }
+
+    /// Standard error is empty.
+    #[track_caller]
+    pub fn quietly(self) -> Self {
+        if !self.stderr.is_empty() {
+            self.fail("expected nothing on standard error");
+        }
+        self
+    }
+
+    /// Standard output as JSON, with nothing else.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| self.fail(&format!("standard output is not JSON: {error}")))
+    }
+}
+
+/// Checks that an object has these fields with these types: `string`, `number`, `integer`, `bool`,
+/// `array`, `object`, with `?` where `null` is allowed, too. More fields are no mistake.
+#[track_caller]
+pub fn has_fields(object: &Value, fields: &[(&str, &str)]) {
+    let Some(map) = object.as_object() else { panic!("expected an object, found {object:#}") };
+    for (name, kind) in fields {
+        let Some(value) = map.get(*name) else { panic!("field {name} is missing in {object:#}") };
+        let plain = kind.trim_end_matches('?');
+        let fits = match plain {
+            "string" => value.is_string(),
+            "number" => value.is_number(),
+            "integer" => value.is_u64(),
+            "bool" => value.is_boolean(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            _ => panic!("no such type: {plain}"),
+        };
+        let absent = kind.ends_with('?') && value.is_null();
+        assert!(fits || absent, "field {name} is not {kind}: {value:#}");
+    }
+}
+
+/// The measurements of a record.
+pub fn measurements(record: &Value) -> &Vec<Value> {
+    record["measurements"].as_array().unwrap()
+}
+
+/// The names of the measurements of a record.
+pub fn names(record: &Value) -> Vec<&str> {
+    measurements(record).iter().map(|m| m["name"].as_str().unwrap()).collect()
+}
+
+/// The texts of an array of strings.
+pub fn texts(array: &Value) -> Vec<&str> {
+    array.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+}

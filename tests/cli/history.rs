@@ -1,0 +1,281 @@
+//! `nodegauge history`, and where runs are saved.
+
+use crate::harness::{FAST, Harness, skip};
+use serde_json::Value;
+
+/// Saves a run quickly and returns its identifier.
+fn save(harness: &Harness, args: &[&str]) -> String {
+    let common = ["--kernels", "copy,triad", "--samples", "1", "--json", "-"];
+    let quick = ["stream", "--size", "100000", "--budget", "0.2", "--dimms", "1024x20000"];
+    let record = harness.run(&[&quick[..], &common, args].concat()).exits(0).json();
+    record["id"].as_str().unwrap().to_owned()
+}
+
+fn show(harness: &Harness, selector: &str) -> Value {
+    harness.run(&["history", "show", selector, "--json"]).exits(0).json()
+}
+
+#[test]
+fn no_runs_yet() {
+    let harness = Harness::new();
+    assert_eq!(harness.run(&["history", "list"]).exits(0).quietly().stdout, "no saved runs\n");
+    harness
+        .run(&["history", "show", "latest"])
+        .exits(2)
+        .only_error("no saved run 'latest'\nhint: nodegauge history list");
+    assert!(!harness.path(".local").exists(), "reading makes no files");
+}
+
+#[test]
+fn a_run_is_found_by_every_name() {
+    let harness = Harness::new();
+    let first = save(&harness, &["--label", "nps=4", "--label", "who=me"]);
+    let second = save(&harness, &["--label", "nps=1"]);
+    let found = |selector: &str| show(&harness, selector)["id"].as_str().unwrap().to_owned();
+    assert_eq!(found("latest"), second);
+    assert_eq!(found("latest~1"), first);
+    assert_eq!(found("nps=4"), first);
+    assert_eq!(found("me"), first);
+    assert_eq!(found(&first), first);
+    assert_eq!(found(&first.to_lowercase()), first);
+    let shortest = (4..=26).find(|n| !second.starts_with(&first[..*n])).unwrap();
+    assert_eq!(found(&first[..shortest]), first);
+    harness
+        .run(&["history", "show", &first[..shortest - 1]])
+        .exits(2)
+        .complains(&format!("is the beginning of several runs: {second}, {first}\n"));
+    harness
+        .run(&["history", "show", &first[..2]])
+        .exits(2)
+        .complains("hint: give at least 4 characters of the identifier\n");
+    harness.run(&["history", "show", "latest~2"]).exits(2).only_error(
+        "no saved run 'latest~2'; there are latest, latest~1\nhint: nodegauge history list",
+    );
+    harness
+        .run(&["history", "show", "nsp=4"])
+        .exits(2)
+        .complains("error: no saved run 'nsp=4'; there are nps=4");
+}
+
+#[test]
+fn what_is_shown_is_what_was_printed() {
+    let harness = Harness::new();
+    let printed = harness.stream_record(&[]);
+    assert_eq!(show(&harness, "latest"), printed);
+    let csv = harness.run(&["history", "show", "latest", "--csv"]).exits(0).stdout;
+    assert_eq!(csv.lines().count(), 5);
+    let page = harness.run(&["history", "show", "latest"]).exits(0).quietly();
+    page.says("\nmachine ").says("\ntriad ").says("based on a variant of the STREAM benchmark");
+}
+
+#[test]
+fn a_record_in_a_file_is_shown_with_and_without_a_history() {
+    let harness = Harness::new();
+    harness.stream(&["--no-save", "-q", "--json", "run.json"]).exits(0).quietly().prints_nothing();
+    harness.run(&["history", "show", "run.json"]).exits(0).says("\ntriad ");
+    save(&harness, &[]);
+    harness.run(&["history", "show", "run.json"]).exits(0).says("\ntriad ");
+    harness.write("other.json", "{\"schema\": \"other/1\"}");
+    harness
+        .run(&["history", "show", "other.json"])
+        .exits(2)
+        .complains("error: other.json is not a record of nodegauge: ")
+        .complains("\nhint: give a file that --json FILE wrote\n");
+}
+
+#[test]
+fn the_list_is_newest_first_and_filtered() {
+    let harness = Harness::new();
+    let first = save(&harness, &["--label", "nps=4"]);
+    let second = save(&harness, &[]);
+    let list = |args: &[&str]| {
+        let said = harness.run(&[&["history", "list"], args].concat()).exits(0).quietly().stdout;
+        said.lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|word| word.len() == 26)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(list(&[]), [second.as_str(), first.as_str()]);
+    assert_eq!(list(&["-n", "1"]), [second.as_str()]);
+    assert_eq!(list(&["--label", "nps=4"]), [first.as_str()]);
+    assert!(list(&["--label", "nps=5"]).is_empty());
+    assert!(list(&["--host", "no-such-host"]).is_empty());
+    let host = show(&harness, "latest")["machine"]["host"].as_str().unwrap().to_owned();
+    assert_eq!(list(&["--host", &host]).len(), 2);
+    harness.run(&["history", "list"]).says("[nps=4]").says("triad ");
+}
+
+#[test]
+fn labels_are_put_changed_and_taken_away() {
+    let harness = Harness::new();
+    let id = save(&harness, &["--label", "site=here"]);
+    let label = |text: &str| harness.run(&["history", "label", "latest", text]).exits(0).stdout;
+    assert_eq!(label("nps=4"), format!("{id}: nps=4\n"));
+    assert_eq!(label("site=there"), format!("{id}: site=there\n"));
+    assert_eq!(show(&harness, "nps=4")["labels"].to_string(), r#"{"nps":"4","site":"there"}"#);
+    assert_eq!(label("nps="), format!("{id}: label nps removed\n"));
+    harness.run(&["history", "show", "nps=4"]).exits(2);
+    harness
+        .run(&["history", "label", "latest", "nps"])
+        .exits(2)
+        .complains("expected KEY=VALUE, e.g. nps=4");
+}
+
+#[test]
+fn a_removed_run_is_gone() {
+    let harness = Harness::new();
+    let first = save(&harness, &[]);
+    let second = save(&harness, &[]);
+    let said = harness.run(&["history", "remove", "latest"]).exits(0).stdout;
+    assert_eq!(said, format!("{second} removed\n"));
+    harness.run(&["history", "show", &second]).exits(2);
+    assert_eq!(show(&harness, "latest")["id"], first.as_str());
+    harness.run(&["history", "remove", &second]).exits(2).complains("no saved run");
+    harness.run(&["history", "remove", &first]).exits(0);
+    assert_eq!(harness.run(&["history", "list"]).stdout, "no saved runs\n");
+}
+
+#[test]
+fn the_database_is_where_the_option_or_the_variable_says() {
+    let harness = Harness::new();
+    let args = [&["stream", "-q"], &FAST[..]].concat();
+    let variables = [("NODEGAUGE_DB", harness.arg("by-variable.db"))];
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+    harness.run_with(&variables, &args).exits(0);
+    assert!(harness.path("by-variable.db").exists() && !harness.path(".local").exists());
+    let list = harness.run_with(&variables, &["history", "list"]).exits(0).stdout;
+    assert!(list.contains("triad"), "{list}");
+    let option = ["--db", "new/folder/by-option.db"];
+    harness.run_with(&variables, &[&args[..], &option].concat()).exits(0);
+    harness.run(&[&["history", "list"], &option[..]].concat()).exits(0).says("triad");
+    assert_eq!(harness.run_with(&variables, &["history", "list"]).stdout, list);
+}
+
+#[test]
+fn no_save_does_not_touch_the_database() {
+    let harness = Harness::new();
+    let broken = harness.write("broken.db", "this is no database");
+    let outcome = harness.stream(&["--no-save", "--db", &broken]).exits(0).quietly();
+    outcome.never_says("saved ");
+    assert_eq!(std::fs::read(&broken).unwrap(), b"this is no database");
+    harness.stream(&["--no-save"]).exits(0);
+    assert!(!harness.path(".local").exists());
+}
+
+#[test]
+fn a_corrupt_database_is_refused_and_left_as_it_is() {
+    let harness = Harness::new();
+    let text = "this is no database, and longer than the header of one ".repeat(40);
+    let broken = harness.write("broken.db", &text);
+    let message = format!(
+        "cannot read history database {broken}: file is not a database\n\
+         hint: move it away, or use --db FILE"
+    );
+    for args in [
+        &["stream"][..],
+        &["run"],
+        &["explain"],
+        &["history", "list"],
+        &["history", "show", "latest"],
+        &["history", "label", "latest", "a=b"],
+        &["history", "remove", "latest"],
+    ] {
+        harness.run(&[args, &["--db", &broken]].concat()).exits(2).only_error(&message);
+    }
+    assert_eq!(std::fs::read_to_string(&broken).unwrap(), text);
+}
+
+#[test]
+fn a_damaged_database_is_refused() {
+    let harness = Harness::new();
+    save(&harness, &["--db", "runs.db"]);
+    let mut bytes = std::fs::read(harness.path("runs.db")).unwrap();
+    let end = bytes.len();
+    // The header stays; the schema's page does not.
+    bytes[100..end].fill(0xa5);
+    harness.write("runs.db", &bytes);
+    let outcome = harness.run(&["history", "list", "--db", "runs.db"]).exits(2).prints_nothing();
+    outcome.complains("error: cannot read history database runs.db: ");
+    harness.run(&["stream", "--db", "runs.db"]).exits(2).prints_nothing();
+    assert_eq!(std::fs::read(harness.path("runs.db")).unwrap(), bytes);
+}
+
+#[test]
+fn a_database_that_cannot_be_written_is_found_before_measuring() {
+    let harness = Harness::new();
+    let file = harness.write("file", "");
+    let below = harness.arg("file/history.db");
+    // Without --samples this would measure for ten seconds.
+    let outcome = harness.run(&["stream", "--db", &below]).exits(3).prints_nothing();
+    outcome
+        .complains(&format!("error: cannot write history database {below}: "))
+        .complains("\nhint: --no-save, or --db FILE in a folder you can write\n");
+    harness
+        .run(&["history", "list", "--db", &below])
+        .exits(3)
+        .complains(&format!("error: cannot read history database {below}: "));
+    let folder = harness.arg("");
+    harness.run(&["stream", "--db", &folder]).exits(3).prints_nothing();
+    assert_eq!(std::fs::read(file).unwrap(), b"");
+}
+
+#[test]
+fn a_home_that_cannot_be_written() {
+    let harness = Harness::new();
+    std::fs::create_dir(harness.path("home")).unwrap();
+    let home = harness.arg("home");
+    let shown = [("tmpfs:ro", home.as_str())];
+    let database = format!("{home}/.local/share/nodegauge/history.db");
+    let Some(outcome) = harness.run_where(&shown, &["stream", "--db", &database]) else { return };
+    outcome.exits(3).only_error(&format!(
+        "cannot write history database {database}: Read-only file system (os error 30)\n\
+         hint: --no-save, or --db FILE in a folder you can write"
+    ));
+    let listed = harness.run_where(&shown, &["history", "list", "--db", &database]).unwrap();
+    assert_eq!(listed.exits(0).stdout, "no saved runs\n");
+    let args = [&["stream", "-q", "--no-save"], &FAST[..]].concat();
+    harness.run_where(&shown, &args).unwrap().exits(0).quietly();
+}
+
+#[test]
+fn a_database_that_can_only_be_read_is_read() {
+    let harness = Harness::new();
+    let id = save(&harness, &["--db", "shared/runs.db"]);
+    let (folder, database) = (harness.arg("shared"), harness.arg("view/runs.db"));
+    std::fs::create_dir(harness.path("view")).unwrap();
+    let view = harness.arg("view");
+    // A read-only bind mount takes two steps, and `mount` from a plain path makes the first.
+    let args = [
+        "-c",
+        r#"mount --bind "$1" "$2" && mount -o remount,ro,bind "$2" && shift 2 && exec "$@""#,
+    ];
+    let mut command = harness.command("unshare");
+    command.args(["--mount", "sh"]).args(args).args(["sh", &folder, &view]);
+    command.args([env!("CARGO_BIN_EXE_nodegauge"), "history", "list", "--db", &database]);
+    let Ok(output) = command.output() else { return skip("there is no unshare") };
+    if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("mount") {
+        return skip("no mount namespace");
+    }
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&id), "{output:?}");
+}
+
+#[test]
+fn without_a_home_there_is_a_remedy() {
+    let harness = Harness::new();
+    harness
+        .run_with(&[("HOME", "")], &["stream"])
+        .exits(3)
+        .only_error("there is no home folder for the history\nhint: give --db FILE, or --no-save");
+}
+
+#[test]
+fn two_runs_at_once_are_both_saved() {
+    let harness = Harness::new();
+    let args = [&["stream", "--json", "-"], &FAST[..]].concat();
+    let running = [harness.start(&args), harness.start(&args)];
+    let ids = running.map(|run| run.end().exits(0).quietly().json()["id"].clone());
+    let list = harness.run(&["history", "list"]).exits(0).stdout;
+    assert!(ids.iter().all(|id| list.contains(id.as_str().unwrap())), "{list}");
+    assert_ne!(ids[0], ids[1]);
+}

@@ -1,0 +1,259 @@
+//! `nodegauge machine`.
+
+use crate::harness::{GENOA, Harness, ROME, has_fields, skip};
+use serde_json::{Value, json};
+
+/// The parts of a record that describe the machine, field by field.
+#[track_caller]
+pub fn check_machine(machine: &Value) {
+    has_fields(
+        machine,
+        &[
+            ("host", "string?"),
+            ("processor", "object"),
+            ("caches", "array"),
+            ("numa_nodes", "array"),
+            ("memory", "object"),
+            ("peak_flops", "object?"),
+            ("kernel", "string?"),
+            ("virtual", "string?"),
+        ],
+    );
+    has_fields(
+        &machine["processor"],
+        &[
+            ("model", "string?"),
+            ("microarchitecture", "string?"),
+            ("sockets", "integer"),
+            ("cores", "integer"),
+            ("threads", "integer"),
+            ("flops_per_cycle", "integer?"),
+            ("hz", "number?"),
+            ("isa", "array"),
+        ],
+    );
+    for cache in machine["caches"].as_array().unwrap() {
+        let fields = [
+            ("level", "integer"),
+            ("bytes", "integer?"),
+            ("count", "integer"),
+            ("cores", "integer"),
+        ];
+        has_fields(cache, &fields);
+        assert!(["data", "instruction", "unified"].contains(&cache["type"].as_str().unwrap()));
+    }
+    for node in machine["numa_nodes"].as_array().unwrap() {
+        has_fields(node, &[("id", "integer"), ("bytes", "integer?"), ("cpus", "array")]);
+    }
+    has_fields(
+        &machine["memory"],
+        &[
+            ("bytes", "integer?"),
+            ("available", "integer?"),
+            ("channels", "integer?"),
+            ("transfers_per_s", "number?"),
+            ("theoretical", "object?"),
+        ],
+    );
+    for figure in [&machine["memory"]["theoretical"], &machine["peak_flops"]] {
+        if !figure.is_null() {
+            has_fields(figure, &[("value", "number"), ("basis", "string")]);
+        }
+    }
+    if let Some(basis) = machine["memory"]["theoretical"]["basis"].as_str() {
+        assert!(["DMI", "catalog", "option"].contains(&basis), "{basis}");
+    }
+}
+
+#[test]
+fn this_machine_is_described_in_words() {
+    let said = Harness::new().run(&["machine"]).exits(0).quietly();
+    for label in ["host ", "processor ", "peak ", "memory ", "node ", "pages ", "kernel "] {
+        if !said.stdout.lines().any(|line| line.starts_with(label)) {
+            said.fail(&format!("no line begins with {label}"));
+        }
+    }
+}
+
+#[test]
+fn this_machine_is_described_as_a_record_without_measurements() {
+    let record = Harness::new().run(&["machine", "--json", "-"]).exits(0).quietly().json();
+    assert_eq!(record["schema"], "nodegauge/1");
+    assert_eq!(record["measurements"], json!([]));
+    let machine = &record["machine"];
+    check_machine(machine);
+    assert_eq!(machine["source"], "live");
+    has_fields(machine, &[("host", "string"), ("kernel", "string"), ("pages", "object")]);
+    has_fields(&machine["memory"], &[("bytes", "integer"), ("available", "integer")]);
+    let processor = &machine["processor"];
+    let count = |name: &str| processor[name].as_u64().unwrap();
+    assert!(count("sockets") >= 1 && count("cores") >= count("sockets"));
+    assert!(count("threads") >= count("cores"));
+    let cpus: usize = machine["numa_nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["cpus"].as_array().unwrap().len())
+        .sum();
+    assert_eq!(cpus as u64, count("threads"));
+}
+
+#[test]
+fn two_sockets_of_epyc_9654() {
+    let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654", "--json"];
+    let record = Harness::new().run(&args).exits(0).quietly().json();
+    let machine = &record["machine"];
+    check_machine(machine);
+    assert_eq!(machine["source"], "synthetic");
+    assert_eq!(machine["host"], Value::Null);
+    assert_eq!(machine["processor"]["microarchitecture"], "Zen 4");
+    assert_eq!(machine["processor"]["sockets"], 2);
+    assert_eq!(machine["processor"]["cores"], 192);
+    assert_eq!(machine["processor"]["flops_per_cycle"], 16);
+    assert_eq!(machine["processor"]["hz"], 2.4e9);
+    assert_eq!(machine["memory"]["theoretical"]["value"], 921.6e9);
+    assert_eq!(machine["memory"]["theoretical"]["basis"], "catalog");
+    assert_eq!(machine["memory"]["channels"], 24);
+    assert_eq!(machine["memory"]["transfers_per_s"], 4.8e9);
+    assert_eq!(machine["peak_flops"]["value"], 7.3728e12);
+    assert_eq!(machine["caches"][2]["bytes"], 32 << 20);
+    assert_eq!(machine["caches"][2]["count"], 24);
+    assert_eq!(machine["caches"][2]["cores"], 8);
+}
+
+#[test]
+fn two_sockets_of_epyc_9654_in_words() {
+    let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654"];
+    Harness::new()
+        .run(&args)
+        .exits(0)
+        .quietly()
+        .tells("processor EPYC 9654 (Zen 4), 2 sockets, 192 cores, 192 hardware threads, 2.400 GHz (catalog: base clock)")
+        .tells("peak 7.373 TFLOP/s double precision: 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle; 16 FLOP a cycle: 2 FMA units x 4 lanes x 2")
+        .tells("cache L2 unified: 192 x size unknown, one a core")
+        .tells("cache L3 unified: 24 x 32 MiB, each shared by 8 cores")
+        .tells("memory size unknown 921.6 GB/s theoretical = 24 channels x DDR5-4800 x 8 B (catalog: EPYC 9654, 2 x 12 channels of DDR5-4800, every channel populated)")
+        .tells("node 1: memory unknown, cpus 96-191");
+}
+
+#[test]
+fn two_sockets_of_epyc_7h12() {
+    let args = ["machine", "--topology", ROME, "--processor", "EPYC 7H12", "--json"];
+    let machine = &Harness::new().run(&args).exits(0).json()["machine"];
+    assert_eq!(machine["memory"]["theoretical"]["value"], 409.6e9);
+    assert_eq!(machine["processor"]["microarchitecture"], "Zen 2");
+    assert_eq!(machine["numa_nodes"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn modules_that_the_user_names_win() {
+    let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654", "--json"];
+    let args = [&args[..], &["--dimms", "16x3200"]].concat();
+    let memory = &Harness::new().run(&args).exits(0).json()["machine"]["memory"];
+    assert_eq!(memory["theoretical"]["value"], 409.6e9);
+    assert_eq!(memory["theoretical"]["basis"], "option");
+    assert_eq!(memory["channels"], 16);
+}
+
+#[test]
+fn what_a_description_does_not_say_is_null() {
+    let args = ["machine", "--topology", "synthetic:Package:1 Core:4 PU:2", "--json"];
+    let machine = &Harness::new().run(&args).exits(0).json()["machine"];
+    check_machine(machine);
+    let unknown = [
+        &machine["memory"]["theoretical"],
+        &machine["memory"]["bytes"],
+        &machine["peak_flops"],
+        &machine["processor"]["model"],
+        &machine["processor"]["hz"],
+        &machine["kernel"],
+    ];
+    assert!(unknown.iter().all(|value| value.is_null()), "{machine:#}");
+    assert_eq!(machine["processor"]["threads"], 8);
+    assert_eq!(machine["processor"]["threads_per_core"], 2);
+}
+
+/// A machine as `lstopo FILE.xml` of hwloc 2 writes it, cut to the least that hwloc reads: two
+/// cores with a thread each, one of them on each of two nodes.
+pub const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x00000003" complete_cpuset="0x00000003" allowed_cpuset="0x00000003" nodeset="0x00000003" complete_nodeset="0x00000003" allowed_nodeset="0x00000003" gp_index="1">
+    <object type="Package" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="2">
+      <info name="CPUModel" value="A processor of the tests"/>
+      <object type="NUMANode" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="3" local_memory="1073741824"/>
+      <object type="L3Cache" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="4" cache_size="8388608" depth="3" cache_linesize="64" cache_associativity="16" cache_type="0">
+        <object type="Core" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="5">
+          <object type="PU" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="6"/>
+        </object>
+      </object>
+    </object>
+    <object type="Package" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="7">
+      <object type="NUMANode" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="8" local_memory="2147483648"/>
+      <object type="L3Cache" cpuset="0x00000002" complete_cpuset="0x00000002" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="9" cache_size="8388608" depth="3" cache_linesize="64" cache_associativity="16" cache_type="0">
+        <object type="Core" os_index="0" cpuset="0x00000002" complete_cpuset="0x00000002" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="10">
+          <object type="PU" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="11"/>
+        </object>
+      </object>
+    </object>
+  </object>
+</topology>
+"#;
+
+#[test]
+fn a_machine_in_an_xml_file() {
+    let harness = Harness::new();
+    let file = harness.write("node.xml", XML);
+    let machine =
+        &harness.run(&["machine", "--topology", &file, "--json"]).exits(0).json()["machine"];
+    check_machine(machine);
+    assert_eq!(machine["source"], "xml");
+    assert_eq!(machine["host"], Value::Null);
+    assert_eq!(machine["kernel"], Value::Null);
+    assert_eq!(machine["processor"]["model"], "A processor of the tests");
+    assert_eq!(machine["processor"]["sockets"], 2);
+    assert_eq!(machine["numa_nodes"][1]["bytes"], 2_u64 << 30);
+    assert_eq!(machine["numa_nodes"][1]["cpus"], json!([1]));
+    assert_eq!(machine["caches"][0]["bytes"], 8 << 20);
+    assert_eq!(machine["caches"][0]["count"], 2);
+}
+
+#[test]
+fn what_lstopo_writes_is_read() {
+    let harness = Harness::new();
+    let Ok(output) = harness.command("lstopo").arg("this.xml").output() else {
+        return skip("there is no lstopo");
+    };
+    let text = std::fs::read_to_string(harness.path("this.xml")).unwrap_or_default();
+    if !output.status.success() || text.contains("version=\"3") {
+        return skip("lstopo writes nothing that hwloc 2 reads");
+    }
+    let count = |args: &[&str]| {
+        let record = harness.run(args).exits(0).json();
+        record["machine"]["processor"]["threads"].clone()
+    };
+    let read = count(&["machine", "--topology", "this.xml", "--json"]);
+    assert_eq!(read, count(&["machine", "--json"]));
+}
+
+#[test]
+fn a_control_group_limits_what_can_be_had() {
+    let harness = Harness::new();
+    let shown = control_group(&harness, 100_000_000, 40_000_000);
+    let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
+    let Some(outcome) = harness.run_where(&shown, &["machine", "--json"]) else { return };
+    let memory = &outcome.exits(0).json()["machine"]["memory"];
+    assert_eq!(memory["cgroup_limit"], 100_000_000);
+    assert_eq!(memory["available"], 60_000_000);
+}
+
+/// The files of a control group (version 2) with a limit on memory and a use of it, and where they
+/// are shown.
+pub fn control_group(harness: &Harness, limit: u64, used: u64) -> [(String, &'static str); 2] {
+    harness.write("groups/job/memory.max", format!("{limit}\n"));
+    harness.write("groups/job/memory.current", format!("{used}\n"));
+    let group = harness.write("cgroup", "0::/job\n");
+    let at = harness.arg("groups");
+    let mounts = harness.write("mountinfo", format!("30 1 0:30 / {at} rw - cgroup2 cgroup2 rw\n"));
+    [(group, "self/cgroup"), (mounts, "self/mountinfo")]
+}

@@ -1,0 +1,166 @@
+//! What goes where: standard output, standard error, files; pipes, quiet, colour.
+
+use crate::harness::{FAST, Harness, names};
+use serde_json::Value;
+use std::process::Stdio;
+
+const ESCAPE: char = '\x1b';
+
+#[test]
+fn json_into_a_file_leaves_the_table_on_standard_output() {
+    let harness = Harness::new();
+    harness.stream(&["--json", "run.json", "--csv", "run.csv"]).exits(0).quietly().says("\ntriad ");
+    let text = std::fs::read_to_string(harness.path("run.json")).unwrap();
+    assert!(text.ends_with("}\n"));
+    let record: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(names(&record).len(), 4);
+    let csv = std::fs::read_to_string(harness.path("run.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 5);
+    let left: Vec<String> = std::fs::read_dir(harness.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("run.") && name != "run.json" && name != "run.csv")
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_option_without_a_file_is_standard_output() {
+    let harness = Harness::new();
+    let record = harness.stream(&["--no-save", "--json"]).exits(0).quietly().json();
+    assert_eq!(record["complete"], true);
+}
+
+#[test]
+fn csv_is_a_line_a_measurement() {
+    let outcome = Harness::new().stream(&["--csv", "-", "--label", "nps=4"]).exits(0).quietly();
+    let lines: Vec<Vec<&str>> =
+        outcome.stdout.lines().map(|line| line.split(',').collect()).collect();
+    let first = "id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,moved,threads,bind";
+    let header: Vec<&str> = first.split(',').collect();
+    assert_eq!(lines[0][..header.len()], header[..]);
+    assert_eq!(lines.len(), 5);
+    let column = |name: &str| lines[0].iter().position(|cell| *cell == name).unwrap();
+    let cells = |name: &str| lines[1..].iter().map(|line| line[column(name)]).collect::<Vec<_>>();
+    assert_eq!(cells("name"), ["copy", "scale", "add", "triad"]);
+    assert_eq!(cells("unit"), ["B/s"; 4]);
+    assert_eq!(cells("category"), ["variant"; 4]);
+    assert_eq!(cells("n"), ["3"; 4]);
+    assert!(cells("value").iter().all(|value| value.parse::<f64>().unwrap() > 0.0));
+    assert_eq!(cells("value"), cells("best"));
+    assert_eq!(cells("labels"), ["nps=4"; 4]);
+}
+
+#[test]
+fn json_and_csv_cannot_share_standard_output() {
+    Harness::new().stream(&["--json", "-", "--csv", "-"]).exits(2).only_error(
+        "--json and --csv cannot both go to standard output\nhint: give one of them a file",
+    );
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_found_before_measuring() {
+    let harness = Harness::new();
+    for option in ["--json", "--csv"] {
+        // Without --samples this would measure for ten seconds.
+        harness.run(&["stream", option, "no/such/folder/x"]).exits(3).only_error(
+            "cannot write no/such/folder/x: No such file or directory (os error 2)\n\
+             hint: give a file in a folder that exists and that you may write",
+        );
+    }
+    assert!(!harness.path(".local").exists());
+}
+
+#[test]
+fn quiet_prints_what_is_asked_for_alone() {
+    let harness = Harness::new();
+    harness.stream(&["--quiet"]).exits(0).quietly().prints_nothing();
+    harness.run(&["history", "list"]).exits(0).says("triad");
+    let text = harness.stream(&["--quiet", "--no-save", "--stream-text"]).exits(0).quietly();
+    text.says("STREAM variant: ").never_says("saved");
+    harness.stream(&["--quiet", "--verbose"]).exits(2).complains("cannot be used with '--verbose'");
+}
+
+#[test]
+fn standard_error_is_silent_in_pipes() {
+    let harness = Harness::new();
+    for args in [&["stream"][..], &["run"], &["explain"]] {
+        let fast = if args == ["run"] { &FAST[4..] } else { &FAST[..] };
+        harness.run(&[args, fast, &["--no-save"]].concat()).exits(0).quietly();
+    }
+}
+
+#[test]
+fn pipes_get_no_colour_unless_asked_for() {
+    let harness = Harness::new();
+    let plain = [("NO_COLOR", ""), ("CLICOLOR_FORCE", "")];
+    for args in [&["machine"][..], &["doctor"], &["places"]] {
+        let with = |variables: &[(&str, &str)], more: &[&str]| {
+            harness.run_with(variables, &[args, more].concat()).exits(0).stdout
+        };
+        assert!(!with(&plain, &[]).contains(ESCAPE), "{args:?}");
+        assert!(!with(&plain, &["--color", "auto"]).contains(ESCAPE), "{args:?}");
+        assert!(!with(&plain, &["--color", "never"]).contains(ESCAPE), "{args:?}");
+        assert!(!with(&[("NO_COLOR", "1")], &[]).contains(ESCAPE), "{args:?}");
+        if args != ["places"] {
+            assert!(with(&plain, &["--color", "always"]).contains(ESCAPE), "{args:?}");
+        }
+    }
+    let args = [&["stream", "--no-save", "--color", "always"], &FAST[..]].concat();
+    let outcome = harness.run_with(&plain, &args).exits(0);
+    assert!(outcome.stdout.contains(ESCAPE));
+    let json = harness.run_with(&plain, &[&args[..], &["--json", "-"]].concat()).exits(0);
+    assert!(!json.stdout.contains(ESCAPE));
+    let error = harness.run_with(&plain, &["places", "--topology", "none.xml"]).exits(2).stderr;
+    assert!(!error.contains(ESCAPE));
+}
+
+#[test]
+fn colour_on_a_terminal_ends_where_it_begins() {
+    let said = Harness::new().run(&["machine", "--color", "always"]).exits(0).stdout;
+    for line in said.lines().filter(|line| line.contains(ESCAPE)) {
+        let last = line.rfind(ESCAPE).unwrap();
+        assert!(line[last..].starts_with("\x1b[0m"), "{line:?}");
+    }
+}
+
+#[test]
+fn tables_follow_the_width_that_columns_says() {
+    let harness = Harness::new();
+    for (columns, most) in [("60", 60), ("80", 80), ("120", 120), ("1000", 120), ("1", 60)] {
+        let outcome = harness.run_with(&[("COLUMNS", columns)], &["doctor"]).exits(0);
+        // Paths and commands cannot be broken.
+        let long = |line: &&str| line.chars().count() > most && !line.contains('/');
+        if let Some(line) = outcome.stdout.lines().find(long) {
+            outcome.fail(&format!("wider than {most}: {line}"));
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let harness = Harness::new();
+    let args = [&["stream"], &FAST[..]].concat();
+    let mut running = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
+    let mut child =
+        running.args(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+    harness.run(&["history", "list"]).exits(0).says("triad");
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let harness = Harness::new();
+    let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
+        return crate::harness::skip("there is no /dev/full");
+    };
+    let mut command = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
+    let output = command.arg("machine").stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "error: cannot write to standard output: No space left on device (os error 28)\n"
+    );
+}

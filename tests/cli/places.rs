@@ -1,0 +1,324 @@
+//! `nodegauge places`, and placements wherever they are asked for.
+
+use crate::harness::{GENOA, Harness, Outcome, ROME, T2K, has_fields, skip};
+use crate::machine::XML;
+use serde_json::{Value, json};
+
+fn places(args: &[&str]) -> Value {
+    Harness::new().run(&[&["places", "--json"], args].concat()).exits(0).quietly().json()
+}
+
+/// The single CPU of each thread.
+fn cpus(document: &Value) -> Vec<u64> {
+    let threads = document["threads"].as_array().unwrap();
+    let single = |thread: &Value| match &thread["cpus"].as_array().unwrap()[..] {
+        [cpu] => cpu.as_u64().unwrap(),
+        _ => panic!("not one CPU: {thread}"),
+    };
+    threads.iter().map(single).collect()
+}
+
+/// 0, `step`, 2 x `step`, ... for `n` threads.
+fn every(step: u64, n: u64) -> Vec<u64> {
+    (0..n).map(|k| k * step).collect()
+}
+
+#[test]
+fn ninety_six_threads_on_every_other_core_of_two_epyc_9654() {
+    let options = ["--threads", "96", "--places", "0:96:2", "--bind", "spread"];
+    assert_eq!(cpus(&places(&[&["--topology", GENOA], &options[..]].concat())), every(2, 96));
+    let harness = Harness::new();
+    let variables =
+        [("OMP_NUM_THREADS", "96"), ("OMP_PLACES", "0:96:2"), ("OMP_PROC_BIND", "spread")];
+    let by_variables = harness.run_with(&variables, &["places", "--json", "--topology", GENOA]);
+    assert_eq!(cpus(&by_variables.exits(0).json()), every(2, 96));
+}
+
+#[test]
+fn two_and_one_threads_of_each_cache_of_two_epyc_7h12() {
+    for (per_cache, threads, step) in [("2", 64, 2), ("1", 32, 4)] {
+        let document = places(&["--topology", ROME, "--per-cache", per_cache]);
+        assert_eq!(cpus(&document), every(step, threads));
+        let caches: Vec<&Value> =
+            document["threads"].as_array().unwrap().iter().map(|t| &t["llcs"][0]).collect();
+        let expected: Vec<u64> = (0..threads).map(|k| k / (threads / 32)).collect();
+        assert_eq!(json!(caches), json!(expected));
+    }
+}
+
+#[test]
+fn a_node_of_t2k_has_no_caches_and_four_nodes() {
+    let document = places(&["--topology", T2K, "--threads", "4"]);
+    assert_eq!(
+        document["topology"],
+        json!({"source": "synthetic", "sockets": 4, "cores": 16, "llcs": 0, "numa_nodes": 4})
+    );
+    assert_eq!(cpus(&document), [0, 4, 8, 12]);
+    assert_eq!(
+        document["threads"][1],
+        json!({
+            "rank": null, "thread": 1, "cpus": [4], "cores": [4], "llcs": [], "sockets": [1],
+            "numa_nodes": [1], "memory": {"policy": "default", "nodes": null}
+        })
+    );
+}
+
+#[test]
+fn the_table_has_the_columns_of_the_lecture() {
+    let said = Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).quietly();
+    insta::assert_snapshot!(said.stdout, @r"
+    thread  socket  memory  core  cpu
+         0       0       0     0    0
+         1       1       1     4    4
+         2       2       2     8    8
+         3       3       3    12   12
+    ");
+}
+
+#[test]
+fn the_document_has_every_field() {
+    let document = places(&[]);
+    assert_eq!(document["schema"], "nodegauge/1");
+    has_fields(
+        &document["topology"],
+        &[
+            ("source", "string"),
+            ("sockets", "integer"),
+            ("cores", "integer"),
+            ("llcs", "integer"),
+            ("numa_nodes", "integer"),
+        ],
+    );
+    assert_eq!(document["topology"]["source"], "live");
+    for (number, thread) in document["threads"].as_array().unwrap().iter().enumerate() {
+        has_fields(
+            thread,
+            &[
+                ("rank", "integer?"),
+                ("cpus", "array"),
+                ("cores", "array"),
+                ("llcs", "array"),
+                ("sockets", "array"),
+                ("numa_nodes", "array"),
+                ("memory", "object"),
+            ],
+        );
+        assert_eq!(thread["thread"], number);
+        assert_eq!(thread["memory"], json!({"policy": "default", "nodes": null}));
+    }
+}
+
+#[test]
+fn the_abstract_names_of_openmp() {
+    for (name, threads, first) in [
+        ("threads", 128, json!([0])),
+        ("cores", 128, json!([0])),
+        ("ll_caches", 32, json!([0, 1, 2, 3])),
+        ("numa_domains", 8, json!((0..16).collect::<Vec<_>>())),
+        ("sockets", 2, json!((0..64).collect::<Vec<_>>())),
+    ] {
+        let document = places(&["--topology", ROME, "--places", name]);
+        assert_eq!(document["threads"].as_array().unwrap().len(), threads, "{name}");
+        assert_eq!(document["threads"][0]["cpus"], first, "{name}");
+    }
+    let document = places(&["--topology", ROME, "--places", "ll_caches(8)", "--bind", "close"]);
+    assert_eq!(document["threads"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn the_policies_of_openmp() {
+    let on = |bind: &str| {
+        let args = ["--topology", T2K, "--places", "cores", "--threads", "4", "--bind", bind];
+        places(&args)
+    };
+    assert_eq!(cpus(&on("close")), [0, 1, 2, 3]);
+    assert_eq!(cpus(&on("spread")), [0, 4, 8, 12]);
+    assert_eq!(cpus(&on("primary")), [0, 0, 0, 0]);
+    let free = on("none");
+    assert_eq!(free["threads"][3]["cpus"].as_array().unwrap().len(), 16);
+}
+
+#[test]
+fn explicit_places_with_strides_and_exclusions() {
+    let on = |spec: &str| {
+        let document = places(&["--topology", T2K, "--places", spec]);
+        let threads = document["threads"].as_array().unwrap().clone();
+        json!(threads.iter().map(|thread| &thread["cpus"]).collect::<Vec<_>>())
+    };
+    assert_eq!(on("{0:4}:4:4"), on("sockets"));
+    assert_eq!(on("{0,2}:2:8"), json!([[0, 2], [8, 10]]));
+    assert_eq!(on("{0:4,!1}"), json!([[0, 2, 3]]));
+    assert_eq!(on("0:4,!2"), json!([[0], [1], [3]]));
+    assert_eq!(on("3:4:-1"), json!([[3], [2], [1], [0]]));
+}
+
+#[test]
+fn memory_policies_are_shown_with_their_nodes() {
+    for (numa, policy, nodes) in [
+        ("local", "local", Value::Null),
+        ("interleave", "interleave", json!([0, 1, 2, 3])),
+        ("interleave:1,3", "interleave", json!([1, 3])),
+        ("bind:0-1", "bind", json!([0, 1])),
+        ("preferred:2", "preferred", json!([2])),
+    ] {
+        let document = places(&["--topology", T2K, "--numa", numa]);
+        let memory = &document["threads"][0]["memory"];
+        assert_eq!(memory, &json!({"policy": policy, "nodes": nodes}), "{numa}");
+    }
+}
+
+#[test]
+fn variables_are_honoured_and_said() {
+    let harness = Harness::new();
+    let on_t2k = |variables: &[(&str, &str)], args: &[&str]| {
+        harness.run_with(variables, &[&["places", "--topology", T2K], args].concat()).exits(0)
+    };
+    let close = [("OMP_NUM_THREADS", "2"), ("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "close")];
+    let outcome = on_t2k(&close, &[]);
+    for (name, value) in close {
+        if !outcome.stdout.contains(&format!("note: {name}={value} honoured\n")) {
+            outcome.fail(&format!("{name} is not said to be honoured"));
+        }
+    }
+    assert_eq!(cpus(&on_t2k(&close, &["--json"]).json()), [0, 1]);
+    let scatter = [("KMP_AFFINITY", "granularity=fine,scatter"), ("OMP_NUM_THREADS", "4")];
+    assert_eq!(cpus(&on_t2k(&scatter, &["--json"]).json()), [0, 4, 8, 12]);
+    let compact = [("KMP_AFFINITY", "compact"), ("OMP_NUM_THREADS", "4")];
+    assert_eq!(cpus(&on_t2k(&compact, &["--json"]).json()), [0, 1, 2, 3]);
+    on_t2k(&compact, &[]).says("note: KMP_AFFINITY=compact honoured\n");
+}
+
+#[test]
+fn options_win_over_variables_and_that_is_said() {
+    let harness = Harness::new();
+    let variables =
+        [("OMP_NUM_THREADS", "3"), ("OMP_PLACES", "nonsense"), ("OMP_PROC_BIND", "close")];
+    let options = ["--threads", "4", "--places", "cores", "--bind", "spread"];
+    let args = [&["places", "--topology", T2K], &options[..]].concat();
+    harness
+        .run_with(&variables, &args)
+        .exits(0)
+        .says("note: OMP_NUM_THREADS=3 ignored: --threads is given\n")
+        .says("note: OMP_PLACES=nonsense ignored: --places is given\n")
+        .says("note: OMP_PROC_BIND=close ignored: --bind is given\n");
+    let document = harness.run_with(&variables, &[&args[..], &["--json"]].concat()).exits(0).json();
+    assert_eq!(cpus(&document), [0, 4, 8, 12]);
+}
+
+#[test]
+fn several_thread_counts_give_several_tables() {
+    let outcome = Harness::new().run(&["places", "--topology", T2K, "-t", "1,2-4:2"]).exits(0);
+    assert_eq!(outcome.stdout.matches("thread  socket").count(), 3);
+}
+
+#[test]
+fn a_file_gets_the_document_and_the_terminal_the_table() {
+    let harness = Harness::new();
+    let args = ["places", "--topology", T2K, "-t", "2", "--json", "places.json"];
+    harness.run(&args).exits(0).says("thread  socket").quietly();
+    let text = std::fs::read_to_string(harness.path("places.json")).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["topology"]["source"], "synthetic");
+}
+
+#[test]
+fn a_machine_in_an_xml_file() {
+    let harness = Harness::new();
+    let file = harness.write("node.xml", XML);
+    let document = harness.run(&["places", "--json", "--topology", &file]).exits(0).json();
+    assert_eq!(
+        document["topology"],
+        json!({"source": "xml", "sockets": 2, "cores": 2, "llcs": 2, "numa_nodes": 2})
+    );
+    assert_eq!(document["threads"][1]["numa_nodes"], json!([1]));
+}
+
+/// The CPUs in the lines that the kernel's answers were printed in.
+fn bound(outcome: &Outcome) -> Vec<String> {
+    outcome
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("OMP: pid "))
+        .filter_map(|line| Some(line.split_once(" bound to OS proc set {")?.1.to_owned()))
+        .collect()
+}
+
+#[test]
+fn what_is_shown_is_what_the_kernel_says() {
+    let harness = Harness::new();
+    let document = harness.run(&["places", "--json"]).exits(0).json();
+    let outcome = harness.run(&["places", "-v"]).exits(0).quietly();
+    let planned: Vec<String> = cpus(&document).iter().map(|cpu| format!("{cpu}}}")).collect();
+    if bound(&outcome) != planned {
+        outcome.fail("expected one line a thread, bound as planned");
+    }
+    let numbers =
+        (0..planned.len()).all(|n| outcome.stdout.contains(&format!(" thread {n} bound")));
+    assert!(numbers, "{}", outcome.stdout);
+}
+
+#[test]
+fn only_this_machine_can_be_asked() {
+    Harness::new().run(&["places", "-v", "--topology", T2K]).exits(2).complains(
+        "error: -v binds threads and asks the kernel, which only this machine's can answer\n\
+         hint: leave out --topology or -v\n",
+    );
+}
+
+#[test]
+fn an_affinity_mask_restricts_places_and_is_named() {
+    let harness = Harness::new();
+    let first = cpus(&harness.run(&["places", "--json"]).exits(0).json());
+    let [first, .., other] = first[..] else { return skip("there is one CPU only") };
+    let mask = first.to_string();
+    let taskset = ["taskset", "-c", &mask];
+    let under = |args: &[&str]| harness.run_under(&taskset, args);
+    let Some(outcome) = under(&["places", "--json"]) else { return };
+    assert_eq!(cpus(&outcome.exits(0).json()), [first]);
+    for command in ["places", "stream"] {
+        under(&[command, "--places", &other.to_string()]).unwrap().exits(2).only_error(&format!(
+            "cpu {other} is not among the CPUs that this process may use ({first})"
+        ));
+        under(&[command, "--threads", "2"]).unwrap().exits(2).only_error(&format!(
+            "cannot place 2 threads: this process may use 1 hardware thread ({first})\n\
+             hint: ask for 1 or fewer, e.g. --threads 1"
+        ));
+    }
+    let outcome = under(&["places", "-v", "--bind", "none"]).unwrap().exits(0);
+    assert_eq!(bound(&outcome), [format!("{first}}}")]);
+}
+
+#[test]
+fn a_cpu_taken_offline_is_not_on_the_machine() {
+    let harness = Harness::new();
+    if harness.cpus() != 2 {
+        return skip("made for a machine with two CPUs");
+    }
+    let online = harness.write("online", "0\n");
+    let shown = [
+        (online.as_str(), "/sys/devices/system/cpu/online"),
+        ("tmpfs:ro", "/sys/devices/system/cpu/cpu1"),
+    ];
+    let Some(outcome) = harness.run_where(&shown, &["places", "--places", "1"]) else { return };
+    outcome
+        .exits(2)
+        .only_error("cpu 1 is not on this machine, whose CPUs are 0; this process may use 0");
+    let document = harness.run_where(&shown, &["places", "--json"]).unwrap().exits(0).json();
+    assert_eq!(cpus(&document), [0]);
+}
+
+#[test]
+fn an_affinity_mask_does_not_matter_to_another_machine() {
+    let harness = Harness::new();
+    let args = ["places", "--json", "--topology", T2K, "-t", "16"];
+    let Some(outcome) = harness.run_under(&["taskset", "-c", "0"], &args) else { return };
+    assert_eq!(cpus(&outcome.exits(0).json()), every(1, 16));
+}
+
+#[test]
+fn nothing_is_measured_and_nothing_is_saved() {
+    let harness = Harness::new();
+    harness.run(&["places"]).exits(0);
+    let left: Vec<_> = std::fs::read_dir(harness.path("")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}

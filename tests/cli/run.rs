@@ -1,0 +1,69 @@
+//! `nodegauge` and `nodegauge run`: one page.
+
+use crate::harness::{Harness, Outcome, names};
+
+/// Runs with little time, on a machine whose memory is as fast as can be said.
+fn page(harness: &Harness, args: &[&str]) -> Outcome {
+    let common = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000"];
+    harness.run(&[args, &common[..]].concat()).exits(0).quietly()
+}
+
+#[test]
+fn the_result_is_one_page_and_saved() {
+    let harness = Harness::new();
+    let outcome = page(&harness, &["run"]);
+    if outcome.stdout.lines().count() > 40 {
+        outcome.fail("expected 40 lines at most");
+    }
+    // A path cannot be broken.
+    for line in outcome.stdout.lines().filter(|line| !line.starts_with("saved ")) {
+        if line.chars().count() > 80 {
+            outcome.fail(&format!("wider than 80 columns: {line}"));
+        }
+    }
+    let outcome = outcome.says("nodegauge 0").says("\nmachine ").says("\nhow ");
+    let outcome = outcome.tells("name based on a variant of the STREAM benchmark code");
+    for kernel in ["copy", "scale", "add", "triad"] {
+        let row = outcome.stdout.lines().find(|line| line.starts_with(&format!("{kernel} ")));
+        assert!(row.is_some_and(|row| row.contains(" % ")), "{kernel}");
+    }
+    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!(names(&record), ["copy", "scale", "add", "triad"]);
+    let (id, database) =
+        (record["id"].as_str().unwrap(), harness.arg(".local/share/nodegauge/history.db"));
+    outcome.tells(&format!("saved {id} in {database}"));
+}
+
+#[test]
+fn without_a_command_it_runs() {
+    let harness = Harness::new();
+    page(&harness, &[]).says("\nmachine ").says("\nsaved ");
+    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!(record["complete"], true);
+}
+
+#[test]
+fn findings_are_three_at_most() {
+    let harness = Harness::new();
+    let outcome = page(&harness, &["run", "--no-save"]);
+    let found = ["critical  ", "warning   ", "info      "];
+    let shown = outcome.stdout.lines().filter(|line| found.iter().any(|f| line.starts_with(f)));
+    assert!(shown.count() <= 3);
+}
+
+#[test]
+fn variables_are_honoured_and_in_the_record() {
+    let harness = Harness::new();
+    let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
+    let variables = [("OMP_NUM_THREADS", "1"), ("XDG_DATA_HOME", &harness.arg("data"))];
+    harness.run_with(&variables, &args).exits(0).says("1 thread bound");
+    assert!(harness.path("data/nodegauge/history.db").exists());
+    let record =
+        harness.run_with(&variables[1..], &["history", "show", "latest", "--json"]).exits(0).json();
+    assert!(record["notices"].to_string().contains("OMP_NUM_THREADS=1 honoured"));
+}
+
+#[test]
+fn quick_and_full_exclude_each_other() {
+    Harness::new().run(&["run", "--quick", "--full"]).exits(2).complains("cannot be used with");
+}

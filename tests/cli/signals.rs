@@ -1,0 +1,76 @@
+//! Ctrl-C and SIGTERM: what was measured is saved and marked incomplete.
+
+use crate::harness::{Harness, Outcome, measurements};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Passes without end after a short trial.
+const ENDLESS: [&str; 7] =
+    ["--budget", "1", "--samples", "1000000", "--size", "1000000", "--dimms=1024x20000"];
+
+fn interrupted(harness: &Harness, args: &[&str], after: f64, signal: &str) -> Outcome {
+    let running = harness.start(args);
+    std::thread::sleep(Duration::from_secs_f64(after));
+    running.signal(signal);
+    running.end()
+}
+
+fn latest(harness: &Harness) -> Value {
+    harness.run(&["history", "show", "latest", "--json"]).exits(0).json()
+}
+
+#[test]
+fn what_was_measured_until_ctrl_c_is_saved() {
+    let harness = Harness::new();
+    let args = [&["stream"], &ENDLESS[..]].concat();
+    let outcome = interrupted(&harness, &args, 2.5, "INT").exits(130);
+    let outcome = outcome.says("\ntriad ").says("\nsaved ");
+    assert_eq!(outcome.stderr, "interrupted: what was measured is saved and marked incomplete\n");
+    let record = latest(&harness);
+    assert_eq!(record["complete"], false);
+    assert_eq!(measurements(&record).len(), 4);
+    assert!(measurements(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
+    // The column may be narrow.
+    let list = harness.run(&["history", "list"]).exits(0).stdout;
+    assert!(list.split_whitespace().collect::<String>().ends_with("(incomplete)"), "{list}");
+    harness
+        .run(&["history", "show", "latest"])
+        .exits(0)
+        .tells("incomplete the run was interrupted");
+}
+
+#[test]
+fn sigterm_ends_with_its_own_code() {
+    let harness = Harness::new();
+    let args = [&["stream", "--json", "-"], &ENDLESS[..]].concat();
+    let outcome = interrupted(&harness, &args, 2.5, "TERM").exits(143);
+    let record = outcome.json();
+    assert_eq!(record["complete"], false);
+    assert_eq!(latest(&harness)["id"], record["id"]);
+}
+
+#[test]
+fn before_the_first_sample_there_is_a_record_without_measurements() {
+    let harness = Harness::new();
+    let outcome = interrupted(&harness, &["stream", "--budget", "30"], 1.5, "INT").exits(130);
+    outcome.complains(
+        "interrupted: nothing measured yet; the record is saved and marked incomplete\n",
+    );
+    let record = latest(&harness);
+    assert_eq!((&record["complete"], measurements(&record).len()), (&Value::Bool(false), 0));
+}
+
+#[test]
+fn every_measuring_command_can_be_interrupted() {
+    let harness = Harness::new();
+    for (command, signal, code) in [("run", "INT", 130), ("explain", "TERM", 143)] {
+        let args = [command, "--budget", "30", "--memory-fraction", "0.2"];
+        let args = if command == "run" { &args[..3] } else { &args[..] };
+        interrupted(&harness, args, 1.2, signal).exits(code);
+        let record = latest(&harness);
+        assert_eq!(
+            (&record["complete"], &record["command"][0]),
+            (&Value::Bool(false), &command.into())
+        );
+    }
+}
