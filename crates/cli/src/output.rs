@@ -34,17 +34,23 @@ impl Sink {
         }
     }
 
-    /// Fails now, before anything is measured, when the folder of the file is not there.
+    /// Fails now, before anything is measured, when the file cannot be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match self {
-            Self::File(path) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                match folder.map(std::fs::metadata) {
-                    Some(Err(cause)) => Err(cannot_write(path, &cause)),
-                    _ => Ok(()),
-                }
-            }
-            Self::Stdout => Ok(()),
+        let Self::File(path) = self else { return Ok(()) };
+        let refuse = |cause: io::Error| Err(cannot_write(path, &cause));
+        if path.as_os_str().is_empty() {
+            return refuse(io::Error::new(io::ErrorKind::InvalidInput, "the file has no name"));
+        }
+        if path.is_dir() {
+            return refuse(io::ErrorKind::IsADirectory.into());
+        }
+        if path.exists() && !path.is_file() {
+            return Ok(());
+        }
+        let beside = part(path);
+        match File::create(&beside).and_then(|_| std::fs::remove_file(&beside)) {
+            Ok(()) => Ok(()),
+            Err(cause) => refuse(cause),
         }
     }
 }
@@ -56,14 +62,19 @@ fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
     ))
 }
 
+/// The file that is written first, beside its final place.
+fn part(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(beside)
+}
+
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
     // A device or pipe, such as /dev/stderr, is written in place.
     if path.exists() && !path.is_file() {
         return File::options().write(true).open(path)?.write_all(text.as_bytes());
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = PathBuf::from(beside);
+    let beside = part(path);
     let written = File::create(&beside)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&beside, path));

@@ -136,18 +136,19 @@ impl Session {
         if talks {
             output::print(text);
         }
-        if let Some(sink) = &self.json {
-            sink.write(&json(record)?)?;
-        }
-        if let Some(sink) = &self.csv {
-            sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record)))?;
-        }
+        // Saved first: a file that cannot be written must not cost the measurement.
         if let Some(store) = &mut self.store {
             store.save(record)?;
             if talks {
                 let path = store.path().display().to_string();
                 output::print(&format!("{:11}{} in {path}\n", "saved", record.id));
             }
+        }
+        if let Some(sink) = &self.json {
+            sink.write(&json(record)?)?;
+        }
+        if let Some(sink) = &self.csv {
+            sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record)))?;
         }
         let unmet = unmet(common, record);
         if let Some(signal) = self.signals.received() {

@@ -25,6 +25,7 @@ pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
     if cursor.at_end() {
         return Err(cursor.error("expected a level such as Package:2"));
     }
+    let mut threads = 1;
     while !cursor.at_end() {
         if cursor.peek() == Some('(') {
             attributes(&mut cursor)?;
@@ -32,7 +33,7 @@ pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
             cursor.take_while(|c| c != ']');
             cursor.expect(']', "expected ']' to close the memory node")?;
         } else {
-            level(&mut cursor)?;
+            level(&mut cursor, &mut threads)?;
         }
         cursor.skip_blanks();
     }
@@ -60,12 +61,24 @@ pub(crate) fn says_size_of_level(description: &str, level: u32) -> bool {
     false
 }
 
-fn level(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
+/// Hardware threads at most: hwloc takes minutes for millions.
+const MOST_THREADS: u64 = 65_536;
+
+/// Reads one level; `threads` is the product of the counts so far.
+fn level(cursor: &mut Cursor<'_>, threads: &mut u64) -> Result<(), SyntaxError> {
     let start = cursor.position();
     let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
     // A bare number is a level of an unnamed type, which hwloc guesses.
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
-    if !bare {
+    let too_many = |cursor: &Cursor<'_>, at: usize| {
+        cursor.error_at(at, format!("a machine of more than {MOST_THREADS} hardware threads"))
+    };
+    if bare {
+        *threads = threads.saturating_mul(name.parse().unwrap_or(u64::MAX));
+        if *threads > MOST_THREADS {
+            return Err(too_many(cursor, start));
+        }
+    } else {
         let lower = name.to_ascii_lowercase();
         if !LEVELS.contains(&lower.as_str()) {
             return Err(cursor.error_at(
@@ -75,8 +88,12 @@ fn level(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
         }
         cursor.expect(':', "expected ':' and a count after the level")?;
         let at = cursor.position();
-        if cursor.number("expected a count after ':'")? == 0 {
-            return Err(cursor.error_at(at, "a level has at least one object"));
+        match cursor.number("expected a count after ':'")? {
+            0 => return Err(cursor.error_at(at, "a level has at least one object")),
+            count => *threads = threads.saturating_mul(count),
+        }
+        if *threads > MOST_THREADS {
+            return Err(too_many(cursor, at));
         }
     }
     match cursor.peek() {
@@ -117,6 +134,7 @@ mod tests {
             ("Package:2 Core:0 PU:1", 15),
             ("Package:2(memory=1GB Core:4", 27),
             ("Package:2,Core:4", 9),
+            ("Package:9999 Core:9999 PU:1", 18),
         ] {
             assert_eq!(check(text).unwrap_err().at, at, "{text}");
         }

@@ -300,10 +300,15 @@ impl Validity {
         Self { status: Status::Valid, reasons: Vec::new() }
     }
 
-    /// Adds a reason and lowers the verdict to `status` if it was better.
+    /// Adds a reason and lowers the verdict to `status` if it was better. The reason that decides
+    /// stands first.
     pub fn add(&mut self, status: Status, reason: impl Into<String>) {
-        self.status = self.status.max(status);
-        self.reasons.push(reason.into());
+        if status > self.status {
+            self.status = status;
+            self.reasons.insert(0, reason.into());
+        } else {
+            self.reasons.push(reason.into());
+        }
     }
 }
 

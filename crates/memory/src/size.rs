@@ -43,6 +43,11 @@ impl fmt::Display for SizeSpec {
     }
 }
 
+/// Largest number of elements or bytes that is read: a pebibyte, far above any node's memory.
+const MOST: u64 = 1 << 50;
+/// Largest factor that is read.
+const MOST_TIMES: f64 = 1e6;
+
 impl FromStr for SizeSpec {
     type Err = SyntaxError;
 
@@ -57,21 +62,34 @@ impl FromStr for SizeSpec {
             return Err(cursor.error("expected auto, a number, or a size with a unit"));
         }
         let zero = cursor.error_at(0, "a size must be greater than zero");
+        let huge = cursor.error_at(0, "no machine has memory for this");
         if cursor.rest() == "xLLC" {
             let factor: f64 =
                 number.parse().map_err(|_| cursor.error_at(0, "expected a factor before xLLC"))?;
-            return if factor > 0.0 { Ok(Self::TimesLlc(factor)) } else { Err(zero) };
+            return match factor {
+                x if x <= 0.0 => Err(zero),
+                x if x > MOST_TIMES => Err(huge),
+                x => Ok(Self::TimesLlc(x)),
+            };
         }
         if cursor.at_end() {
             let mut cursor = Cursor::new("size", "--size 80000000", text);
             let elements = cursor.number("expected a number of elements")?;
             cursor.finish("a number of elements has no fraction; expected a unit such as GiB")?;
-            return if elements > 0 { Ok(Self::Elements(elements)) } else { Err(zero) };
+            return match elements {
+                0 => Err(zero),
+                n if n > MOST => Err(huge),
+                n => Ok(Self::Elements(n)),
+            };
         }
         let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
         let bytes = read_bytes(&mut cursor)?;
         cursor.finish("expected nothing after the unit")?;
-        if bytes.0 > 0 { Ok(Self::Bytes(bytes)) } else { Err(zero) }
+        match bytes.0 {
+            0..8 => Err(cursor.error_at(0, "an array holds at least one element of 8 bytes")),
+            n if n > MOST => Err(huge),
+            _ => Ok(Self::Bytes(bytes)),
+        }
     }
 }
 
@@ -104,8 +122,8 @@ pub struct Size {
 pub enum SizeError {
     /// The arrays would not fit.
     #[error(
-        "3 arrays of {array} need {needed}, but only {available} of memory can be had{}\nhint: use --size {fits}MiB or less{}",
-        share(*fraction), or_fraction(*fraction)
+        "3 arrays of {array} need {needed}, but only {available} of memory can be had{}\nhint: {}{}",
+        share(*fraction), less(*fits), or_fraction(*fraction)
     )]
     TooLarge {
         /// One array.
@@ -127,7 +145,16 @@ pub enum SizeError {
 }
 
 fn share(fraction: f64) -> String {
-    format!(", of which {:.0} % may be used", fraction * 100.0)
+    let percent = fraction * 100.0;
+    let digits = if percent < 1.0 { 3 } else { 0 };
+    format!(", of which {percent:.digits$} % may be used")
+}
+
+fn less(fits: u64) -> String {
+    match fits {
+        0 => "free some memory".to_owned(),
+        fits => format!("use --size {fits}MiB or less"),
+    }
 }
 
 fn or_fraction(fraction: f64) -> &'static str {
@@ -241,8 +268,8 @@ mod tests {
         fn what_is_printed_parses_back(spec in prop_oneof![
             Just(SizeSpec::Auto),
             (1u32..1000).prop_map(|n| SizeSpec::TimesLlc(f64::from(n) / 8.0)),
-            (1u64..u64::MAX).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
-            (1u64..u64::MAX).prop_map(SizeSpec::Elements),
+            (8u64..=MOST).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
+            (1u64..=MOST).prop_map(SizeSpec::Elements),
         ]) {
             prop_assert_eq!(spec.to_string().parse::<SizeSpec>(), Ok(spec));
         }

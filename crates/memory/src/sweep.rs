@@ -384,10 +384,11 @@ fn saturation(stands: &[Stand], cells: &[Cell]) -> Vec<String> {
             let (_, kernel) = read_from(stands[row[first]].point.config());
             let threads = cells[row[first]].placement.threads.len();
             let last = first + 1 == row.len();
+            let plural = if threads == 1 { "thread" } else { "threads" };
             Some(if last {
-                format!("{name}: {kernel} still grows at {threads} threads")
+                format!("{name}: {kernel} still grows at {threads} {plural}")
             } else {
-                format!("{name}: {kernel} saturates at {threads} threads (within 2 % of the best)")
+                format!("{name}: {kernel} saturates at {threads} {plural} (within 2 % of the best)")
             })
         })
         .collect()

@@ -1,6 +1,6 @@
 //! The text of `machine` and `doctor`.
 
-use crate::table::{LABEL, Style, paragraph, table};
+use crate::table::{LABEL, Loudness, Style, loud_paragraph, paragraph, table};
 use crate::words::ranges;
 use nodegauge_measure::record::{Cache, Finding, Machine, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
@@ -194,12 +194,12 @@ pub(crate) fn finding_line(finding: &Finding, style: Style) -> String {
         Severity::Warning => "warning",
         Severity::Info => "info",
     };
-    let text = paragraph(style, label, &finding.text);
-    match finding.severity {
-        Severity::Critical => style.bad(text.trim_end()) + "\n",
-        Severity::Warning => style.warning(text.trim_end()) + "\n",
-        Severity::Info => text,
-    }
+    let loudness = match finding.severity {
+        Severity::Critical => Loudness::Bad,
+        Severity::Warning => Loudness::Warning,
+        Severity::Info => Loudness::Plain,
+    };
+    loud_paragraph(style, loudness, label, &finding.text)
 }
 
 /// The caches of the last level and the memory in a few words, for the one-page summary.

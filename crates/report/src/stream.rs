@@ -1,6 +1,6 @@
 //! The result of `stream`: a table with the evidence below it.
 
-use crate::table::{Style, incomplete, paragraph, table};
+use crate::table::{Loudness, Style, incomplete, loud_paragraph, paragraph, table};
 use crate::words;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Seconds};
@@ -112,24 +112,24 @@ fn row(m: &Measurement) -> Vec<String> {
     ]
 }
 
-/// Every reason for doubt, once.
+/// Every reason for doubt, once; the one that decides is labelled with the verdict. Reasons of
+/// several kernels that differ only in their figures are shown for the first.
 pub(crate) fn doubts(measurements: &[&Measurement], style: Style) -> String {
-    let mut seen: Vec<&String> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
     let mut out = String::new();
     for m in measurements {
-        for reason in &m.validity.reasons {
-            if seen.contains(&reason) {
+        for (i, reason) in m.validity.reasons.iter().enumerate() {
+            let kind = reason.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+            if seen.contains(&kind) {
                 continue;
             }
-            seen.push(reason);
-            let label = words::status(m.validity.status);
-            let label = if m.validity.status == Status::Valid { "remark" } else { label };
-            let text = paragraph(style, label, reason);
-            out.push_str(&match m.validity.status {
-                Status::Valid => text,
-                Status::Suspect => style.warning(text.trim_end()) + "\n",
-                Status::Invalid => style.bad(text.trim_end()) + "\n",
-            });
+            seen.push(kind);
+            let (label, loudness) = match (m.validity.status, i) {
+                (Status::Invalid, 0) => ("invalid", Loudness::Bad),
+                (Status::Valid, _) => ("remark", Loudness::Plain),
+                _ => ("suspect", Loudness::Warning),
+            };
+            out.push_str(&loud_paragraph(style, loudness, label, reason));
         }
     }
     out

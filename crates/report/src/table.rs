@@ -30,14 +30,17 @@ impl Style {
     pub(crate) fn faint(self, text: &str) -> String {
         self.wrap("2", text)
     }
-    /// What deserves attention.
-    pub(crate) fn warning(self, text: &str) -> String {
-        self.wrap("33", text)
-    }
-    /// What is wrong.
-    pub(crate) fn bad(self, text: &str) -> String {
-        self.wrap("31", text)
-    }
+}
+
+/// How loud a label is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loudness {
+    /// Like all labels.
+    Plain,
+    /// Deserves attention.
+    Warning,
+    /// Is wrong.
+    Bad,
 }
 
 /// Lays out rows in columns; those in `right` are right-aligned. Only the last column wraps, at the
@@ -78,11 +81,22 @@ pub(crate) fn table(
 
 /// A labelled paragraph: the label in a column of its own, the text wrapped beside it.
 pub(crate) fn paragraph(style: Style, label: &str, text: &str) -> String {
+    loud_paragraph(style, Loudness::Plain, label, text)
+}
+
+/// A labelled paragraph whose label is as loud as it must be.
+pub(crate) fn loud_paragraph(style: Style, loudness: Loudness, label: &str, text: &str) -> String {
+    let code = match loudness {
+        Loudness::Plain => "1",
+        Loudness::Warning => "1;33",
+        Loudness::Bad => "1;31",
+    };
     let width = usize::from(style.width).max(40) - LABEL;
     let lines = text.lines().flat_map(|line| wrap(line, width));
     let mut out = String::new();
     for (i, line) in lines.enumerate() {
-        let head = if i == 0 { style.strong(label) } else { String::new() };
+        let shown = i == 0 && !label.is_empty();
+        let head = if shown { style.wrap(code, label) } else { String::new() };
         let blanks = LABEL - if i == 0 { label.chars().count().min(LABEL) } else { 0 };
         out.push_str(&format!("{head}{:blanks$}{line}\n", ""));
     }
@@ -94,8 +108,8 @@ pub(crate) fn incomplete(style: Style, record: &Record) -> String {
     if record.complete {
         return String::new();
     }
-    let text = paragraph(style, "incomplete", "the run was interrupted before all was measured");
-    style.warning(text.trim_end()) + "\n"
+    let text = "the run was interrupted before all was measured";
+    loud_paragraph(style, Loudness::Warning, "incomplete", text)
 }
 
 /// Width of the column of labels.
