@@ -92,9 +92,10 @@ fn of_compiler<'a>(m: &'a Measurement, key: &str) -> Option<&'a str> {
 fn evidence(m: &Measurement) -> String {
     let engine = words::text(m, "engine").unwrap_or("stream.c");
     let version = words::text(m, "engine_version").map(|v| format!(" {v}")).unwrap_or_default();
-    let mut parts = vec![format!("{engine}{version}, unmodified")];
+    let mut parts = vec![format!("{engine}{version}")];
+    // Of a saved output nobody knows what was compiled.
     if let Some(compiler) = of_compiler(m, "version").or_else(|| of_compiler(m, "command")) {
-        parts.push(format!("compiled by {compiler}"));
+        parts.push(format!("the given source as it is, compiled by {compiler}"));
     }
     if let Some(bytes) = words::number(m, "array_bytes") {
         parts.push(format!("3 arrays of {}", Bytes(bytes as u64)));

@@ -92,7 +92,7 @@ fn imported(
         seconds: 0.0,
         complete: true,
         tool: session::tool(),
-        command: std::env::args().skip(1).collect(),
+        command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],
         labels: labels.iter().cloned().collect(),
         machine: Machine {
             host: host.map(str::to_owned),
@@ -102,7 +102,8 @@ fn imported(
         findings: Vec::new(),
         notices: vec![
             format!("imported from {shown}; its time is that of the file"),
-            "the machine's caches are not known: STREAM's rule for the size could not be checked"
+            "neither the machine's caches nor the source are known: that the size follows STREAM's rule \
+             and that the program was unmodified is taken on trust"
                 .to_owned(),
         ],
         measurements: figures::of_saved(&output),
