@@ -186,7 +186,11 @@ fn rounds(
         let failed = stands.iter().all(|stand| stand.failure.is_some());
         match options.samples {
             Some(_) if part >= parts => return Ok(Stop::Samples),
-            None if spent || (failed && native.len() > 4 * PASSES) => return Ok(Stop::Budget),
+            None if spent || (failed && native.len() > 4 * PASSES) => {
+                // Each run of a build has a native part before it and one behind it.
+                let ended = native_part(point, native, length, None, watch)?;
+                return Ok(if ended { Stop::Interrupted } else { Stop::Budget });
+            }
             _ => {}
         }
     }
