@@ -16,4 +16,5 @@ mod output;
 mod places;
 mod run;
 mod signals;
+mod standard;
 mod stream;

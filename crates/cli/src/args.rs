@@ -9,6 +9,7 @@ use nodegauge_memory::axis::Axis;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
+use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -277,6 +278,18 @@ pub(crate) struct StreamArgs {
     /// pages, size=.., prefetch=.. (at most two axes)
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) sweep: Vec<Axis>,
+    /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
+    ///
+    /// It is compiled with the array length of the native run (stream.f has its own) and runs with
+    /// its threads where the native ones are. Example: --standard ~/stream.c --compiler gcc
+    #[arg(long, value_name = "STREAM.C", help_heading = "What")]
+    pub(crate) standard: Option<PathBuf>,
+    /// Compiler and flags for it (repeatable) [default: gcc and clang -O3 -march=native -fopenmp]
+    ///
+    /// Words are split as in a shell. A compiler without flags gets those of the default. Example:
+    /// --compiler 'gcc -O2 -fopenmp' --compiler clang
+    #[arg(long, value_name = "'CC FLAGS'", requires = "standard", help_heading = "What")]
+    pub(crate) compiler: Vec<CommandLine>,
     /// Print the classic table of stream.c, headed as a variant
     #[arg(long, help_heading = "Output")]
     pub(crate) stream_text: bool,
@@ -327,6 +340,20 @@ pub(crate) enum HistoryCommand {
         /// Write a line a measurement as CSV; '-' or nothing is standard output
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
         csv: Option<String>,
+        #[command(flatten)]
+        db: Database,
+    },
+    /// Save what stream.c, its MPI version or stream.f printed, as records of standard results
+    Import {
+        /// Files with saved output, one run each
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Put a label on the records (repeatable), e.g. --label nps=4
+        #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+        label: Vec<(String, String)>,
+        /// Host on which they ran
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
         #[command(flatten)]
         db: Database,
     },

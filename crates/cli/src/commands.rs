@@ -8,6 +8,7 @@ mod history;
 mod machine;
 mod places;
 mod run;
+mod standard;
 mod stream;
 mod sweep;
 

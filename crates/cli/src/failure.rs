@@ -5,6 +5,7 @@ use nodegauge_machine::TopologyError;
 use nodegauge_memory::point::PointError;
 use nodegauge_memory::stream::StreamError;
 use nodegauge_placement::PlacementError;
+use nodegauge_toolchain::ToolchainError;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -88,6 +89,12 @@ impl From<StreamError> for Failure {
 
 impl From<PointError> for Failure {
     fn from(error: PointError) -> Self {
+        Self::missing(error)
+    }
+}
+
+impl From<ToolchainError> for Failure {
+    fn from(error: ToolchainError) -> Self {
         Self::missing(error)
     }
 }

@@ -83,13 +83,15 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// An entry of the configuration; where it tells what was asked and what was got, what was asked.
+/// An entry of the configuration; where it tells what was asked and what was got, what was asked;
+/// of a compiler, its command.
 fn config(measurement: &Measurement, key: &str) -> String {
     match measurement.config.get(key) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Object(map)) => {
-            map.get("asked").and_then(Value::as_str).unwrap_or_default().to_owned()
+            let asked = map.get("asked").or_else(|| map.get("command"));
+            asked.and_then(Value::as_str).unwrap_or_default().to_owned()
         }
         Some(other) => other.to_string(),
     }

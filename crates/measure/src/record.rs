@@ -394,6 +394,12 @@ pub fn new_id() -> String {
     ulid::Ulid::new().to_string()
 }
 
+/// A time in RFC 3339 with seconds; `None` outside the years that it knows.
+pub fn rfc3339(time: std::time::SystemTime) -> Option<String> {
+    let time = jiff::Timestamp::try_from(time).ok()?;
+    time.round(jiff::Unit::Second).ok().map(|second| second.to_string())
+}
+
 /// Now, in RFC 3339 with seconds.
 pub fn now_rfc3339() -> String {
     jiff::Timestamp::now()

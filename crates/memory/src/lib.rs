@@ -4,7 +4,8 @@
 //! knows another gauge. From the bottom up: [`kernels`] (the loops), [`arrays`] on chosen pages,
 //! [`team`] of pinned threads, [`fingerprint`] of where they run, `values` (what the arrays must
 //! hold), [`point`] (one configuration, measured pass by pass), `trial` (which loop is best here),
-//! [`stream`] (the protocol) and [`explain`] (what each choice is worth).
+//! [`stream`] (the protocol), [`explain`] (what each choice is worth) and [`standard`] (the user's own
+//! stream.c beside it).
 
 pub mod arrays;
 pub mod axis;
@@ -16,6 +17,7 @@ pub mod point;
 mod result;
 mod samples;
 pub mod size;
+pub mod standard;
 pub mod stream;
 pub mod sweep;
 pub mod team;

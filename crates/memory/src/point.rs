@@ -139,6 +139,14 @@ impl Point {
         self.team.observed()
     }
 
+    /// The fingerprint of where the team runs now, seconds; NaN for a single thread.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn round_trip(&mut self) -> Result<f64, PointError> {
+        Ok(fingerprint::take(&mut self.team, &self.courts)?)
+    }
+
     /// Chooses other kernels or other loops for the same arrays.
     ///
     /// # Errors

@@ -164,7 +164,7 @@ fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
 }
 
 /// The loops that the options leave to choose from.
-fn candidates(options: &Options) -> Result<Vec<Shape>, StreamError> {
+pub(crate) fn candidates(options: &Options) -> Result<Vec<Shape>, StreamError> {
     let wishes = Wishes { stores: options.stores, prefetch: options.prefetch };
     let shapes = trial::candidates(wishes);
     match (shapes.is_empty(), options.stores) {

@@ -8,6 +8,7 @@ pub mod history;
 pub mod machine;
 pub mod places;
 pub mod run;
+mod standard;
 pub mod stream;
 pub mod sweep;
 mod table;

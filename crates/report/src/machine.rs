@@ -204,6 +204,9 @@ pub(crate) fn finding_line(finding: &Finding, style: Style) -> String {
 
 /// The caches of the last level and the memory in a few words, for the one-page summary.
 pub(crate) fn brief(machine: &Machine, style: Style) -> String {
+    if machine.source == "import" {
+        return paragraph(style, "machine", "not known: the figures were imported");
+    }
     let mut out = paragraph(style, "machine", &processor(machine));
     let mut parts = Vec::new();
     if let Some(cache) = machine.caches.iter().rev().find(|cache| cache.kind != "instruction") {

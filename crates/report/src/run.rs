@@ -2,7 +2,7 @@
 //! evidence.
 
 use crate::table::{Style, incomplete, paragraph};
-use crate::{machine, stream, words};
+use crate::{machine, standard, stream, words};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
@@ -32,6 +32,11 @@ pub fn render(record: &Record, style: Style) -> String {
         }
         out.push_str(&stream::doubts(&memory, style));
         out.push_str(&paragraph(style, "name", stream::VARIANT));
+    }
+    let standard = standard::render(record, style);
+    if !standard.is_empty() {
+        out.push('\n');
+        out.push_str(&standard);
     }
     out.push_str(&incomplete(style, record));
     out

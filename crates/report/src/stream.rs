@@ -1,15 +1,21 @@
 //! The result of `stream`: a table with the evidence below it.
 
 use crate::table::{Loudness, Style, incomplete, loud_paragraph, paragraph, table};
-use crate::words;
-use nodegauge_measure::record::{Measurement, Record, Status};
+use crate::{standard, words};
+use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// The name that STREAM's licence asks for, for results of changed code.
 pub const VARIANT: &str = "based on a variant of the STREAM benchmark code";
 
-/// STREAM's measurements of a record, in order.
+/// The native kernels' measurements of STREAM of a record, in order.
 pub(crate) fn of(record: &Record) -> Vec<&Measurement> {
+    let own = |m: &&Measurement| m.category == Category::Variant;
+    all(record).into_iter().filter(own).collect()
+}
+
+/// All of STREAM's measurements of a record, in order.
+pub(crate) fn all(record: &Record) -> Vec<&Measurement> {
     record.measurements.iter().filter(|m| m.gauge == "memory" && m.test == "stream").collect()
 }
 
@@ -30,6 +36,11 @@ pub fn render(record: &Record, style: Style) -> String {
         out.push_str(&block(&all[start..end], style));
         start = end;
     }
+    let standard = standard::render(record, style);
+    if !standard.is_empty() && !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(&standard);
     out.push_str(&incomplete(style, record));
     for finding in record.findings.iter().filter(|finding| OWN_FINDINGS.contains(&&*finding.id)) {
         out.push_str(&paragraph(style, "finding", &finding.text));

@@ -20,6 +20,9 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if !args.sweep.is_empty() {
         return Err(Failure::usage("--sweep is for stream only"));
     }
+    if args.standard.is_some() {
+        return Err(Failure::usage("--standard is for stream only"));
+    }
     let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
     let (topology, machine) = session::this_machine(&describe)?;
     let planned = places::plan(&args.placement, &topology)?;

@@ -5,10 +5,12 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{Filter, HistoryError, RunLine, Store};
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{self, Machine, Record, Status};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Seconds};
+use nodegauge_memory::standard::figures;
+use nodegauge_memory::standard::output::Output;
 use nodegauge_report::history::Line;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     match command {
@@ -23,6 +25,9 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         }
         HistoryCommand::Show { run, json, csv, db } => {
             show(&find(run, db)?, json.as_deref(), csv.as_deref())?;
+        }
+        HistoryCommand::Import { files, label, host, db } => {
+            return import(files, label, host.as_deref(), db);
         }
         HistoryCommand::Label { run, label: (key, value), db } => {
             let id = session::open_store(db)?.set_label(run, key, value)?;
@@ -39,6 +44,70 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// Saves outputs of stream.c as records. All are read before one is saved.
+fn import(
+    files: &[PathBuf],
+    labels: &[(String, String)],
+    host: Option<&str>,
+    db: &Database,
+) -> Result<Exit, Failure> {
+    let records: Vec<Record> =
+        files.iter().map(|file| imported(file, labels, host)).collect::<Result<_, _>>()?;
+    let mut store = session::open_store(db)?;
+    let mut exit = Exit::Success;
+    for (record, file) in records.iter().zip(files) {
+        store.save(record)?;
+        output::print(&format!("{} {}\n", record.id, file.display()));
+        let invalid = record.measurements.iter().find(|m| m.validity.status == Status::Invalid);
+        if let Some(reason) = invalid.and_then(|m| m.validity.reasons.first()) {
+            output::error(&format!("{}: saved without a result: {reason}", file.display()));
+            exit = Exit::Unmet;
+        }
+    }
+    Ok(exit)
+}
+
+/// The record of a saved output. Of the machine nothing is known but what the user says.
+fn imported(
+    file: &Path,
+    labels: &[(String, String)],
+    host: Option<&str>,
+) -> Result<Record, Failure> {
+    let shown = file.display();
+    let bytes = std::fs::read(file)
+        .map_err(|cause| Failure::usage(format!("cannot read {shown}: {cause}")))?;
+    let output = Output::read(&String::from_utf8_lossy(&bytes)).map_err(|error| {
+        Failure::usage(format!(
+            "{shown} is not the output of stream.c: {error}\nhint: give a file with all that one run printed"
+        ))
+    })?;
+    let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+    let started = written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339);
+    Ok(Record {
+        schema: record::SCHEMA.to_owned(),
+        id: record::new_id(),
+        started,
+        seconds: 0.0,
+        complete: true,
+        tool: session::tool(),
+        command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],
+        labels: labels.iter().cloned().collect(),
+        machine: Machine {
+            host: host.map(str::to_owned),
+            source: "import".to_owned(),
+            ..Machine::default()
+        },
+        findings: Vec::new(),
+        notices: vec![
+            format!("imported from {shown}; its time is that of the file"),
+            "neither the machine's caches nor the source are known: that the size follows STREAM's rule \
+             and that the program was unmodified is taken on trust"
+                .to_owned(),
+        ],
+        measurements: figures::of_saved(&output),
+    })
 }
 
 fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {

@@ -2,7 +2,7 @@
 
 use crate::args::StreamArgs;
 use crate::commands::places::{self, Planned};
-use crate::commands::sweep;
+use crate::commands::{standard, sweep};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Progress;
@@ -91,6 +91,9 @@ fn measure(
 }
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
+    if let Some(path) = &args.standard {
+        return standard::execute(args, path);
+    }
     let axes = sweep::axes(args)?;
     if !axes.is_empty() {
         return sweep::execute(args, &axes);

@@ -1,0 +1,241 @@
+//! Compiles a stream.c for the arrays of the native run, and says under which variables it runs.
+//! The source is only read: everything that it must know goes through `-D`.
+
+use crate::kernels::Element;
+use crate::standard::output::Dialect;
+use nodegauge_placement::{Bind, Placement};
+use nodegauge_toolchain::{CommandLine, Compiler, Program, Scratch, ToolchainError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How often each kernel runs: twice stream.c's default, and well below the 33 passes of which
+/// floats overflow.
+pub const NTIMES: u64 = 20;
+/// Flags for a compiler that is named without any.
+const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
+/// More static data than this does not fit the small memory model of x86-64: 2 GiB less room for
+/// the program itself.
+const SMALL_MODEL: u64 = 1_900_000_000;
+
+/// A source of STREAM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    path: PathBuf,
+    dialect: Dialect,
+    /// Other sources that it needs.
+    helpers: Vec<PathBuf>,
+}
+
+/// Why a file is no source.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It cannot be read.
+    #[error(
+        "cannot read {path:?}: {cause}\nhint: give your copy of stream.c, e.g. --standard ~/stream.c"
+    )]
+    Unreadable {
+        /// As given.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Neither C nor Fortran.
+    #[error("{path:?} is neither C nor Fortran\nhint: give a file that ends in .c or .f")]
+    UnknownLanguage {
+        /// As given.
+        path: PathBuf,
+    },
+}
+
+impl Source {
+    /// Looks at the file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its ending is of no known language.
+    pub fn open(path: &Path) -> Result<Self, SourceError> {
+        let unreadable = |cause| SourceError::Unreadable { path: path.to_owned(), cause };
+        // Read, not only looked at: a folder and a forbidden file are found out now.
+        std::fs::read(path).map_err(unreadable)?;
+        let dialect = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("c") => Dialect::C,
+            Some("f" | "f90" | "F" | "F90") => Dialect::Fortran,
+            _ => return Err(SourceError::UnknownLanguage { path: path.to_owned() }),
+        };
+        let path = std::fs::canonicalize(path).map_err(unreadable)?;
+        // stream.f asks a C function of this name for the time; it comes in the file beside it.
+        let clock = path.with_file_name("mysecond.c");
+        let needs_clock = dialect == Dialect::Fortran && clock.is_file();
+        Ok(Self { path, dialect, helpers: if needs_clock { vec![clock] } else { Vec::new() } })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which program it is, by its language.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Compilers that are tried when the user names none.
+    pub fn usual_compilers(&self) -> &'static [&'static str] {
+        match self.dialect {
+            Dialect::Fortran => &["gfortran"],
+            _ => &["gcc", "clang"],
+        }
+    }
+}
+
+/// What a build must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Elements an array.
+    pub elements: u64,
+    /// Their type.
+    pub element: Element,
+    /// Padding between arrays, elements.
+    pub offset: u64,
+}
+
+impl Wanted {
+    /// The flags that say so. stream.f has its sizes in its text, and takes none.
+    pub fn flags(&self, dialect: Dialect) -> Vec<String> {
+        if dialect == Dialect::Fortran {
+            return Vec::new();
+        }
+        let mut flags = vec![
+            format!("-DSTREAM_ARRAY_SIZE={}", self.elements),
+            format!("-DNTIMES={NTIMES}"),
+            format!("-DOFFSET={}", self.offset),
+        ];
+        if self.element == Element::F32 {
+            flags.push("-DSTREAM_TYPE=float".to_owned());
+        }
+        let data = 3 * self.element.bytes() * (self.elements + self.offset);
+        if cfg!(target_arch = "x86_64") && data > SMALL_MODEL {
+            flags.push("-mcmodel=medium".to_owned());
+        }
+        flags
+    }
+}
+
+/// A build that is ready to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contender {
+    /// Who made it.
+    pub compiler: Compiler,
+    /// What was made.
+    pub program: Program,
+    /// Of which source.
+    pub source: Source,
+    /// For which arrays.
+    pub wanted: Wanted,
+}
+
+/// Compiles `source` with `command`; without flags of its own it gets the usual ones.
+///
+/// # Errors
+/// When the compiler is missing, refuses, or takes too long.
+pub fn build(
+    source: &Source,
+    command: &CommandLine,
+    wanted: Wanted,
+    scratch: &Scratch,
+    name: &str,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Contender, ToolchainError> {
+    let command =
+        if command.arguments().is_empty() { command.with(FLAGS) } else { command.clone() };
+    let compiler = Compiler::find(command, interrupted)?;
+    let mut sources = vec![source.path.as_path()];
+    sources.extend(source.helpers.iter().map(PathBuf::as_path));
+    let flags = wanted.flags(source.dialect);
+    let program = compiler.compile(&sources, &flags, scratch, name, interrupted)?;
+    Ok(Contender { compiler, program, source: source.clone(), wanted })
+}
+
+/// The variables that put an OpenMP program's threads where `placement` says: each thread's CPUs
+/// are a place of their own, in thread order. `None` takes a variable away.
+pub fn environment(placement: &Placement) -> Vec<(String, Option<String>)> {
+    let mut variables = vec![
+        ("OMP_NUM_THREADS", Some(placement.threads.len().to_string())),
+        ("OMP_DYNAMIC", Some("false".to_owned())),
+        // What would override or contradict the rest.
+        ("GOMP_CPU_AFFINITY", None),
+        ("KMP_AFFINITY", None),
+        ("OMP_THREAD_LIMIT", None),
+    ];
+    if placement.bind == Bind::None {
+        variables.push(("OMP_PLACES", None));
+        variables.push(("OMP_PROC_BIND", Some("false".to_owned())));
+    } else {
+        let places: Vec<String> = placement
+            .threads
+            .iter()
+            .map(|thread| {
+                let cpus: Vec<String> = thread.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+                format!("{{{}}}", cpus.join(","))
+            })
+            .collect();
+        variables.push(("OMP_PLACES", Some(places.join(","))));
+        variables.push(("OMP_PROC_BIND", Some("close".to_owned())));
+    }
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::{Source as MachineSource, Topology};
+    use nodegauge_placement::Request;
+
+    #[test]
+    fn flags_follow_the_arrays() {
+        let wanted = Wanted { elements: 1_000_000, element: Element::F64, offset: 8 };
+        assert_eq!(
+            wanted.flags(Dialect::C),
+            ["-DSTREAM_ARRAY_SIZE=1000000", "-DNTIMES=20", "-DOFFSET=8"]
+        );
+        let float = Wanted { element: Element::F32, ..wanted };
+        assert!(float.flags(Dialect::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
+        assert!(wanted.flags(Dialect::Fortran).is_empty());
+        let medium = "-mcmodel=medium".to_owned();
+        let small = Wanted { elements: 79_000_000, ..wanted };
+        assert!(!small.flags(Dialect::C).contains(&medium));
+        let large = Wanted { elements: 80_000_000, ..wanted };
+        assert_eq!(large.flags(Dialect::C).contains(&medium), cfg!(target_arch = "x86_64"));
+    }
+
+    #[test]
+    fn threads_are_put_where_the_placement_says() {
+        let text = "Package:2 Core:2 PU:2";
+        let topology = Topology::load(&MachineSource::Synthetic(text.to_owned())).unwrap();
+        let request = Request {
+            threads: Some(2),
+            places: Some("cores".parse().unwrap()),
+            bind: Some(Bind::Spread),
+            ..Request::default()
+        };
+        let placement = nodegauge_placement::plan(&topology, &request).unwrap();
+        let variables = environment(&placement);
+        let of = |name: &str| {
+            variables.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.clone())
+        };
+        assert_eq!(of("OMP_NUM_THREADS").as_deref(), Some("2"));
+        assert_eq!(of("OMP_PLACES").as_deref(), Some("{0,1},{4,5}"));
+        assert_eq!(of("OMP_PROC_BIND").as_deref(), Some("close"));
+        let request = Request { bind: Some(Bind::None), ..request };
+        let free = environment(&nodegauge_placement::plan(&topology, &request).unwrap());
+        assert!(free.contains(&("OMP_PLACES".to_owned(), None)));
+        assert!(free.contains(&("OMP_PROC_BIND".to_owned(), Some("false".to_owned()))));
+    }
+
+    #[test]
+    fn what_is_no_source_is_refused() {
+        let error = Source::open(Path::new("/no/such/stream.c")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read \"/no/such/stream.c\": No such file"), "{error}");
+        let error = Source::open(Path::new("/etc/passwd")).unwrap_err().to_string();
+        assert!(error.contains("neither C nor Fortran"), "{error}");
+    }
+}

@@ -1,0 +1,416 @@
+//! Reads what stream.c (5.10), its MPI version and stream.f print. Pure.
+//!
+//! The table is believed only where it holds together: all four kernels, positive figures, and
+//! each rate times its least time gives the bytes that the kernel counts. Rates are in units of
+//! 1e6 B/s. The text "Solution Validates" is taken for what the program says, no more: see
+//! [`Output::largest_sound_ntimes`].
+
+use crate::kernels::{Element, Kernel, STREAM};
+
+/// Which program printed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// stream.c.
+    C,
+    /// stream.f.
+    Fortran,
+    /// The MPI version of stream.c.
+    Mpi,
+}
+
+impl Dialect {
+    /// The name that records give it.
+    pub fn engine(self) -> &'static str {
+        match self {
+            Self::C => "stream.c",
+            Self::Fortran => "stream.f",
+            Self::Mpi => "stream_mpi.c",
+        }
+    }
+}
+
+/// What the program says of its own check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// "Solution Validates".
+    Passed,
+    /// "Failed Validation ...", in its words.
+    Failed(String),
+    /// Nothing.
+    Absent,
+}
+
+/// A line of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// Best rate, B/s.
+    pub rate: f64,
+    /// Average, least and greatest time, seconds.
+    pub times: [f64; 3],
+}
+
+/// All that is read of an output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// Which program.
+    pub dialect: Dialect,
+    /// The program's own version, e.g. `5.10`.
+    pub version: Option<String>,
+    /// Type of the elements.
+    pub element: Element,
+    /// Elements an array, all ranks together.
+    pub elements: u64,
+    /// Padding between arrays, elements.
+    pub offset: u64,
+    /// How often each kernel ran.
+    pub ntimes: u64,
+    /// Threads asked for and counted; `None` for a build without OpenMP.
+    pub threads: Option<(u64, u64)>,
+    /// MPI ranks.
+    pub ranks: Option<u64>,
+    /// The four lines, in STREAM's order.
+    pub lines: [Line; 4],
+    /// The program's check.
+    pub check: Check,
+    /// Whether the program says that the values which it compares are not finite.
+    pub not_finite: bool,
+    /// Whether the obsolete macro `N` was set, which sets nothing.
+    pub obsolete_macro: bool,
+    /// The factor that Scale and Triad use.
+    pub scalar: f64,
+}
+
+/// Why a text is not such an output.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotStream {
+    /// It is empty.
+    #[error("it prints nothing")]
+    Nothing,
+    /// There is no table.
+    #[error("it prints no table of STREAM, but {0:?}")]
+    NoTable(String),
+    /// Another program's table.
+    #[error("its table is not stream.c's: {0:?}")]
+    OtherTable(String),
+    /// The table is not whole.
+    #[error("its table has no line for {0}")]
+    NoLine(&'static str),
+    /// A line that cannot be read.
+    #[error("its table has a line that cannot be read: {0:?}")]
+    BadLine(String),
+    /// A fact without which the table says nothing.
+    #[error("it does not say {0}")]
+    Unsaid(&'static str),
+}
+
+/// Names in the table, in [`STREAM`]'s order.
+const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
+/// stream.c's factor.
+const SCALAR: f64 = 3.0;
+
+impl Output {
+    /// Reads an output.
+    ///
+    /// # Errors
+    /// When it is not one, or not whole.
+    pub fn read(text: &str) -> Result<Self, NotStream> {
+        let header = table_header(text)?;
+        let dialect = if text.contains("MPI ranks") {
+            Dialect::Mpi
+        } else if header.contains("Rate (MB/s)") {
+            Dialect::Fortran
+        } else {
+            Dialect::C
+        };
+        let element = match dialect {
+            Dialect::Fortran => after(text, "Assuming"),
+            _ => after(text, "This system uses"),
+        };
+        let element = match element {
+            Some(4) => Element::F32,
+            Some(8) => Element::F64,
+            _ => return Err(NotStream::Unsaid("how many bytes an element has")),
+        };
+        let elements = match dialect {
+            Dialect::Mpi => after(text, "Total Aggregate Array size ="),
+            _ => after(text, "Array size ="),
+        };
+        let ntimes = match dialect {
+            Dialect::Fortran => after(text, "You are running each test"),
+            _ => after(text, "Each kernel will be executed"),
+        };
+        let threads = match dialect {
+            Dialect::Fortran => after(text, "Number of Threads =").map(|n| (n, n)),
+            _ => after(text, "Number of Threads requested =")
+                .zip(after(text, "Number of Threads counted =")),
+        };
+        Ok(Self {
+            dialect,
+            version: between(text, "$Revision: ", " $"),
+            element,
+            elements: elements.ok_or(NotStream::Unsaid("how long its arrays are"))?,
+            offset: after(text, "Offset =").or_else(|| after(text, "Offset     =")).unwrap_or(0),
+            ntimes: ntimes.ok_or(NotStream::Unsaid("how often its kernels ran"))?,
+            threads,
+            ranks: after(text, "Data is distributed across"),
+            lines: lines(text, header)?,
+            check: check(text),
+            not_finite: not_finite(text),
+            obsolete_macro: text.contains("set the preprocessor variable N "),
+            scalar: between(text, "SCALAR value used for this run is ", "\n")
+                .and_then(|number| number.trim().parse().ok())
+                .unwrap_or(SCALAR),
+        })
+    }
+
+    /// Bytes of one array.
+    pub fn array_bytes(&self) -> u64 {
+        self.elements.saturating_mul(self.element.bytes())
+    }
+
+    /// Bytes that a kernel counts for one pass.
+    pub fn counted(&self, kernel: Kernel) -> f64 {
+        (kernel.counted(self.element) * self.elements) as f64
+    }
+
+    /// The largest number of passes after which all values are still finite. A pass multiplies `a`
+    /// by s(2 + s), 15 for s = 3; `a` starts at 2. Beyond, the program compares infinities: their
+    /// difference is not a number, no number is greater than a bound, and it says "Solution
+    /// Validates" whatever the arrays hold.
+    pub fn largest_sound_ntimes(&self) -> u64 {
+        let growth = self.scalar * (2.0 + self.scalar);
+        if growth <= 1.0 {
+            return u64::MAX;
+        }
+        let largest = match self.element {
+            Element::F64 => f64::MAX,
+            Element::F32 => f64::from(f32::MAX),
+        };
+        ((largest / 2.0).ln() / growth.ln()).floor() as u64
+    }
+
+    /// The first line whose rate is not its bytes over its least time, as far as the printed digits
+    /// tell.
+    pub fn contradiction(&self) -> Option<Kernel> {
+        STREAM.iter().zip(&self.lines).find_map(|(kernel, line)| {
+            let least = line.times[1];
+            let expected = self.counted(*kernel) / least;
+            // Times have six decimals, rates one.
+            let slack = 0.6e-6 / least + 0.1e6 / line.rate + 1e-6;
+            ((line.rate / expected - 1.0).abs() > slack).then_some(*kernel)
+        })
+    }
+}
+
+fn table_header(text: &str) -> Result<&str, NotStream> {
+    let first = text.lines().map(str::trim).find(|line| line.chars().any(char::is_alphanumeric));
+    let Some(first) = first else { return Err(NotStream::Nothing) };
+    let header = text.lines().map(str::trim).find(|line| line.starts_with("Function"));
+    match header {
+        Some(header) if header.contains("Rate MB/s") || header.contains("Rate (MB/s)") => {
+            Ok(header)
+        }
+        Some(header) => Err(NotStream::OtherTable(shortened(header))),
+        None => Err(NotStream::NoTable(shortened(first))),
+    }
+}
+
+fn lines(text: &str, header: &str) -> Result<[Line; 4], NotStream> {
+    // The lines follow their header directly.
+    let table = text.split_once(header).map_or("", |(_, table)| table);
+    let mut lines = [Line { rate: 0.0, times: [0.0; 3] }; 4];
+    for (name, line) in NAMES.into_iter().zip(&mut lines) {
+        let found = table
+            .lines()
+            .take(6)
+            .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':').map(|l| (line, l)));
+        let Some((whole, numbers)) = found else { return Err(NotStream::NoLine(name)) };
+        let numbers: Option<Vec<f64>> =
+            numbers.split_whitespace().map(|number| number.parse().ok()).collect();
+        let sound = |x: &f64| x.is_finite() && *x > 0.0;
+        *line = match numbers.as_deref() {
+            Some([rate, average, least, greatest])
+                if [rate, average, least, greatest].into_iter().all(sound) =>
+            {
+                Line { rate: rate * 1e6, times: [*average, *least, *greatest] }
+            }
+            _ => return Err(NotStream::BadLine(shortened(whole))),
+        };
+    }
+    Ok(lines)
+}
+
+fn check(text: &str) -> Check {
+    if let Some(line) = text.lines().map(str::trim).find(|line| line.starts_with("Failed Valid")) {
+        return Check::Failed(shortened(line));
+    }
+    if text.contains("Solution Validates") { Check::Passed } else { Check::Absent }
+}
+
+/// Whether a verbose build shows values or errors that are not finite.
+fn not_finite(text: &str) -> bool {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| {
+            ["Expected a(1)", "Observed a(1)", "Rel Errors"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        })
+        .any(|line| line.split_whitespace().any(|word| word.contains("nan") || word == "inf"))
+}
+
+/// The whole number after `label`.
+fn after(text: &str, label: &str) -> Option<u64> {
+    let rest = text.split_once(label)?.1.trim_start_matches(' ');
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+fn between(text: &str, before: &str, behind: &str) -> Option<String> {
+    let rest = text.split_once(before)?.1;
+    rest.split_once(behind).map(|(inside, _)| inside.to_owned())
+}
+
+/// At most a line's worth of a text.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 100;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_str!(concat!("../../tests/data/stream-", $name, ".txt"))
+        };
+    }
+
+    #[test]
+    fn a_build_by_gcc_is_read_to_the_last_digit() {
+        let output = Output::read(recorded!("gcc-2t")).unwrap();
+        assert_eq!((output.dialect, output.version.as_deref()), (Dialect::C, Some("5.10")));
+        assert_eq!((output.element, output.elements, output.offset), (Element::F64, 1 << 26, 0));
+        assert_eq!((output.ntimes, output.threads, output.ranks), (20, Some((2, 2)), None));
+        assert_eq!(output.array_bytes(), 512 << 20);
+        let rates: Vec<f64> = output.lines.iter().map(|line| line.rate).collect();
+        assert_eq!(rates, [35_632.3e6, 30_072.7e6, 21_529.1e6, 22_189.7e6]);
+        assert_eq!(output.lines[3].times, [0.083_601, 0.072_584, 0.096_988]);
+        assert_eq!(output.check, Check::Passed);
+        assert!(!output.not_finite && !output.obsolete_macro);
+        assert_eq!(output.contradiction(), None);
+    }
+
+    #[test]
+    fn every_recorded_output_is_read() {
+        let of = |text| Output::read(text).unwrap();
+        let all = [
+            (of(recorded!("clang-2t")), Dialect::C, 30_586.2e6),
+            (of(recorded!("gcc-verbose-2t")), Dialect::C, 22_176.2e6),
+            (of(recorded!("gcc-float-2t")), Dialect::C, 29_248.7e6),
+            (of(recorded!("gcc-ntimes300-2t")), Dialect::C, 60_915.8e6),
+            (of(recorded!("f-67M-2t")), Dialect::Fortran, 27_353.7e6),
+            (of(recorded!("mpi-2r")), Dialect::Mpi, 36_332.2e6),
+        ];
+        for (output, dialect, triad) in &all {
+            assert_eq!((output.dialect, output.lines[3].rate), (*dialect, *triad));
+            assert_eq!(output.check, Check::Passed);
+            assert_eq!(output.contradiction(), None, "{output:?}");
+        }
+        let elements: Vec<u64> = all.iter().map(|(output, _, _)| output.elements).collect();
+        assert_eq!(elements, [1 << 26, 1 << 26, 1 << 26, 4_000_000, 1 << 26, 1 << 26]);
+        assert_eq!(all[2].0.element, Element::F32);
+        assert_eq!(all[4].0.threads, Some((2, 2)));
+        assert_eq!((all[5].0.threads, all[5].0.ranks, all[5].0.scalar), (None, Some(2), 0.42));
+        assert_eq!(all[5].0.version.as_deref(), Some("1.8"));
+    }
+
+    #[test]
+    fn a_failed_validation_is_told_in_the_programs_words() {
+        let output = Output::read(recorded!("gcc-corrupt-2t")).unwrap();
+        assert_eq!(
+            output.check,
+            Check::Failed(
+                "Failed Validation on array a[], AvgRelAbsErr > epsilon (1.000000e-13)".to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn passes_that_overflow_make_the_check_void() {
+        let output = Output::read(recorded!("gcc-ntimes300-2t")).unwrap();
+        assert_eq!((output.ntimes, output.largest_sound_ntimes()), (300, 261));
+        assert!(output.not_finite);
+        let float = Output::read(recorded!("gcc-float-2t")).unwrap();
+        assert_eq!(float.largest_sound_ntimes(), 32);
+        assert!(Output::read(recorded!("mpi-2r")).unwrap().largest_sound_ntimes() > 40_000);
+    }
+
+    #[test]
+    fn the_bounds_on_passes_are_those_of_the_arithmetic_itself() {
+        let finite = |ntimes: u64| (0..ntimes).fold(2.0f64, |a, _| 15.0 * a).is_finite();
+        assert!(finite(261) && !finite(262));
+        let finite = |ntimes: u64| (0..ntimes).fold(2.0f32, |a, _| 15.0 * a).is_finite();
+        assert!(finite(32) && !finite(33));
+    }
+
+    #[test]
+    fn the_obsolete_macro_and_a_build_without_threads_are_seen() {
+        let text = recorded!("gcc-2t").replace("Number of Threads", "Number of Shreds").replace(
+            "Each kernel",
+            "It appears that you set the preprocessor variable N when\nEach kernel",
+        );
+        let output = Output::read(&text).unwrap();
+        assert!(output.obsolete_macro && output.threads.is_none());
+    }
+
+    #[test]
+    fn what_is_not_stream_is_said_to_be_not() {
+        let whole = recorded!("gcc-2t");
+        let cases = [
+            (String::new(), "it prints nothing"),
+            ("-----\n".to_owned(), "it prints nothing"),
+            ("Hello, world\n".to_owned(), "it prints no table of STREAM, but \"Hello, world\""),
+            (
+                whole.replace("Best Rate MB/s", "Rate (GB/s)"),
+                "its table is not stream.c's: \"Function    Rate (GB/s)  Avg time     Min time     Max time\"",
+            ),
+            (whole.replace("Add:", "Odd:"), "its table has no line for Add"),
+            (
+                whole.replace("0.072584", "-"),
+                "its table has a line that cannot be read: \"Triad:          22189.7     0.083601     -     0.096988\"",
+            ),
+            (
+                whole.replace("22189.7", "inf"),
+                "its table has a line that cannot be read: \"Triad:          inf     0.083601     0.072584     0.096988\"",
+            ),
+            (whole.replace("Array size", "Size"), "it does not say how long its arrays are"),
+            (whole.replace("executed 20", "executed"), "it does not say how often its kernels ran"),
+            (whole.replace("uses 8", "uses 3"), "it does not say how many bytes an element has"),
+        ];
+        for (text, message) in cases {
+            assert_eq!(Output::read(&text).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_table_that_was_tampered_with_contradicts_itself() {
+        let text = recorded!("gcc-2t").replace("22189.7", "42189.7");
+        assert_eq!(Output::read(&text).unwrap().contradiction(), Some(Kernel::Triad));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_fail_badly(cut in 0usize..2200, insert in ".{0,20}") {
+            let whole = recorded!("gcc-2t");
+            let cut = cut.min(whole.len());
+            let _ = Output::read(&format!("{}{insert}{}", &whole[..cut], &whole[cut..]));
+            let _ = Output::read(&whole[..cut]);
+        }
+    }
+}

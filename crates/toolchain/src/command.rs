@@ -1,0 +1,159 @@
+//! A command with its options, as a user types it: words split as a shell splits them, with quotes
+//! and backslashes, but nothing is expanded and no shell ever runs.
+
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use std::fmt;
+use std::str::FromStr;
+
+/// A program and its arguments; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    words: Vec<String>,
+}
+
+impl CommandLine {
+    /// A program with these arguments.
+    pub fn new<S: Into<String>>(program: S, arguments: impl IntoIterator<Item = S>) -> Self {
+        let mut words = vec![program.into()];
+        words.extend(arguments.into_iter().map(Into::into));
+        Self { words }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &str {
+        &self.words[0]
+    }
+
+    /// What follows it.
+    pub fn arguments(&self) -> &[String] {
+        &self.words[1..]
+    }
+
+    /// The same with more arguments at the end.
+    pub fn with<S: Into<String>>(&self, more: impl IntoIterator<Item = S>) -> Self {
+        let mut words = self.words.clone();
+        words.extend(more.into_iter().map(Into::into));
+        Self { words }
+    }
+}
+
+impl FromStr for CommandLine {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("compiler", "--compiler 'gcc -O3 -fopenmp'", text);
+        let mut words = Vec::new();
+        loop {
+            cursor.take_while(char::is_whitespace);
+            if cursor.at_end() {
+                break;
+            }
+            words.push(word(&mut cursor)?);
+        }
+        match words.first() {
+            Some(program) if !program.is_empty() => Ok(Self { words }),
+            _ => Err(cursor.error_at(0, "expected a program and its options")),
+        }
+    }
+}
+
+/// Reads one word; the cursor stands on its first character.
+fn word(cursor: &mut Cursor<'_>) -> Result<String, SyntaxError> {
+    let mut word = String::new();
+    while let Some(c) = cursor.peek().filter(|c| !c.is_whitespace()) {
+        let start = cursor.position();
+        cursor.eat(c);
+        match c {
+            '\'' => {
+                word.push_str(cursor.take_while(|c| c != '\''));
+                if !cursor.eat('\'') {
+                    return Err(cursor.error_at(start, "the quote is not closed"));
+                }
+            }
+            '"' => loop {
+                word.push_str(cursor.take_while(|c| c != '"' && c != '\\'));
+                if cursor.eat('"') {
+                    break;
+                }
+                if !cursor.eat('\\') {
+                    return Err(cursor.error_at(start, "the quote is not closed"));
+                }
+                match cursor.peek() {
+                    Some(c @ ('"' | '\\' | '$' | '`')) => {
+                        cursor.eat(c);
+                        word.push(c);
+                    }
+                    _ => word.push('\\'),
+                }
+            },
+            '\\' => {
+                let escaped = cursor
+                    .peek()
+                    .ok_or_else(|| cursor.error_at(start, "expected a character after \\"))?;
+                cursor.eat(escaped);
+                word.push(escaped);
+            }
+            _ => word.push(c),
+        }
+    }
+    Ok(word)
+}
+
+impl fmt::Display for CommandLine {
+    /// Ready to be typed into a shell.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, word) in self.words.iter().enumerate() {
+            if i > 0 {
+                f.write_str(" ")?;
+            }
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
+            if !word.is_empty() && word.chars().all(plain) {
+                f.write_str(word)?;
+            } else {
+                write!(f, "'{}'", word.replace('\'', r"'\''"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        let command: CommandLine = text.parse().unwrap();
+        std::iter::once(command.program())
+            .chain(command.arguments().iter().map(String::as_str))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn words_split_as_in_a_shell_and_nothing_is_expanded() {
+        assert_eq!(words("gcc -O3  -fopenmp"), ["gcc", "-O3", "-fopenmp"]);
+        assert_eq!(
+            words(r#"'my cc' "-DX=\"a b\"" a\ b '' $HOME `x`; rm"#),
+            ["my cc", "-DX=\"a b\"", "a b", "", "$HOME", "`x`;", "rm"]
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_command_is_pointed_at() {
+        for (text, at) in
+            [("", 0), ("  ", 0), ("gcc 'x", 4), ("gcc \"x\\\"", 4), ("cc \\", 3), ("''", 0)]
+        {
+            assert_eq!(text.parse::<CommandLine>().unwrap_err().at, at, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_parses_back() {
+        for text in ["gcc -O3", "'a b' c", r"cc '-DX=it'\''s' ''"] {
+            let command: CommandLine = text.parse().unwrap();
+            assert_eq!(command.to_string().parse::<CommandLine>().unwrap(), command);
+            assert_eq!(command.to_string(), text);
+        }
+    }
+}

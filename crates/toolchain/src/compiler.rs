@@ -1,0 +1,110 @@
+//! A compiler of this system: found, asked for its version, and made to compile.
+
+use crate::guard::{self, Ended, Job};
+use crate::{CommandLine, Scratch, ToolchainError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A compiler that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiler {
+    /// As the user or a default names it, with flags.
+    pub command: CommandLine,
+    /// The first line that it prints when asked for its version; `None` when it does not say.
+    pub version: Option<String>,
+}
+
+/// A program that was compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The whole command that made it.
+    pub command: CommandLine,
+}
+
+/// How long a compiler may take to tell its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+/// How long it may take to compile.
+const COMPILE_LIMIT: Duration = Duration::from_secs(60);
+
+impl Compiler {
+    /// Finds the compiler of `command` by starting it.
+    ///
+    /// # Errors
+    /// When it is not there, cannot be started, or hangs.
+    pub fn find(
+        command: CommandLine,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, ToolchainError> {
+        let job = Job {
+            command: CommandLine::new(command.program(), ["--version"]),
+            folder: PathBuf::from("."),
+            environment: Vec::new(),
+            limit: VERSION_LIMIT,
+        };
+        let finished = match guard::run(&job, interrupted) {
+            Err(ToolchainError::Start { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
+                return Err(ToolchainError::NoCompiler { program: command.program().to_owned() });
+            }
+            other => other?,
+        };
+        // A compiler that fails here may still compile; one that hangs or was interrupted will not.
+        let version = match finished.ended {
+            Ended::Itself(status) if status.success() => finished
+                .stdout
+                .lines()
+                .map(str::trim)
+                .find(|line| !line.is_empty())
+                .map(str::to_owned),
+            Ended::Itself(_) => None,
+            _ => return Err(finished.success(&job).err().unwrap_or(ToolchainError::Interrupted)),
+        };
+        Ok(Self { command, version })
+    }
+
+    /// Compiles `sources` with `flags` into a program named `name` in `scratch`.
+    ///
+    /// # Errors
+    /// When the compiler refuses, takes longer than a minute, or the user ends the run.
+    pub fn compile(
+        &self,
+        sources: &[&Path],
+        flags: &[String],
+        scratch: &Scratch,
+        name: &str,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Program, ToolchainError> {
+        let path = scratch.path().join(name);
+        // Sources stand before what the flags may link.
+        let command = self
+            .command
+            .with(flags.iter().cloned())
+            .with(sources.iter().map(|source| source.display().to_string()))
+            .with(["-o".to_owned(), path.display().to_string()]);
+        let job = Job {
+            command: command.clone(),
+            // Relative paths in the user's flags mean what they mean to the user.
+            folder: PathBuf::from("."),
+            environment: Vec::new(),
+            limit: COMPILE_LIMIT,
+        };
+        let finished = guard::run(&job, interrupted)?;
+        match finished.ended {
+            Ended::Itself(status) if status.success() && path.is_file() => {
+                Ok(Program { path, command })
+            }
+            Ended::Itself(status) => Err(ToolchainError::Compile {
+                command: command.to_string(),
+                status: if status.success() {
+                    "it made no program".to_owned()
+                } else {
+                    guard::in_words(status)
+                },
+                errors: guard::first_errors(&finished.stderr),
+            }),
+            _ => Err(finished.success(&job).err().unwrap_or(ToolchainError::Interrupted)),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Why a compiler or a program gave nothing: the whole command, and the last words of its error
+//! output.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What went wrong around a compiler or a program.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolchainError {
+    /// There is no such program.
+    #[error(
+        "there is no compiler {program:?} on this system\nhint: install it, or name another, e.g. --compiler 'gcc -O3 -march=native -fopenmp'"
+    )]
+    NoCompiler {
+        /// As it was named.
+        program: String,
+    },
+    /// It is there and cannot be started.
+    #[error(
+        "cannot start {command}: {cause}\nhint: programs are made in $TMPDIR, which must allow them to run"
+    )]
+    Start {
+        /// The whole command.
+        command: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The compiler refuses the source.
+    #[error("{command} fails ({status}):\n{errors}\nhint: run that command to see all it says")]
+    Compile {
+        /// The whole command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// Its first errors.
+        errors: String,
+    },
+    /// It ran longer than it may, and was killed.
+    #[error("{command} took longer than {} s and was killed{}", limit.as_secs_f64(), said(last_words))]
+    TooLong {
+        /// The whole command.
+        command: String,
+        /// What it had.
+        limit: Duration,
+        /// The end of its error output.
+        last_words: String,
+    },
+    /// The program did not end well.
+    #[error("{command} ended with {status}{}", said(last_words))]
+    Failed {
+        /// The whole command.
+        command: String,
+        /// Exit status or signal.
+        status: String,
+        /// The end of its error output.
+        last_words: String,
+    },
+    /// The user ended the run; the program was killed.
+    #[error("interrupted")]
+    Interrupted,
+    /// No private folder.
+    #[error(
+        "cannot make a folder in {folder:?} for compiled programs: {cause}\nhint: set TMPDIR to a folder that you may write"
+    )]
+    Scratch {
+        /// Where.
+        folder: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The kernel did not answer about a program that it runs.
+    #[error("cannot watch {command}: {cause}")]
+    Watch {
+        /// The whole command.
+        command: String,
+        /// Why.
+        cause: io::Error,
+    },
+}
+
+/// Last words as lines of their own; nothing when there are none.
+fn said(last_words: &str) -> String {
+    if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
+}

@@ -1,0 +1,145 @@
+//! Real compilers and real programs: good ones, and every kind of bad one.
+#![allow(clippy::unwrap_used)]
+
+use nodegauge_toolchain::{CommandLine, Compiler, Ended, Job, Scratch, ToolchainError, run};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn no() -> bool {
+    false
+}
+
+/// Compiles a program and returns the job that runs it.
+fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, ToolchainError> {
+    let file = scratch.path().join("program.c");
+    std::fs::write(&file, source).unwrap();
+    let compiler = Compiler::find("gcc -O1".parse().unwrap(), &no)?;
+    assert!(compiler.version.as_ref().is_some_and(|version| version.contains("gcc")));
+    let program =
+        compiler.compile(&[&file], &["-DWORD=\"well\"".to_owned()], scratch, "program", &no)?;
+    Ok(Job {
+        command: CommandLine::new(program.path.display().to_string(), []),
+        folder: scratch.path().to_owned(),
+        environment: vec![("GIVEN".to_owned(), Some("7".to_owned())), ("HOME".to_owned(), None)],
+        limit,
+    })
+}
+
+const LONG: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_good_program_says_what_it_has_to_say_and_its_folder_goes() {
+    let scratch = Scratch::new().unwrap();
+    let folder = scratch.path().to_owned();
+    let source = r#"#include <stdio.h>
+        #include <stdlib.h>
+        int main(void) { printf("%s %s %d\n", WORD, getenv("GIVEN"), getenv("HOME") == 0); return 0; }"#;
+    let job = job(&scratch, source, LONG).unwrap();
+    assert_eq!(run(&job, &no).unwrap().success(&job).unwrap(), "well 7 1\n");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    drop(scratch);
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_source_that_does_not_compile_is_refused_with_its_errors() {
+    let scratch = Scratch::new().unwrap();
+    let error = job(&scratch, "int main(void) { return nothing; }", LONG).unwrap_err().to_string();
+    assert!(error.starts_with("gcc -O1 "), "{error}");
+    assert!(
+        error.contains("fails (exit status 1):") && error.contains("'nothing' undeclared"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_missing_compiler_is_named() {
+    let command = "no-such-cc -O3".parse().unwrap();
+    let error = Compiler::find(command, &no).unwrap_err();
+    assert!(matches!(&error, ToolchainError::NoCompiler { program } if program == "no-such-cc"));
+    assert!(error.to_string().contains("hint: install it"));
+}
+
+#[test]
+fn a_crash_and_a_failure_are_told_with_their_last_words() {
+    let scratch = Scratch::new().unwrap();
+    let source = r#"#include <stdio.h>
+        #include <signal.h>
+        int main(void) { fprintf(stderr, "about to fall\n"); raise(SIGSEGV); return 0; }"#;
+    let crash = job(&scratch, source, LONG).unwrap();
+    let error = run(&crash, &no).unwrap().success(&crash).unwrap_err().to_string();
+    assert!(
+        error.ends_with("ended with signal 11 (segmentation fault):\nabout to fall"),
+        "{error}"
+    );
+    let failing = job(&scratch, "int main(void) { return 9; }", LONG).unwrap();
+    let error = run(&failing, &no).unwrap().success(&failing).unwrap_err().to_string();
+    assert!(error.ends_with("ended with exit status 9"), "{error}");
+}
+
+/// A program that starts a child and waits for ever, as does the child; prints the child's number.
+const HANGS: &str = r#"#include <stdio.h>
+    #include <unistd.h>
+    int main(void) {
+        int child = fork();
+        if (child == 0) for (;;) pause();
+        printf("%d\n", child); fflush(stdout);
+        for (;;) pause();
+    }"#;
+
+/// Whether a process of this number runs; one that nobody has reaped yet does not.
+fn runs(number: &str) -> bool {
+    std::fs::read_to_string(Path::new("/proc").join(number).join("stat"))
+        .is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+fn is_gone(number: &str) -> bool {
+    let until = Instant::now() + Duration::from_secs(5);
+    while runs(number) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    !runs(number)
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_with_its_children() {
+    let scratch = Scratch::new().unwrap();
+    let job = job(&scratch, HANGS, Duration::from_millis(300)).unwrap();
+    let finished = run(&job, &no).unwrap();
+    assert_eq!(finished.ended, Ended::TooLong);
+    assert!(is_gone(finished.stdout.trim()), "child {} still runs", finished.stdout);
+    let error = finished.success(&job).unwrap_err().to_string();
+    assert!(error.contains("took longer than 0.3 s and was killed"), "{error}");
+}
+
+#[test]
+fn an_interrupted_program_is_killed_with_its_children() {
+    let scratch = Scratch::new().unwrap();
+    let job = job(&scratch, HANGS, LONG).unwrap();
+    let started = Instant::now();
+    let finished = run(&job, &|| started.elapsed() > Duration::from_millis(300)).unwrap();
+    assert_eq!(finished.ended, Ended::Interrupted);
+    assert!(is_gone(finished.stdout.trim()));
+    assert!(matches!(finished.success(&job), Err(ToolchainError::Interrupted)));
+}
+
+#[test]
+fn what_a_program_leaves_running_goes_with_it() {
+    let scratch = Scratch::new().unwrap();
+    let source = HANGS.replace("for (;;) pause();\n    }", "return 0; }");
+    let job = job(&scratch, &source, LONG).unwrap();
+    let output = run(&job, &no).unwrap().success(&job).unwrap();
+    assert!(is_gone(output.trim()));
+}
+
+#[test]
+fn endless_output_is_cut_and_stops_nobody() {
+    let scratch = Scratch::new().unwrap();
+    let source = r#"#include <stdio.h>
+        int main(void) { for (;;) puts("more and more and more and more"); }"#;
+    let job = job(&scratch, source, Duration::from_millis(500)).unwrap();
+    let finished = run(&job, &no).unwrap();
+    assert_eq!(finished.ended, Ended::TooLong);
+    assert_eq!(finished.stdout.len(), 1 << 20);
+}
