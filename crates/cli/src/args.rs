@@ -21,9 +21,8 @@ use std::time::Duration;
 #[command(
     name = "nodegauge",
     version,
-    propagate_version = true,
     help_expected = true,
-    max_term_width = 100,
+    max_term_width = 80,
     after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 130/143 interrupted.\n\
                   Example: nodegauge stream --threads 4 --bind spread --json result.json"
 )]
@@ -145,14 +144,8 @@ pub(crate) struct Common {
 /// Where saved runs are.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Database {
-    /// History database [default: in the XDG data folder]
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "NODEGAUGE_DB",
-        hide_env_values = true,
-        help_heading = "Output"
-    )]
+    /// History database [default: $NODEGAUGE_DB, or in the XDG data folder]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) db: Option<PathBuf>,
 }
 
@@ -205,7 +198,13 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct PlacementArgs {
     /// Threads: N, or counts to sweep over: A,B,C or A-B[:STEP] [default: one a core]
-    #[arg(long, short = 't', value_name = "COUNTS", help_heading = "Where")]
+    #[arg(
+        long,
+        short = 't',
+        value_name = "COUNTS",
+        allow_negative_numbers = true,
+        help_heading = "Where"
+    )]
     pub(crate) threads: Option<ThreadCounts>,
     /// Places as in OMP_PLACES: threads, cores, sockets, ll_caches, numa_domains, '{0:4}:4:8'
     #[arg(long, value_name = "PLACES", help_heading = "Where")]
@@ -245,7 +244,13 @@ pub(crate) struct StreamArgs {
     ///
     /// auto is STREAM's rule: four times the last-level caches that the threads reach, at least a
     /// million elements, cut to the memory that can be had. Example: --size 2GiB
-    #[arg(long, value_name = "SIZE", default_value = "auto", help_heading = "What")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        allow_negative_numbers = true,
+        default_value = "auto",
+        help_heading = "What"
+    )]
     pub(crate) size: SizeSpec,
     /// Largest share of the available memory that the arrays may take
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
@@ -272,7 +277,7 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Pages>, help_heading = "How")]
     pub(crate) pages: Choice<Pages>,
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
-    #[arg(long, value_name = "BYTES", default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
     /// Go through values of an option, by turns: threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
     /// pages, size=.., prefetch=.. (at most two axes)
@@ -301,15 +306,13 @@ pub(crate) struct StreamArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choice<T>(pub(crate) Option<T>);
 
-fn or_auto<T: FromStr>(text: &str) -> Result<Choice<T>, String>
+fn or_auto<T: FromStr>(text: &str) -> Result<Choice<T>, Box<dyn std::error::Error + Send + Sync>>
 where
-    T::Err: std::fmt::Display,
+    T::Err: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     match text {
         "auto" => Ok(Choice(None)),
-        _ => {
-            text.parse().map(|value| Choice(Some(value))).map_err(|error: T::Err| error.to_string())
-        }
+        _ => text.parse().map(|value| Choice(Some(value))).map_err(Into::into),
     }
 }
 
@@ -319,8 +322,8 @@ pub(crate) enum HistoryCommand {
     /// List saved runs, newest first
     List {
         /// At most this many
-        #[arg(long, short = 'n', value_name = "N", default_value = "20")]
-        limit: usize,
+        #[arg(long, short = 'n', value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
         /// Only runs on this host
         #[arg(long, value_name = "NAME")]
         host: Option<String>,

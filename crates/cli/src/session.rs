@@ -28,6 +28,10 @@ pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     Ok(Store::open(&store_path(db)?)?)
 }
 
+/// Standard output holds one document.
+pub(crate) const BOTH_TO_STDOUT: &str =
+    "--json and --csv cannot both go to standard output\nhint: give one of them a file";
+
 /// The program that writes records.
 pub(crate) fn tool() -> Tool {
     Tool {
@@ -81,9 +85,7 @@ impl Session {
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
         if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {
-            return Err(Failure::usage(
-                "--json and --csv cannot both go to standard output\nhint: give one of them a file",
-            ));
+            return Err(Failure::usage(BOTH_TO_STDOUT));
         }
         for sink in [&json, &csv].into_iter().flatten() {
             sink.check()?;

@@ -21,21 +21,7 @@ pub(crate) fn all(record: &Record) -> Vec<&Measurement> {
 
 /// The table, the configuration in words, and every doubt.
 pub fn render(record: &Record, style: Style) -> String {
-    let all = of(record);
-    let mut out = String::new();
-    // Runs of several thread counts follow each other.
-    let mut start = 0;
-    while start < all.len() {
-        let threads = words::number(all[start], "threads");
-        let end = (start..all.len())
-            .find(|i| words::number(all[*i], "threads") != threads)
-            .unwrap_or(all.len());
-        if start > 0 {
-            out.push('\n');
-        }
-        out.push_str(&block(&all[start..end], style));
-        start = end;
-    }
+    let mut out = block(&of(record), style);
     let standard = standard::render(record, style);
     if !standard.is_empty() && !out.is_empty() {
         out.push('\n');

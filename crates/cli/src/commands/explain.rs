@@ -29,7 +29,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("explain takes one thread count\nhint: e.g. --threads 4"));
     };
-    let options = stream::options(args, &planned, 1, BUDGET);
+    let options = stream::options(args, &planned, BUDGET);
     nodegauge_memory::stream::plan(&topology, &machine, placement, &options)?;
     let session = Session::begin(&args.common)?;
     let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);

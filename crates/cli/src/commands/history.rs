@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     match command {
         HistoryCommand::List { limit, host, label, db } => {
-            let filter = Filter { limit: Some(*limit), host: host.clone(), label: label.clone() };
+            let filter =
+                Filter { limit: Some(*limit as usize), host: host.clone(), label: label.clone() };
             let lines = match open_to_read(db)? {
                 Some(store) => store.list(&filter)?,
                 None => Vec::new(),
@@ -126,6 +127,9 @@ fn find(run: &str, db: &Database) -> Result<Record, Failure> {
 }
 
 fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Failure> {
+    if json == Some("-") && csv == Some("-") {
+        return Err(Failure::usage(session::BOTH_TO_STDOUT));
+    }
     let mut taken = false;
     if let Some(sink) = json.map(Sink::from) {
         sink.write(&session::json(record)?)?;

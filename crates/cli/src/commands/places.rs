@@ -60,11 +60,14 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         .map(|placement| PlacesDocument::new(&topology, placement, &planned.policy))
         .collect();
     if let Some(sink) = args.json.as_deref().map(Sink::from) {
-        let texts: Result<Vec<String>, _> =
-            documents.iter().map(serde_json::to_string_pretty).collect();
-        let texts =
-            texts.map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
-        sink.write(&(texts.join("\n") + "\n"))?;
+        let [document] = documents.as_slice() else {
+            return Err(Failure::usage(
+                "--json shows one placement\nhint: give one thread count, e.g. --threads 4",
+            ));
+        };
+        let text = serde_json::to_string_pretty(document)
+            .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
+        sink.write(&(text + "\n"))?;
         if sink == Sink::Stdout {
             return Ok(Exit::Success);
         }

@@ -53,7 +53,7 @@ pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
         ));
     }
     // The native arrays stay while stream.c has its own: each may take half.
-    let mut options = stream::options(args, &planned, 1, BUDGET);
+    let mut options = stream::options(args, &planned, BUDGET);
     options.memory_fraction /= 2.0;
     let (size, _) = nodegauge_memory::stream::plan(&topology, &machine, placement, &options)?;
     let wanted = Wanted {

@@ -1,28 +1,24 @@
 //! `nodegauge stream`.
 
-use crate::args::StreamArgs;
+use crate::args::{Common, StreamArgs};
 use crate::commands::places::{self, Planned};
 use crate::commands::{standard, sweep};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Progress;
 use crate::session::{self, Found, Session};
-use nodegauge_machine::{SysRoot, Topology};
-use nodegauge_measure::record::{Finding, Machine, Measurement};
+use nodegauge_machine::SysRoot;
+use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
+use nodegauge_memory::kernels::STREAM;
 use nodegauge_memory::stream::{self, Options};
 use std::time::Duration;
 
 /// Time for everything unless the user says otherwise.
 const BUDGET: Duration = Duration::from_secs(10);
 
-/// The options of a run, for one of `share` runs that divide the budget.
-pub(crate) fn options(
-    args: &StreamArgs,
-    planned: &Planned,
-    share: usize,
-    budget: Duration,
-) -> Options {
+/// The options of a run, with `budget` unless the user gives another.
+pub(crate) fn options(args: &StreamArgs, planned: &Planned, budget: Duration) -> Options {
     let mut kernels = Vec::new();
     for kernel in &args.kernels {
         if !kernels.contains(kernel) {
@@ -41,53 +37,9 @@ pub(crate) fn options(
         pages: args.pages.0,
         prefetch: args.prefetch.0,
         policy: planned.policy.clone(),
-        budget: args.common.budget.unwrap_or(budget) / share.max(1) as u32,
+        budget: args.common.budget.unwrap_or(budget),
         samples: args.common.samples.map(|n| n as usize),
     }
-}
-
-/// What runs over several thread counts found together.
-struct Runs {
-    measurements: Vec<Measurement>,
-    notices: Vec<String>,
-    findings: Vec<Finding>,
-    affinity: Vec<String>,
-    /// Times by measurement.
-    times: Vec<Vec<f64>>,
-    complete: bool,
-}
-
-fn measure(
-    args: &StreamArgs,
-    topology: &Topology,
-    machine: &Machine,
-    planned: &Planned,
-    session: &Session,
-) -> Result<Runs, Failure> {
-    let options = options(args, planned, planned.placements.len(), BUDGET);
-    let mut runs = Runs {
-        measurements: Vec::new(),
-        notices: planned.notices.clone(),
-        findings: Vec::new(),
-        affinity: Vec::new(),
-        times: Vec::new(),
-        complete: true,
-    };
-    let mut progress = Progress::new(args.common.quiet, session.signals.clone());
-    for placement in &planned.placements {
-        let outcome = stream::run(topology, machine, placement, &options, &mut progress)?;
-        runs.measurements.extend(outcome.measurements);
-        runs.notices.extend(outcome.notices);
-        session::add_findings(&mut runs.findings, outcome.findings);
-        runs.affinity.extend(outcome.affinity);
-        runs.times.extend(outcome.times);
-        if outcome.stop == Stop::Interrupted {
-            runs.complete = false;
-            break;
-        }
-    }
-    progress.finish();
-    Ok(runs)
 }
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
@@ -101,67 +53,60 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
     let (topology, machine) = session::this_machine(&describe)?;
     let planned = places::plan(&args.placement, &topology)?;
-    // Everything that can be refused is refused before the history is touched.
-    for placement in &planned.placements {
-        stream::plan(&topology, &machine, placement, &options(args, &planned, 1, BUDGET))?;
+    // Several thread counts are a sweep, so there is one placement here.
+    let [placement] = planned.placements.as_slice() else {
+        return Err(Failure::usage("expected one thread count"));
+    };
+    let options = options(args, &planned, BUDGET);
+    if args.stream_text && !options.kernels.iter().any(|kernel| STREAM.contains(kernel)) {
+        return Err(Failure::usage(
+            "--stream-text shows copy, scale, add and triad, none of which is in --kernels\nhint: leave out --stream-text",
+        ));
     }
+    // Everything that can be refused is refused before the history is touched.
+    stream::plan(&topology, &machine, placement, &options)?;
     let session = Session::begin(&args.common)?;
     let mut findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
-    let runs = measure(args, &topology, &machine, &planned, &session)?;
-    session::add_findings(&mut findings, runs.findings);
+    let mut progress = Progress::new(args.common.quiet, session.signals.clone());
+    let outcome = stream::run(&topology, &machine, placement, &options, &mut progress)?;
+    progress.finish();
+    session::add_findings(&mut findings, outcome.findings);
+    let mut notices = planned.notices.clone();
+    notices.extend(outcome.notices);
     let record = session.record(
         &args.common,
         Found {
             machine,
             findings,
-            notices: runs.notices,
-            measurements: runs.measurements,
-            complete: runs.complete,
+            notices,
+            measurements: outcome.measurements,
+            complete: outcome.stop != Stop::Interrupted,
         },
     );
-    let mut text = if args.stream_text {
-        classic(&record.measurements, &runs.times)
-    } else {
-        nodegauge_report::stream::render(&record, output::style())
-    };
-    if args.common.verbose && !args.stream_text {
-        runs.affinity.iter().for_each(|line| text.push_str(&format!("{line}\n")));
-    }
     if args.stream_text {
         // Scripts that parse the classic table get nothing else on standard output.
         if !session.stdout_is_taken() {
-            output::print(&text);
+            classic(&record.measurements, &outcome.times);
         }
-        let mut common = args.common.clone();
-        common.quiet = true;
-        return session.end(&common, &record, "");
+        let quiet = Common { quiet: true, ..args.common.clone() };
+        return session.end(&quiet, &record, "");
+    }
+    let mut text = nodegauge_report::stream::render(&record, output::style());
+    if args.common.verbose {
+        outcome.affinity.iter().for_each(|line| text.push_str(&format!("{line}\n")));
     }
     session.end(&args.common, &record, &text)
 }
 
-/// The classic table of each thread count; nothing for a run whose result is invalid.
-fn classic(measurements: &[Measurement], times: &[Vec<f64>]) -> String {
-    let threads = |m: &Measurement| m.config.get("threads").cloned();
-    let mut out = String::new();
-    let mut start = 0;
-    while start < measurements.len() {
-        let end = (start..measurements.len())
-            .find(|i| threads(&measurements[*i]) != threads(&measurements[start]))
-            .unwrap_or(measurements.len());
-        let block: Vec<&Measurement> = measurements[start..end].iter().collect();
-        match nodegauge_report::classic::render(
-            &block,
-            &times[start..end],
-            env!("CARGO_PKG_VERSION"),
-        ) {
-            Some(table) => out.push_str(&table),
-            None => {
-                for reason in block.iter().flat_map(|m| &m.validity.reasons).take(1) {
-                    output::error(&format!("no valid result: {reason}"));
-                }
-            }
+/// Prints the classic table; without a valid result the reason, and no table.
+fn classic(measurements: &[Measurement], times: &[Vec<f64>]) {
+    let all: Vec<&Measurement> = measurements.iter().collect();
+    match nodegauge_report::classic::render(&all, times, env!("CARGO_PKG_VERSION")) {
+        Some(table) => output::print(&table),
+        None => {
+            let reason = all.iter().flat_map(|m| &m.validity.reasons).next();
+            let reason = reason.map_or("nothing was measured", String::as_str);
+            output::error(&format!("no valid result: {reason}"));
         }
-        start = end;
     }
-    out
 }

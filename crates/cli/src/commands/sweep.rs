@@ -9,6 +9,7 @@ use crate::session::{self, Found, Session};
 use nodegauge_machine::{SysRoot, Topology};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::axis::Axis;
+use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::sweep::{self, Cell};
 use nodegauge_placement::ThreadCounts;
 use std::time::Duration;
@@ -32,6 +33,23 @@ pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
                 axis.name()
             )));
         }
+    }
+    let fixed = |axis: &Axis| match axis {
+        Axis::Threads(_) => {
+            args.placement.threads.as_ref().is_some_and(|counts| counts.single().is_some())
+        }
+        Axis::PerCache(_) => args.placement.per_cache.is_some(),
+        Axis::Places(_) => args.placement.places.is_some(),
+        Axis::Stores(_) => args.stores.0.is_some(),
+        Axis::Pages(_) => args.pages.0.is_some(),
+        Axis::Size(_) => args.size != SizeSpec::Auto,
+        Axis::Prefetch(_) => args.prefetch.0.is_some(),
+    };
+    if let Some(axis) = axes.iter().find(|axis| fixed(axis)) {
+        let name = axis.name();
+        return Err(Failure::usage(format!(
+            "--{name} is fixed and swept at once\nhint: give it once, e.g. --sweep {axis}"
+        )));
     }
     if axes.len() > 2 {
         return Err(Failure::usage(
@@ -76,17 +94,28 @@ fn cells(
             })
             .collect();
     }
+    let mut notices: Vec<String> = Vec::new();
+    let mut seen: Vec<Vec<(String, String)>> = Vec::new();
+    partial.retain(|(_, coordinates)| {
+        let new = !seen.contains(coordinates);
+        if new {
+            seen.push(coordinates.clone());
+        } else {
+            let words: Vec<String> = coordinates.iter().map(|(a, v)| format!("{a} {v}")).collect();
+            notices.push(format!("{} is given twice and measured once", words.join(", ")));
+        }
+        new
+    });
     if partial.len() > MOST_CELLS {
         return Err(Failure::usage(format!(
             "{} combinations are more than {MOST_CELLS}\nhint: take fewer values",
             partial.len()
         )));
     }
-    let mut notices: Vec<String> = Vec::new();
     let mut cells = Vec::new();
     for (args, coordinates) in partial {
         let planned = places::plan(&args.placement, topology)?;
-        let options = stream::options(&args, &planned, 1, BUDGET);
+        let options = stream::options(&args, &planned, BUDGET);
         for notice in planned.notices {
             if !notices.contains(&notice) {
                 notices.push(notice);
