@@ -17,6 +17,7 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{regime, stats};
 use nodegauge_placement::Placement;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// One step of the way, with its rates.
@@ -60,6 +61,10 @@ pub struct Explanation {
     pub complete: bool,
     /// The first wrong value found in any step's arrays.
     pub wrong: Option<String>,
+    /// Whether rounds with interference or of several regimes had to be counted.
+    pub desperate: bool,
+    /// Whether the arrays follow STREAM's rule; `None` when caches are not known.
+    pub follows_rule: Option<bool>,
     /// Bytes of one array.
     pub array_bytes: u64,
 }
@@ -84,6 +89,15 @@ impl Explanation {
         if let Some(wrong) = &self.wrong {
             validity
                 .add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
+        }
+        if self.follows_rule == Some(false) {
+            let reason =
+                "the arrays are smaller than STREAM's rule asks for, and may lie in a cache";
+            validity.add(Status::Suspect, reason);
+        }
+        if self.desperate {
+            let reason = "nearly every round was disturbed, so disturbed ones count too";
+            validity.add(Status::Suspect, reason);
         }
         let (first, last) = (&self.steps[0], &self.steps[self.steps.len() - 1]);
         let whole: Vec<f64> =
@@ -150,6 +164,8 @@ impl Explanation {
 
 /// Rounds that are wanted: medians over fewer scatter too much.
 const WISHED_ROUNDS: usize = 60;
+/// Fewer rounds than this say nothing.
+const FEWEST_ROUNDS: usize = 3;
 /// Share of the budget for the trial that finds the best loops.
 const TRIAL_SHARE: f64 = 0.25;
 
@@ -198,7 +214,11 @@ pub fn run(
             wrong.get_or_insert_with(|| found.to_string());
         }
     }
-    let counted = clean(&rounds);
+    let bound: Vec<bool> =
+        points.iter().map(|p| p.config().places.iter().all(|place| !place.is_empty())).collect();
+    let cleaned = clean(&rounds, &bound);
+    let desperate = cleaned.is_none();
+    let counted = cleaned.unwrap_or_else(|| rounds.iter().map(Vec::as_slice).collect());
     let left_out = rounds.len() - counted.len();
     let kernels: Vec<Kernel> = points[0].config().kernels.iter().map(|(k, _)| *k).collect();
     let bytes: Vec<f64> =
@@ -230,6 +250,8 @@ pub fn run(
         notices,
         complete,
         wrong,
+        desperate,
+        follows_rule: size.follows_rule,
         array_bytes: points[0].arrays().array_bytes().0,
     })
 }
@@ -334,40 +356,74 @@ fn rounds(
                 / options.budget.max(Duration::from_millis(1)).as_secs_f64();
         watch.progress(share.max(spent).min(1.0), "");
         // At least three rounds, or there is nothing to average.
-        if options.samples.is_none() && Instant::now() >= until && rounds.len() >= 3 {
+        if options.samples.is_none() && Instant::now() >= until && rounds.len() >= FEWEST_ROUNDS {
             break;
         }
     }
     Ok((rounds, true))
 }
 
-/// The rounds in which nothing interfered and all bound passes saw one regime; all rounds when
-/// fewer than three are left.
-fn clean(rounds: &[Vec<Sample>]) -> Vec<&[Sample]> {
-    // Unbound threads may sit anywhere: only the last step, which is bound, tells the regime.
+/// The rounds in which nothing interfered with a bound step and all bound steps saw one regime: of
+/// several regimes, the one that most rounds saw. `None` when fewer than three are left.
+///
+/// Unbound steps are left out of the question: their threads may share a CPU or wander, and that is
+/// what the step is there to show.
+fn clean<'a>(rounds: &'a [Vec<Sample>], bound: &[bool]) -> Option<Vec<&'a [Sample]>> {
+    let of_bound = |round: &'a [Sample]| {
+        round.iter().zip(bound).filter(|(_, bound)| **bound).map(|(sample, _)| sample)
+    };
     let trips: Vec<f64> = rounds
         .iter()
-        .filter_map(|round| round.last())
+        .flat_map(|round| of_bound(round))
         .flat_map(|sample| [sample.round_trips.0, sample.round_trips.1])
+        .filter(|trip| trip.is_finite())
         .collect();
     let regimes = regime::regimes(&trips);
-    let clean: Vec<&[Sample]> = rounds
-        .iter()
-        .map(Vec::as_slice)
-        .filter(|round| round.iter().skip(1).all(|sample| sample.causes.is_empty()))
-        .filter(|round| {
-            regimes.len() < 2
-                || round.last().is_some_and(|sample| {
-                    regime::assign(&regimes, sample.round_trips.0, sample.round_trips.1).is_some()
-                })
-        })
-        .collect();
-    if clean.len() < 3 { rounds.iter().map(Vec::as_slice).collect() } else { clean }
+    let regime_of = |round: &'a [Sample]| -> Option<usize> {
+        if trips.is_empty() {
+            return Some(0);
+        }
+        let mut seen = of_bound(round)
+            .map(|sample| regime::assign(&regimes, sample.round_trips.0, sample.round_trips.1));
+        let first = seen.next()??;
+        seen.all(|regime| regime == Some(first)).then_some(first)
+    };
+    let mut by_regime: BTreeMap<usize, Vec<&[Sample]>> = BTreeMap::new();
+    for round in rounds {
+        let quiet = of_bound(round).all(|sample| sample.causes.is_empty());
+        if let (true, Some(regime)) = (quiet, regime_of(round)) {
+            by_regime.entry(regime).or_default().push(round);
+        }
+    }
+    by_regime.into_values().max_by_key(Vec::len).filter(|rounds| rounds.len() >= FEWEST_ROUNDS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::interference::Cause;
+
+    #[test]
+    fn a_round_counts_when_all_its_bound_steps_saw_one_regime_in_peace() {
+        let sample = |trip: f64, causes: Vec<Cause>| Sample {
+            seconds: vec![1.0],
+            round_trips: (trip, trip),
+            causes,
+        };
+        let (near, far, none) = (90e-9, 380e-9, f64::NAN);
+        let preempted = || vec![Cause::Faults(99)];
+        let round = |first: Vec<Cause>, trips: [f64; 2]| {
+            vec![sample(none, first), sample(trips[0], vec![]), sample(trips[1], vec![])]
+        };
+        let mut rounds = vec![round(preempted(), [near, near]); 4];
+        rounds.extend(vec![round(vec![], [near, far]); 3]);
+        rounds.extend(vec![round(vec![], [far, far]); 2]);
+        rounds[0][1].causes = preempted();
+        let counted = clean(&rounds, &[false, true, true]).unwrap();
+        let same = |(x, y): (&&[Sample], &Vec<Sample>)| std::ptr::eq(x.as_ptr(), y.as_ptr());
+        assert!(counted.len() == 3 && counted.iter().zip(&rounds[1..4]).all(same));
+        assert!(clean(&rounds[..3], &[false, true, true]).is_none());
+    }
 
     #[test]
     fn factors_of_steps_multiply_to_the_whole() {

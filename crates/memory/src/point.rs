@@ -97,6 +97,12 @@ struct Lap {
 /// Share of a pass for which a thread may be off its CPU before the pass counts as disturbed: a
 /// kernel thread that runs for some microseconds does no harm that could be measured.
 const OFF_CPU_ALLOWED: f64 = 0.005;
+/// Below this the time of the questions to the kernel themselves counts.
+const OFF_CPU_FLOOR_NANOS: f64 = 20_000.0;
+/// Page faults of all threads that cost nothing: stacks, counters, hints of NUMA balancing.
+const FAULTS_ALLOWED: u64 = 16;
+/// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
+const TICK_NANOS: f64 = 1e7;
 
 impl Point {
     /// Forms the team, maps the arrays, and lets each thread touch its own share first.
@@ -110,7 +116,11 @@ impl Point {
         config.policy.apply_to(start, length)?;
         let team = Team::start(&config.places)?;
         let mut point = Self {
-            courts: Courts::new(team.len()),
+            courts: Courts::new(if have_cpus_of_their_own(&config.places) {
+                team.len()
+            } else {
+                0
+            }),
             values: Values::new(config.element),
             origin: Instant::now(),
             wrong: None,
@@ -270,19 +280,31 @@ fn causes(laps: &[Lap], stolen: u64) -> Vec<Cause> {
     let mut causes = Vec::new();
     let switches: u64 = laps.iter().map(|lap| lap.counts.involuntary_switches).sum();
     let off_cpu = |lap: &Lap| lap.wall_nanos.saturating_sub(lap.counts.cpu_nanos);
-    if laps.iter().any(|lap| off_cpu(lap) as f64 > OFF_CPU_ALLOWED * lap.wall_nanos as f64) {
+    let allowed = |lap: &Lap| (OFF_CPU_ALLOWED * lap.wall_nanos as f64).max(OFF_CPU_FLOOR_NANOS);
+    if laps.iter().any(|lap| off_cpu(lap) as f64 > allowed(lap)) {
         let lost = laps.iter().map(off_cpu).max().unwrap_or(0);
         causes.push(Cause::Preempted { switches, lost: Seconds(lost as f64 * 1e-9) });
     }
     let faults: u64 = laps.iter().map(|lap| lap.counts.faults).sum();
-    // A stray fault of a stack or a counter page costs nothing; arrays that come and go do.
-    if faults > 16 {
+    if faults > FAULTS_ALLOWED.max(laps.len() as u64) {
         causes.push(Cause::Faults(faults));
     }
-    if stolen > 0 {
+    // Stolen time is counted over the whole machine, so it is held against the time of all threads.
+    let time: f64 = laps.iter().map(|lap| lap.wall_nanos as f64).sum();
+    if stolen as f64 * TICK_NANOS > OFF_CPU_ALLOWED * time {
         causes.push(Cause::Stolen { ticks: stolen });
     }
     causes
+}
+
+/// Whether every thread is bound and no two share a CPU. Round trips between threads that do, or
+/// that wander, are turns of the scheduler and no fingerprint.
+fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
+    let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
+    let all = cpus.len();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus.len() == all && places.iter().all(|place| !place.is_empty())
 }
 
 fn find_rows(

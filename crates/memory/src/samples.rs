@@ -54,6 +54,8 @@ pub fn sort(samples: &[Sample]) -> Sorted {
     let trips: Vec<f64> =
         clean.iter().flat_map(|i| [samples[*i].round_trips.0, samples[*i].round_trips.1]).collect();
     let found = regime::regimes(&trips);
+    // Round trips of which no two are alike tell no regimes: such samples are pooled, and said to be.
+    let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
     let mut groups: Vec<Group> = if found.is_empty() {
         vec![Group { passes: clean, round_trip: f64::NAN }]
     } else {
@@ -78,7 +80,7 @@ pub fn sort(samples: &[Sample]) -> Sorted {
     };
     groups.sort_by(|x, y| speed(y).total_cmp(&speed(x)));
     disturbed.sort_by_key(|(i, _)| *i);
-    Sorted { groups, disturbed, desperate }
+    Sorted { groups, disturbed, desperate: desperate || scattered }
 }
 
 fn by_regime(

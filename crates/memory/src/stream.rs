@@ -132,7 +132,7 @@ pub fn plan(
     let cpus: Vec<CpuId> = placement.threads.iter().flat_map(|t| t.cpus.clone()).collect();
     let around = Surroundings {
         llc: topology.llc_in_use(&cpus).map(|(bytes, count)| (Bytes(bytes), count)),
-        available: Bytes(machine.memory.available.unwrap_or(0)),
+        available: available(machine, options),
         fraction: options.memory_fraction,
     };
     let size = size::choose(options.size, options.element, &around)?;
@@ -151,6 +151,24 @@ pub fn plan(
             .collect(),
     };
     Ok((size, config))
+}
+
+/// Memory that the arrays of a run can have: reserved huge pages that are free, or what can be had
+/// now, on the nodes to which a policy binds them.
+fn available(machine: &Machine, options: &Options) -> Bytes {
+    if let Some(page) = options.pages.and_then(Pages::reserved) {
+        let pages = machine.pages.as_ref();
+        let huge = pages.and_then(|pages| pages.huge.iter().find(|huge| huge.bytes == page.0));
+        // None reserved is refused with the reason when the arrays are mapped.
+        if let Some(free) = huge.map(|huge| huge.free * huge.bytes).filter(|free| *free > 0) {
+            return Bytes(free);
+        }
+    }
+    let anywhere = machine.memory.available.unwrap_or(0);
+    let MemoryPolicy::Bind(nodes) = &options.policy else { return Bytes(anywhere) };
+    let free: Option<u64> =
+        nodes.iter().map(|id| machine.numa_nodes.iter().find(|node| node.id == id.0)?.free).sum();
+    Bytes(free.map_or(anywhere, |free| free.min(anywhere)))
 }
 
 /// The CPUs of each thread; an empty list leaves a thread unbound.
@@ -228,8 +246,8 @@ pub fn run(
                 watch.interrupted()
             },
         )?;
-        tried = shapes.len();
-        notices.push(format!("chosen by trial: {}", describe(&chosen)));
+        tried = chosen.tried;
+        notices.push(trial_in_words(&chosen, shapes.len()));
     }
 
     watch.phase("measuring");
@@ -326,8 +344,18 @@ fn latest(samples: &[Sample], point: &Point) -> String {
     format!("{} {rate}", kernels[shown].0)
 }
 
+/// What a trial over `all` loops came to.
+pub(crate) fn trial_in_words(chosen: &trial::Chosen, all: usize) -> String {
+    let loops = describe(&chosen.loops);
+    match chosen.tried {
+        0 => format!("not chosen by trial, for which there was no time: {loops}"),
+        n if n < all => format!("chosen by trial among {n} loops, {all} had no time: {loops}"),
+        _ => format!("chosen by trial: {loops}"),
+    }
+}
+
 /// The chosen loops in words, kernels with the same loop together.
-pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
+fn describe(chosen: &[(Kernel, Shape)]) -> String {
     let mut groups: Vec<(Shape, Vec<&str>)> = Vec::new();
     for (kernel, shape) in chosen {
         match groups.iter_mut().find(|(known, _)| known == shape) {

@@ -51,6 +51,8 @@ const TRIAL_SHARE: f64 = 0.25;
 const MEASURE_SHARE: f64 = 0.85;
 /// Rounds at least.
 const LEAST_ROUNDS: usize = 8;
+/// Rounds, the warm-up among them, even when the time is spent before.
+const FEWEST_ROUNDS: usize = 4;
 /// Stable means within this share.
 const TOLERANCE: f64 = 0.01;
 /// A cell that lies this far below both neighbours breaks the trend.
@@ -179,10 +181,10 @@ fn choose_loops(
         let deadline = (started + share * (done as u32 + 1)).max(Instant::now() + share / 2);
         let chosen =
             trial::choose(&mut stands[widest].point, &shapes, deadline, || watch.interrupted())?;
-        notices.push(format!("chosen by trial: {}", stream::describe(&chosen)));
+        notices.push(stream::trial_in_words(&chosen, shapes.len()));
         for i in members {
-            stands[i].point.reshape(chosen.clone())?;
-            stands[i].tried = shapes.len();
+            stands[i].point.reshape(chosen.loops.clone())?;
+            stands[i].tried = chosen.tried;
         }
     }
     notices.dedup();
@@ -222,7 +224,8 @@ fn rounds(
         let share = exactly.map_or(spent, |n| rounds as f64 / (n + 1) as f64);
         watch.progress(share.min(1.0), &format!("round {rounds}"));
         // The first round is the warm-up.
-        if rounds <= LEAST_ROUNDS && exactly.is_none() {
+        let late = begun.elapsed() >= rule.at_most && rounds >= FEWEST_ROUNDS;
+        if rounds <= LEAST_ROUNDS && exactly.is_none() && !late {
             continue;
         }
         let figures: Vec<Vec<f64>> = match exactly {

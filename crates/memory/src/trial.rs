@@ -59,6 +59,16 @@ pub fn candidates(wishes: Wishes) -> Vec<Shape> {
             }
         }
     }
+    // Best guess first, kinds of store by turns: what is tried when time is short.
+    let rank_of_unroll = |unroll: u8| [4, 1, 8, 2].iter().position(|u| *u == unroll);
+    shapes.sort_by_key(|shape| {
+        (
+            shape.prefetch != Prefetch::Off,
+            isas.iter().position(|isa| *isa == shape.isa),
+            rank_of_unroll(shape.unroll),
+            shape.stores == Stores::Regular,
+        )
+    });
     shapes
 }
 
@@ -93,8 +103,22 @@ impl Shuffler {
     }
 }
 
-/// Chooses a loop for each kernel of `point` among `shapes`, until `deadline` at the latest or
-/// until `stop` says so.
+/// What a trial chose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chosen {
+    /// A loop for each kernel.
+    pub loops: Vec<(Kernel, Shape)>,
+    /// How many loops were tried; fewer than there are when time was short, and none when there
+    /// was not even time for two: then the loops are the best guess.
+    pub tried: usize,
+}
+
+/// Passes that a full trial takes, over the number of candidates: all once, half of them twice, a
+/// quarter three times, and so on.
+const PASSES_A_CANDIDATE: usize = 4;
+
+/// Chooses a loop for each kernel of `point` among `shapes`, best guess first, until `deadline` at
+/// the latest or until `stop` says so. When time is short only the first are tried.
 ///
 /// # Errors
 /// When the point cannot be measured.
@@ -103,27 +127,46 @@ pub fn choose(
     shapes: &[Shape],
     deadline: Instant,
     mut stop: impl FnMut() -> bool,
-) -> Result<Vec<(Kernel, Shape)>, PointError> {
+) -> Result<Chosen, PointError> {
     let element = point.config().element;
-    let mut fields: Vec<Field> = point
-        .config()
-        .kernels
-        .iter()
-        .map(|(kernel, _)| Field { kernel: *kernel, runners: runners(*kernel, element, shapes) })
-        .collect();
-    let mut order = Shuffler::new(0x6E6F_6465);
-    // The first pass warms up and counts for nothing.
+    // The first pass warms up and tells how many passes there is time for.
+    let begun = Instant::now();
     point.pass()?;
+    let pass = begun.elapsed();
+    let affordable = deadline.saturating_duration_since(Instant::now()).as_secs_f64()
+        / pass.as_secs_f64().max(1e-9);
+    let tried = match affordable as usize / PASSES_A_CANDIDATE {
+        0 | 1 if affordable < 2.0 * shapes.len() as f64 => affordable as usize / 2,
+        n => n,
+    };
+    let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
+    let field = |shapes: &[Shape]| -> Vec<Field> {
+        let kernels = point.config().kernels.iter();
+        kernels
+            .map(|(kernel, _)| Field {
+                kernel: *kernel,
+                runners: runners(*kernel, element, shapes),
+            })
+            .collect()
+    };
+    let mut fields = field(&shapes[..tried.max(1)]);
+    if tried == 0 {
+        return finish(point, fields, 0);
+    }
+    let mut order = Shuffler::new(0x6E6F_6465);
     let mut passes_a_round = 1;
     while fields.iter().any(|field| field.runners.len() > 1) {
         for _ in 0..passes_a_round {
             for field in &mut fields {
                 order.shuffle(&mut field.runners);
+                // Regular stores leave a cache full of lines that the next kernel writes back: all
+                // kernels of a pass store alike, as far as the fields are equally long.
+                field.runners.sort_by_key(|runner| runner.shape.stores == Stores::Regular);
             }
             let longest = fields.iter().map(|field| field.runners.len()).max().unwrap_or(0);
             for turn in 0..longest {
                 if Instant::now() >= deadline || stop() {
-                    return finish(point, fields);
+                    return finish(point, fields, tried);
                 }
                 run_turn(point, &mut fields, turn)?;
             }
@@ -135,7 +178,7 @@ pub fn choose(
         }
         passes_a_round += 1;
     }
-    finish(point, fields)
+    finish(point, fields, tried)
 }
 
 /// One pass in which each kernel runs with its candidate number `turn`.
@@ -204,12 +247,12 @@ fn rank(field: &mut Field) {
 }
 
 /// Gives the point the winners.
-fn finish(point: &mut Point, mut fields: Vec<Field>) -> Result<Vec<(Kernel, Shape)>, PointError> {
+fn finish(point: &mut Point, mut fields: Vec<Field>, tried: usize) -> Result<Chosen, PointError> {
     fields.iter_mut().for_each(rank);
-    let chosen: Vec<(Kernel, Shape)> =
+    let loops: Vec<(Kernel, Shape)> =
         fields.iter().map(|field| (field.kernel, field.runners[0].shape)).collect();
-    point.reshape(chosen.clone())?;
-    Ok(chosen)
+    point.reshape(loops.clone())?;
+    Ok(Chosen { loops, tried })
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ use std::time::Duration;
 const BUDGET: Duration = Duration::from_secs(45);
 /// Cells at most: each has arrays of its own.
 const MOST_CELLS: usize = 256;
+/// Threads of all cells together at most: all of them live at once.
+const MOST_THREADS: usize = 8192;
 
 /// The axes: those of `--sweep`, and `--threads` with several counts.
 pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
@@ -123,6 +125,12 @@ fn cells(
         }
         let Some(placement) = planned.placements.into_iter().next() else { continue };
         cells.push(Cell { coordinates, placement, options });
+    }
+    let threads: usize = cells.iter().map(|cell| cell.placement.threads.len()).sum();
+    if threads > MOST_THREADS {
+        return Err(Failure::usage(format!(
+            "the configurations have {threads} threads in all, more than {MOST_THREADS}\nhint: take fewer values"
+        )));
     }
     Ok((cells, notices))
 }

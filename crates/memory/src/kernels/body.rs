@@ -228,7 +228,9 @@ const STEPS_A_BLOCK: usize = 256;
 pub(crate) unsafe fn reduce<V: Vector, K: Reduce, const U: usize, const P: u8>(args: &Args) -> f64 {
     let sources: [*const V::Scalar; 2] = K::pointers(args).map(|p| p.cast_const().cast());
     let (n, step) = (args.n, V::LANES * U);
-    let mut total = 0.0;
+    // Equal blocks round alike, so plain addition would drift with their number: compensated
+    // summation (Kahan), once a block.
+    let (mut total, mut carry) = (0.0, 0.0);
     // SAFETY: every index below is less than n; the rest is the caller's promise.
     unsafe {
         let zero = V::splat(V::Scalar::from_f64(0.0));
@@ -254,7 +256,10 @@ pub(crate) unsafe fn reduce<V: Vector, K: Reduce, const U: usize, const P: u8>(a
                 // A vector is its lanes, in order.
                 let lanes: *const V::Scalar = std::ptr::from_ref(&sum).cast();
                 for lane in 0..V::LANES {
-                    total += (*lanes.add(lane)).to_f64();
+                    let term = (*lanes.add(lane)).to_f64() - carry;
+                    let next: f64 = total + term;
+                    carry = (next - total) - term;
+                    total = next;
                 }
             }
         }

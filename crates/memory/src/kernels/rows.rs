@@ -2,7 +2,7 @@
 //! number of prefetch distances, each with the target feature that its vector needs.
 //!
 //! Unrolls 1 to 8 exist without prefetch; with prefetch only unroll 4, where a step covers whole
-//! cache lines for every vector.
+//! cache lines for every vector. Portable code has no prefetch.
 
 use super::body::{self, Args};
 use super::{Element, Isa, Kernel, Row, Stores};
@@ -34,6 +34,15 @@ macro_rules! row {
 
 /// All unrolls and prefetches of one kernel with one kind of store.
 macro_rules! shapes {
+    ($body:ident::<$vector:ty, $kernel:ident $(, $nt:literal)?>, $feature:tt, Portable,
+     $element:ident, $stores:ident) => {
+        &[
+            row!($body::<$vector, $kernel $(, $nt)?>, $feature, Portable, $element, $stores, 1, 0),
+            row!($body::<$vector, $kernel $(, $nt)?>, $feature, Portable, $element, $stores, 2, 0),
+            row!($body::<$vector, $kernel $(, $nt)?>, $feature, Portable, $element, $stores, 4, 0),
+            row!($body::<$vector, $kernel $(, $nt)?>, $feature, Portable, $element, $stores, 8, 0),
+        ]
+    };
     ($body:ident::<$vector:ty, $kernel:ident $(, $nt:literal)?>, $feature:tt, $isa:ident,
      $element:ident, $stores:ident) => {
         &[

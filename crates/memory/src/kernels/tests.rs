@@ -108,7 +108,7 @@ fn every_row_of_this_processor_agrees_with_the_scalar_oracle() {
         checked += 1;
     }
     skipped.dedup();
-    assert!(checked >= 2 * 9 * 6, "only {checked} rows were checked; skipped {skipped:?}");
+    assert!(checked >= 2 * 9 * 4, "only {checked} rows were checked; skipped {skipped:?}");
 }
 
 #[test]
@@ -128,6 +128,9 @@ fn every_shape_that_can_be_asked_for_has_a_row_for_every_kernel() {
                 for (unroll, prefetch) in
                     [(1, Prefetch::Off), (8, Prefetch::Off), (4, Prefetch::Near(512))]
                 {
+                    if isa == Isa::Portable && prefetch != Prefetch::Off {
+                        continue;
+                    }
                     let stores = Stores::Regular;
                     let shape = Shape { isa, stores, unroll, prefetch };
                     assert!(find(spec.kernel, *element, shape).is_some(), "{} {shape}", spec.name);
@@ -171,4 +174,21 @@ fn prefetch_distances_print_and_parse_back() {
     for (text, at) in [("", 0), ("of", 0), ("0", 0), ("512,", 4), ("512;64", 3), ("1,2,3", 3)] {
         assert_eq!(text.parse::<Prefetch>().unwrap_err().at, at, "{text}");
     }
+}
+
+#[test]
+fn a_sum_of_many_equal_values_does_not_drift() {
+    // A full mantissa, and enough blocks that plain addition of their sums would be off by 3e-12.
+    const N: usize = 1 << 25;
+    let value = 2.0 * 15f64.powi(20) / 7.0;
+    let mut data = vec![value; N];
+    let a: *mut u8 = data.as_mut_ptr().cast();
+    let args = Args { a, b: a, c: a, n: N, scalar: 3.0, near: 0, far: 0 };
+    let isa = available_isas()[0];
+    let shape = Shape { isa, stores: Stores::Regular, unroll: 4, prefetch: Prefetch::Off };
+    let row = find(Kernel::Read, Element::F64, shape).unwrap();
+    // SAFETY: the array has N elements, and the kernel only reads `a`.
+    let sum = unsafe { row.run(&args) };
+    let error = (sum / (value * N as f64) - 1.0).abs();
+    assert!(error < 1e-13, "relative error {error:e}");
 }

@@ -238,6 +238,19 @@ mod neon {
                     unsafe { $mul(self, other) }
                 }
                 #[inline(always)]
+                unsafe fn prefetch<const FAR: bool>(from: *const $scalar) {
+                    // SAFETY: a prefetch of any address is allowed and changes nothing visible.
+                    unsafe {
+                        if FAR {
+                            std::arch::asm!("prfm pldl2keep, [{}]", in(reg) from,
+                                options(nostack, readonly, preserves_flags));
+                        } else {
+                            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) from,
+                                options(nostack, readonly, preserves_flags));
+                        }
+                    }
+                }
+                #[inline(always)]
                 unsafe fn mul_add(self, x: Self, y: Self) -> Self {
                     // SAFETY: the caller's promise.
                     unsafe { $fma(y, self, x) }

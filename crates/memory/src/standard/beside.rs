@@ -95,8 +95,8 @@ pub fn run(
         let deadline = started + options.budget.mul_f64(TRIAL_SHARE);
         let deadline = deadline.max(Instant::now() + Duration::from_millis(200));
         let chosen = trial::choose(&mut point, &shapes, deadline, || watch.interrupted())?;
-        tried = shapes.len();
-        notices.push(format!("chosen by trial: {}", stream::describe(&chosen)));
+        tried = chosen.tried;
+        notices.push(stream::trial_in_words(&chosen, shapes.len()));
     }
     watch.phase(&format!("native and {} of stream.c by turns", builds(contenders.len())));
     let mut stands: Vec<Stand<'_>> = contenders
