@@ -1,6 +1,9 @@
 //! The definition of the command line. One definition serves parsing, help, man page and shell
 //! completions.
 
+// Doc comments here are help texts, in which brackets are grammar and no links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
