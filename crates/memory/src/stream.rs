@@ -11,8 +11,8 @@ use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
 use crate::trial::{self, Wishes};
-use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::record::{Finding, Machine, Measurement};
+use nodegauge_machine::{CpuId, NodeId, SysRoot, Topology};
+use nodegauge_measure::record::{Finding, HugePages, Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Bytes, clock};
@@ -157,10 +157,22 @@ pub fn plan(
 /// now, on the nodes to which a policy binds them.
 fn available(machine: &Machine, options: &Options) -> Bytes {
     if let Some(page) = options.pages.and_then(Pages::reserved) {
-        let pages = machine.pages.as_ref();
-        let huge = pages.and_then(|pages| pages.huge.iter().find(|huge| huge.bytes == page.0));
-        // None reserved is refused with the reason when the arrays are mapped.
-        if let Some(free) = huge.map(|huge| huge.free * huge.bytes).filter(|free| *free > 0) {
+        let free_in = |pages: &[HugePages]| -> Option<u64> {
+            pages.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
+        };
+        // The kernel's reservation knows no policy: a node's pool that is too small would end the
+        // program at first touch.
+        let free = match &options.policy {
+            MemoryPolicy::Bind(nodes) => {
+                let of_node = |node: &NodeId| {
+                    free_in(&nodegauge_machine::memory::huge_pages_of_node(&SysRoot::live(), *node))
+                };
+                nodes.iter().map(of_node).sum()
+            }
+            _ => machine.pages.as_ref().and_then(|pages| free_in(&pages.huge)),
+        };
+        // None reserved at all is refused with the reason when the arrays are mapped.
+        if let Some(free) = free.filter(|free| *free > 0) {
             return Bytes(free);
         }
     }
