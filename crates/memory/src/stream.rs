@@ -221,6 +221,50 @@ pub fn best_pages(machine: &Machine) -> Pages {
     }
 }
 
+/// A point whose arrays are mapped and whose loops are chosen.
+pub(crate) struct Ready {
+    pub point: Point,
+    pub size: Size,
+    /// What was clamped, and what the trial came to.
+    pub notices: Vec<String>,
+    /// How many loops the trial chose from; 0 without a trial.
+    pub tried: usize,
+}
+
+/// Sets up what [`plan`] gave and chooses the loops that the options leave open, in at most
+/// `trial_share` of the budget since `started`.
+pub(crate) fn ready(
+    (size, config): (Size, PointConfig),
+    options: &Options,
+    trial_share: f64,
+    started: Instant,
+    watch: &mut dyn Watch,
+) -> Result<Ready, StreamError> {
+    let shapes = candidates(options)?;
+    watch.phase(&format!(
+        "preparing 3 arrays of {} on {} threads",
+        Bytes(size.elements * options.element.bytes()),
+        config.places.len()
+    ));
+    let mut point = Point::prepare(config)?;
+    let mut notices = size.notices.clone();
+    let mut tried = 0;
+    if shapes.len() > 1 {
+        watch.phase(&format!("trying {} loops for each kernel", shapes.len()));
+        let begun = Instant::now();
+        let deadline = started + options.budget.mul_f64(trial_share);
+        let deadline = deadline.max(begun + Duration::from_millis(200));
+        let chosen = trial::choose(&mut point, &shapes, deadline, || {
+            let gone = begun.elapsed().as_secs_f64();
+            watch.progress(gone / (deadline - begun).as_secs_f64(), "");
+            watch.interrupted()
+        })?;
+        tried = chosen.tried;
+        notices.push(trial_in_words(&chosen, shapes.len()));
+    }
+    Ok(Ready { point, size, notices, tried })
+}
+
 /// Measures STREAM on one placement.
 ///
 /// # Errors
@@ -233,35 +277,9 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, StreamError> {
     let started = Instant::now();
-    let (size, config) = plan(topology, machine, placement, options)?;
-    let shapes = candidates(options)?;
-    watch.phase(&format!(
-        "preparing 3 arrays of {} on {} threads",
-        Bytes(size.elements * options.element.bytes()),
-        placement.threads.len()
-    ));
-    let mut point = Point::prepare(config)?;
-    let mut notices = size.notices.clone();
-
-    let mut tried = 0;
-    if shapes.len() > 1 {
-        watch.phase(&format!("trying {} loops for each kernel", shapes.len()));
-        let begun = Instant::now();
-        let deadline = started + options.budget.mul_f64(TRIAL_SHARE);
-        let chosen = trial::choose(
-            &mut point,
-            &shapes,
-            deadline.max(begun + Duration::from_millis(200)),
-            || {
-                let gone = begun.elapsed().as_secs_f64();
-                watch.progress(gone / (deadline - begun).as_secs_f64().max(1e-3), "");
-                watch.interrupted()
-            },
-        )?;
-        tried = chosen.tried;
-        notices.push(trial_in_words(&chosen, shapes.len()));
-    }
-
+    let config = plan(topology, machine, placement, options)?;
+    let Ready { mut point, size, notices, tried } =
+        ready(config, options, TRIAL_SHARE, started, watch)?;
     watch.phase("measuring");
     let (samples, stop) = repeat(&mut point, options, started, watch)?;
     point.check()?;

@@ -12,14 +12,13 @@ use crate::samples;
 use crate::standard::build::{self, Contender};
 use crate::standard::figures::{self, Around, Common};
 use crate::standard::output::Output;
-use crate::stream::{self, Options, StreamError, Watch};
-use crate::trial;
+use crate::stream::{self, Options, Ready, StreamError, Watch};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Bytes, Seconds, clock, stats};
+use nodegauge_measure::{Seconds, clock, stats};
 use nodegauge_placement::Placement;
 use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
 use serde_json::{Map, Value, json};
@@ -80,24 +79,9 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, StreamError> {
     let started = Instant::now();
-    let (size, config) = stream::plan(topology, machine, placement, options)?;
-    let shapes = stream::candidates(options)?;
-    watch.phase(&format!(
-        "preparing 3 arrays of {} on {} threads",
-        Bytes(size.elements * options.element.bytes()),
-        placement.threads.len()
-    ));
-    let mut point = Point::prepare(config)?;
-    let mut notices = size.notices.clone();
-    let mut tried = 0;
-    if shapes.len() > 1 {
-        watch.phase(&format!("trying {} loops for each kernel", shapes.len()));
-        let deadline = started + options.budget.mul_f64(TRIAL_SHARE);
-        let deadline = deadline.max(Instant::now() + Duration::from_millis(200));
-        let chosen = trial::choose(&mut point, &shapes, deadline, || watch.interrupted())?;
-        tried = chosen.tried;
-        notices.push(stream::trial_in_words(&chosen, shapes.len()));
-    }
+    let config = stream::plan(topology, machine, placement, options)?;
+    let Ready { mut point, size, notices, tried } =
+        stream::ready(config, options, TRIAL_SHARE, started, watch)?;
     watch.phase(&format!("native and {} of stream.c by turns", builds(contenders.len())));
     let mut stands: Vec<Stand<'_>> = contenders
         .iter()
