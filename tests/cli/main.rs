@@ -18,3 +18,4 @@ mod run;
 mod signals;
 mod standard;
 mod stream;
+mod tune;

@@ -14,12 +14,15 @@ pub mod fingerprint;
 pub mod kernels;
 mod pages;
 pub mod point;
+mod race;
 mod result;
 mod samples;
 pub mod size;
 pub mod standard;
 pub mod stream;
 pub mod sweep;
-pub mod team;
 mod trial;
+pub mod tune;
 pub mod values;
+
+pub use nodegauge_team as team;

@@ -3,7 +3,7 @@
 
 use crate::table::{Style, incomplete, paragraph, table};
 use crate::words;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Measurement, Record, Validity};
 use serde_json::Value;
 
 /// Widest and narrowest room for bars, in characters.
@@ -66,16 +66,68 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     let right: Vec<usize> = (0..header.len() - 1).collect();
     let mut out = table(style, &header, &rows, &right);
     out.push_str(&format!("\nmedians in GB/s; spread and bars are of {}\n", kernels[charted]));
-    for cell in &cells {
-        let place: Vec<String> =
-            coordinates(cell[0]).iter().map(|(axis, value)| format!("{axis} {value}")).collect();
-        if !cell[0].validity.reasons.is_empty() {
-            let text = format!("{}: {}", place.join(", "), cell[0].validity.reasons.join("; "));
-            out.push_str(&paragraph(style, words::status(cell[0].validity.status), &text));
-        }
-    }
+    out.push_str(&doubts(&cells, style));
     out.push_str(&paragraph(style, "name", crate::stream::VARIANT));
     out
+}
+
+/// What is to be doubted, each doubt once with the configurations that it concerns.
+fn doubts(cells: &[Vec<&Measurement>], style: Style) -> String {
+    let mut groups: Vec<(&Validity, Vec<&Measurement>)> = Vec::new();
+    for cell in cells {
+        let validity = &cell[0].validity;
+        match groups.iter_mut().find(|(known, _)| *known == validity) {
+            Some((_, members)) => members.push(cell[0]),
+            None => groups.push((validity, vec![cell[0]])),
+        }
+    }
+    let mut out = String::new();
+    for (validity, members) in groups {
+        if validity.reasons.is_empty() {
+            continue;
+        }
+        let reasons = validity.reasons.join("; ");
+        let text = match place_of(&members, cells) {
+            place if place.is_empty() => reasons,
+            place => format!("{place}: {reasons}"),
+        };
+        out.push_str(&paragraph(style, words::status(validity.status), &text));
+    }
+    out
+}
+
+/// Configurations in words: `size 32MiB or 48MiB`, without axes all of whose values are among them;
+/// one by one when they are no such block.
+fn place_of(members: &[&Measurement], cells: &[Vec<&Measurement>]) -> String {
+    let values = |of: &mut dyn Iterator<Item = &Measurement>, axis: usize| {
+        let mut values: Vec<String> = Vec::new();
+        for m in of {
+            let Some((_, value)) = coordinates(m).get(axis).copied() else { continue };
+            if !values.iter().any(|known| known == value) {
+                values.push(value.to_owned());
+            }
+        }
+        values
+    };
+    let axes: Vec<String> =
+        coordinates(members[0]).iter().map(|(axis, _)| (*axis).to_owned()).collect();
+    let mut block = 1;
+    let mut words = Vec::new();
+    for (axis, name) in axes.iter().enumerate() {
+        let here = values(&mut members.iter().copied(), axis);
+        block *= here.len();
+        if here.len() < values(&mut cells.iter().map(|cell| cell[0]), axis).len() {
+            words.push(format!("{name} {}", here.join(" or ")));
+        }
+    }
+    if block == members.len() {
+        return words.join(", ");
+    }
+    let one = |m: &&Measurement| {
+        let each: Vec<String> = coordinates(m).iter().map(|(a, v)| format!("{a} {v}")).collect();
+        each.join(", ")
+    };
+    members.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// The measurements of each configuration together.
