@@ -8,11 +8,14 @@
 mod command;
 mod compiler;
 mod error;
+mod family;
 mod guard;
+pub mod mpi;
 mod scratch;
 
 pub use command::CommandLine;
 pub use compiler::{Compiler, Program};
 pub use error::ToolchainError;
+pub use family::{Listener, run_family};
 pub use guard::{Ended, Finished, Job, run};
 pub use scratch::Scratch;
