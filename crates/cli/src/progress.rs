@@ -2,7 +2,7 @@
 
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nodegauge_memory::stream::Watch;
+use nodegauge_measure::Watch;
 use std::io::IsTerminal;
 
 /// Shows a bar on a terminal and nothing elsewhere.

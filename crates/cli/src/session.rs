@@ -1,13 +1,15 @@
-//! What every measuring command does around its measuring: fail early, make the record, print,
-//! save, hold it against expectations, and turn all that into an exit code.
+//! What every measuring command does around its measuring, in [`conduct`]: fail early, make the record,
+//! print, save, hold it against expectations, and turn all that into an exit code.
 
 use crate::args::{Common, Database};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
+use crate::progress::Progress;
 use crate::signals::Signals;
 use nodegauge_history::Store;
 use nodegauge_machine::{Options as DescribeOptions, Source, SysRoot, Topology};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
+use nodegauge_report::Style;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -59,29 +61,121 @@ pub(crate) fn describe_options(
 }
 
 /// A measuring command under way.
-pub(crate) struct Session {
+struct Session {
     started: Instant,
     started_at: String,
     store: Option<Store>,
     json: Option<Sink>,
     csv: Option<Sink>,
     /// Signals that ask to end.
-    pub(crate) signals: Signals,
+    signals: Signals,
 }
 
-/// What a measuring command found, before it is a record.
-pub(crate) struct Found {
+/// The node that is measured, as it was found.
+pub(crate) struct Node {
+    /// Processors, caches, NUMA nodes.
+    pub(crate) topology: Topology,
+    /// The same and more, as the record keeps it.
     pub(crate) machine: Machine,
-    pub(crate) findings: Vec<record::Finding>,
-    pub(crate) notices: Vec<String>,
+}
+
+impl Node {
+    /// The live machine, with what the user says of it.
+    pub(crate) fn live(common: &Common) -> Result<Self, Failure> {
+        let describe = describe_options(common.dimms, common.processor.as_deref())?;
+        let (topology, machine) = this_machine(&describe)?;
+        Ok(Self { topology, machine })
+    }
+}
+
+/// What one or several gauges found, before it is a record.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// The results.
     pub(crate) measurements: Vec<Measurement>,
-    /// Whether everything was measured.
-    pub(crate) complete: bool,
+    /// What was found out about the machine while measuring.
+    pub(crate) findings: Vec<record::Finding>,
+    /// What was clamped, assumed or replaced.
+    pub(crate) notices: Vec<String>,
+    /// Lines that `-v` adds to the text.
+    pub(crate) details: Vec<String>,
+    /// Whether something was cut short.
+    pub(crate) interrupted: bool,
+}
+
+impl Found {
+    /// Puts what another gauge found behind this.
+    pub(crate) fn extend(&mut self, more: Self) {
+        self.measurements.extend(more.measurements);
+        self.findings.extend(more.findings);
+        for notice in more.notices {
+            if !self.notices.contains(&notice) {
+                self.notices.push(notice);
+            }
+        }
+        self.details.extend(more.details);
+        self.interrupted |= more.interrupted;
+    }
+}
+
+/// What standard output gets.
+pub(crate) enum Shown {
+    /// A text for people, followed by where the record was saved.
+    Text(String),
+    /// A table for other programs, and nothing else.
+    Table(String),
+}
+
+/// Carries a measuring command out: opens what results will be written to, lets `gauge` measure with
+/// progress and signals, makes the record, shows it as `show` says, saves it, and turns all that into
+/// an exit code. What can be refused is refused before this is called, so that a refusal touches no
+/// history.
+pub(crate) fn conduct(
+    common: &Common,
+    node: Node,
+    gauge: impl FnOnce(&Node, &mut Progress) -> Result<Found, Failure>,
+    show: impl FnOnce(&Record, Style) -> Shown,
+) -> Result<Exit, Failure> {
+    let session = Session::begin(common)?;
+    let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
+    let mut progress = Progress::new(common.quiet, session.signals.clone());
+    let found = gauge(&node, &mut progress)?;
+    progress.finish();
+    add_findings(&mut findings, found.findings);
+    let record = Record {
+        schema: record::SCHEMA.to_owned(),
+        id: record::new_id(),
+        started: session.started_at.clone(),
+        seconds: session.started.elapsed().as_secs_f64(),
+        complete: !found.interrupted,
+        tool: tool(),
+        command: std::env::args().skip(1).collect(),
+        labels: common.label.iter().cloned().collect(),
+        machine: node.machine,
+        findings,
+        notices: found.notices,
+        measurements: found.measurements,
+    };
+    let talks = !session.stdout_is_taken() && !common.quiet;
+    match show(&record, output::style()) {
+        Shown::Table(table) if !session.stdout_is_taken() => {
+            output::print(&table);
+            session.end(common, &record, false)
+        }
+        Shown::Text(mut text) if talks => {
+            if common.verbose {
+                found.details.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+            }
+            output::print(&text);
+            session.end(common, &record, true)
+        }
+        _ => session.end(common, &record, false),
+    }
 }
 
 impl Session {
     /// Opens what results will be written to, so that a measurement is not lost for want of it.
-    pub(crate) fn begin(common: &Common) -> Result<Self, Failure> {
+    fn begin(common: &Common) -> Result<Self, Failure> {
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
         if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {
@@ -104,40 +198,12 @@ impl Session {
     }
 
     /// Whether standard output belongs to `--json -` or `--csv -`.
-    pub(crate) fn stdout_is_taken(&self) -> bool {
+    fn stdout_is_taken(&self) -> bool {
         [&self.json, &self.csv].into_iter().flatten().any(|sink| *sink == Sink::Stdout)
     }
 
-    /// Makes the record of what was found.
-    pub(crate) fn record(&self, common: &Common, found: Found) -> Record {
-        Record {
-            schema: record::SCHEMA.to_owned(),
-            id: record::new_id(),
-            started: self.started_at.clone(),
-            seconds: self.started.elapsed().as_secs_f64(),
-            complete: found.complete,
-            tool: tool(),
-            command: std::env::args().skip(1).collect(),
-            labels: common.label.iter().cloned().collect(),
-            machine: found.machine,
-            findings: found.findings,
-            notices: found.notices,
-            measurements: found.measurements,
-        }
-    }
-
-    /// Prints `text` unless standard output is taken or the user wants quiet; writes and saves the
-    /// record; says how it all ended.
-    pub(crate) fn end(
-        mut self,
-        common: &Common,
-        record: &Record,
-        text: &str,
-    ) -> Result<Exit, Failure> {
-        let talks = !self.stdout_is_taken() && !common.quiet;
-        if talks {
-            output::print(text);
-        }
+    /// Saves and writes the record, on standard output too when `talks`; says how it all ended.
+    fn end(mut self, common: &Common, record: &Record, talks: bool) -> Result<Exit, Failure> {
         // Saved first: a file that cannot be written must not cost the measurement.
         if let Some(store) = &mut self.store {
             store.save(record)?;
@@ -176,7 +242,7 @@ pub(crate) fn json(record: &Record) -> Result<String, Failure> {
 }
 
 /// Adds findings that are not there yet, and puts the worst first again.
-pub(crate) fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>) {
+fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>) {
     for finding in more {
         if findings.iter().all(|known| known.id != finding.id) {
             findings.push(finding);

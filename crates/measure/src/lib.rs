@@ -14,6 +14,8 @@ pub mod record;
 pub mod regime;
 pub mod repeat;
 pub mod stats;
+pub mod watch;
 
 pub use grammar::SyntaxError;
 pub use quantity::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds};
+pub use watch::Watch;

@@ -9,12 +9,12 @@
 use crate::arrays::{Layout, Pages};
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError, Sample};
-use crate::stream::{self, Options, StreamError, Watch};
+use crate::stream::{self, Options, StreamError};
 use crate::trial::{self, Shuffler};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Category, Machine, Measurement, Status, Validity};
 use nodegauge_measure::stats::{Better, Summary};
-use nodegauge_measure::{regime, stats};
+use nodegauge_measure::{Watch, regime, stats};
 use nodegauge_placement::Placement;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -47,15 +47,6 @@ pub(crate) fn counted(point: &Point, i: usize) -> f64 {
     (config.kernels[i].0.counted(config.element) * config.elements) as f64
 }
 
-/// Times of each kernel in the passes of the headline's regime.
-pub(crate) fn counted_times(evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
-    let kernels = evidence.point.config().kernels.len();
-    let passes = evidence.sorted.headline().map(|group| group.passes.clone()).unwrap_or_default();
-    (0..kernels)
-        .map(|i| passes.iter().map(|pass| evidence.samples[*pass].seconds[i]).collect())
-        .collect()
-}
-
 /// One measurement a kernel; none when not a single pass counts.
 pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let Some(_) = evidence.sorted.headline() else { return Vec::new() };

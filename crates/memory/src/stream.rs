@@ -15,7 +15,7 @@ use nodegauge_machine::{CpuId, NodeId, SysRoot, Topology};
 use nodegauge_measure::record::{Finding, HugePages, Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Bytes, clock};
+use nodegauge_measure::{Bytes, Watch, clock};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 use std::time::{Duration, Instant};
 
@@ -79,16 +79,6 @@ pub enum StreamError {
     NoSuchStores(Stores),
 }
 
-/// What a run tells its user while it goes on, and what it asks.
-pub trait Watch {
-    /// A new phase begins, in words: `preparing 3 arrays of 128 MiB`.
-    fn phase(&mut self, what: &str);
-    /// How much of the time of this phase has passed, 0 to 1, and the latest figures in words.
-    fn progress(&mut self, share: f64, latest: &str);
-    /// Whether the user wants to end.
-    fn interrupted(&self) -> bool;
-}
-
 /// What a run found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -102,8 +92,6 @@ pub struct Outcome {
     pub stop: Stop,
     /// Where each thread ran, one line a thread in the shape of `OMP_DISPLAY_AFFINITY`.
     pub affinity: Vec<String>,
-    /// Times of each kernel in each counted pass, for the classic table: seconds, by kernel.
-    pub times: Vec<Vec<f64>>,
 }
 
 /// Shortest time of repetition with the default budget: regimes of a virtual machine last seconds.
@@ -301,7 +289,6 @@ pub fn run(
         notices,
         stop,
         affinity: point.observed().iter().map(ToString::to_string).collect(),
-        times: result::counted_times(&evidence),
     })
 }
 

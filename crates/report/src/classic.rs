@@ -1,18 +1,24 @@
 //! The table of stream.c 5.10, line for line in its shape, so that existing parsers read it, headed
 //! as a variant. MB are 10^6 bytes, as there. Kernels that stream.c lacks are left out.
 
-use crate::stream::VARIANT;
-use nodegauge_measure::record::Measurement;
+use crate::stream::{self, VARIANT};
+use nodegauge_measure::record::{Measurement, Record};
 
 const RULE: &str = "-------------------------------------------------------------";
-/// stream.c's names, which its parsers look for.
-const NAMES: [(&str, &str); 4] =
-    [("copy", "Copy:"), ("scale", "Scale:"), ("add", "Add:"), ("triad", "Triad:")];
+/// stream.c's names, which its parsers look for, and the arrays whose bytes each kernel counts.
+const NAMES: [(&str, &str, f64); 4] = [
+    ("copy", "Copy:", 2.0),
+    ("scale", "Scale:", 2.0),
+    ("add", "Add:", 3.0),
+    ("triad", "Triad:", 3.0),
+];
 
-/// One run in stream.c's words. `times` holds the seconds of each pass, for each measurement.
-/// Returns `None` when a figure is missing or failed its check: no table that looks whole.
-pub fn render(measurements: &[&Measurement], times: &[Vec<f64>], version: &str) -> Option<String> {
-    let first = measurements.first()?;
+/// One run in stream.c's words. Returns `None` when a figure is missing or failed its check: no
+/// table that looks whole.
+pub fn render(record: &Record) -> Option<String> {
+    let measurements = stream::of(record);
+    let first = measurements.iter().find(|m| NAMES.iter().any(|(name, ..)| m.name == *name))?;
+    let version = &record.tool.version;
     let integer = |key: &str| first.config.get(key).and_then(serde_json::Value::as_u64);
     let elements = integer("array_elements")?;
     let bytes = integer("array_bytes")?;
@@ -24,7 +30,11 @@ pub fn render(measurements: &[&Measurement], times: &[Vec<f64>], version: &str) 
         .and_then(|layout| layout.pointer("/sequential/offset"))
         .and_then(serde_json::Value::as_u64)
         .unwrap_or(0);
-    let passes = times.first()?.len() + 1;
+    // The samples of the record are rates; stream.c prints times.
+    let times = |m: &Measurement, arrays: f64| -> Vec<f64> {
+        m.samples.iter().map(|rate| arrays * bytes as f64 / rate).collect()
+    };
+    let passes = first.samples.len() + 1;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let mut out = String::new();
     let mut line = |text: &str| {
@@ -52,7 +62,8 @@ pub fn render(measurements: &[&Measurement], times: &[Vec<f64>], version: &str) 
     line(RULE);
     let granularity =
         first.config.get("clock_granularity_s").and_then(serde_json::Value::as_f64)? * 1e6;
-    let typical = times.first()?.iter().copied().fold(f64::INFINITY, f64::min) * 1e6;
+    let arrays = NAMES.iter().find(|(name, ..)| first.name == *name)?.2;
+    let typical = times(first, arrays).into_iter().fold(f64::INFINITY, f64::min) * 1e6;
     if granularity >= 1.0 {
         line(&format!(
             "Your clock granularity/precision appears to be {granularity:.0} microseconds."
@@ -70,10 +81,10 @@ pub fn render(measurements: &[&Measurement], times: &[Vec<f64>], version: &str) 
     line("precision of your system timer.");
     line(RULE);
     line("Function    Best Rate MB/s  Avg time     Min time     Max time");
-    for (name, label) in NAMES {
-        let Some(i) = measurements.iter().position(|m| m.name == name) else { continue };
-        let best = measurements[i].value?;
-        let times = times.get(i)?;
+    for (name, label, arrays) in NAMES {
+        let Some(m) = measurements.iter().find(|m| m.name == name) else { continue };
+        let best = m.value?;
+        let times = times(m, arrays);
         let min = times.iter().copied().fold(f64::INFINITY, f64::min);
         let max = times.iter().copied().fold(0.0, f64::max);
         let average = times.iter().sum::<f64>() / times.len() as f64;

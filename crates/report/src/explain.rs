@@ -8,8 +8,20 @@ use nodegauge_measure::record::{Measurement, Record};
 /// Widest bar, in characters.
 const BAR: f64 = 24.0;
 
-/// The waterfall of the explained kernel, with the other kernels' factors beside it.
+/// The waterfall with all that the run noticed.
 pub fn render(record: &Record, style: Style) -> String {
+    let mut out = section(record, style);
+    if !out.is_empty() {
+        for notice in &record.notices {
+            out.push_str(&paragraph(style, "note", notice));
+        }
+        out.push_str(&incomplete(style, record));
+    }
+    out
+}
+
+/// The waterfall of the explained kernel, with the other kernels' factors beside it.
+pub(crate) fn section(record: &Record, style: Style) -> String {
     let all: Vec<&Measurement> =
         record.measurements.iter().filter(|m| m.test == "explain").collect();
     let Some(whole) = all.iter().find(|m| m.name == "whole") else { return String::new() };
@@ -70,10 +82,6 @@ pub fn render(record: &Record, style: Style) -> String {
         ),
     ));
     out.push_str(&crate::stream::doubts(&all, style));
-    for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", notice));
-    }
-    out.push_str(&incomplete(style, record));
     out.push_str(&paragraph(style, "name", crate::stream::VARIANT));
     out
 }

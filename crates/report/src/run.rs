@@ -2,14 +2,27 @@
 //! evidence.
 
 use crate::table::{Style, incomplete, paragraph};
-use crate::{machine, standard, stream, words};
+use crate::{explain, machine, standard, stream, sweep};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 3;
 
-/// The page.
+/// What each gauge has to say of a record, empty when it took no part; in the order of the page.
+const SECTIONS: [fn(&Record, Style) -> String; 4] =
+    [stream::section, standard::render, sweep::section, explain::section];
+
+/// Any saved record: its page, and what was noticed on the way.
+pub fn saved(record: &Record, style: Style) -> String {
+    let mut out = render(record, style);
+    for notice in &record.notices {
+        out.push_str(&paragraph(style, "note", notice));
+    }
+    out
+}
+
+/// The page of `run`.
 pub fn render(record: &Record, style: Style) -> String {
     let mut out = style.strong(&format!(
         "nodegauge {}{}, {}, {}",
@@ -21,22 +34,12 @@ pub fn render(record: &Record, style: Style) -> String {
     out.push_str("\n\n");
     out.push_str(&machine::brief(&record.machine, style));
     out.push_str(&findings(&record.findings, style));
-    let memory = stream::of(record);
-    if let Some(first) = memory.first() {
-        out.push('\n');
-        out.push_str(&stream::rates(&memory, style));
-        out.push('\n');
-        out.push_str(&paragraph(style, "how", &words::how(first)));
-        if let Some(regimes) = memory.last().and_then(|m| words::regimes(m)) {
-            out.push_str(&paragraph(style, "regime", &regimes));
+    for section in SECTIONS {
+        let text = section(record, style);
+        if !text.is_empty() {
+            out.push('\n');
+            out.push_str(&text);
         }
-        out.push_str(&stream::doubts(&memory, style));
-        out.push_str(&paragraph(style, "name", stream::VARIANT));
-    }
-    let standard = standard::render(record, style);
-    if !standard.is_empty() {
-        out.push('\n');
-        out.push_str(&standard);
     }
     out.push_str(&incomplete(style, record));
     out

@@ -1,7 +1,7 @@
 //! The result of `stream`: a table with the evidence below it.
 
 use crate::table::{Loudness, Style, incomplete, loud_paragraph, paragraph, table};
-use crate::{standard, words};
+use crate::{standard, sweep, words};
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
@@ -17,6 +17,23 @@ pub(crate) fn of(record: &Record) -> Vec<&Measurement> {
 /// All of STREAM's measurements of a record, in order.
 pub(crate) fn all(record: &Record) -> Vec<&Measurement> {
     record.measurements.iter().filter(|m| m.gauge == "memory" && m.test == "stream").collect()
+}
+
+/// The part of the page: the table and the least evidence.
+pub(crate) fn section(record: &Record, style: Style) -> String {
+    let memory = of(record);
+    let Some(first) = memory.first().filter(|_| !sweep::is_sweep(record)) else {
+        return String::new();
+    };
+    let mut out = rates(&memory, style);
+    out.push('\n');
+    out.push_str(&paragraph(style, "how", &words::how(first)));
+    if let Some(regimes) = memory.last().and_then(|m| words::regimes(m)) {
+        out.push_str(&paragraph(style, "regime", &regimes));
+    }
+    out.push_str(&doubts(&memory, style));
+    out.push_str(&paragraph(style, "name", VARIANT));
+    out
 }
 
 /// The table, the configuration in words, and every doubt.

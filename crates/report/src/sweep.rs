@@ -11,6 +11,19 @@ const BAR: (usize, usize) = (24, 4);
 
 /// The table with its chart, the evidence, and what the sweep found.
 pub fn render(record: &Record, style: Style) -> String {
+    let mut out = section(record, style);
+    for notice in &record.notices {
+        out.push_str(&paragraph(style, "note", notice));
+    }
+    out.push_str(&incomplete(style, record));
+    out
+}
+
+/// The table with its chart, and the doubts.
+pub(crate) fn section(record: &Record, style: Style) -> String {
+    if !is_sweep(record) {
+        return String::new();
+    }
     let cells = cells(record);
     let Some(first) = cells.first() else { return String::new() };
     let axes: Vec<&str> = coordinates(first[0]).iter().map(|(axis, _)| *axis).collect();
@@ -53,9 +66,6 @@ pub fn render(record: &Record, style: Style) -> String {
     let right: Vec<usize> = (0..header.len() - 1).collect();
     let mut out = table(style, &header, &rows, &right);
     out.push_str(&format!("\nmedians in GB/s; spread and bars are of {}\n", kernels[charted]));
-    for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", notice));
-    }
     for cell in &cells {
         let place: Vec<String> =
             coordinates(cell[0]).iter().map(|(axis, value)| format!("{axis} {value}")).collect();
@@ -64,7 +74,6 @@ pub fn render(record: &Record, style: Style) -> String {
             out.push_str(&paragraph(style, words::status(cell[0].validity.status), &text));
         }
     }
-    out.push_str(&incomplete(style, record));
     out.push_str(&paragraph(style, "name", crate::stream::VARIANT));
     out
 }
@@ -82,7 +91,7 @@ fn cells(record: &Record) -> Vec<Vec<&Measurement>> {
 }
 
 /// Whether a record is of a sweep.
-pub fn is_sweep(record: &Record) -> bool {
+pub(crate) fn is_sweep(record: &Record) -> bool {
     crate::stream::of(record).iter().any(|m| m.config.contains_key("sweep"))
 }
 

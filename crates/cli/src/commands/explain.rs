@@ -3,10 +3,7 @@
 use crate::args::StreamArgs;
 use crate::commands::{places, stream};
 use crate::failure::{Exit, Failure};
-use crate::output;
-use crate::progress::Progress;
-use crate::session::{self, Found, Session};
-use nodegauge_machine::SysRoot;
+use crate::session::{self, Found, Node, Shown};
 use nodegauge_memory::explain;
 use std::time::Duration;
 
@@ -23,31 +20,25 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if args.standard.is_some() {
         return Err(Failure::usage("--standard is for stream only"));
     }
-    let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
-    let (topology, machine) = session::this_machine(&describe)?;
-    let planned = places::plan(&args.placement, &topology)?;
+    let node = Node::live(&args.common)?;
+    let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("explain takes one thread count\nhint: e.g. --threads 4"));
     };
     let options = stream::options(args, &planned, BUDGET);
-    nodegauge_memory::stream::plan(&topology, &machine, placement, &options)?;
-    let session = Session::begin(&args.common)?;
-    let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
-    let mut progress = Progress::new(args.common.quiet, session.signals.clone());
-    let explanation = explain::run(&topology, &machine, placement, &options, &mut progress)?;
-    progress.finish();
-    let mut notices = planned.notices.clone();
-    notices.extend(explanation.notices.iter().cloned());
-    let record = session.record(
+    nodegauge_memory::stream::plan(&node.topology, &node.machine, placement, &options)?;
+    session::conduct(
         &args.common,
-        Found {
-            machine,
-            findings,
-            notices,
-            measurements: explanation.measurements(),
-            complete: explanation.complete,
+        node,
+        |node, progress| {
+            let explanation =
+                explain::run(&node.topology, &node.machine, placement, &options, progress)?;
+            let measurements = explanation.measurements();
+            let mut notices = planned.notices.clone();
+            notices.extend(explanation.notices);
+            let interrupted = !explanation.complete;
+            Ok(Found { measurements, notices, interrupted, ..Found::default() })
         },
-    );
-    let text = nodegauge_report::explain::render(&record, output::style());
-    session.end(&args.common, &record, &text)
+        |record, style| Shown::Text(nodegauge_report::explain::render(record, style)),
+    )
 }

@@ -142,18 +142,7 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
     if taken {
         return Ok(());
     }
-    let style = output::style();
-    let mut text = if nodegauge_report::sweep::is_sweep(record) {
-        nodegauge_report::sweep::render(record, style)
-    } else {
-        nodegauge_report::run::render(record, style)
-    };
-    let explained = nodegauge_report::explain::render(record, style);
-    if !explained.is_empty() {
-        text.push('\n');
-        text.push_str(&explained);
-    }
-    output::print(&text);
+    output::print(&nodegauge_report::run::saved(record, output::style()));
     Ok(())
 }
 

@@ -4,16 +4,12 @@
 use crate::args::StreamArgs;
 use crate::commands::{places, stream};
 use crate::failure::{Exit, Failure};
-use crate::output;
-use crate::progress::Progress;
-use crate::session::{self, Found, Session};
-use nodegauge_machine::{SysRoot, Topology};
-use nodegauge_measure::record::Machine;
+use crate::session::{self, Found, Node, Shown};
+use nodegauge_measure::Watch;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::standard::beside;
 use nodegauge_memory::standard::build::{self, Contender, Source, Wanted};
-use nodegauge_memory::stream::Options;
-use nodegauge_placement::{MemoryPolicy, Placement};
+use nodegauge_placement::MemoryPolicy;
 use nodegauge_toolchain::{CommandLine, Scratch, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
@@ -41,9 +37,8 @@ fn refuse(args: &StreamArgs) -> Result<(), Failure> {
 pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
     refuse(args)?;
     let source = Source::open(path).map_err(Failure::usage)?;
-    let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
-    let (topology, machine) = session::this_machine(&describe)?;
-    let planned = places::plan(&args.placement, &topology)?;
+    let node = Node::live(&args.common)?;
+    let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("--standard takes one thread count\nhint: e.g. --threads 4"));
     };
@@ -55,62 +50,43 @@ pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
     // The native arrays stay while stream.c has its own: each may take half.
     let mut options = stream::options(args, &planned, BUDGET);
     options.memory_fraction /= 2.0;
-    let (size, _) = nodegauge_memory::stream::plan(&topology, &machine, placement, &options)?;
+    let (size, _) =
+        nodegauge_memory::stream::plan(&node.topology, &node.machine, placement, &options)?;
     let wanted = Wanted {
         elements: size.elements,
         element: options.element,
         offset: options.offset.unwrap_or(0),
     };
-    let session = Session::begin(&args.common)?;
-    let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
-    let scratch = Scratch::new()?;
-    let mut progress = Progress::new(args.common.quiet, session.signals.clone());
-    let mut found = Found {
-        machine,
-        findings,
-        notices: planned.notices,
-        measurements: Vec::new(),
-        complete: false,
-    };
-    match contenders(args, &source, wanted, &scratch, &session) {
-        Ok((contenders, notices)) => {
+    session::conduct(
+        &args.common,
+        node,
+        |node, progress| {
+            let mut found = Found { notices: planned.notices.clone(), ..Found::default() };
+            let scratch = Scratch::new()?;
+            let (contenders, notices) =
+                match contenders(args, &source, wanted, &scratch, &|| progress.interrupted()) {
+                    // The record says that nothing was measured.
+                    Err(ToolchainError::Interrupted) => {
+                        found.interrupted = true;
+                        return Ok(found);
+                    }
+                    built => built?,
+                };
             found.notices.extend(notices);
-            let machine = found.machine.clone();
-            let how = Run { topology: &topology, machine: &machine, placement, options: &options };
-            measure(&how, &contenders, &mut found, &mut progress)?;
-        }
-        // The record says that nothing was measured.
-        Err(ToolchainError::Interrupted) => {}
-        Err(error) => return Err(error.into()),
-    }
-    progress.finish();
-    drop(scratch);
-    let record = session.record(&args.common, found);
-    let text = nodegauge_report::stream::render(&record, output::style());
-    session.end(&args.common, &record, &text)
-}
-
-/// What is run, and where.
-struct Run<'a> {
-    topology: &'a Topology,
-    machine: &'a Machine,
-    placement: &'a Placement,
-    options: &'a Options,
-}
-
-fn measure(
-    run: &Run<'_>,
-    contenders: &[Contender],
-    found: &mut Found,
-    progress: &mut Progress,
-) -> Result<(), Failure> {
-    let outcome =
-        beside::run(run.topology, run.machine, run.placement, run.options, contenders, progress)?;
-    found.notices.extend(outcome.notices);
-    session::add_findings(&mut found.findings, outcome.findings);
-    found.measurements = outcome.measurements;
-    found.complete = outcome.stop != Stop::Interrupted;
-    Ok(())
+            let (topology, machine) = (&node.topology, &node.machine);
+            let outcome =
+                beside::run(topology, machine, placement, &options, &contenders, progress)?;
+            found.extend(Found {
+                measurements: outcome.measurements,
+                findings: outcome.findings,
+                notices: outcome.notices,
+                interrupted: outcome.stop == Stop::Interrupted,
+                ..Found::default()
+            });
+            Ok(found)
+        },
+        |record, style| Shown::Text(nodegauge_report::stream::render(record, style)),
+    )
 }
 
 /// The builds: with every compiler that the user names, or those of the usual ones that are there
@@ -120,11 +96,10 @@ fn contenders(
     source: &Source,
     wanted: Wanted,
     scratch: &Scratch,
-    session: &Session,
+    interrupted: &dyn Fn() -> bool,
 ) -> Result<(Vec<Contender>, Vec<String>), ToolchainError> {
-    let interrupted = || session.signals.received().is_some();
     let build = |command: &CommandLine, i: usize| {
-        build::build(source, command, wanted, scratch, &format!("stream-{i}"), &interrupted)
+        build::build(source, command, wanted, scratch, &format!("stream-{i}"), interrupted)
     };
     let mut contenders: Vec<Contender> = Vec::new();
     let mut notices = Vec::new();

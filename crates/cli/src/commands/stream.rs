@@ -1,14 +1,12 @@
 //! `nodegauge stream`.
 
-use crate::args::{Common, StreamArgs};
+use crate::args::StreamArgs;
 use crate::commands::places::{self, Planned};
 use crate::commands::{standard, sweep};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::progress::Progress;
-use crate::session::{self, Found, Session};
-use nodegauge_machine::SysRoot;
-use nodegauge_measure::record::Measurement;
+use crate::session::{self, Found, Node, Shown};
+use nodegauge_measure::record::Record;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::kernels::STREAM;
 use nodegauge_memory::stream::{self, Options};
@@ -50,9 +48,8 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if !axes.is_empty() {
         return sweep::execute(args, &axes);
     }
-    let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
-    let (topology, machine) = session::this_machine(&describe)?;
-    let planned = places::plan(&args.placement, &topology)?;
+    let node = Node::live(&args.common)?;
+    let planned = places::plan(&args.placement, &node.topology)?;
     // Several thread counts are a sweep, so there is one placement here.
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("expected one thread count"));
@@ -64,49 +61,40 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
         ));
     }
     // Everything that can be refused is refused before the history is touched.
-    stream::plan(&topology, &machine, placement, &options)?;
-    let session = Session::begin(&args.common)?;
-    let mut findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
-    let mut progress = Progress::new(args.common.quiet, session.signals.clone());
-    let outcome = stream::run(&topology, &machine, placement, &options, &mut progress)?;
-    progress.finish();
-    session::add_findings(&mut findings, outcome.findings);
-    let mut notices = planned.notices.clone();
-    notices.extend(outcome.notices);
-    let record = session.record(
+    stream::plan(&node.topology, &node.machine, placement, &options)?;
+    session::conduct(
         &args.common,
-        Found {
-            machine,
-            findings,
-            notices,
-            measurements: outcome.measurements,
-            complete: outcome.stop != Stop::Interrupted,
+        node,
+        |node, progress| {
+            let outcome =
+                stream::run(&node.topology, &node.machine, placement, &options, progress)?;
+            Ok(found(planned.notices.clone(), outcome))
         },
-    );
-    if args.stream_text {
-        // Scripts that parse the classic table get nothing else on standard output.
-        if !session.stdout_is_taken() {
-            classic(&record.measurements, &outcome.times);
-        }
-        let quiet = Common { quiet: true, ..args.common.clone() };
-        return session.end(&quiet, &record, "");
-    }
-    let mut text = nodegauge_report::stream::render(&record, output::style());
-    if args.common.verbose {
-        outcome.affinity.iter().for_each(|line| text.push_str(&format!("{line}\n")));
-    }
-    session.end(&args.common, &record, &text)
+        |record, style| match args.stream_text {
+            true => classic(record),
+            false => Shown::Text(nodegauge_report::stream::render(record, style)),
+        },
+    )
 }
 
-/// Prints the classic table; without a valid result the reason, and no table.
-fn classic(measurements: &[Measurement], times: &[Vec<f64>]) {
-    let all: Vec<&Measurement> = measurements.iter().collect();
-    match nodegauge_report::classic::render(&all, times, env!("CARGO_PKG_VERSION")) {
-        Some(table) => output::print(&table),
-        None => {
-            let reason = all.iter().flat_map(|m| &m.validity.reasons).next();
-            let reason = reason.map_or("nothing was measured", String::as_str);
-            output::error(&format!("no valid result: {reason}"));
-        }
+/// What a run found, with what was noticed before it.
+pub(crate) fn found(mut notices: Vec<String>, outcome: stream::Outcome) -> Found {
+    notices.extend(outcome.notices);
+    Found {
+        measurements: outcome.measurements,
+        findings: outcome.findings,
+        notices,
+        details: outcome.affinity,
+        interrupted: outcome.stop == Stop::Interrupted,
     }
+}
+
+/// The classic table; without a valid result the reason on standard error, and no table.
+fn classic(record: &Record) -> Shown {
+    Shown::Table(nodegauge_report::classic::render(record).unwrap_or_else(|| {
+        let reason = record.measurements.iter().flat_map(|m| &m.validity.reasons).next();
+        let reason = reason.map_or("nothing was measured", String::as_str);
+        output::error(&format!("no valid result: {reason}"));
+        String::new()
+    }))
 }

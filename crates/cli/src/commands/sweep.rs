@@ -3,10 +3,8 @@
 use crate::args::StreamArgs;
 use crate::commands::{places, stream};
 use crate::failure::{Exit, Failure};
-use crate::output;
-use crate::progress::Progress;
-use crate::session::{self, Found, Session};
-use nodegauge_machine::{SysRoot, Topology};
+use crate::session::{self, Found, Node, Shown};
+use nodegauge_machine::Topology;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::axis::Axis;
 use nodegauge_memory::size::SizeSpec;
@@ -141,26 +139,23 @@ pub(crate) fn execute(args: &StreamArgs, axes: &[Axis]) -> Result<Exit, Failure>
             "--stream-text shows one configuration\nhint: leave out --sweep",
         ));
     }
-    let describe = session::describe_options(args.common.dimms, args.common.processor.as_deref())?;
-    let (topology, machine) = session::this_machine(&describe)?;
-    let (cells, mut notices) = cells(args, axes, &topology)?;
-    let session = Session::begin(&args.common)?;
-    let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
+    let node = Node::live(&args.common)?;
+    let (cells, notices) = cells(args, axes, &node.topology)?;
     let budget = args.common.budget.unwrap_or(BUDGET);
-    let mut progress = Progress::new(args.common.quiet, session.signals.clone());
-    let outcome = sweep::run(&topology, &machine, &cells, budget, &mut progress)?;
-    progress.finish();
-    notices.extend(outcome.notices);
-    let record = session.record(
+    session::conduct(
         &args.common,
-        Found {
-            machine,
-            findings,
-            notices,
-            measurements: outcome.measurements,
-            complete: outcome.stop != Stop::Interrupted,
+        node,
+        |node, progress| {
+            let outcome = sweep::run(&node.topology, &node.machine, &cells, budget, progress)?;
+            let mut found = Found { notices, ..Found::default() };
+            found.extend(Found {
+                measurements: outcome.measurements,
+                notices: outcome.notices,
+                interrupted: outcome.stop == Stop::Interrupted,
+                ..Found::default()
+            });
+            Ok(found)
         },
-    );
-    let text = nodegauge_report::sweep::render(&record, output::style());
-    session.end(&args.common, &record, &text)
+        |record, style| Shown::Text(nodegauge_report::sweep::render(record, style)),
+    )
 }
