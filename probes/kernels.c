@@ -110,10 +110,7 @@ KERNEL double nodegauge_nstream(SHARE)
 }
 
 /* Where a stretch of `length` that begins at `from` ends, before `end` at the latest. */
-static ptrdiff_t stretch(ptrdiff_t from, ptrdiff_t length, ptrdiff_t end)
-{
-    return end - from < length ? end : from + length;
-}
+#define STRETCH(from, length, end) ((end) - (from) < (length) ? (end) : (from) + (length))
 
 KERNEL double nodegauge_read(SHARE)
 {
@@ -123,10 +120,10 @@ KERNEL double nodegauge_read(SHARE)
     UNUSED(c);
     UNUSED(scalar);
     while (j < n) {
-        const ptrdiff_t group_end = stretch(j, GROUP, n);
+        const ptrdiff_t group_end = STRETCH(j, GROUP, n);
         double group = 0;
         while (j < group_end) {
-            const ptrdiff_t block_end = stretch(j, BLOCK, group_end);
+            const ptrdiff_t block_end = STRETCH(j, BLOCK, group_end);
             ELEMENT block = 0;
             for (; j < block_end; j++)
                 block += a[j];
@@ -144,10 +141,10 @@ KERNEL double nodegauge_dot(SHARE)
     UNUSED(c);
     UNUSED(scalar);
     while (j < n) {
-        const ptrdiff_t group_end = stretch(j, GROUP, n);
+        const ptrdiff_t group_end = STRETCH(j, GROUP, n);
         double group = 0;
         while (j < group_end) {
-            const ptrdiff_t block_end = stretch(j, BLOCK, group_end);
+            const ptrdiff_t block_end = STRETCH(j, BLOCK, group_end);
             ELEMENT block = 0;
             for (; j < block_end; j++)
                 block += a[j] * b[j];

@@ -34,6 +34,7 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
         .filter_map(|cell| cell.get(charted)?.summary.as_ref())
         .map(|summary| summary.median)
         .fold(0.0, f64::max);
+    let compilers = Compilers::of(&cells);
     let mut header = axes.clone();
     header.extend(&kernels);
     header.push("5 %..95 %");
@@ -41,7 +42,7 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
         .iter()
         .map(|cell| {
             let mut row: Vec<String> =
-                coordinates(cell[0]).iter().map(|(_, value)| (*value).to_owned()).collect();
+                coordinates(cell[0]).iter().map(|place| compilers.short(*place)).collect();
             row.extend(cell.iter().map(|m| median(m)));
             let summary = cell.get(charted).and_then(|m| m.summary.as_ref());
             row.push(summary.map_or_else(
@@ -66,22 +67,85 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     let right: Vec<usize> = (0..header.len() - 1).collect();
     let mut out = table(style, &header, &rows, &right);
     out.push_str(&format!("\nmedians in GB/s; spread and bars are of {}\n", kernels[charted]));
+    for (name, command, made) in compilers.legend(&cells, charted) {
+        out.push_str(&paragraph(style, &name, &format!("{command}{made}")));
+    }
     for cell in &cells {
-        let place: Vec<String> =
-            coordinates(cell[0]).iter().map(|(axis, value)| format!("{axis} {value}")).collect();
-        if !cell[0].validity.reasons.is_empty() {
-            let text = format!("{}: {}", place.join(", "), cell[0].validity.reasons.join("; "));
-            out.push_str(&paragraph(style, words::status(cell[0].validity.status), &text));
+        let place: Vec<String> = coordinates(cell[0])
+            .iter()
+            .map(|place| format!("{} {}", place.0, compilers.short(*place)))
+            .collect();
+        // Of loops that a compiler made, some may be wrong and others right.
+        let worst = cell.iter().map(|m| m.validity.status).max();
+        let mut reasons: Vec<&str> = Vec::new();
+        for reason in cell.iter().flat_map(|m| &m.validity.reasons) {
+            let kind =
+                |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+            if reasons.iter().all(|known| kind(known) != kind(reason)) {
+                reasons.push(reason);
+            }
+        }
+        if let Some(worst) = worst.filter(|_| !reasons.is_empty()) {
+            let text = format!("{}: {}", place.join(", "), reasons.join("; "));
+            out.push_str(&paragraph(style, words::status(worst), &text));
         }
     }
     out.push_str(&paragraph(style, "name", crate::stream::VARIANT));
     out
 }
 
+/// Commands on the axis `compiler`, which have short names when they would make the table too wide.
+struct Compilers<'a> {
+    commands: Vec<&'a str>,
+}
+
+impl<'a> Compilers<'a> {
+    /// A command as long as this stands in the table itself.
+    const FITS: usize = 14;
+
+    fn of(cells: &[Vec<&'a Measurement>]) -> Self {
+        let mut commands: Vec<&str> = Vec::new();
+        for (axis, value) in cells.iter().flat_map(|cell| coordinates(cell[0])) {
+            if axis == "compiler" && value != "native" && !commands.contains(&value) {
+                commands.push(value);
+            }
+        }
+        if commands.iter().all(|command| command.len() <= Self::FITS) {
+            commands.clear();
+        }
+        Self { commands }
+    }
+
+    /// A coordinate as the table has it.
+    fn short(&self, (_, value): (&str, &str)) -> String {
+        let number = self.commands.iter().position(|command| *command == value);
+        number.map_or_else(|| value.to_owned(), |number| format!("c{}", number + 1))
+    }
+
+    /// Each short name with its command, and what it made of the kernel that is charted.
+    fn legend(
+        &self,
+        cells: &[Vec<&Measurement>],
+        charted: usize,
+    ) -> Vec<(String, &'a str, String)> {
+        let of = |(i, command): (usize, &&'a str)| {
+            let cell = cells.iter().find(|cell| {
+                coordinates(cell[0]).iter().any(|(axis, v)| *axis == "compiler" && v == command)
+            });
+            let made = cell
+                .and_then(|cell| cell.get(charted))
+                .and_then(|m| crate::compiled::in_words(m).map(|code| (m, code)))
+                .map_or_else(String::new, |(m, code)| format!(" ({}: {code})", m.name));
+            (format!("c{}", i + 1), *command, made)
+        };
+        self.commands.iter().enumerate().map(of).collect()
+    }
+}
+
 /// The measurements of each configuration together.
 fn cells(record: &Record) -> Vec<Vec<&Measurement>> {
     let mut cells: Vec<Vec<&Measurement>> = Vec::new();
-    for m in crate::stream::of(record) {
+    for m in crate::stream::variants(record) {
         match cells.last_mut() {
             Some(cell) if cell[0].config.get("sweep") == m.config.get("sweep") => cell.push(m),
             _ => cells.push(vec![m]),
@@ -92,7 +156,7 @@ fn cells(record: &Record) -> Vec<Vec<&Measurement>> {
 
 /// Whether a record is of a sweep.
 pub(crate) fn is_sweep(record: &Record) -> bool {
-    crate::stream::of(record).iter().any(|m| m.config.contains_key("sweep"))
+    crate::stream::variants(record).iter().any(|m| m.config.contains_key("sweep"))
 }
 
 fn coordinates(m: &Measurement) -> Vec<(&str, &str)> {

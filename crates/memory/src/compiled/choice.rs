@@ -92,6 +92,15 @@ impl fmt::Display for Choice {
     }
 }
 
+impl From<&Chosen> for Choice {
+    fn from(chosen: &Chosen) -> Self {
+        match chosen {
+            Chosen::Native => Self::Native,
+            Chosen::Command { command, .. } => Self::Command(command.clone()),
+        }
+    }
+}
+
 impl fmt::Display for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
