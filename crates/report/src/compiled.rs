@@ -140,18 +140,23 @@ fn explanations(compiled: &[&Measurement]) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let mut factors: Vec<(String, Vec<&str>)> = Vec::new();
-    for m in good().filter(|m| words::text(m, "stores") == Some("regular")) {
-        let Some((moved, value)) = m.moved.as_ref().zip(m.value) else { continue };
-        let factor = moved.value / value;
-        if factor < 1.01 {
-            continue;
+    let mut names: Vec<&str> = Vec::new();
+    for m in compiled {
+        if !names.contains(&m.name.as_str()) {
+            names.push(&m.name);
         }
-        let shown = format!("{factor:.2}");
-        match factors.iter_mut().find(|(known, _)| *known == shown) {
-            Some((_, names)) if names.contains(&m.name.as_str()) => {}
-            Some((_, names)) => names.push(&m.name),
-            None => factors.push((shown, vec![&m.name])),
+    }
+    let factor_of = |name: &str| {
+        let m = good().find(|m| m.name == name && words::text(m, "stores") == Some("regular"))?;
+        let factor = m.moved.as_ref()?.value / m.value?;
+        (factor > 1.01).then(|| format!("{factor:.2}"))
+    };
+    let mut factors: Vec<(String, Vec<&str>)> = Vec::new();
+    for name in names {
+        let Some(factor) = factor_of(name) else { continue };
+        match factors.iter_mut().find(|(known, _)| *known == factor) {
+            Some((_, names)) => names.push(name),
+            None => factors.push((factor, vec![name])),
         }
     }
     if !factors.is_empty() {

@@ -165,6 +165,14 @@ fn resolved(axes: Vec<Axis>) -> Result<(Vec<Axis>, Vec<Chosen>), Failure> {
     Ok((resolved, chosen))
 }
 
+/// What to say when an axis turns a knob that compiled loops do not have.
+fn not_theirs(axes: &[Axis]) -> Option<String> {
+    axes.iter().find(|axis| axis.name() == COMPILER)?;
+    let native = |axis: &&Axis| matches!(axis, Axis::Stores(_) | Axis::Prefetch(_));
+    let name = axes.iter().find(native)?.name();
+    Some(format!("{name} is of the native loops alone: what a compiler made is as it is"))
+}
+
 /// Gives each cell of the axis `compiler` the loops that its compiler made. Cells of presets that a
 /// compiler refuses are left out; `None` when the user ends the run.
 fn with_variants(
@@ -210,6 +218,7 @@ pub(crate) fn execute(args: &StreamArgs, axes: Vec<Axis>) -> Result<Exit, Failur
                 return Ok(found);
             };
             found.notices.extend(left_out);
+            found.notices.extend(not_theirs(&axes));
             let outcome = sweep::run(&node.topology, &node.machine, &cells, budget, progress)?;
             found.extend(Found {
                 measurements: outcome.measurements,

@@ -153,7 +153,8 @@ impl<'a> Workshop<'a> {
     fn in_words(&self, error: ToolchainError) -> Result<String, ToolchainError> {
         let why = match error {
             ToolchainError::Compile { status, errors, .. } => {
-                format!("the compiler fails ({status}): {errors}")
+                let colon = if errors.is_empty() { "" } else { ": " };
+                format!("the compiler fails ({status}){colon}{errors}")
             }
             ToolchainError::TooLong { limit, .. } => {
                 format!("the compiler took longer than {} s and was killed", limit.as_secs_f64())
