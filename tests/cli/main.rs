@@ -19,3 +19,4 @@ mod run;
 mod signals;
 mod standard;
 mod stream;
+mod tune;

@@ -8,11 +8,12 @@
 use crate::compiled::Variant;
 use crate::kernels::{Kernel, Loop, Prefetch, Stores};
 use crate::point::{Point, Sample};
+use crate::race::Shuffler;
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, StreamError};
-use crate::trial::{self, Shuffler};
+use crate::trial::{self, Breadth};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
@@ -211,7 +212,7 @@ fn choose_loops(
         else {
             continue;
         };
-        let shapes = trial::candidates(wishes(&cells[widest]));
+        let shapes = trial::candidates(wishes(&cells[widest]), Breadth::Likely);
         let deadline = (started + share * (done as u32 + 1)).max(Instant::now() + share / 2);
         let chosen =
             trial::choose(&mut stands[widest].point, &shapes, deadline, || watch.interrupted())?;

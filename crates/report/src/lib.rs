@@ -13,6 +13,7 @@ mod standard;
 pub mod stream;
 pub mod sweep;
 mod table;
+pub mod tune;
 mod words;
 
 pub use table::Style;

@@ -9,11 +9,11 @@
 use super::build::Variant;
 use crate::kernels::Loop;
 use crate::point::{Point, Sample};
+use crate::race::Shuffler;
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, Ready, StreamError};
-use crate::trial::Shuffler;
 use crate::values::WrongValue;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Finding, Machine, Measurement};
