@@ -23,6 +23,9 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if args.standard.is_some() {
         return Err(Failure::usage("--standard is for stream only"));
     }
+    if !args.compiler.is_empty() {
+        return Err(Failure::usage("--compiler is for stream only"));
+    }
     let node = Node::live(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {

@@ -2,7 +2,7 @@
 
 use crate::args::StreamArgs;
 use crate::commands::places::{self, Planned};
-use crate::commands::{standard, sweep, tune};
+use crate::commands::{compiled, standard, sweep, tune};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session::{self, Found, Node, Shown};
@@ -59,7 +59,10 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     }
     let axes = sweep::axes(args)?;
     if !axes.is_empty() {
-        return sweep::execute(args, &axes);
+        return sweep::execute(args, axes);
+    }
+    if !args.compiler.is_empty() {
+        return compiled::execute(args);
     }
     let node = Node::live(&args.common)?;
     let remembered = remembered(args, &node);
