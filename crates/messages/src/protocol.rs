@@ -216,7 +216,10 @@ spread 1.5e-6 2.5e-6
         let (first, second) = SAID.split_at(SAID.find("size latency").unwrap());
         assert!(heard.hear(first) && heard.hear(second));
         assert!(heard.hello && !heard.end);
-        assert_eq!((heard.standard.as_deref(), heard.world, heard.level), (Some("3.1"), Some(2), 0));
+        assert_eq!(
+            (heard.standard.as_deref(), heard.world, heard.level),
+            (Some("3.1"), Some(2), 0)
+        );
         assert_eq!(heard.library.as_deref(), Some("Open MPI v4.1.4, package: Debian OpenMPI"));
         assert_eq!(heard.ranks[1].cpus.as_deref(), Some("1,4-5"));
         assert_eq!(heard.others, ["[vm:1] a line of the library"]);

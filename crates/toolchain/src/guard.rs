@@ -181,7 +181,7 @@ impl Finished {
 }
 
 /// `exit status 1`, `signal 11 (SIGSEGV)`.
-pub(crate) fn in_words(status: ExitStatus) -> String {
+pub fn in_words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(number)) => {

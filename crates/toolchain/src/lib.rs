@@ -15,10 +15,12 @@ mod guard;
 pub mod mpi;
 pub mod presets;
 mod scratch;
+mod user;
 
 pub use command::CommandLine;
 pub use compiler::{Compiler, Limits, Program};
 pub use error::ToolchainError;
 pub use family::{Listener, run_family};
-pub use guard::{Ended, Finished, Job, run};
+pub use guard::{Ended, Finished, Job, in_words, run};
 pub use scratch::Scratch;
+pub use user::is_root;
