@@ -8,6 +8,7 @@
 //! knows another gauge.
 #![forbid(unsafe_code)]
 
+pub mod curve;
 mod error;
 pub mod launch;
 pub mod options;
