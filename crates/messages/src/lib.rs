@@ -10,11 +10,14 @@
 
 pub mod curve;
 mod error;
+pub mod gauge;
 pub mod launch;
+pub mod nodes;
 pub mod options;
 pub mod pattern;
 pub mod probe;
 pub mod protocol;
+pub mod result;
 pub mod session;
 
 pub use error::MessagesError;

@@ -99,22 +99,9 @@ impl Stage<'_> {
     /// # Errors
     /// When nothing was measured; what was measured is never thrown away.
     pub fn run(&self, launch: &Launch, watch: &mut dyn Watch) -> Result<Report, MessagesError> {
-        self.program(
-            launch,
-            &self.probe.path.display().to_string(),
-            &launch.probe_arguments(self.options),
-            watch,
-        )
-    }
-
-    fn program(
-        &self,
-        launch: &Launch,
-        program: &str,
-        arguments: &[String],
-        watch: &mut dyn Watch,
-    ) -> Result<Report, MessagesError> {
-        let (job, command, _folder) = self.job(launch, program, arguments)?;
+        let program = self.probe.path.display().to_string();
+        let arguments = launch.probe_arguments(self.options);
+        let (job, command, _folder) = self.job(launch, &program, &arguments)?;
         let hosts = match &launch.ranks {
             Where::Hosts(hosts) => hosts.len() as u32,
             Where::Here(_) => 0,

@@ -114,6 +114,14 @@ pub enum MpiError {
         /// Debian's package with it.
         package: &'static str,
     },
+    /// The launcher that was named is not there.
+    #[error(
+        "there is no launcher {program:?} on this node\nhint: leave out --launcher, or name an mpirun, mpiexec or srun"
+    )]
+    NoSuchLauncher {
+        /// As it was named.
+        program: String,
+    },
     /// The launcher that was named is of another family.
     #[error(
         "{launcher} starts programs of {theirs}, not of {library}: every rank would be rank 0 of 1\nhint: leave out --launcher, or name the mpirun that came with {program}"
@@ -217,7 +225,7 @@ fn named_launcher(
 ) -> Result<Launcher, MpiError> {
     let program = command.program().to_owned();
     if which(&program).is_none() {
-        return Err(ToolchainError::NoCompiler { program }.into());
+        return Err(MpiError::NoSuchLauncher { program });
     }
     let words = said(&CommandLine::new(program.as_str(), ["--version"]), interrupted)?;
     let Some((kind, version)) = launcher_of(&words) else {
