@@ -83,6 +83,16 @@ pub enum MessagesError {
         /// Why.
         cause: io::Error,
     },
+    /// A program of the OSU micro-benchmarks.
+    #[error(
+        "cannot use {program}: {why}\nhint: name the folder of a build with this MPI, e.g. --mpicc mpicc.mpich --osu ~/osu-mpich"
+    )]
+    Osu {
+        /// Where it is.
+        program: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// One CPU, or one rank.
     #[error(
         "messages need two ranks, and this process may use one hardware thread\nhint: ask for more CPUs (taskset, cpuset, --cpus-per-task)"

@@ -14,6 +14,7 @@ pub mod gauge;
 pub mod launch;
 pub mod nodes;
 pub mod options;
+pub mod osu;
 pub mod pattern;
 pub mod probe;
 pub mod protocol;

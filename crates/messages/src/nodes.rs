@@ -1,11 +1,17 @@
 //! Pairs of many nodes: in each step as many as there are nodes for, over a ring and a random pairing
-//! so that every node meets three others in few steps, and a bad link or adapter stands out. Pure.
+//! so that every node meets three others in few steps, and a bad link or adapter stands out.
 
 use crate::launch::{Launch, Where};
 use crate::options::{Options, Threads};
 use crate::pattern::Pattern;
-use crate::session::Report;
+use crate::result;
+use crate::session::{Report, Stage, last_words};
+use nodegauge_measure::record::Measurement;
 use nodegauge_placement::pairs::Distance;
+use nodegauge_toolchain::{Ended, run_family};
+use serde_json::{Map, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Pairs that work at once.
 pub type Step = Vec<(usize, usize)>;
@@ -107,6 +113,84 @@ pub fn silent(report: &Report) -> Option<Vec<String>> {
         .map(|(a, b)| format!("{} with {}", hosts[*a], hosts[*b]))
         .collect();
     (!names.is_empty()).then_some(names)
+}
+
+/// How long a host may take to answer.
+const ANSWER: Duration = Duration::from_secs(15);
+/// Hosts that are asked at once.
+const AT_ONCE: usize = 64;
+
+/// Starts a program that does nothing on each host by itself, many at once: hosts that answer, and
+/// those that do not with the reason.
+pub fn ask(
+    stage: &Stage<'_>,
+    hosts: &[String],
+    interrupted: &dyn Fn() -> bool,
+) -> (Vec<String>, Vec<(String, String)>) {
+    let (mut answer, mut silent) = (Vec::new(), Vec::new());
+    for some in hosts.chunks(AT_ONCE) {
+        let ended = AtomicBool::new(false);
+        let asked: Vec<Result<(), String>> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                some.iter().map(|host| scope.spawn(|| one(stage, host, &ended))).collect();
+            // Only this thread can ask whether the user wants to end.
+            while !threads.iter().all(|thread| thread.is_finished()) {
+                ended.fetch_or(interrupted(), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<(), String>>| {
+                thread.join().unwrap_or_else(|_| Err("it could not be asked".to_owned()))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        for (host, asked) in some.iter().zip(asked) {
+            match asked {
+                Ok(()) => answer.push(host.clone()),
+                Err(why) => silent.push((host.clone(), why)),
+            }
+        }
+    }
+    (answer, silent)
+}
+
+fn one(stage: &Stage<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
+    let launch = Launch {
+        ranks: Where::Hosts(vec![host.to_owned()]),
+        distance: None,
+        patterns: Vec::new(),
+        threads: Threads { senders: 1, receivers: 1 },
+        steps: Vec::new(),
+        sizes: None,
+    };
+    let (mut job, _, _folder) =
+        stage.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
+    job.limit = ANSWER;
+    let mut listener =
+        |_: &str| ended.load(Ordering::Relaxed).then_some(nodegauge_toolchain::Ended::Interrupted);
+    match run_family(&job, &mut listener) {
+        Err(error) => Err(error.to_string()),
+        Ok(finished) => match finished.ended {
+            Ended::Itself(status) if status.success() => Ok(()),
+            Ended::Itself(status) => {
+                let words = last_words(&finished.stderr).replace('\n', " ");
+                Err(format!("{}: {words}", nodegauge_toolchain::in_words(status)))
+            }
+            Ended::TooLong => Err(format!("no answer within {} s", ANSWER.as_secs())),
+            Ended::Interrupted => Err("interrupted".to_owned()),
+        },
+    }
+}
+
+/// A host that did not answer, in the record: no result.
+pub fn silent_host(stage: &Stage<'_>, host: &str, why: &str) -> Measurement {
+    let mut config = Map::new();
+    config.insert("engine".to_owned(), json!("probe"));
+    config.insert("distance".to_owned(), json!(Distance::Network.name()));
+    config.insert("hosts".to_owned(), json!([host]));
+    config.insert("mpi".to_owned(), result::mpi_config(stage.mpi, None));
+    let pattern = stage.options.patterns.first().copied().unwrap_or(Pattern::Latency);
+    let reason = format!("{host} does not answer: {why}");
+    result::missing(pattern.name(), pattern.unit(), config, reason)
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub fn missing(
 }
 
 /// A measurement that nothing is known of but its name and configuration.
-fn blank(name: &str, unit: &str, config: Map<String, Value>) -> Measurement {
+pub(crate) fn blank(name: &str, unit: &str, config: Map<String, Value>) -> Measurement {
     Measurement {
         gauge: GAUGE.to_owned(),
         test: TEST.to_owned(),

@@ -261,7 +261,7 @@ fn is_about_slots(line: &str) -> bool {
 }
 
 /// The last lines that say something to a person, without the chatter that was asked for.
-fn last_words(text: &str) -> String {
+pub(crate) fn last_words(text: &str) -> String {
     let chatter = |line: &str| {
         let rule = line.trim().chars().all(|c| c == '-' || c == '=');
         let asked = ["mca:", "select:", "selected ", "UCX  INFO", "UCX  DIAG", "components_"];

@@ -7,6 +7,8 @@ mod compiled;
 pub mod explain;
 pub mod history;
 pub mod machine;
+pub mod messages;
+pub mod osu;
 pub mod places;
 pub mod run;
 mod standard;

@@ -4,6 +4,7 @@
 use crate::table::{Style, table};
 use crate::words::ranges;
 use nodegauge_placement::json::PlacesDocument;
+use nodegauge_placement::pairs::PairRow;
 
 /// A table with one line a thread; columns that say nothing on this machine are left out.
 pub fn render(document: &PlacesDocument, style: Style) -> String {
@@ -46,4 +47,23 @@ fn memory(thread: &nodegauge_placement::json::ThreadEntry) -> String {
         (Some(nodes), policy) => format!("{policy} {}", ranges(nodes)),
         (None, _) => ranges(&thread.numa_nodes),
     }
+}
+
+/// The pairs of hardware threads between which messages are measured.
+pub fn pairs(rows: &[PairRow], style: Style) -> String {
+    let two = |ends: [u32; 2]| format!("{} - {}", ends[0], ends[1]);
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let node = |node: Option<u32>| node.map_or_else(|| "-".to_owned(), |n| n.to_string());
+            vec![
+                row.distance.words().to_owned(),
+                two(row.cpus),
+                two(row.cores),
+                format!("{} - {}", node(row.numa_nodes[0]), node(row.numa_nodes[1])),
+                two(row.sockets),
+            ]
+        })
+        .collect();
+    table(style, &["distance", "cpus", "cores", "NUMA nodes", "sockets"], &rows, &[])
 }
