@@ -10,6 +10,7 @@ mod doctor;
 mod documents;
 mod errors;
 mod explain;
+mod fortran;
 mod harness;
 mod history;
 mod machine;
