@@ -297,6 +297,34 @@ fn a_kernel_that_hangs_is_killed_and_the_rest_not_tried() {
 }
 
 #[test]
+fn what_is_wrong_at_full_length_only_has_an_owner() {
+    let place = Place::new();
+    // Beyond the lengths of the first trial.
+    let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
+    let record = place.record(1, &[], &["--compiler", "gcc -O1", "--compiler", &bad]);
+    let (good, wrong) = (&compiled(&record)[..4], &compiled(&record)[4..]);
+    assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
+    for m in wrong {
+        let why = reason(m);
+        assert!(why.contains("the arrays do not hold what they must: a[900000] is"), "{why}");
+    }
+}
+
+#[test]
+fn what_was_measured_until_ctrl_c_is_kept() {
+    let place = Place::new();
+    let args = ["stream", "--threads", "1", "--size", "1000000", "--samples", "1000000"];
+    let more = ["--stores", "regular", "--prefetch", "off", "--dimms=1024x20000"];
+    let running = place.0.start(&[&args[..], &more, &["--compiler", "gcc -O1"]].concat());
+    std::thread::sleep(Duration::from_secs(5));
+    running.signal("INT");
+    running.end().exits(130).complains("what was measured is saved and marked incomplete");
+    let record = place.0.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!((native(&record).len(), compiled(&record).len()), (4, 4));
+    assert_eq!(record["complete"], false);
+}
+
+#[test]
 fn ctrl_c_while_compiling_ends_all() {
     let place = Place::new();
     let pids = place.0.arg("pids");
