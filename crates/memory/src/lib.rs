@@ -22,7 +22,8 @@ pub mod size;
 pub mod standard;
 pub mod stream;
 pub mod sweep;
-pub mod team;
 mod trial;
 pub mod tune;
 pub mod values;
+
+pub use nodegauge_team as team;

@@ -3,7 +3,7 @@
 
 use crate::table::{Style, incomplete, paragraph, table};
 use crate::words;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Measurement, Record, Status};
 use serde_json::Value;
 
 /// Widest and narrowest room for bars, in characters.
@@ -70,28 +70,93 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     for (name, command, made) in compilers.legend(&cells, charted) {
         out.push_str(&paragraph(style, &name, &format!("{command}{made}")));
     }
-    for cell in &cells {
-        let place: Vec<String> = coordinates(cell[0])
+    out.push_str(&doubts(&cells, &compilers, style));
+    out.push_str(&paragraph(style, "name", crate::stream::VARIANT));
+    out
+}
+
+/// A verdict and its reasons.
+type Doubt<'a> = (Status, Vec<&'a str>);
+
+/// What is to be doubted, each doubt once with the configurations that it concerns.
+fn doubts(cells: &[Vec<&Measurement>], compilers: &Compilers<'_>, style: Style) -> String {
+    let mut groups: Vec<(Doubt<'_>, Vec<&Measurement>)> = Vec::new();
+    for cell in cells {
+        let doubt = doubt(cell);
+        match groups.iter_mut().find(|(known, _)| *known == doubt) {
+            Some((_, members)) => members.push(cell[0]),
+            None => groups.push((doubt, vec![cell[0]])),
+        }
+    }
+    let mut out = String::new();
+    for ((status, reasons), members) in groups {
+        if reasons.is_empty() {
+            continue;
+        }
+        let reasons = reasons.join("; ");
+        let text = match place_of(&members, cells, compilers) {
+            place if place.is_empty() => reasons,
+            place => format!("{place}: {reasons}"),
+        };
+        out.push_str(&paragraph(style, words::status(status), &text));
+    }
+    out
+}
+
+/// The worst verdict on a configuration, for of the loops that a compiler made some may be wrong and
+/// others right; and its reasons, those that differ only in a figure once.
+fn doubt<'a>(cell: &[&'a Measurement]) -> Doubt<'a> {
+    let worst = cell.iter().map(|m| m.validity.status).max().unwrap_or(Status::Valid);
+    let kind = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in cell.iter().flat_map(|m| &m.validity.reasons) {
+        if reasons.iter().all(|known| kind(known) != kind(reason)) {
+            reasons.push(reason);
+        }
+    }
+    (worst, reasons)
+}
+
+/// Configurations in words: `size 32MiB or 48MiB`, without axes all of whose values are among them;
+/// one by one when they are no such block.
+fn place_of(
+    members: &[&Measurement],
+    cells: &[Vec<&Measurement>],
+    compilers: &Compilers<'_>,
+) -> String {
+    let values = |of: &mut dyn Iterator<Item = &Measurement>, axis: usize| {
+        let mut values: Vec<String> = Vec::new();
+        for m in of {
+            let Some(place) = coordinates(m).get(axis).copied() else { continue };
+            let value = compilers.short(place);
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
+    };
+    let axes: Vec<String> =
+        coordinates(members[0]).iter().map(|(axis, _)| (*axis).to_owned()).collect();
+    let mut block = 1;
+    let mut words = Vec::new();
+    for (axis, name) in axes.iter().enumerate() {
+        let here = values(&mut members.iter().copied(), axis);
+        block *= here.len();
+        if here.len() < values(&mut cells.iter().map(|cell| cell[0]), axis).len() {
+            words.push(format!("{name} {}", here.join(" or ")));
+        }
+    }
+    if block == members.len() {
+        return words.join(", ");
+    }
+    let one = |m: &&Measurement| {
+        let each: Vec<String> = coordinates(m)
             .iter()
             .map(|place| format!("{} {}", place.0, compilers.short(*place)))
             .collect();
-        // Of loops that a compiler made, some may be wrong and others right.
-        let worst = cell.iter().map(|m| m.validity.status).max();
-        let mut reasons: Vec<&str> = Vec::new();
-        for reason in cell.iter().flat_map(|m| &m.validity.reasons) {
-            let kind =
-                |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
-            if reasons.iter().all(|known| kind(known) != kind(reason)) {
-                reasons.push(reason);
-            }
-        }
-        if let Some(worst) = worst.filter(|_| !reasons.is_empty()) {
-            let text = format!("{}: {}", place.join(", "), reasons.join("; "));
-            out.push_str(&paragraph(style, words::status(worst), &text));
-        }
-    }
-    out.push_str(&paragraph(style, "name", crate::stream::VARIANT));
-    out
+        each.join(", ")
+    };
+    members.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// Commands on the axis `compiler`, which have short names when they would make the table too wide.
