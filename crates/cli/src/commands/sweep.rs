@@ -174,15 +174,15 @@ fn not_theirs(axes: &[Axis]) -> Option<String> {
 }
 
 /// Gives each cell of the axis `compiler` the loops that its compiler made. Cells of presets that a
-/// compiler refuses are left out; `None` when the user ends the run.
-fn with_variants(
-    mut cells: Vec<Cell>,
+/// compiler refuses are left out, and what was is returned; `None` when the user ends the run.
+fn give_variants(
+    cells: &mut Vec<Cell>,
     chosen: &[Chosen],
     limits: Limits,
     progress: &mut Progress,
-) -> Result<Option<(Vec<Cell>, Vec<String>)>, Failure> {
+) -> Result<Option<Vec<String>>, Failure> {
     let Some(options) = cells.first().map(|cell| cell.options.clone()) else {
-        return Ok(Some((cells, Vec::new())));
+        return Ok(Some(Vec::new()));
     };
     let Some(made) = compiled::make(chosen, &options, limits, progress)? else { return Ok(None) };
     let variants: BTreeMap<String, Arc<Variant>> =
@@ -194,7 +194,7 @@ fn with_variants(
         cell.variant = compiler.and_then(|value| variants.get(value).cloned());
         compiler.is_none_or(|value| *value == native) || cell.variant.is_some()
     });
-    Ok(Some((cells, made.notices)))
+    Ok(Some(made.notices))
 }
 
 pub(crate) fn execute(args: &StreamArgs, axes: Vec<Axis>) -> Result<Exit, Failure> {
@@ -206,14 +206,14 @@ pub(crate) fn execute(args: &StreamArgs, axes: Vec<Axis>) -> Result<Exit, Failur
     let (axes, chosen) = resolved(axes)?;
     let limits = compiled::limits()?;
     let node = Node::live(&args.common)?;
-    let (cells, notices) = cells(args, &axes, &node.topology)?;
+    let (mut cells, notices) = cells(args, &axes, &node.topology)?;
     let budget = args.common.budget.unwrap_or(BUDGET);
     session::conduct(
         &args.common,
         node,
         |node, progress| {
             let mut found = Found { notices, ..Found::default() };
-            let Some((cells, left_out)) = with_variants(cells, &chosen, limits, progress)? else {
+            let Some(left_out) = give_variants(&mut cells, &chosen, limits, progress)? else {
                 found.interrupted = true;
                 return Ok(found);
             };
