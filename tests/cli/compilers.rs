@@ -316,7 +316,7 @@ fn what_was_measured_until_ctrl_c_is_kept() {
     let args = ["stream", "--threads", "1", "--size", "1000000", "--samples", "1000000"];
     let more = ["--stores", "regular", "--prefetch", "off", "--dimms=1024x20000"];
     let running = place.0.start(&[&args[..], &more, &["--compiler", "gcc -O1"]].concat());
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(8));
     running.signal("INT");
     running.end().exits(130).complains("what was measured is saved and marked incomplete");
     let record = place.0.run(&["history", "show", "latest", "--json"]).exits(0).json();

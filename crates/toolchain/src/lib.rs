@@ -11,6 +11,7 @@ mod command;
 mod compiler;
 mod error;
 mod guard;
+mod libc;
 pub mod presets;
 mod scratch;
 
@@ -18,4 +19,5 @@ pub use command::CommandLine;
 pub use compiler::{Compiler, Limits, Program};
 pub use error::ToolchainError;
 pub use guard::{Ended, Finished, Job, run};
+pub use libc::memcpy_streams_from;
 pub use scratch::Scratch;
