@@ -79,6 +79,14 @@ fn reason(m: &Value) -> &str {
     m["validity"]["reasons"][0].as_str().unwrap()
 }
 
+/// Whether glibc's dynamic linker says from which length on memcpy streams.
+fn lists_threshold(mut linker: std::process::Command) -> bool {
+    let listed = linker.arg("--list-tunables").output();
+    listed.is_ok_and(|listed| {
+        String::from_utf8_lossy(&listed.stdout).contains("x86_non_temporal_threshold: 0x")
+    })
+}
+
 #[test]
 fn native_and_compiled_loops_stand_in_one_record() {
     let place = Place::new();
@@ -119,6 +127,11 @@ fn native_and_compiled_loops_stand_in_one_record() {
         );
         assert_eq!((&code(3)["vector_bits"], &code(3)["fma"]), (&128.into(), &false.into()));
         assert_eq!((&code(4)["vector_bits"], &code(7)["vector_bits"]), (&64.into(), &64.into()));
+        let linker = std::process::Command::new("/lib64/ld-linux-x86-64.so.2");
+        if lists_threshold(linker) {
+            let about = |notice: &&str| notice.starts_with("memcpy of this C library stores past");
+            assert_eq!(texts(&record["notices"]).into_iter().filter(about).count(), 1);
+        }
         // Who stores in memcpy is not known, and so is not what moved.
         let [copy, triad] = [compiled(&record)[0], compiled(&record)[3]];
         assert_eq!((&copy["config"]["stores"], &copy["moved"]), (&Value::Null, &Value::Null));
