@@ -4,6 +4,8 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+pub(crate) mod ranks;
+
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
@@ -13,6 +15,7 @@ use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
 use nodegauge_toolchain::CommandLine;
+use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -230,6 +233,12 @@ pub(crate) struct PlacesArgs {
     pub(crate) described: Described,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
+    /// Print the placement for a program of your own instead: omp prints variables, the others a
+    /// shell script that runs the command after it, e.g. --emit slurm > run.sh; sh run.sh ./a.out
+    #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
+    pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -243,6 +252,8 @@ pub(crate) struct PlacesArgs {
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
     /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
     ///
     /// auto is STREAM's rule: four times the last-level caches that the threads reach, at least a

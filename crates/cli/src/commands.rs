@@ -7,6 +7,7 @@ mod explain;
 mod history;
 mod machine;
 mod places;
+mod ranks;
 mod run;
 mod standard;
 mod stream;

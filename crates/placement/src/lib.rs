@@ -11,6 +11,7 @@ pub mod bind;
 pub mod cpu_list;
 pub mod cpus;
 pub mod display;
+pub mod emit;
 pub mod env;
 pub mod error;
 pub mod json;

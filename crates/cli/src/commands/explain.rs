@@ -1,7 +1,7 @@
 //! `nodegauge explain`.
 
 use crate::args::StreamArgs;
-use crate::commands::{places, stream};
+use crate::commands::{places, ranks, stream};
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Found, Node, Shown};
 use nodegauge_memory::explain;
@@ -20,6 +20,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if args.standard.is_some() {
         return Err(Failure::usage("--standard is for stream only"));
     }
+    ranks::refuse(&args.ranks, "explain")?;
     let node = Node::live(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {
