@@ -7,6 +7,7 @@
 mod contract;
 mod doctor;
 mod documents;
+mod emit;
 mod errors;
 mod explain;
 mod harness;
@@ -16,5 +17,6 @@ mod output;
 mod places;
 mod run;
 mod signals;
+mod slurm;
 mod standard;
 mod stream;

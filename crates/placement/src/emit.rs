@@ -180,8 +180,8 @@ fn cpu_bind(plan: &RankPlan) -> String {
     }
 }
 
-/// The value of `--mem-bind`; `None` where nothing is said, and for interleaved memory, for which
-/// `srun` has no word.
+/// The value of `--mem-bind`; `None` where nothing is said, for interleaved memory, for which `srun`
+/// has no word, and for local allocation: its `local` binds, so that a full node ends the program.
 fn mem_bind(plan: &RankPlan) -> Option<String> {
     let nodes: Option<Vec<Vec<NodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
     let masks = |nodes: &[Vec<NodeId>]| {
@@ -189,8 +189,7 @@ fn mem_bind(plan: &RankPlan) -> Option<String> {
         format!("mask_mem:{}", nodes.iter().map(mask).collect::<Vec<_>>().join(","))
     };
     match plan.ranks.first()?.memory {
-        MemoryPolicy::Default | MemoryPolicy::Interleave(_) => None,
-        MemoryPolicy::Local => Some("local".to_owned()),
+        MemoryPolicy::Default | MemoryPolicy::Local | MemoryPolicy::Interleave(_) => None,
         MemoryPolicy::Preferred(_) => Some(format!("prefer,{}", masks(&nodes?))),
         MemoryPolicy::Bind(_) => {
             let nodes = nodes?;
