@@ -20,3 +20,4 @@ mod signals;
 mod slurm;
 mod standard;
 mod stream;
+mod tune;

@@ -297,6 +297,15 @@ pub(crate) struct StreamArgs {
     /// pages, size=.., prefetch=.. (at most two axes)
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) sweep: Vec<Axis>,
+    /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
+    ///
+    /// The choice is remembered in the history, and taken by later runs for all that they leave
+    /// open, until the machine changes.
+    #[arg(long, conflicts_with_all = ["sweep", "standard", "stream_text"], help_heading = "How")]
+    pub(crate) tune: bool,
+    /// Do not use what --tune chose before
+    #[arg(long, help_heading = "How")]
+    pub(crate) untuned: bool,
     /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
     ///
     /// It is compiled with the array length of the native run (stream.f has its own) and runs with

@@ -12,6 +12,7 @@ mod run;
 mod standard;
 mod stream;
 mod sweep;
+mod tune;
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};

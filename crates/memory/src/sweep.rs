@@ -6,11 +6,12 @@
 
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, Sample};
+use crate::race::Shuffler;
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, StreamError};
-use crate::trial::{self, Shuffler};
+use crate::trial::{self, Breadth};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
@@ -177,7 +178,7 @@ fn choose_loops(
         else {
             continue;
         };
-        let shapes = trial::candidates(wishes(&cells[widest]));
+        let shapes = trial::candidates(wishes(&cells[widest]), Breadth::Likely);
         let deadline = (started + share * (done as u32 + 1)).max(Instant::now() + share / 2);
         let chosen =
             trial::choose(&mut stands[widest].point, &shapes, deadline, || watch.interrupted())?;

@@ -12,6 +12,7 @@ mod standard;
 pub mod stream;
 pub mod sweep;
 mod table;
+pub mod tune;
 mod words;
 
 pub use table::Style;
