@@ -9,7 +9,7 @@ use crate::kernels::{Prefetch, Stores};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_placement::{PlacesSpec, ThreadCounts};
+use nodegauge_placement::{PlacesSpec, Policy, ThreadCounts};
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,6 +30,10 @@ pub enum Axis {
     Size(Vec<SizeSpec>),
     /// Prefetch distances.
     Prefetch(Vec<Prefetch>),
+    /// Numbers of ranks.
+    Ranks(ThreadCounts),
+    /// Policies of ranks.
+    Policy(Vec<Policy>),
 }
 
 const WHAT: &str = "sweep";
@@ -46,6 +50,8 @@ impl Axis {
             Self::Pages(_) => "pages",
             Self::Size(_) => "size",
             Self::Prefetch(_) => "prefetch",
+            Self::Ranks(_) => "ranks",
+            Self::Policy(_) => "policy",
         }
     }
 
@@ -55,12 +61,15 @@ impl Axis {
             values.iter().map(ToString::to_string).collect()
         }
         match self {
-            Self::Threads(counts) | Self::PerCache(counts) => words(counts.counts()),
+            Self::Threads(counts) | Self::PerCache(counts) | Self::Ranks(counts) => {
+                words(counts.counts())
+            }
             Self::Places(places) => words(places),
             Self::Stores(stores) => words(stores),
             Self::Pages(pages) => words(pages),
             Self::Size(sizes) => words(sizes),
             Self::Prefetch(prefetches) => words(prefetches),
+            Self::Policy(policies) => words(policies),
         }
     }
 }
@@ -97,6 +106,26 @@ fn list<T: FromStr>(
     Ok(values)
 }
 
+/// Reads `0-5` or `0,3,5`.
+fn policies(whole: &Cursor<'_>, text: &str, start: usize) -> Result<Vec<Policy>, SyntaxError> {
+    let pair = |part: &str| -> Result<(Policy, Policy), String> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (Policy, Policy) = (first.parse()?, last.parse()?);
+        match first <= last {
+            true => Ok((first, last)),
+            false => Err("a range goes from the smaller number up".to_owned()),
+        }
+    };
+    let mut at = start;
+    let mut policies = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = pair(part.trim()).map_err(|problem| whole.error_at(at, problem))?;
+        policies.extend((first.number()..=last.number()).filter_map(Policy::new));
+        at += part.len() + 1;
+    }
+    Ok(policies)
+}
+
 impl FromStr for Axis {
     type Err = SyntaxError;
 
@@ -113,15 +142,20 @@ impl FromStr for Axis {
         match name {
             "stores" if alone => Ok(Self::Stores(Stores::ALL.to_vec())),
             "pages" if alone => Ok(Self::Pages(vec![Pages::Base, Pages::Transparent])),
-            "threads" | "per-cache" | "places" | "size" | "prefetch" if alone => {
+            "threads" | "per-cache" | "places" | "size" | "prefetch" | "ranks" | "policy" if alone => {
                 Err(needs_values())
             }
-            "threads" | "per-cache" => {
+            "threads" | "per-cache" | "ranks" => {
                 let counts: ThreadCounts = rest.parse().map_err(|error: SyntaxError| {
                     cursor.error_at(start + error.at, error.problem)
                 })?;
-                Ok(if name == "threads" { Self::Threads(counts) } else { Self::PerCache(counts) })
+                Ok(match name {
+                    "threads" => Self::Threads(counts),
+                    "ranks" => Self::Ranks(counts),
+                    _ => Self::PerCache(counts),
+                })
             }
+            "policy" => Ok(Self::Policy(policies(&cursor, rest, start)?)),
             "places" => Ok(Self::Places(list(&cursor, rest, start, ';', syntax)?)),
             "size" => Ok(Self::Size(list(&cursor, rest, start, ',', syntax)?)),
             "stores" => {
@@ -136,7 +170,7 @@ impl FromStr for Axis {
             }
             _ => Err(cursor.error_at(
                 0,
-                "expected an axis of threads, per-cache, places, stores, pages, size or prefetch",
+                "expected an axis of threads, per-cache, places, stores, pages, size, prefetch, ranks or policy",
             )),
         }
     }
@@ -159,6 +193,8 @@ mod tests {
             "prefetch=off,512,4096+512",
             "stores",
             "pages",
+            "ranks=1,2-8:2",
+            "policy=0-3,5",
         ] {
             let axis: Axis = text.parse().unwrap();
             assert_eq!(axis.to_string().parse::<Axis>(), Ok(axis), "{text}");
@@ -177,6 +213,9 @@ mod tests {
             ("size=1GiB,2Qb", 11),
             ("prefetch=off,51x", 15),
             ("stores;", 6),
+            ("policy=0-6", 7),
+            ("policy=1,5-2", 9),
+            ("ranks=0", 6),
         ] {
             assert_eq!(text.parse::<Axis>().unwrap_err().at, at, "{text}");
         }

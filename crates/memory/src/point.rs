@@ -4,17 +4,18 @@
 use crate::arrays::{ArrayError, Arrays, Layout, Pages};
 use crate::fingerprint::{self, Courts};
 use crate::kernels::{self, Element, Kernel, Row, Shape};
+use crate::subject::{Seen, Subject};
 use crate::team::{Team, TeamError};
 use crate::values::{SCALAR, Values, WrongValue};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Seconds;
+use nodegauge_measure::clock::nanos;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{MemoryPolicy, SysError};
-use std::time::Instant;
 
 /// What is asked of a point.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct PointConfig {
     /// CPUs of each thread; an empty list leaves that thread unbound.
     pub places: Vec<Vec<CpuId>>,
@@ -54,6 +55,9 @@ pub enum PointError {
         /// What was asked.
         shape: Shape,
     },
+    /// A process of several that measure together.
+    #[error(transparent)]
+    Rank(#[from] crate::ranks::RankError),
 }
 
 /// One pass over the kernels of a point.
@@ -66,7 +70,16 @@ pub struct Sample {
     pub round_trips: (f64, f64),
     /// Why it does not count; empty when it does.
     pub causes: Vec<Cause>,
+    /// Time of each kernel in each of several processes, seconds; empty for one process.
+    pub each: Vec<Vec<f64>>,
 }
+
+/// When each kernel of a pass started on the first thread and ended on the last, nanoseconds of
+/// [`nanos`].
+pub(crate) type Spans = Vec<(u64, u64)>;
+
+/// Waits until every process of several is here.
+pub(crate) type Gate<'a> = Option<&'a (dyn Fn() + Sync)>;
 
 /// A configuration with its team and its arrays, ready to be measured.
 pub struct Point {
@@ -76,7 +89,6 @@ pub struct Point {
     arrays: Arrays,
     courts: Courts,
     values: Values,
-    origin: Instant,
     /// The first check that failed.
     pub wrong: Option<WrongValue>,
     /// How often all arrays were checked.
@@ -85,7 +97,7 @@ pub struct Point {
 
 /// What one thread saw of one pass.
 struct Lap {
-    /// Start and end of each kernel, nanoseconds since the point's origin.
+    /// Start and end of each kernel, nanoseconds.
     times: Vec<(u64, u64)>,
     /// What each kernel returned.
     sums: Vec<f64>,
@@ -122,7 +134,6 @@ impl Point {
                 0
             }),
             values: Values::new(config.element),
-            origin: Instant::now(),
             wrong: None,
             checks: 0,
             config,
@@ -208,14 +219,19 @@ impl Point {
     /// # Errors
     /// When a member of the team fails.
     pub fn pass(&mut self) -> Result<Sample, PointError> {
+        Ok(self.pass_with(None)?.0)
+    }
+
+    /// As [`Point::pass`], and before each kernel the team waits at the gate for other processes.
+    pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
         if self.values.must_renew() {
             self.check()?;
             self.fill()?;
         }
         let before = fingerprint::take(&mut self.team, &self.courts)?;
         let stolen = stolen_ticks();
-        let (arrays, rows, config, origin) = (&self.arrays, &self.rows, &self.config, self.origin);
-        let laps = self.team.map(|member| lap(member, arrays, rows, config, origin))?;
+        let (arrays, rows, config) = (&self.arrays, &self.rows, &self.config);
+        let laps = self.team.map(|member| lap(member, arrays, rows, config, gate))?;
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let after = fingerprint::take(&mut self.team, &self.courts)?;
 
@@ -229,10 +245,43 @@ impl Point {
                 }
             }
         }
-        Ok(Sample {
-            seconds: (0..self.rows.len()).map(|i| span(&laps, i)).collect(),
+        let spans: Spans = (0..self.rows.len()).map(|i| span(&laps, i)).collect();
+        let sample = Sample {
+            seconds: spans.iter().map(|span| seconds(*span)).collect(),
             round_trips: (before, after),
             causes: causes(&laps, stolen),
+            each: Vec::new(),
+        };
+        Ok((sample, spans))
+    }
+}
+
+impl Subject for Point {
+    fn config(&self) -> &PointConfig {
+        self.config()
+    }
+
+    fn pass(&mut self) -> Result<Sample, PointError> {
+        self.pass()
+    }
+
+    fn check(&mut self) -> Result<(), PointError> {
+        self.check()
+    }
+
+    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
+        self.reshape(kernels)
+    }
+
+    fn seen(&mut self) -> Result<Seen, PointError> {
+        let node_shares = |(start, length)| crate::pages::node_shares(start, length);
+        Ok(Seen {
+            affinity: self.observed().to_vec(),
+            pages: self.arrays.pages_got().ok(),
+            nodes: self.arrays.ranges().map(node_shares),
+            wrong: self.wrong.as_ref().map(ToString::to_string),
+            checks: self.checks,
+            ranks: Vec::new(),
         })
     }
 }
@@ -243,17 +292,22 @@ fn lap(
     arrays: &Arrays,
     rows: &[&'static Row],
     config: &PointConfig,
-    origin: Instant,
+    gate: Gate<'_>,
 ) -> Lap {
     let mut times = Vec::with_capacity(rows.len());
     let mut sums = Vec::with_capacity(rows.len());
-    let nanos = || origin.elapsed().as_nanos() as u64;
     member.barrier();
     let begun = nanos();
     let counts = ThreadCounts::now();
     for (row, (_, shape)) in rows.iter().zip(&config.kernels) {
         let args = arrays.share(member.index, member.count, SCALAR, shape.prefetch);
         member.barrier();
+        if let Some(gate) = gate {
+            if member.index == 0 {
+                gate();
+            }
+            member.barrier();
+        }
         let start = nanos();
         // SAFETY: the row was found available on this processor; the share has `n` elements of the
         // row's type in each array, and is this member's alone between two barriers.
@@ -268,11 +322,16 @@ fn lap(
     Lap { times, sums, counts, wall_nanos }
 }
 
-/// Time of kernel `i`: from the first start to the last end, seconds.
-fn span(laps: &[Lap], i: usize) -> f64 {
+/// When kernel `i` first started and last ended.
+fn span(laps: &[Lap], i: usize) -> (u64, u64) {
     let start = laps.iter().map(|lap| lap.times[i].0).min().unwrap_or(0);
     let end = laps.iter().map(|lap| lap.times[i].1).max().unwrap_or(0);
-    (end - start) as f64 * 1e-9
+    (start, end)
+}
+
+/// The length of a span.
+pub(crate) fn seconds((start, end): (u64, u64)) -> f64 {
+    end.saturating_sub(start) as f64 * 1e-9
 }
 
 /// Why a pass does not count.

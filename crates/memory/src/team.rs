@@ -39,7 +39,7 @@ pub enum TeamError {
 
 /// How often a waiting thread looks before it lets others run: a place may be shared, and then
 /// the one that is waited for needs the CPU. At some 40 cycles a look this is about 100 us.
-const SPINS_BEFORE_YIELD: u32 = 10_000;
+pub(crate) const SPINS_BEFORE_YIELD: u32 = 10_000;
 
 /// A barrier for threads that all have a CPU: the last to arrive releases the others, which spin.
 #[derive(Debug)]
