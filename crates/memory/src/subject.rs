@@ -1,7 +1,7 @@
 //! What can be measured pass by pass: a [`Point`](crate::point::Point) of this process, or one that
 //! several processes share. The protocols above (trial, stream, sweep) know no difference.
 
-use crate::kernels::{Kernel, Shape};
+use crate::kernels::{Kernel, Loop, Shape};
 use crate::point::{PointConfig, PointError, Sample};
 use nodegauge_machine::NodeId;
 use nodegauge_placement::display::ObservedAffinity;
@@ -17,6 +17,15 @@ pub trait Subject {
     fn processes(&self) -> u64 {
         1
     }
+
+    /// The loops of a pass, in its order.
+    fn loops(&self) -> &[Loop];
+
+    /// Puts other loops in their place, as [`Point::set_loops`](crate::point::Point::set_loops).
+    ///
+    /// # Errors
+    /// Loops for other elements, or that cannot be had where they are to run.
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError>;
 
     /// Runs one pass over all kernels.
     ///

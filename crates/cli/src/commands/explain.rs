@@ -24,6 +24,9 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage("--standard is for stream only"));
     }
     ranks::refuse(&args.ranks, "explain")?;
+    if !args.compiler.is_empty() {
+        return Err(Failure::usage("--compiler is for stream only"));
+    }
     let node = Node::live(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {

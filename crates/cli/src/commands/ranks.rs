@@ -1,4 +1,6 @@
-//! Options of ranks, resolved on a machine.
+//! Options of ranks, resolved on a machine; and, in [`measure`], `stream` with ranks.
+
+pub(crate) mod measure;
 
 use crate::args::PlacementArgs;
 use crate::args::ranks::{Emit, RankArgs};
@@ -67,6 +69,18 @@ pub(crate) fn plan(
     notices.append(&mut plan.notices);
     plan.notices = notices;
     Ok(Some(plan))
+}
+
+/// Threads of each rank: as given, else `OMP_NUM_THREADS`, else one.
+fn threads(placement: &PlacementArgs) -> Result<u32, Failure> {
+    if let Some(counts) = &placement.threads {
+        return counts.single().ok_or_else(several_counts);
+    }
+    let all = Environment::read(|name| std::env::var(name).ok());
+    let number = Environment { num_threads: all.num_threads, ..Environment::default() };
+    let mut request = Request::default();
+    number.apply(&mut request).map_err(Failure::usage)?;
+    Ok(request.threads.unwrap_or(1))
 }
 
 fn several_counts() -> Failure {

@@ -3,8 +3,8 @@
 use super::RankError;
 use super::fleet::SharedFleet;
 use super::wire::{Order, Passed, Reply};
-use crate::kernels::{Kernel, Shape};
-use crate::point::{PointConfig, PointError, Sample, seconds};
+use crate::kernels::{Kernel, Loop, Row, Shape};
+use crate::point::{PointConfig, PointError, Sample, native_loops, seconds};
 use crate::subject::{RankSeen, Seen, Subject};
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
@@ -15,6 +15,7 @@ pub struct FleetPoint {
     fleet: SharedFleet,
     number: u32,
     configs: Vec<PointConfig>,
+    loops: Vec<Loop>,
     /// Nodes on which each rank's pages are to be; `None` where anything will do.
     expected: Vec<Option<Vec<u32>>>,
     /// What was seen last, for when a rank has gone.
@@ -35,7 +36,9 @@ impl FleetPoint {
         let number = fleet.borrow_mut().new_point();
         let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
         let seen = Seen::default();
-        let mut point = Self { fleet: SharedFleet::clone(fleet), number, configs, expected, seen };
+        let loops = native_loops(&configs[0].kernels, configs[0].element)?;
+        let mut point =
+            Self { fleet: SharedFleet::clone(fleet), number, configs, loops, expected, seen };
         let order = |rank: usize| Order::Prepare {
             point: number,
             config: Box::new(point.configs[rank].clone()),
@@ -75,6 +78,28 @@ impl Subject for FleetPoint {
         self.configs.len() as u64
     }
 
+    fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    /// Ranks run native loops only: what a compiler made here is not there.
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
+        let native = |each: &Loop| match each {
+            Loop::Native { row, prefetch } => {
+                let Row { isa, stores, unroll, .. } = **row;
+                Some((row.kernel, Shape { isa, stores, unroll, prefetch: *prefetch }))
+            }
+            Loop::Compiled(_) => None,
+        };
+        let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
+        match kernels {
+            Some(kernels) => self.reshape(kernels),
+            None => {
+                Err(RankError::system("run compiled loops in ranks", "they are not there").into())
+            }
+        }
+    }
+
     fn pass(&mut self) -> Result<Sample, PointError> {
         let ranks = self.configs.len();
         let replies = self.ask(|| Order::Pass { point: self.number, ranks })?;
@@ -92,6 +117,7 @@ impl Subject for FleetPoint {
 
     fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
         self.ask(|| Order::Reshape { point: self.number, kernels: kernels.clone() })?;
+        self.loops = native_loops(&kernels, self.configs[0].element)?;
         self.configs.iter_mut().for_each(|config| config.kernels = kernels.clone());
         Ok(())
     }
