@@ -215,6 +215,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// Its number.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by its name, e.g. `INT`.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();

@@ -16,6 +16,7 @@ mod history;
 mod machine;
 mod output;
 mod places;
+mod ranks;
 mod run;
 mod signals;
 mod slurm;

@@ -56,7 +56,7 @@ pub enum RankError {
         message: String,
     },
     /// No answer for a long time.
-    #[error("no answer from rank {missing} within {seconds} s")]
+    #[error("no answer from ranks {missing} within {seconds} s")]
     Silent {
         /// The ranks, as ranges.
         missing: String,
@@ -65,7 +65,7 @@ pub enum RankError {
     },
     /// Some ranks did not come.
     #[error(
-        "of {ranks} ranks only {came} came within {seconds} s: rank {missing} is missing\nhint: start all ranks with the same command on one host"
+        "only {came} of {ranks} ranks came within {seconds} s; missing: {missing}\nhint: start all ranks with the same command on one host"
     )]
     Missing {
         /// How many there are to be.

@@ -76,8 +76,13 @@ impl Started {
     /// Looks the variables up, e.g. with `|name| std::env::var(name).ok()`.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| lookup(name).and_then(|text| text.trim().parse::<u32>().ok());
+        // srun speaks PMI itself; a Hydra inside of an allocation is a step of one task a host.
+        let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
+            && number("PMI_SIZE") == number("SLURM_STEP_NUM_TASKS");
         let found = |launcher: &&Launcher| {
-            number(launcher.rank).is_some() && number(launcher.ranks).is_some()
+            number(launcher.rank).is_some()
+                && number(launcher.ranks).is_some()
+                && !(by_srun && launcher.rank == "PMI_RANK")
         };
         let launcher = LAUNCHERS.iter().find(found)?;
         let (rank, ranks) = (number(launcher.rank)?, number(launcher.ranks)?);
@@ -203,6 +208,16 @@ mod tests {
         assert_eq!(started(&batch), None);
         let alone = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")];
         assert_eq!(started(&alone), None);
+        // srun speaks PMI, too.
+        let srun = [
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "2"),
+            ("SLURM_PROCID", "1"),
+            ("SLURM_STEP_NUM_TASKS", "2"),
+            ("SLURM_STEP_NUM_NODES", "1"),
+        ];
+        let found = started(&srun).unwrap();
+        assert_eq!((found.launcher, found.here), ("Slurm", Some(2)));
         // One rank of mpirun in a step of several tasks is one rank.
         let nested = [
             ("OMPI_COMM_WORLD_RANK", "0"),

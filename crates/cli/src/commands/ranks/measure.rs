@@ -134,6 +134,7 @@ impl Joined {
                 self.started.launcher
             )));
         }
+        let notice = format!("{} has started {count} ranks", self.started.launcher);
         let mut ranks = args.ranks.clone();
         ranks.ranks = Some(count);
         let placement = &args.placement;
@@ -145,7 +146,9 @@ impl Joined {
             || placement.per_cache.is_some();
         if wished {
             let plan = ranks::plan(placement, &ranks, &self.topology(topology))?;
-            return plan.ok_or_else(|| Failure::usage("expected ranks"));
+            let mut plan = plan.ok_or_else(|| Failure::usage("expected ranks"))?;
+            plan.notices.insert(0, notice);
+            return Ok(plan);
         }
         let threads = ranks::threads(placement)?;
         let memory = match &placement.numa {
@@ -162,7 +165,7 @@ impl Joined {
             ranks: places?,
             policy: None,
             words: format!("as {} has it", self.started.launcher),
-            notices: vec![format!("{} has started {count} ranks", self.started.launcher)],
+            notices: vec![notice],
         })
     }
 }
