@@ -13,6 +13,7 @@ use nodegauge_measure::clock::nanos;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{MemoryPolicy, SysError};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is asked of a point.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -176,6 +177,36 @@ impl Point {
     /// When a member of the team fails.
     pub fn round_trip(&mut self) -> Result<f64, PointError> {
         Ok(fingerprint::take(&mut self.team, &self.courts)?)
+    }
+
+    /// Lets the first thread play one part of a pair with a thread of another process; the part that
+    /// serves returns the round trip in seconds. `meet` waits until both are there.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub(crate) fn rally(
+        &mut self,
+        court: Option<(&AtomicU64, bool)>,
+        meet: &(dyn Fn() + Sync),
+        idle: &(dyn Fn() + Sync),
+    ) -> Result<Option<f64>, PointError> {
+        let played = self.team.map(|member| {
+            if member.index > 0 {
+                return None;
+            }
+            if let Some((ball, true)) = court {
+                ball.store(0, Ordering::Relaxed);
+            }
+            meet();
+            match court? {
+                (ball, true) => Some(fingerprint::serve(ball, &|| idle())),
+                (ball, false) => {
+                    fingerprint::answer(ball, &|| idle());
+                    None
+                }
+            }
+        })?;
+        Ok(played.into_iter().flatten().next())
     }
 
     /// Chooses other kernels or other native loops for the same arrays.
@@ -397,7 +428,7 @@ fn causes(laps: &[Lap], stolen: u64) -> Vec<Cause> {
 
 /// Whether every thread is bound and no two share a CPU. Round trips between threads that do, or
 /// that wander, are turns of the scheduler and no fingerprint.
-fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
+pub(crate) fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
     let all = cpus.len();
     cpus.sort_unstable();

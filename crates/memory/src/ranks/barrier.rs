@@ -7,9 +7,12 @@ use crate::team::{Line, SPINS_BEFORE_YIELD};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// What lies in the shared memory. Zeros are its start.
+/// A line that two ranks play with, see [`crate::fingerprint`].
+type Court = Line<AtomicU64>;
+
+/// What lies in the shared memory, followed by a court for each pair of ranks. Zeros are its start.
 #[repr(C)]
 struct Shared {
     arrived: Line<AtomicUsize>,
@@ -20,6 +23,8 @@ struct Shared {
 /// A view on the shared memory.
 pub(super) struct Barrier {
     shared: *const Shared,
+    /// How many courts follow.
+    courts: usize,
     /// The coordinator's file, which its path leads to.
     file: File,
 }
@@ -30,8 +35,8 @@ unsafe impl Send for Barrier {}
 unsafe impl Sync for Barrier {}
 
 impl Barrier {
-    /// New shared memory.
-    pub(super) fn create() -> Result<Self, RankError> {
+    /// New shared memory for so many ranks.
+    pub(super) fn create(ranks: usize) -> Result<Self, RankError> {
         let refused = |cause| RankError::system("share memory among ranks", cause);
         // SAFETY: the name is a C string; the call makes a new descriptor.
         let fd = unsafe { libc::memfd_create(c"nodegauge-ranks".as_ptr(), libc::MFD_CLOEXEC) };
@@ -40,7 +45,8 @@ impl Barrier {
         }
         // SAFETY: the descriptor is new and belongs to nobody else.
         let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len(size_of::<Shared>() as u64).map_err(refused)?;
+        let length = size_of::<Shared>() + ranks.div_ceil(2) * size_of::<Court>();
+        file.set_len(length as u64).map_err(refused)?;
         Self::map(file).map_err(refused)
     }
 
@@ -57,14 +63,16 @@ impl Barrier {
     }
 
     fn map(file: File) -> io::Result<Self> {
-        if file.metadata()?.len() < size_of::<Shared>() as u64 {
+        let length = file.metadata()?.len() as usize;
+        let Some(rest) = length.checked_sub(size_of::<Shared>()) else {
             return Err(io::ErrorKind::InvalidData.into());
-        }
+        };
+        let courts = rest / size_of::<Court>();
         // SAFETY: a new mapping at an address of the kernel's choice; the file is long enough.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                size_of::<Shared>(),
+                length,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
@@ -73,7 +81,7 @@ impl Barrier {
         };
         match base == libc::MAP_FAILED {
             true => Err(io::Error::last_os_error()),
-            false => Ok(Self { shared: base.cast(), file }),
+            false => Ok(Self { shared: base.cast(), courts, file }),
         }
     }
 
@@ -81,6 +89,20 @@ impl Barrier {
         // SAFETY: mapped, page-aligned and long enough, until the view is dropped; zeros and all
         // that is stored since are values of its atomics.
         unsafe { &*self.shared }
+    }
+
+    /// The line of pair number `pair`.
+    pub(super) fn court(&self, pair: usize) -> Option<&AtomicU64> {
+        (pair < self.courts).then(|| {
+            // SAFETY: the mapping holds so many courts behind the structure, whose size is a multiple
+            // of their alignment; zeros and all that is stored since are values of an atomic.
+            unsafe { &(*self.shared.add(1).cast::<Court>().add(pair)).0 }
+        })
+    }
+
+    /// Whether a rank has gone.
+    pub(super) fn is_broken(&self) -> bool {
+        self.shared().broken.0.load(Ordering::Relaxed)
     }
 
     /// Waits until `ranks` processes are here; `false` when one of them has gone.
@@ -94,7 +116,7 @@ impl Barrier {
         }
         let mut spins = 0u32;
         while shared.round.0.load(Ordering::Acquire) == round {
-            if shared.broken.0.load(Ordering::Relaxed) {
+            if self.is_broken() {
                 return false;
             }
             spins += 1;
@@ -115,8 +137,9 @@ impl Barrier {
 
 impl Drop for Barrier {
     fn drop(&mut self) {
+        let length = size_of::<Shared>() + self.courts * size_of::<Court>();
         // SAFETY: the mapping is ours, and no reference to it outlives the view.
-        unsafe { libc::munmap(self.shared.cast_mut().cast(), size_of::<Shared>()) };
+        unsafe { libc::munmap(self.shared.cast_mut().cast(), length) };
     }
 }
 
@@ -126,7 +149,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_released_by_the_last_and_by_giving_up() {
-        let barrier = Barrier::create().unwrap();
+        let barrier = Barrier::create(3).unwrap();
         let other = Barrier::open(&barrier.path()).unwrap();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| (0..100).all(|_| other.wait(2)));
@@ -136,6 +159,7 @@ mod tests {
             barrier.give_up();
             assert!(!waits.join().unwrap());
         });
+        assert!(barrier.court(1).is_some() && other.court(2).is_none());
         assert!(Barrier::open("/dev/null").is_err());
     }
 }

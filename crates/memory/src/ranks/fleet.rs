@@ -155,7 +155,7 @@ impl Fleet {
         let mut fleet = Self {
             members,
             inbox,
-            barrier: Barrier::create()?,
+            barrier: Barrier::create(ranks as usize)?,
             children: std::mem::take(&mut children.0),
             points: 0,
             broken: None,

@@ -4,9 +4,12 @@ use super::RankError;
 use super::fleet::SharedFleet;
 use super::wire::{Order, Passed, Reply};
 use crate::kernels::{Kernel, Loop, Row, Shape};
-use crate::point::{PointConfig, PointError, Sample, native_loops, seconds};
+use crate::point::{
+    PointConfig, PointError, Sample, have_cpus_of_their_own, native_loops, seconds,
+};
 use crate::subject::{RankSeen, Seen, Subject};
-use nodegauge_machine::{NodeId, Topology};
+use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_measure::stats;
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
 use std::collections::BTreeMap;
 
@@ -16,6 +19,8 @@ pub struct FleetPoint {
     number: u32,
     configs: Vec<PointConfig>,
     loops: Vec<Loop>,
+    /// Whether fingerprints are taken between ranks: they have one thread each, on CPUs of its own.
+    courts: bool,
     /// Nodes on which each rank's pages are to be; `None` where anything will do.
     expected: Vec<Option<Vec<u32>>>,
     /// What was seen last, for when a rank has gone.
@@ -36,9 +41,18 @@ impl FleetPoint {
         let number = fleet.borrow_mut().new_point();
         let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
         let seen = Seen::default();
+        let places: Vec<Vec<CpuId>> = configs.iter().flat_map(|c| c.places.clone()).collect();
+        let courts = places.len() == configs.len() && have_cpus_of_their_own(&places);
         let loops = native_loops(&configs[0].kernels, configs[0].element)?;
-        let mut point =
-            Self { fleet: SharedFleet::clone(fleet), number, configs, loops, expected, seen };
+        let mut point = Self {
+            fleet: SharedFleet::clone(fleet),
+            number,
+            configs,
+            loops,
+            courts,
+            expected,
+            seen,
+        };
         let order = |rank: usize| Order::Prepare {
             point: number,
             config: Box::new(point.configs[rank].clone()),
@@ -102,7 +116,8 @@ impl Subject for FleetPoint {
 
     fn pass(&mut self) -> Result<Sample, PointError> {
         let ranks = self.configs.len();
-        let replies = self.ask(|| Order::Pass { point: self.number, ranks })?;
+        let courts = self.courts;
+        let replies = self.ask(|| Order::Pass { point: self.number, ranks, courts })?;
         let parts = replies.into_iter().filter_map(|reply| match reply {
             Reply::Passed(passed) => Some(passed),
             _ => None,
@@ -193,10 +208,10 @@ fn joined(parts: &[Passed]) -> Sample {
         let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
         seconds((start, end))
     };
-    // Ranks of several threads have a fingerprint each; their mean moves when one of them does.
+    // Of each rank of several threads, or of each pair of ranks.
     let trip = |of: &dyn Fn(&Passed) -> Option<f64>| {
-        let trips: Option<Vec<f64>> = parts.iter().map(of).collect();
-        trips.map_or(f64::NAN, |trips| trips.iter().sum::<f64>() / trips.len() as f64)
+        let trips: Vec<f64> = parts.iter().filter_map(of).collect();
+        if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
     };
     Sample {
         seconds: (0..kernels).map(whole).collect(),

@@ -17,8 +17,9 @@ pub(super) enum Order {
     Prepare { point: u32, config: Box<PointConfig> },
     /// Take other loops.
     Reshape { point: u32, kernels: Vec<(Kernel, Shape)> },
-    /// Run one pass together with `ranks - 1` others.
-    Pass { point: u32, ranks: usize },
+    /// Run one pass together with `ranks - 1` others, with a fingerprint between ranks before and after
+    /// if `courts`.
+    Pass { point: u32, ranks: usize, courts: bool },
     /// Check the arrays.
     Check { point: u32 },
     /// Ask the kernel what was got.
@@ -49,7 +50,8 @@ pub(super) enum Reply {
 pub(super) struct Passed {
     /// First start and last end of each kernel.
     pub(super) spans: Spans,
-    /// Fingerprint before and after; `None` for a single thread.
+    /// Fingerprint before and after; `None` for a single thread, and for the rank of a pair that
+    /// answers.
     pub(super) round_trips: (Option<f64>, Option<f64>),
     /// Why the pass does not count.
     pub(super) causes: Vec<Cause>,

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// The exit code of a rank whose coordinator has gone.
 const ABANDONED: i32 = 3;
+/// How long the main thread may take to leave.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves the coordinator that listens under `name` as this rank, and returns the exit code that it
 /// gives.
@@ -22,6 +24,7 @@ const ABANDONED: i32 = 3;
 /// When there is no coordinator within the patience, or it goes away.
 pub fn serve(name: &str, hello: Hello, patience: Duration) -> Result<u8, RankError> {
     leave_signals_to_the_coordinator();
+    let number = hello.rank;
     let alone =
         RankError::Alone { rank: hello.rank, ranks: hello.ranks, seconds: patience.as_secs() };
     let stream = link::join(name, Instant::now() + patience).ok_or(alone)?;
@@ -29,7 +32,7 @@ pub fn serve(name: &str, hello: Hello, patience: Duration) -> Result<u8, RankErr
     let mut answers = stream.try_clone().map_err(talk)?;
     wire::send(&mut answers, &Reply::Hello(hello)).map_err(talk)?;
     let orders = listen(stream);
-    let mut rank = Rank { points: BTreeMap::new(), barrier: None };
+    let mut rank = Rank { number: number as usize, points: BTreeMap::new(), barrier: None };
     // The channel ends only with the process, see `listen`.
     for order in orders {
         let reply = match order {
@@ -56,20 +59,24 @@ fn listen(stream: UnixStream) -> Receiver<Order> {
     let (sender, orders) = mpsc::channel();
     std::thread::spawn(move || {
         let mut reader = BufReader::new(stream);
+        let mut code = ABANDONED;
         while let Some(order) = wire::receive(&mut reader) {
-            let ends = matches!(order, Order::End { .. });
-            if sender.send(order).is_err() || ends {
-                // The main thread leaves.
-                std::thread::park();
+            let end = if let Order::End { code } = &order { Some(*code) } else { None };
+            let sent = sender.send(order).is_ok();
+            if let (Some(given), true) = (end, sent) {
+                // The main thread leaves, unless its team waits for a rank that has gone.
+                std::thread::sleep(FAREWELL);
+                code = given.into();
             }
         }
-        std::process::exit(ABANDONED);
+        std::process::exit(code);
     });
     orders
 }
 
 /// What a rank holds.
 struct Rank {
+    number: usize,
     points: BTreeMap<u32, Point>,
     barrier: Option<Barrier>,
 }
@@ -88,7 +95,7 @@ impl Rank {
             Order::Reshape { point, kernels } => {
                 self.point(point)?.reshape(kernels).map_err(in_words)?;
             }
-            Order::Pass { point, ranks } => return self.pass(point, ranks),
+            Order::Pass { point, ranks, courts } => return self.pass(point, ranks, courts),
             Order::Check { point } => self.point(point)?.check().map_err(in_words)?,
             Order::See { point } => {
                 return Ok(Reply::Seen(Box::new(self.point(point)?.seen().map_err(in_words)?)));
@@ -105,7 +112,7 @@ impl Rank {
         self.points.get_mut(&number).ok_or_else(|| format!("there is no point {number}"))
     }
 
-    fn pass(&mut self, number: u32, ranks: usize) -> Result<Reply, String> {
+    fn pass(&mut self, number: u32, ranks: usize, courts: bool) -> Result<Reply, String> {
         let point = self.points.get_mut(&number);
         let point = point.ok_or_else(|| format!("there is no point {number}"))?;
         let barrier = self.barrier.as_ref().ok_or("there is no barrier")?;
@@ -115,12 +122,27 @@ impl Rank {
                 std::process::exit(ABANDONED);
             }
         };
-        let (sample, spans) = point.pass_with(Some(&gate)).map_err(|error| error.to_string())?;
+        let idle = || match barrier.is_broken() {
+            true => std::process::exit(ABANDONED),
+            false => std::thread::yield_now(),
+        };
+        let in_words = |error: PointError| error.to_string();
+        // The last of an odd number has no partner.
+        let paired = self.number / 2 * 2 + 1 < ranks;
+        let ball = barrier.court(self.number / 2).filter(|_| paired);
+        let court = ball.map(|ball| (ball, self.number.is_multiple_of(2)));
+        let rally = |point: &mut Point| match courts {
+            true => point.rally(court, &gate, &idle),
+            false => Ok(None),
+        };
+        let before = rally(point).map_err(in_words)?;
+        let (sample, spans) = point.pass_with(Some(&gate)).map_err(in_words)?;
+        let after = rally(point).map_err(in_words)?;
         let known = |trip: f64| Some(trip).filter(|trip| trip.is_finite());
-        let (before, after) = sample.round_trips;
+        let own = (known(sample.round_trips.0), known(sample.round_trips.1));
         Ok(Reply::Passed(Passed {
             spans,
-            round_trips: (known(before), known(after)),
+            round_trips: (before.or(own.0), after.or(own.1)),
             causes: sample.causes,
         }))
     }
