@@ -104,9 +104,10 @@ fn srun_gets_numbers_or_masks() {
         slurm(&t2k(3)).join(" "),
         one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0 --mem-bind=map_mem:0,0,1,1"
     );
-    assert_eq!(slurm(&t2k(5)).join(" "), one.to_owned() + "none --mem-bind=local");
+    assert_eq!(slurm(&t2k(5)).join(" "), one.to_owned() + "none");
     assert_eq!(slurm(&t2k(1)).join(" "), one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0");
-    // Interleaved memory is left to numactl.
+    // Interleaved and local memory are left to numactl.
+    assert_eq!(per_rank(&t2k(5), Launcher::Slurm)[0].prefix, ["numactl", "--localalloc"]);
     assert_eq!(per_rank(&t2k(1), Launcher::Slurm)[0].prefix, ["numactl", "--interleave=0-1"]);
     assert!(per_rank(&t2k(3), Launcher::Slurm)[0].prefix.is_empty());
     let own = RankRequest { ranks: 2, ..RankRequest::default() };
