@@ -365,11 +365,7 @@ impl Subject for Point {
 fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: Gate<'_>) -> Lap {
     let mut times = Vec::with_capacity(loops.len());
     let mut sums = Vec::with_capacity(loops.len());
-    member.barrier();
-    let begun = nanos();
-    let counts = ThreadCounts::now();
-    for each in loops {
-        let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
+    let together = || {
         member.barrier();
         if let Some(gate) = gate {
             if member.index == 0 {
@@ -377,6 +373,14 @@ fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: 
             }
             member.barrier();
         }
+    };
+    // Who gives other processes their orders must not count as a disturbance of this one.
+    together();
+    let begun = nanos();
+    let counts = ThreadCounts::now();
+    for each in loops {
+        let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
+        together();
         let start = nanos();
         // SAFETY: the loop was found available on this processor, or was tried on it; the share has
         // `n` elements of the loop's type in each array, and is this member's alone between two
@@ -388,7 +392,7 @@ fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: 
     }
     let counts = ThreadCounts::now() - counts;
     let wall_nanos = nanos() - begun;
-    member.barrier();
+    together();
     Lap { times, sums, counts, wall_nanos }
 }
 
