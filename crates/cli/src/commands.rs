@@ -8,6 +8,7 @@ mod explain;
 mod history;
 mod machine;
 mod places;
+mod ranks;
 mod run;
 mod standard;
 mod stream;
@@ -30,6 +31,9 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
+        Some(Command::MeasureAsRank { name, rank, ranks }) => {
+            ranks::measure::serve(name, *rank, *ranks)
+        }
         Some(Command::ProveKernel { library, kernel, element }) => {
             compiled::prove(library, *kernel, *element)
         }

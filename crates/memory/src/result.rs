@@ -4,10 +4,11 @@
 use crate::arrays::Layout;
 use crate::kernels::compiled::CompiledLoop;
 use crate::kernels::{Kernel, Loop, Prefetch, Row, Stores};
-use crate::point::{Point, Sample};
+use crate::point::Sample;
+use crate::ranks;
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
-use crate::values::WrongValue;
+use crate::subject::{Seen, Subject};
 use nodegauge_machine::Topology;
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
@@ -19,14 +20,14 @@ use nodegauge_measure::{BytesPerSec, Seconds};
 use nodegauge_placement::Placement;
 use nodegauge_toolchain::Compiler;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 
 /// All that is known of a run when its figures are made.
 pub(crate) struct Evidence<'a> {
     pub machine: &'a Machine,
     pub topology: &'a Topology,
     pub placement: &'a Placement,
-    pub point: &'a Point,
+    pub subject: &'a dyn Subject,
+    pub seen: &'a Seen,
     pub size: &'a Size,
     pub samples: &'a [Sample],
     pub sorted: &'a Sorted,
@@ -44,20 +45,19 @@ const PAGES_GOT_ENOUGH: f64 = 0.9;
 /// More disturbed passes than this share make a figure suspect.
 const DISTURBED_TOO_MANY: f64 = 0.5;
 
-/// Bytes that STREAM counts for a pass of kernel number `i`.
-pub(crate) fn counted(point: &Point, i: usize) -> f64 {
-    let config = point.config();
-    (point.loops()[i].kernel().counted(config.element) * config.elements) as f64
+/// Bytes that STREAM counts for a pass of kernel number `i`, of all processes.
+pub(crate) fn counted(subject: &dyn Subject, i: usize) -> f64 {
+    let config = subject.config();
+    let elements = config.elements * subject.processes();
+    (subject.loops()[i].kernel().counted(config.element) * elements) as f64
 }
 
 /// One measurement a kernel; none when not a single pass counts.
 pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let Some(_) = evidence.sorted.headline() else { return Vec::new() };
-    // Asked once: the kernel walks all page tables for the answer.
-    let pages = evidence.point.arrays().pages_got().ok();
-    let config = common_config(evidence, pages.as_ref());
-    let doubts = common_validity(evidence, pages.as_ref());
-    let loops = evidence.point.loops().iter().enumerate();
+    let config = common_config(evidence);
+    let doubts = common_validity(evidence);
+    let loops = evidence.subject.loops().iter().enumerate();
     loops.map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
 }
 
@@ -68,9 +68,9 @@ fn one(
     config: &Map<String, Value>,
     doubts: &Validity,
 ) -> Measurement {
-    let element = evidence.point.config().element;
+    let element = evidence.subject.config().element;
     let kernel = each.kernel();
-    let bytes = counted(evidence.point, i);
+    let bytes = counted(evidence.subject, i);
     let samples = evidence
         .sorted
         .headline()
@@ -110,6 +110,7 @@ fn one(
     let moved_factor = Some(factors[0]).filter(|_| factors[0] == factors[1]);
     let mut config = config.clone();
     config.extend(describe(each));
+    config.extend(ranks::evidence::config(evidence, i));
     Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
@@ -223,14 +224,14 @@ fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
 }
 
 /// Why figures of a run with wrong values are no result.
-pub(crate) fn wrong_in_words(wrong: &WrongValue) -> String {
+pub(crate) fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
     format!("the arrays do not hold what they must: {wrong}")
 }
 
 /// Doubts that hold for every kernel of the run.
-fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) -> Validity {
+fn common_validity(evidence: &Evidence<'_>) -> Validity {
     let mut validity = Validity::valid();
-    if let Some(wrong) = &evidence.point.wrong {
+    if let Some(wrong) = &evidence.seen.wrong {
         validity.add(Status::Invalid, wrong_in_words(wrong));
     }
     if evidence.size.follows_rule == Some(false) {
@@ -254,8 +255,8 @@ fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) 
             format!("{disturbed} of {} passes were disturbed", counted + disturbed),
         );
     }
-    let asked = evidence.point.arrays().pages_asked();
-    if let Some(got) = pages {
+    let asked = evidence.subject.config().pages;
+    if let Some(got) = &evidence.seen.pages {
         let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
         if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
             validity.add(
@@ -267,6 +268,9 @@ fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) 
             );
         }
     }
+    ranks::evidence::doubts(&evidence.seen.ranks)
+        .into_iter()
+        .for_each(|doubt| validity.add(Status::Suspect, doubt));
     validity
 }
 
@@ -315,25 +319,23 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 }
 
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(
-    evidence: &Evidence<'_>,
-    pages: Option<&BTreeMap<u64, f64>>,
-) -> Map<String, Value> {
-    let point = evidence.point;
-    let asked = point.config();
-    let arrays = point.arrays();
-    let got = pages.map(|got| {
+fn common_config(evidence: &Evidence<'_>) -> Map<String, Value> {
+    let seen = evidence.seen;
+    let asked = evidence.subject.config();
+    let got = seen.pages.as_ref().map(|got| {
         Value::Object(got.iter().map(|(size, share)| (size.to_string(), json!(share))).collect())
     });
     let observed: Vec<Vec<u32>> =
-        point.observed().iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
+        seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
     let nodes: Map<String, Value> = ["a", "b", "c"]
         .iter()
-        .zip(arrays.ranges())
-        .filter_map(|(name, (start, length))| {
-            let shares = crate::pages::node_shares(start, length)?;
-            let shares =
-                shares.iter().map(|(node, share)| (node.to_string(), json!(share))).collect();
+        .zip(&seen.nodes)
+        .filter_map(|(name, shares)| {
+            let shares = shares
+                .as_ref()?
+                .iter()
+                .map(|(node, share)| (node.to_string(), json!(share)))
+                .collect();
             Some(((*name).to_owned(), Value::Object(shares)))
         })
         .collect();
@@ -344,9 +346,9 @@ fn common_config(
         "places_asked": evidence.placement.places,
         "bind": evidence.placement.bind.to_string(),
         "stores": null,
-        "pages": {"asked": arrays.pages_asked().name(), "got": got},
+        "pages": {"asked": asked.pages.name(), "got": got},
         "element": asked.element.name(),
-        "array_bytes": arrays.array_bytes().0,
+        "array_bytes": asked.elements * asked.element.bytes(),
         "array_elements": asked.elements,
         "array_times_llc": evidence.size.times_llc,
         "layout": match asked.layout {
@@ -358,7 +360,7 @@ fn common_config(
         "passes": evidence.samples.len() - 1,
         "stopped": evidence.stop.to_string(),
         "loops_tried": evidence.loops_tried,
-        "checks": point.checks,
+        "checks": seen.checks,
         "clock_granularity_s": evidence.clock.granularity.0,
         "round_trip_s": evidence
             .sorted

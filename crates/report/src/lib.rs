@@ -8,6 +8,7 @@ pub mod explain;
 pub mod history;
 pub mod machine;
 pub mod places;
+mod ranks;
 pub mod run;
 mod standard;
 pub mod stream;

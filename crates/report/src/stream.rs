@@ -1,7 +1,7 @@
 //! The result of `stream`: a table with the evidence below it.
 
 use crate::table::{Loudness, Style, incomplete, loud_paragraph, paragraph, table};
-use crate::{compiled, standard, sweep, words};
+use crate::{compiled, ranks, standard, sweep, words};
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
@@ -68,6 +68,9 @@ pub(crate) fn block(measurements: &[&Measurement], style: Style) -> String {
     let mut out = rates(measurements, style);
     out.push('\n');
     out.push_str(&paragraph(style, "how", &words::how(first)));
+    if let Some(spread) = measurements.last().and_then(|m| ranks::spread(m)) {
+        out.push_str(&paragraph(style, "ranks", &spread));
+    }
     if let Some(summary) = &first.summary {
         let stop = words::text(first, "stopped").unwrap_or("?");
         let disturbed = first.disturbed.len().saturating_sub(1);

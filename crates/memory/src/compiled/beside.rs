@@ -14,6 +14,7 @@ use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, Ready, StreamError};
+use crate::subject::Subject;
 use crate::values::WrongValue;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Finding, Machine, Measurement};
@@ -283,11 +284,13 @@ impl Around<'_> {
         point.set_loops(stand.loops)?;
         point.wrong = stand.wrong;
         let sorted = samples::sort(&stand.samples);
+        let seen = point.seen()?;
         let evidence = Evidence {
             machine: self.machine,
             topology: self.topology,
             placement: self.placement,
-            point,
+            subject: point,
+            seen: &seen,
             size: self.size,
             samples: &stand.samples,
             sorted: &sorted,
