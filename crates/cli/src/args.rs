@@ -4,6 +4,10 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+mod compare;
+
+pub(crate) use compare::CompareArgs;
+
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
@@ -95,6 +99,8 @@ pub(crate) enum Command {
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
+    /// Compare two runs or settings: ratio, confidence and verdict for each measurement
+    Compare(CompareArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// The shell

@@ -3,6 +3,7 @@
 //! returns the text.
 
 pub mod classic;
+pub mod compare;
 pub mod explain;
 pub mod history;
 pub mod machine;
