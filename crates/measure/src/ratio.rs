@@ -81,8 +81,8 @@ impl Runs {
             return None;
         }
         let runs = self.0.iter().filter(|run| !run.is_empty());
-        let logs: Vec<f64> = runs.map(|run| statistic.of(&mut run.clone()).ln()).collect();
-        Some(stats::median(&logs).exp())
+        let figures: Vec<f64> = runs.map(|run| statistic.of(&mut run.clone())).collect();
+        Some(stats::median(&figures))
     }
 
     /// Samples of all runs.
@@ -173,9 +173,9 @@ impl Source {
                     self.scratch.push(run[(start + k) % run.len()]);
                 }
             }
-            figures.push(self.statistic.of(&mut self.scratch).ln());
+            figures.push(self.statistic.of(&mut self.scratch));
         }
-        let drawn = stats::median(&figures);
+        let drawn = stats::median(&figures).ln();
         match self.between {
             Between::Drawn(factor) => self.centre + (drawn - self.centre) * factor,
             Between::Allowed(deviation) => drawn + normal(random) * deviation,
