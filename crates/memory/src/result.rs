@@ -3,10 +3,11 @@
 
 use crate::arrays::Layout;
 use crate::kernels::{Kernel, Shape};
+use crate::pages::{self, Truth};
 use crate::point::{Point, Sample};
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
-use nodegauge_machine::Topology;
+use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
     Category, Disturbed, Finding, Limit, Machine, Measurement, Moved, Severity, Status, Validity,
@@ -14,7 +15,7 @@ use nodegauge_measure::record::{
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
-use nodegauge_placement::Placement;
+use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -52,8 +53,9 @@ pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let Some(_) = evidence.sorted.headline() else { return Vec::new() };
     // Asked once: the kernel walks all page tables for the answer.
     let pages = evidence.point.arrays().pages_got().ok();
-    let config = common_config(evidence, pages.as_ref());
-    let doubts = common_validity(evidence, pages.as_ref());
+    let truth = numa(evidence);
+    let config = common_config(evidence, pages.as_ref(), truth.as_ref());
+    let doubts = common_validity(evidence, pages.as_ref(), truth.as_ref());
     evidence
         .point
         .config()
@@ -160,8 +162,25 @@ fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
     )
 }
 
+/// Where the pages of the arrays are; `None` when the kernel does not say.
+fn numa(evidence: &Evidence<'_>) -> Option<Truth> {
+    let threads = &evidence.placement.threads;
+    let shares = pages::observe(evidence.point.arrays(), threads.len())?;
+    let bound = evidence.placement.bind != Bind::None;
+    let home = |thread: &ThreadPlace| match bound {
+        true => thread.nodes(evidence.topology),
+        false => Vec::new(),
+    };
+    let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
+    Some(pages::truth(&shares, &evidence.point.config().policy, &homes))
+}
+
 /// Doubts that hold for every kernel of the run.
-fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) -> Validity {
+fn common_validity(
+    evidence: &Evidence<'_>,
+    pages: Option<&BTreeMap<u64, f64>>,
+    numa: Option<&Truth>,
+) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.point.wrong {
         validity.add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
@@ -200,6 +219,9 @@ fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) 
             );
         }
     }
+    if let Some(broken) = numa.and_then(Truth::in_words) {
+        validity.add(Status::Suspect, broken);
+    }
     validity
 }
 
@@ -221,6 +243,7 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
             cost: None,
         });
     }
+    findings.extend(memory_elsewhere(evidence));
     let llcs: Vec<Option<usize>> = evidence
         .placement
         .threads
@@ -247,10 +270,33 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Pages that are not where the policy wants them.
+fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
+    let truth = numa(evidence)?;
+    let text = truth.in_words()?;
+    let remedy = match &evidence.point.config().policy {
+        MemoryPolicy::Default | MemoryPolicy::Local => {
+            "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
+             while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
+        }
+        _ => {
+            "free memory on the nodes that were asked for (numactl --hardware shows it), or use smaller arrays"
+        }
+    };
+    Some(Finding {
+        id: "memory-elsewhere".to_owned(),
+        severity: Severity::Warning,
+        text,
+        remedy: remedy.to_owned(),
+        cost: None,
+    })
+}
+
 /// The configuration, as asked and as got, that all kernels of the run share.
 fn common_config(
     evidence: &Evidence<'_>,
     pages: Option<&BTreeMap<u64, f64>>,
+    numa: Option<&Truth>,
 ) -> Map<String, Value> {
     let point = evidence.point;
     let asked = point.config();
@@ -260,16 +306,6 @@ fn common_config(
     });
     let observed: Vec<Vec<u32>> =
         point.observed().iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
-    let nodes: Map<String, Value> = ["a", "b", "c"]
-        .iter()
-        .zip(arrays.ranges())
-        .filter_map(|(name, (start, length))| {
-            let shares = crate::pages::node_shares(start, length)?;
-            let shares =
-                shares.iter().map(|(node, share)| (node.to_string(), json!(share))).collect();
-            Some(((*name).to_owned(), Value::Object(shares)))
-        })
-        .collect();
     let config = json!({
         "engine": "native",
         "threads": evidence.placement.threads.len(),
@@ -287,7 +323,7 @@ fn common_config(
             Layout::Sequential { offset } => json!({"sequential": {"offset": offset}}),
         },
         "memory_policy": asked.policy.as_str(),
-        "memory_nodes": nodes,
+        "numa": numa.map(|truth| truth.to_json(evidence.topology.nodes.len())),
         "passes": evidence.samples.len() - 1,
         "stopped": evidence.stop.to_string(),
         "loops_tried": evidence.loops_tried,

@@ -28,6 +28,9 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     let mut out = rates(&memory, style);
     out.push('\n');
     out.push_str(&paragraph(style, "how", &words::how(first)));
+    if let Some(numa) = words::numa(first) {
+        out.push_str(&paragraph(style, "memory", &numa));
+    }
     if let Some(regimes) = memory.last().and_then(|m| words::regimes(m)) {
         out.push_str(&paragraph(style, "regime", &regimes));
     }
@@ -63,6 +66,9 @@ pub(crate) fn block(measurements: &[&Measurement], style: Style) -> String {
     let mut out = rates(measurements, style);
     out.push('\n');
     out.push_str(&paragraph(style, "how", &words::how(first)));
+    if let Some(numa) = words::numa(first) {
+        out.push_str(&paragraph(style, "memory", &numa));
+    }
     if let Some(summary) = &first.summary {
         let stop = words::text(first, "stopped").unwrap_or("?");
         let disturbed = first.disturbed.len().saturating_sub(1);

@@ -78,6 +78,34 @@ pub(crate) fn pages(measurement: &Measurement) -> Option<String> {
     Some(format!("{asked} pages ({})", shares.join(", ")))
 }
 
+/// Where the pages are: `asked local: 100 % where it should be; 50 % on node 0, 50 % on node 1`; `None`
+/// on one node where all is as it should be.
+pub(crate) fn numa(measurement: &Measurement) -> Option<String> {
+    let numa = measurement.config.get("numa")?;
+    let held = numa.get("held").and_then(Value::as_f64);
+    let nodes = numa.get("nodes").and_then(Value::as_u64).unwrap_or(0);
+    if nodes <= 1 && held.is_none_or(|held| held >= 0.9995) {
+        return None;
+    }
+    let asked = numa.get("asked")?.as_str()?;
+    let shares: Vec<String> = numa
+        .get("got")?
+        .as_object()?
+        .iter()
+        .filter_map(|(node, share)| {
+            let percent = share.as_f64()? * 100.0;
+            Some(format!("{} % on node {node}", trimmed(percent)))
+        })
+        .collect();
+    let held = match held {
+        Some(held) => format!("{} % of the pages where they should be", trimmed(held * 100.0)),
+        None => "the threads are not bound, so pages may be anywhere".to_owned(),
+    };
+    let apart =
+        if numa.get("arrays").is_some() { "; the arrays differ: see the record" } else { "" };
+    Some(format!("asked {asked}: {held}; {}{apart}", shares.join(", ")))
+}
+
 /// A percentage with one digit after the point unless it is whole.
 pub(crate) fn trimmed(percent: f64) -> String {
     let text = format!("{percent:.1}");
@@ -169,6 +197,35 @@ pub(crate) fn status(status: Status) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use nodegauge_measure::record::Measurement;
+
+    fn with_numa(numa: serde_json::Value) -> Measurement {
+        serde_json::from_value(serde_json::json!({
+            "gauge": "memory", "test": "stream", "name": "triad", "unit": "B/s", "value": 1e9,
+            "summary": null, "samples": [], "config": {"numa": numa}, "moved": null,
+            "category": "variant", "limit": null, "validity": {"status": "valid", "reasons": []}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn memory_is_said_to_be_where_it_is_when_there_is_a_choice() {
+        let one = serde_json::json!({"asked": "local", "got": {"0": 1.0}, "held": 1.0, "nodes": 1});
+        assert_eq!(super::numa(&with_numa(one)), None);
+        let two = serde_json::json!({
+            "asked": "local", "got": {"0": 0.75, "1": 0.25}, "held": 0.75, "nodes": 2,
+            "arrays": {"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"0": 0.25, "1": 0.75}},
+        });
+        assert_eq!(
+            super::numa(&with_numa(two)).unwrap(),
+            "asked local: 75 % of the pages where they should be; 75 % on node 0, 25 % on node 1; \
+             the arrays differ: see the record"
+        );
+        let unbound =
+            serde_json::json!({"asked": "default", "got": {"0": 1.0}, "held": null, "nodes": 2});
+        assert!(super::numa(&with_numa(unbound)).unwrap().contains("not bound"));
+    }
+
     #[test]
     fn numbers_in_a_row_become_ranges() {
         assert_eq!(super::ranges(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
