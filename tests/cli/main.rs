@@ -4,6 +4,7 @@
 //! are checked for their presence, their place and their relations.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod against;
 mod compare;
 mod contract;
 mod doctor;

@@ -14,6 +14,7 @@ pub mod host;
 pub mod identity;
 pub mod memory;
 pub mod processor;
+pub mod published;
 pub mod root;
 mod synthetic;
 pub mod sys;

