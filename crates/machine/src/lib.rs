@@ -7,6 +7,7 @@
 pub mod catalog;
 pub mod cgroup;
 pub mod clock;
+pub mod counters;
 pub mod describe;
 pub mod dimms;
 pub mod doctor;
