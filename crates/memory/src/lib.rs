@@ -22,6 +22,7 @@ pub mod standard;
 pub mod stream;
 pub mod sweep;
 pub mod team;
+mod traffic;
 mod trial;
 pub mod tune;
 pub mod values;

@@ -202,16 +202,52 @@ impl Point {
         Ok(())
     }
 
+    /// Checks and fills anew arrays whose values have grown too far for another pass.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn renew(&mut self) -> Result<(), PointError> {
+        if self.values.must_renew() {
+            self.check()?;
+            self.fill()?;
+        }
+        Ok(())
+    }
+
+    /// Runs kernel number `i` once, and no other; its time is not taken. After [`Point::renew`], each
+    /// kernel may run once.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn run_alone(&mut self, i: usize) -> Result<(), PointError> {
+        let (arrays, row, (kernel, shape)) = (&self.arrays, self.rows[i], self.config.kernels[i]);
+        let sums = self.team.map(|member| {
+            let args = arrays.share(member.index, member.count, SCALAR, shape.prefetch);
+            // SAFETY: as in a pass: the row is available, and the share is this member's alone.
+            unsafe { row.run(&args) }
+        })?;
+        self.account(kernel, sums.iter().sum());
+        Ok(())
+    }
+
+    /// Takes into account that a kernel ran, and checks what it returned if it is one that does.
+    fn account(&mut self, kernel: Kernel, sum: f64) {
+        let each = self.values.apply(kernel);
+        if !kernel.writes() {
+            let outcome = self.values.check_sum(kernel, each, self.config.elements, sum);
+            if let Err(wrong) = outcome {
+                self.wrong.get_or_insert(wrong);
+            }
+        }
+    }
+
     /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and
     /// filled anew before.
     ///
     /// # Errors
     /// When a member of the team fails.
     pub fn pass(&mut self) -> Result<Sample, PointError> {
-        if self.values.must_renew() {
-            self.check()?;
-            self.fill()?;
-        }
+        self.renew()?;
         let before = fingerprint::take(&mut self.team, &self.courts)?;
         let stolen = stolen_ticks();
         let (arrays, rows, config, origin) = (&self.arrays, &self.rows, &self.config, self.origin);
@@ -219,15 +255,8 @@ impl Point {
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let after = fingerprint::take(&mut self.team, &self.courts)?;
 
-        for (i, (kernel, _)) in self.config.kernels.iter().enumerate() {
-            let each = self.values.apply(*kernel);
-            if !kernel.writes() {
-                let sum: f64 = laps.iter().map(|lap| lap.sums[i]).sum();
-                let outcome = self.values.check_sum(*kernel, each, self.config.elements, sum);
-                if let Err(wrong) = outcome {
-                    self.wrong.get_or_insert(wrong);
-                }
-            }
+        for i in 0..self.rows.len() {
+            self.account(self.config.kernels[i].0, laps.iter().map(|lap| lap.sums[i]).sum());
         }
         Ok(Sample {
             seconds: (0..self.rows.len()).map(|i| span(&laps, i)).collect(),

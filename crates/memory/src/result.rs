@@ -7,6 +7,7 @@ use crate::pages::{self, Truth};
 use crate::point::{Point, Sample};
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
+use crate::traffic::Counted;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
@@ -32,6 +33,8 @@ pub(crate) struct Evidence<'a> {
     /// How many loops a trial chose from; 0 without a trial.
     pub loops_tried: usize,
     pub clock: ClockQuality,
+    /// What the memory controllers counted, or why they did not; `None` where nobody asked.
+    pub traffic: Option<&'a Result<Counted, String>>,
 }
 
 /// A round trip above this contradicts a shared last-level cache: on processors whose shared
@@ -116,17 +119,18 @@ fn one(
     config.insert("vector_bits".to_owned(), json!(shape.isa.vector_bits()));
     config.insert("unroll".to_owned(), json!(shape.unroll));
     config.insert("prefetch".to_owned(), json!(shape.prefetch.to_string()));
+    let moved = best.map(|best| {
+        let basis = if moved_factor > 1.0 { "write-allocate" } else { "no write-allocate" };
+        let computed = Moved { value: best * moved_factor, basis: basis.to_owned() };
+        moved(evidence, i, best / bytes, computed, &mut config)
+    });
     Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: kernel.name().to_owned(),
         unit: "B/s".to_owned(),
         value: best.filter(|_| validity.status != Status::Invalid),
-        moved: best.filter(|_| validity.status != Status::Invalid).map(|best| Moved {
-            value: best * moved_factor,
-            basis: if moved_factor > 1.0 { "write-allocate" } else { "no write-allocate" }
-                .to_owned(),
-        }),
+        moved: moved.filter(|_| validity.status != Status::Invalid),
         disturbed: evidence
             .sorted
             .disturbed
@@ -144,6 +148,32 @@ fn one(
         limit,
         validity,
     }
+}
+
+/// What kernel number `i` moves at `runs_per_s`: as the memory controllers counted it, with what is
+/// computed beside it in the configuration; as computed where they did not, with the reason.
+fn moved(
+    evidence: &Evidence<'_>,
+    i: usize,
+    runs_per_s: f64,
+    computed: Moved,
+    config: &mut Map<String, Value>,
+) -> Moved {
+    let Some(traffic) = evidence.traffic else { return computed };
+    let seen = match traffic {
+        Ok(seen) => seen,
+        Err(why) => {
+            config.insert("counters".to_owned(), json!({"unavailable": why}));
+            return computed;
+        }
+    };
+    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.point, i)));
+    let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
+    config.insert(
+        "moved_computed".to_owned(),
+        json!({"value": computed.value, "basis": computed.basis}),
+    );
+    Moved { value: moved.total * runs_per_s, basis: "counters".to_owned() }
 }
 
 fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {

@@ -10,6 +10,7 @@ use crate::point::{Point, PointConfig, PointError, Sample};
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
+use crate::traffic;
 use crate::trial::{self, Breadth, Wishes};
 use nodegauge_machine::{CpuId, NodeId, SysRoot, Topology};
 use nodegauge_measure::record::{Finding, HugePages, Machine, Measurement};
@@ -280,6 +281,10 @@ pub fn run(
         ready(config, options, TRIAL_SHARE, started, watch)?;
     watch.phase("measuring");
     let (samples, stop) = repeat(&mut point, options, started, watch)?;
+    let traffic = match stop {
+        Stop::Interrupted => None,
+        _ => Some(traffic::measure(&mut point)?),
+    };
     point.check()?;
     let evidence = Evidence {
         machine,
@@ -292,6 +297,7 @@ pub fn run(
         loops_tried: tried,
         clock: clock::quality(),
         topology,
+        traffic: traffic.as_ref(),
     };
     Ok(Outcome {
         measurements: result::measurements(&evidence),

@@ -109,6 +109,7 @@ pub fn run(
             stop,
             loops_tried: stand.tried,
             clock: quality,
+            traffic: None,
         };
         let coordinates: Map<String, Value> =
             cell.coordinates.iter().map(|(axis, value)| (axis.clone(), json!(value))).collect();

@@ -97,6 +97,9 @@ pub(crate) fn block(measurements: &[&Measurement], style: Style) -> String {
             "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s",
         ));
     }
+    if let Some(counters) = words::counters(measurements) {
+        out.push_str(&paragraph(style, "counters", &counters));
+    }
     out.push_str(&doubts(measurements, style));
     out.push_str(&paragraph(style, "name", VARIANT));
     out

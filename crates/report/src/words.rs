@@ -78,6 +78,43 @@ pub(crate) fn pages(measurement: &Measurement) -> Option<String> {
     Some(format!("{asked} pages ({})", shares.join(", ")))
 }
 
+/// What the memory controllers counted of these kernels, or why they did not; `None` where nobody
+/// asked.
+pub(crate) fn counters(measurements: &[&Measurement]) -> Option<String> {
+    let counters = measurements.first()?.config.get("counters")?;
+    if let Some(why) = counters.get("unavailable").and_then(Value::as_str) {
+        return Some(format!("moved is computed, not counted: {why}"));
+    }
+    let of = |m: &Measurement, key: &str| m.config.get("counters")?.get(key)?.as_f64();
+    let each: Vec<String> = measurements
+        .iter()
+        .map(|m| {
+            let Some(factor) = of(m, "factor") else { return format!("{} not counted", m.name) };
+            let computed = m.config.get("moved_computed").and_then(|c| c.get("value")?.as_f64());
+            let computed = computed.zip(m.moved.as_ref()).map(|(computed, moved)| {
+                format!(", computed {:.2}", factor * computed / moved.value)
+            });
+            let apart = of(m, "read_factor").zip(of(m, "write_factor"));
+            let apart = apart.map(|(read, write)| format!(" ({read:.2} read, {write:.2} written)"));
+            format!(
+                "{} {factor:.2}{}{}",
+                m.name,
+                apart.unwrap_or_default(),
+                computed.unwrap_or_default()
+            )
+        })
+        .collect();
+    let rest = counters.get("at_rest_bytes_per_s").and_then(Value::as_f64);
+    let rest = rest.map(|rest| format!("; at rest {}", BytesPerSec(rest)));
+    Some(format!(
+        "moved for each byte counted, by {} counters of {}: {}{}",
+        counters.get("events").and_then(Value::as_u64).unwrap_or(0),
+        counters.get("family").and_then(Value::as_str).unwrap_or("?"),
+        each.join("; "),
+        rest.unwrap_or_default()
+    ))
+}
+
 /// Where the pages are: `asked local: 100 % where it should be; 50 % on node 0, 50 % on node 1`; `None`
 /// on one node where all is as it should be.
 pub(crate) fn numa(measurement: &Measurement) -> Option<String> {
@@ -200,12 +237,39 @@ mod tests {
     use nodegauge_measure::record::Measurement;
 
     fn with_numa(numa: serde_json::Value) -> Measurement {
+        with_config(serde_json::json!({ "numa": numa }))
+    }
+
+    fn with_config(config: serde_json::Value) -> Measurement {
         serde_json::from_value(serde_json::json!({
-            "gauge": "memory", "test": "stream", "name": "triad", "unit": "B/s", "value": 1e9,
-            "summary": null, "samples": [], "config": {"numa": numa}, "moved": null,
+            "gauge": "memory", "test": "stream", "name": "triad", "unit": "B/s", "value": 3e9,
+            "summary": null, "samples": [], "config": config,
+            "moved": {"value": 3.3e9, "basis": "counters"},
             "category": "variant", "limit": null, "validity": {"status": "valid", "reasons": []}
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn counted_traffic_stands_beside_the_computed() {
+        let counted = with_config(serde_json::json!({
+            "counters": {
+                "family": "AMD UMC", "events": 48, "passes": 5, "at_rest_bytes_per_s": 2e8,
+                "factor": 1.1, "read_factor": 0.75, "write_factor": 0.35,
+            },
+            "moved_computed": {"value": 3e9, "basis": "no write-allocate"},
+        }));
+        assert_eq!(
+            super::counters(&[&counted]).unwrap(),
+            "moved for each byte counted, by 48 counters of AMD UMC: triad 1.10 (0.75 read, 0.35 \
+             written), computed 1.00; at rest 200.0 MB/s"
+        );
+        let absent = with_config(serde_json::json!({"counters": {"unavailable": "no such thing"}}));
+        assert_eq!(
+            super::counters(&[&absent]).unwrap(),
+            "moved is computed, not counted: no such thing"
+        );
+        assert_eq!(super::counters(&[&with_config(serde_json::json!({}))]), None);
     }
 
     #[test]
