@@ -5,6 +5,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 mod compare;
+pub(crate) mod ranks;
 
 pub(crate) use compare::CompareArgs;
 
@@ -14,10 +15,11 @@ use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
+use nodegauge_memory::compiled::Choice as Compiler;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
-use nodegauge_toolchain::CommandLine;
+use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -109,6 +111,26 @@ pub(crate) enum Command {
     },
     /// Print the man page, in roff: nodegauge man | man -l -
     Man,
+    /// Measure as a rank; nodegauge starts itself so for --ranks
+    #[command(hide = true)]
+    MeasureAsRank {
+        /// The name under which the coordinating process listens
+        name: String,
+        /// The number of this rank
+        rank: u32,
+        /// How many ranks there are
+        ranks: u32,
+    },
+    /// Try a kernel that a compiler made; nodegauge starts itself so, for what may crash
+    #[command(hide = true)]
+    ProveKernel {
+        /// The shared object
+        library: PathBuf,
+        /// The kernel
+        kernel: Kernel,
+        /// Type of the elements
+        element: Element,
+    },
 }
 
 /// What every measuring command understands.
@@ -244,6 +266,12 @@ pub(crate) struct PlacesArgs {
     pub(crate) described: Described,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
+    /// Print the placement for a program of your own instead: omp prints variables, the others a
+    /// shell script that runs the command after it, e.g. --emit slurm > run.sh; sh run.sh ./a.out
+    #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
+    pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -257,6 +285,8 @@ pub(crate) struct PlacesArgs {
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
     /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
     ///
     /// auto is STREAM's rule: four times the last-level caches that the threads reach, at least a
@@ -296,15 +326,16 @@ pub(crate) struct StreamArgs {
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
-    /// Go through values of an option, by turns: threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
-    /// pages, size=.., prefetch=.. (at most two axes)
+    /// Go through values of an option, by turns: ranks=1,2,4, policy=0-5,
+    /// threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
+    /// pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) sweep: Vec<Axis>,
     /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
     ///
     /// The choice is remembered in the history, and taken by later runs for all that they leave
     /// open, until the machine changes.
-    #[arg(long, conflicts_with_all = ["sweep", "standard", "stream_text"], help_heading = "How")]
+    #[arg(long, conflicts_with_all = ["sweep", "standard", "stream_text", "compiler"], help_heading = "How")]
     pub(crate) tune: bool,
     /// Do not use what --tune chose before
     #[arg(long, help_heading = "How")]
@@ -315,12 +346,15 @@ pub(crate) struct StreamArgs {
     /// its threads where the native ones are. Example: --standard ~/stream.c --compiler gcc
     #[arg(long, value_name = "STREAM.C", help_heading = "What")]
     pub(crate) standard: Option<PathBuf>,
-    /// Compiler and flags for it (repeatable) [default: gcc and clang -O3 -march=native -fopenmp]
+    /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
+    /// are installed; with --standard what it makes of that source
     ///
-    /// Words are split as in a shell. A compiler without flags gets those of the default. Example:
-    /// --compiler 'gcc -O2 -fopenmp' --compiler clang
-    #[arg(long, value_name = "'CC FLAGS'", requires = "standard", help_heading = "What")]
-    pub(crate) compiler: Vec<CommandLine>,
+    /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or what it has
+    /// instead, with --standard -fopenmp too. all is every compiler that is known and installed, each
+    /// with several flags. With --standard and without this: gcc and clang. Example:
+    /// --compiler 'gcc -O2' --compiler clang
+    #[arg(long, value_name = "'CC FLAGS'", help_heading = "What")]
+    pub(crate) compiler: Vec<Compiler>,
     /// Print the classic table of stream.c, headed as a variant
     #[arg(long, help_heading = "Output")]
     pub(crate) stream_text: bool,

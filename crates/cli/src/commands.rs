@@ -2,12 +2,14 @@
 //! hands the result to a renderer.
 
 mod compare;
+mod compiled;
 mod doctor;
 mod documents;
 mod explain;
 mod history;
 mod machine;
 mod places;
+mod ranks;
 mod run;
 mod standard;
 mod stream;
@@ -31,5 +33,11 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
+        Some(Command::MeasureAsRank { name, rank, ranks }) => {
+            ranks::measure::serve(name, *rank, *ranks)
+        }
+        Some(Command::ProveKernel { library, kernel, element }) => {
+            compiled::prove(library, *kernel, *element)
+        }
     }
 }

@@ -102,6 +102,8 @@ pub(crate) struct Found {
     pub(crate) details: Vec<String>,
     /// Whether something was cut short.
     pub(crate) interrupted: bool,
+    /// What ended it before its time, with what was measured until then.
+    pub(crate) failure: Option<Failure>,
 }
 
 impl Found {
@@ -116,6 +118,7 @@ impl Found {
         }
         self.details.extend(more.details);
         self.interrupted |= more.interrupted;
+        self.failure = self.failure.take().or(more.failure);
     }
 }
 
@@ -163,7 +166,7 @@ pub(crate) fn conduct(
         measurements: found.measurements,
     };
     let talks = !session.stdout_is_taken() && !common.quiet;
-    match show(&record, output::style()) {
+    let exit = match show(&record, output::style()) {
         Shown::Table(table) if !session.stdout_is_taken() => {
             output::print(&table);
             session.end(common, &record, false)
@@ -176,6 +179,10 @@ pub(crate) fn conduct(
             session.end(common, &record, true)
         }
         _ => session.end(common, &record, false),
+    }?;
+    match found.failure {
+        Some(failure) => Err(failure),
+        None => Ok(exit),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::arrays::Arrays;
 use crate::kernels::Prefetch;
 use nodegauge_machine::NodeId;
 use nodegauge_placement::{MemoryPolicy, numa};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -23,10 +24,10 @@ const THREAD_HELD: f64 = 0.5;
 const ARRAYS: [&str; 3] = ["a", "b", "c"];
 
 /// Pages on each node.
-type Nodes = BTreeMap<NodeId, u64>;
+pub type Nodes = BTreeMap<NodeId, u64>;
 
 /// Where sampled pages of one thread's share of one array are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// 0 to 2.
     pub array: usize,
@@ -36,19 +37,37 @@ pub struct Share {
     pub nodes: Nodes,
 }
 
-/// Asks the kernel where the shares of `threads` threads are; `None` when it does not say.
-pub fn observe(arrays: &Arrays, threads: usize) -> Option<Vec<Share>> {
+/// Asks the kernel where the shares of `threads` threads are; empty when it does not say.
+pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     let sample = (ASKED / (ARRAYS.len() * threads.max(1))).max(LEAST_OF_A_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
         let args = arrays.share(thread, threads, 0.0, Prefetch::Off);
         let bytes = args.n * arrays.element().bytes() as usize;
         for (array, start) in [args.a, args.b, args.c].into_iter().enumerate() {
-            let nodes = numa::pages_by_node(start as usize, bytes, sample).ok()?.nodes;
-            shares.push(Share { array, thread, nodes });
+            let Ok(pages) = numa::pages_by_node(start as usize, bytes, sample) else {
+                return Vec::new();
+            };
+            if !pages.nodes.is_empty() {
+                shares.push(Share { array, thread, nodes: pages.nodes });
+            }
         }
     }
-    shares.iter().any(|share| !share.nodes.is_empty()).then_some(shares)
+    shares
+}
+
+/// Share of an array on each node, 0 to 1; `None` when the kernel does not say.
+pub fn of_array(shares: &[Share], array: usize) -> Option<BTreeMap<NodeId, f64>> {
+    let nodes = sum(shares, |share| share.array == array);
+    (!nodes.is_empty()).then(|| fractions(&nodes))
+}
+
+fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
+    let mut nodes = Nodes::new();
+    for (node, n) in shares.iter().filter(|share| chosen(share)).flat_map(|share| &share.nodes) {
+        *nodes.entry(*node).or_default() += n;
+    }
+    nodes
 }
 
 /// Whether pages are where they were asked to be.
@@ -69,17 +88,10 @@ pub struct Truth {
 /// What the answers come to. `homes` are the nodes of each thread's CPUs; empty for one that is not
 /// bound, of whose pages a local policy wants nothing.
 pub fn truth(shares: &[Share], policy: &MemoryPolicy, homes: &[Vec<NodeId>]) -> Truth {
-    let sum = |chosen: &dyn Fn(&&Share) -> bool| {
-        let mut nodes = Nodes::new();
-        for (node, n) in shares.iter().filter(chosen).flat_map(|share| &share.nodes) {
-            *nodes.entry(*node).or_default() += n;
-        }
-        nodes
-    };
-    let got = fractions(&sum(&|_| true));
-    let arrays = [0, 1, 2].map(|array| fractions(&sum(&|share| share.array == array)));
+    let got = fractions(&sum(shares, |_| true));
+    let arrays = [0, 1, 2].map(|array| fractions(&sum(shares, |share| share.array == array)));
     let by_thread: Vec<Nodes> =
-        (0..homes.len()).map(|thread| sum(&|share| share.thread == thread)).collect();
+        (0..homes.len()).map(|thread| sum(shares, |share| share.thread == thread)).collect();
     let wanted = |thread: usize| match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => homes[thread].clone(),
         MemoryPolicy::Bind(nodes) => nodes.clone(),
@@ -121,12 +133,23 @@ fn evenness(got: &BTreeMap<NodeId, f64>, nodes: &[NodeId]) -> f64 {
 }
 
 impl Truth {
+    /// Where arrays are of which no more is known: several processes with a policy each.
+    pub fn of_arrays(policy: &MemoryPolicy, arrays: &[Option<BTreeMap<NodeId, f64>>; 3]) -> Self {
+        let arrays = arrays.clone().map(Option::unwrap_or_default);
+        let mut got: BTreeMap<NodeId, f64> = BTreeMap::new();
+        for (node, share) in arrays.iter().flatten() {
+            *got.entry(*node).or_default() += share / arrays.len() as f64;
+        }
+        Self { asked: policy.to_string(), got, arrays, held: None, astray: Vec::new() }
+    }
+
     /// Whether the placement did not hold.
     pub fn is_broken(&self) -> bool {
         self.held.is_some_and(|held| held < HELD)
     }
 
-    /// As the record keeps it: overall, and of each array where they differ by more than a hundredth.
+    /// As the record keeps it: overall, and of each array where they differ by more than a hundredth;
+    /// `null` where the kernel does not say.
     pub fn to_json(&self, nodes_of_machine: usize) -> Value {
         let shares = |shares: &BTreeMap<NodeId, f64>| -> Value {
             Value::Object(shares.iter().map(|(n, share)| (n.to_string(), json!(share))).collect())
@@ -139,7 +162,8 @@ impl Truth {
         };
         let mut map = Map::new();
         map.insert("asked".to_owned(), json!(self.asked));
-        map.insert("got".to_owned(), shares(&self.got));
+        let got = (!self.got.is_empty()).then(|| shares(&self.got));
+        map.insert("got".to_owned(), json!(got));
         if self.arrays.iter().any(far) {
             let each = ARRAYS.iter().zip(&self.arrays);
             let each = each.map(|(name, array)| ((*name).to_owned(), shares(array))).collect();
@@ -275,13 +299,13 @@ mod tests {
         if numa::pages_by_node(arrays.mapping().0, 1, 1).is_err() {
             return;
         }
-        assert_eq!(observe(&arrays, 2), None);
+        assert_eq!(observe(&arrays, 2), []);
         let args = arrays.share(0, 1, 0.0, Prefetch::Off);
         for array in [args.a, args.b, args.c] {
             // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
         }
-        let shares = observe(&arrays, 2).unwrap();
+        let shares = observe(&arrays, 2);
         assert_eq!(shares.len(), 6);
         let truth = truth(&shares, &MemoryPolicy::Default, &[Vec::new(), Vec::new()]);
         assert!((truth.got.values().sum::<f64>() - 1.0).abs() < 1e-9);

@@ -2,11 +2,14 @@
 //! configuration as asked and as got, its limit, and every reason for doubt.
 
 use crate::arrays::Layout;
-use crate::kernels::{Kernel, Shape};
+use crate::kernels::compiled::CompiledLoop;
+use crate::kernels::{Kernel, Loop, Prefetch, Row, Stores};
 use crate::pages::{self, Truth};
-use crate::point::{Point, Sample};
+use crate::point::Sample;
+use crate::ranks;
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
+use crate::subject::{Seen, Subject};
 use crate::traffic::Counted;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
@@ -17,15 +20,16 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
+use nodegauge_toolchain::Compiler;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 
 /// All that is known of a run when its figures are made.
 pub(crate) struct Evidence<'a> {
     pub machine: &'a Machine,
     pub topology: &'a Topology,
     pub placement: &'a Placement,
-    pub point: &'a Point,
+    pub subject: &'a dyn Subject,
+    pub seen: &'a Seen,
     pub size: &'a Size,
     pub samples: &'a [Sample],
     pub sorted: &'a Sorted,
@@ -45,40 +49,33 @@ const PAGES_GOT_ENOUGH: f64 = 0.9;
 /// More disturbed passes than this share make a figure suspect.
 const DISTURBED_TOO_MANY: f64 = 0.5;
 
-/// Bytes that STREAM counts for a pass of kernel number `i`.
-pub(crate) fn counted(point: &Point, i: usize) -> f64 {
-    let config = point.config();
-    (config.kernels[i].0.counted(config.element) * config.elements) as f64
+/// Bytes that STREAM counts for a pass of kernel number `i`, of all processes.
+pub(crate) fn counted(subject: &dyn Subject, i: usize) -> f64 {
+    let config = subject.config();
+    let elements = config.elements * subject.processes();
+    (subject.loops()[i].kernel().counted(config.element) * elements) as f64
 }
 
 /// One measurement a kernel; none when not a single pass counts.
 pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let Some(_) = evidence.sorted.headline() else { return Vec::new() };
-    // Asked once: the kernel walks all page tables for the answer.
-    let pages = evidence.point.arrays().pages_got().ok();
-    let truth = numa(evidence);
-    let config = common_config(evidence, pages.as_ref(), truth.as_ref());
-    let doubts = common_validity(evidence, pages.as_ref(), truth.as_ref());
-    evidence
-        .point
-        .config()
-        .kernels
-        .iter()
-        .enumerate()
-        .map(|(i, (kernel, shape))| one(evidence, i, *kernel, *shape, &config, &doubts))
-        .collect()
+    let numa = numa(evidence);
+    let config = common_config(evidence, &numa);
+    let doubts = common_validity(evidence, &numa);
+    let loops = evidence.subject.loops().iter().enumerate();
+    loops.map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
 }
 
 fn one(
     evidence: &Evidence<'_>,
     i: usize,
-    kernel: Kernel,
-    shape: Shape,
+    each: &Loop,
     config: &Map<String, Value>,
     doubts: &Validity,
 ) -> Measurement {
-    let element = evidence.point.config().element;
-    let bytes = counted(evidence.point, i);
+    let element = evidence.subject.config().element;
+    let kernel = each.kernel();
+    let bytes = counted(evidence.subject, i);
     let samples = evidence
         .sorted
         .headline()
@@ -109,21 +106,21 @@ fn one(
             );
         }
     }
-    let moved_factor = kernel.moved(element, shape.stores) as f64 / kernel.counted(element) as f64;
+    // Who stores is not always known; whether lines are read first does not always matter.
+    let factor = |stores| kernel.moved(element, stores) as f64 / kernel.counted(element) as f64;
+    let factors = match each.stores() {
+        Some(stores) => [factor(stores); 2],
+        None => [factor(Stores::Regular), factor(Stores::NonTemporal)],
+    };
+    let moved_factor = Some(factors[0]).filter(|_| factors[0] == factors[1]);
     let mut config = config.clone();
-    config.insert(
-        "stores".to_owned(),
-        if kernel.writes() { json!(shape.stores.name()) } else { Value::Null },
-    );
-    config.insert("isa".to_owned(), json!(shape.isa.name()));
-    config.insert("vector_bits".to_owned(), json!(shape.isa.vector_bits()));
-    config.insert("unroll".to_owned(), json!(shape.unroll));
-    config.insert("prefetch".to_owned(), json!(shape.prefetch.to_string()));
-    let moved = best.map(|best| {
-        let basis = if moved_factor > 1.0 { "write-allocate" } else { "no write-allocate" };
-        let computed = Moved { value: best * moved_factor, basis: basis.to_owned() };
-        moved(evidence, i, best / bytes, computed, &mut config)
+    config.extend(describe(each));
+    config.extend(ranks::evidence::config(evidence, i));
+    let computed = best.zip(moved_factor).map(|(best, factor)| Moved {
+        value: best * factor,
+        basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
     });
+    let moved = moved(evidence, i, best.map(|best| best / bytes), computed, &mut config);
     Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
@@ -155,10 +152,10 @@ fn one(
 fn moved(
     evidence: &Evidence<'_>,
     i: usize,
-    runs_per_s: f64,
-    computed: Moved,
+    runs_per_s: Option<f64>,
+    computed: Option<Moved>,
     config: &mut Map<String, Value>,
-) -> Moved {
+) -> Option<Moved> {
     let Some(traffic) = evidence.traffic else { return computed };
     let seen = match traffic {
         Ok(seen) => seen,
@@ -167,13 +164,76 @@ fn moved(
             return computed;
         }
     };
-    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.point, i)));
+    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.subject, i)));
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
-    config.insert(
-        "moved_computed".to_owned(),
-        json!({"value": computed.value, "basis": computed.basis}),
-    );
-    Moved { value: moved.total * runs_per_s, basis: "counters".to_owned() }
+    let beside = computed.map(|moved| json!({"value": moved.value, "basis": moved.basis}));
+    config.insert("moved_computed".to_owned(), json!(beside));
+    Some(Moved { value: moved.total * runs_per_s?, basis: "counters".to_owned() })
+}
+
+/// What a loop adds to the configuration of its run.
+fn describe(each: &Loop) -> Map<String, Value> {
+    let stores = each.stores().filter(|_| each.kernel().writes()).map(Stores::name);
+    let mut config = Map::from_iter([("stores".to_owned(), json!(stores))]);
+    config.extend(match each {
+        Loop::Native { row, prefetch } => of_row(row, *prefetch),
+        Loop::Compiled(compiled) => of_compiled(compiled),
+    });
+    config
+}
+
+fn of_row(row: &Row, prefetch: Prefetch) -> Map<String, Value> {
+    Map::from_iter([
+        ("isa".to_owned(), json!(row.isa.name())),
+        ("vector_bits".to_owned(), json!(row.isa.vector_bits())),
+        ("unroll".to_owned(), json!(row.unroll)),
+        ("prefetch".to_owned(), json!(prefetch.to_string())),
+    ])
+}
+
+fn of_compiled(compiled: &CompiledLoop) -> Map<String, Value> {
+    let code = compiled.code.as_ref().map(|code| {
+        json!({
+            "vector_bits": code.vector_bits,
+            "nontemporal": code.nontemporal,
+            "fma": code.fma,
+            "prefetch": code.prefetch,
+            "calls": code.calls,
+        })
+    });
+    let mut config = made_by(&compiled.compiler);
+    config.insert("code".to_owned(), json!(code));
+    config
+}
+
+/// Who compiled.
+fn made_by(compiler: &Compiler) -> Map<String, Value> {
+    let who = json!({"command": compiler.command.to_string(), "version": compiler.version});
+    Map::from_iter([("engine".to_owned(), json!("compiled")), ("compiler".to_owned(), who)])
+}
+
+/// The measurement of a kernel of which a compiler made nothing that could be run.
+pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
+    let mut validity = Validity::valid();
+    validity.add(Status::Invalid, why);
+    let mut config = made_by(compiler);
+    config.insert("code".to_owned(), Value::Null);
+    Measurement {
+        gauge: "memory".to_owned(),
+        test: "stream".to_owned(),
+        name: kernel.name().to_owned(),
+        unit: "B/s".to_owned(),
+        value: None,
+        summary: None,
+        samples: Vec::new(),
+        disturbed: Vec::new(),
+        regimes: Vec::new(),
+        config,
+        moved: None,
+        category: Category::Variant,
+        limit: None,
+        validity,
+    }
 }
 
 fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
@@ -192,28 +252,32 @@ fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
     )
 }
 
-/// Where the pages of the arrays are; `None` when the kernel does not say.
-fn numa(evidence: &Evidence<'_>) -> Option<Truth> {
+/// Why figures of a run with wrong values are no result.
+pub(crate) fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
+    format!("the arrays do not hold what they must: {wrong}")
+}
+
+/// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
+fn numa(evidence: &Evidence<'_>) -> Truth {
+    let policy = &evidence.subject.config().policy;
     let threads = &evidence.placement.threads;
-    let shares = pages::observe(evidence.point.arrays(), threads.len())?;
     let bound = evidence.placement.bind != Bind::None;
     let home = |thread: &ThreadPlace| match bound {
         true => thread.nodes(evidence.topology),
         false => Vec::new(),
     };
     let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
-    Some(pages::truth(&shares, &evidence.point.config().policy, &homes))
+    match evidence.seen.shares.is_empty() {
+        true => Truth::of_arrays(policy, &evidence.seen.nodes),
+        false => pages::truth(&evidence.seen.shares, policy, &homes),
+    }
 }
 
 /// Doubts that hold for every kernel of the run.
-fn common_validity(
-    evidence: &Evidence<'_>,
-    pages: Option<&BTreeMap<u64, f64>>,
-    numa: Option<&Truth>,
-) -> Validity {
+fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
     let mut validity = Validity::valid();
-    if let Some(wrong) = &evidence.point.wrong {
-        validity.add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
+    if let Some(wrong) = &evidence.seen.wrong {
+        validity.add(Status::Invalid, wrong_in_words(wrong));
     }
     if evidence.size.follows_rule == Some(false) {
         let times = evidence.size.times_llc.unwrap_or(0.0);
@@ -236,8 +300,8 @@ fn common_validity(
             format!("{disturbed} of {} passes were disturbed", counted + disturbed),
         );
     }
-    let asked = evidence.point.arrays().pages_asked();
-    if let Some(got) = pages {
+    let asked = evidence.subject.config().pages;
+    if let Some(got) = &evidence.seen.pages {
         let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
         if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
             validity.add(
@@ -249,9 +313,12 @@ fn common_validity(
             );
         }
     }
-    if let Some(broken) = numa.and_then(Truth::in_words) {
+    if let Some(broken) = numa.in_words() {
         validity.add(Status::Suspect, broken);
     }
+    ranks::evidence::doubts(&evidence.seen.ranks)
+        .into_iter()
+        .for_each(|doubt| validity.add(Status::Suspect, doubt));
     validity
 }
 
@@ -302,15 +369,15 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 
 /// Pages that are not where the policy wants them.
 fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
-    let truth = numa(evidence)?;
-    let text = truth.in_words()?;
-    let remedy = match &evidence.point.config().policy {
+    let text = numa(evidence).in_words()?;
+    let remedy = match &evidence.subject.config().policy {
         MemoryPolicy::Default | MemoryPolicy::Local => {
             "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
              while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
         }
         _ => {
-            "free memory on the nodes that were asked for (numactl --hardware shows it), or use smaller arrays"
+            "free memory on the nodes that were asked for (numactl --hardware shows it), or use \
+             smaller arrays"
         }
     };
     Some(Finding {
@@ -323,19 +390,14 @@ fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(
-    evidence: &Evidence<'_>,
-    pages: Option<&BTreeMap<u64, f64>>,
-    numa: Option<&Truth>,
-) -> Map<String, Value> {
-    let point = evidence.point;
-    let asked = point.config();
-    let arrays = point.arrays();
-    let got = pages.map(|got| {
+fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> Map<String, Value> {
+    let seen = evidence.seen;
+    let asked = evidence.subject.config();
+    let got = seen.pages.as_ref().map(|got| {
         Value::Object(got.iter().map(|(size, share)| (size.to_string(), json!(share))).collect())
     });
     let observed: Vec<Vec<u32>> =
-        point.observed().iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
+        seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
     let config = json!({
         "engine": "native",
         "threads": evidence.placement.threads.len(),
@@ -343,9 +405,9 @@ fn common_config(
         "places_asked": evidence.placement.places,
         "bind": evidence.placement.bind.to_string(),
         "stores": null,
-        "pages": {"asked": arrays.pages_asked().name(), "got": got},
+        "pages": {"asked": asked.pages.name(), "got": got},
         "element": asked.element.name(),
-        "array_bytes": arrays.array_bytes().0,
+        "array_bytes": asked.elements * asked.element.bytes(),
         "array_elements": asked.elements,
         "array_times_llc": evidence.size.times_llc,
         "layout": match asked.layout {
@@ -353,11 +415,11 @@ fn common_config(
             Layout::Sequential { offset } => json!({"sequential": {"offset": offset}}),
         },
         "memory_policy": asked.policy.as_str(),
-        "numa": numa.map(|truth| truth.to_json(evidence.topology.nodes.len())),
+        "numa": numa.to_json(evidence.topology.nodes.len()),
         "passes": evidence.samples.len() - 1,
         "stopped": evidence.stop.to_string(),
         "loops_tried": evidence.loops_tried,
-        "checks": point.checks,
+        "checks": seen.checks,
         "clock_granularity_s": evidence.clock.granularity.0,
         "round_trip_s": evidence
             .sorted

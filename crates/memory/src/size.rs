@@ -37,7 +37,14 @@ impl fmt::Display for SizeSpec {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
-            Self::Bytes(bytes) => write!(f, "{}B", bytes.0),
+            // Exact, and without a blank: it is read again as it is written.
+            Self::Bytes(Bytes(bytes)) => {
+                let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
+                    .into_iter()
+                    .find(|(bits, _)| *bytes > 0 && bytes.is_multiple_of(1 << bits));
+                let (bits, unit) = unit.unwrap_or((0, "B"));
+                write!(f, "{}{unit}", bytes >> bits)
+            }
             Self::Elements(n) => write!(f, "{n}"),
         }
     }
@@ -207,16 +214,28 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
             share(around.fraction)
         ));
     }
-    let bytes = (elements * element.bytes()) as f64;
-    let times_llc = llc.map(|llc| bytes / llc);
-    Ok(Size {
-        elements,
-        times_llc,
-        // A length in whole elements may miss the factor by a rounding.
-        follows_rule: times_llc
-            .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
-        notices,
-    })
+    Ok(Size::of(elements, element, llc, notices))
+}
+
+impl Size {
+    /// Arrays of `elements` elements held against the sum of last-level caches, bytes.
+    pub(crate) fn of(
+        elements: u64,
+        element: Element,
+        llc: Option<f64>,
+        notices: Vec<String>,
+    ) -> Self {
+        let bytes = (elements * element.bytes()) as f64;
+        let times_llc = llc.map(|llc| bytes / llc);
+        Self {
+            elements,
+            times_llc,
+            // A length in whole elements may miss the factor by a rounding.
+            follows_rule: times_llc
+                .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
+            notices,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// What was counted.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Counted {
+pub struct Counted {
     /// The family of counters.
     pub family: String,
     /// How many.

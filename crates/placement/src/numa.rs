@@ -40,7 +40,7 @@ pub enum NodeList {
 }
 
 /// Where the pages of a range of memory go when they are first touched.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum MemoryPolicy {
     /// Nothing said: the policy of the process, which is mostly local.
     #[default]

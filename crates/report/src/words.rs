@@ -156,16 +156,19 @@ pub(crate) fn how(measurement: &Measurement) -> String {
     let bind = text(measurement, "bind").unwrap_or("none");
     let places = places(measurement).unwrap_or_default();
     let plural = if threads == 1.0 { "thread" } else { "threads" };
-    parts.push(if bind == "none" {
-        format!("{threads} {plural}, not bound")
-    } else {
-        format!("{threads} {plural} bound to cpus {places} ({bind})")
+    let ranks = crate::ranks::how(measurement);
+    parts.push(match (&ranks, bind) {
+        (Some(ranks), "none") => format!("{ranks}, not bound"),
+        (Some(ranks), _) => format!("{ranks} bound to cpus {places}"),
+        (None, "none") => format!("{threads} {plural}, not bound"),
+        (None, _) => format!("{threads} {plural} bound to cpus {places} ({bind})"),
     });
     if let Some(bytes) = number(measurement, "array_bytes") {
+        let (each, all) = if ranks.is_some() { (" in each", ", together") } else { ("", "") };
         let times = number(measurement, "array_times_llc")
-            .map(|times| format!(" ({} x the last-level caches in use)", trimmed(times)))
+            .map(|times| format!(" ({} x the last-level caches in use{all})", trimmed(times)))
             .unwrap_or_default();
-        parts.push(format!("3 arrays of {}{times}", Bytes(bytes as u64)));
+        parts.push(format!("3 arrays of {}{each}{times}", Bytes(bytes as u64)));
     }
     if let Some(pages) = pages(measurement) {
         parts.push(pages);
