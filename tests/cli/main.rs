@@ -4,6 +4,8 @@
 //! are checked for their presence, their place and their relations.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod against;
+mod compare;
 mod compilers;
 mod contract;
 mod doctor;

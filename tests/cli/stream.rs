@@ -393,7 +393,18 @@ fn memory_policies_are_recorded() {
             continue;
         }
         let record = outcome.exits(0).json();
-        assert_eq!(measurements(&record)[0]["config"]["memory_policy"], policy);
+        let config = &measurements(&record)[0]["config"];
+        assert_eq!(config["memory_policy"], policy);
+        // What was got is asked of the kernel, where it tells.
+        if let Some(numa) = config["numa"].as_object() {
+            assert!(numa["asked"].as_str().unwrap().starts_with(policy));
+            let shares: f64 =
+                numa["got"].as_object().unwrap().values().filter_map(|share| share.as_f64()).sum();
+            assert!((shares - 1.0).abs() < 1e-9, "{numa:?}");
+            if policy == "bind" {
+                assert_eq!((&numa["got"]["0"], &numa["held"]), (&1.0.into(), &1.0.into()));
+            }
+        }
     }
 }
 

@@ -4,9 +4,13 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+mod compare;
 pub(crate) mod ranks;
 
+pub(crate) use compare::CompareArgs;
+
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use nodegauge_machine::published::Against;
 use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
@@ -98,6 +102,8 @@ pub(crate) enum Command {
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
+    /// Compare two runs or settings: ratio, confidence and verdict for each measurement
+    Compare(CompareArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// The shell
@@ -159,6 +165,13 @@ pub(crate) struct Common {
     /// Say more: where each thread runs, what was met of the expectations
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
+    /// Set published figures beside those of this node, e.g. --against 'EPYC 7H12'
+    ///
+    /// Every word of NAME must be in what is known of a published node: its processor, settings or
+    /// source. --against list shows what there is, and measures nothing. What was published of this
+    /// node's processor is shown without being asked for.
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub(crate) against: Option<Against>,
     /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
     #[arg(long, value_name = "COUNTxMT/s", help_heading = "Machine")]
     pub(crate) dimms: Option<DimmSpec>,
