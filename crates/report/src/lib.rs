@@ -8,6 +8,8 @@ mod compiled;
 pub mod explain;
 pub mod history;
 pub mod machine;
+pub mod messages;
+pub mod osu;
 pub mod places;
 pub mod published;
 mod ranks;
