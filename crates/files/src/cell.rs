@@ -3,7 +3,6 @@
 
 use crate::FilesError;
 use crate::cache;
-use crate::clock::Clock;
 use crate::counters::{self, Counters, Share};
 use crate::engine::{self, Access};
 use crate::grid::Cell;
@@ -113,13 +112,17 @@ pub(crate) struct Place<'a> {
 
 /// What is measured on a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Task {
-    pub(crate) cell: Cell,
-    pub(crate) cache: CacheMode,
-    pub(crate) setup: Setup,
+pub struct Task {
+    /// Sizes.
+    pub cell: Cell,
+    /// What the page cache may do.
+    pub cache: CacheMode,
+    /// How operations are carried out.
+    pub setup: Setup,
     /// Whether pages are dropped before operations that read.
-    pub(crate) drop_before_reads: bool,
-    pub(crate) operations: Vec<&'static Operation>,
+    pub drop_before_reads: bool,
+    /// Which operations, in order.
+    pub operations: Vec<&'static Operation>,
 }
 
 /// A file between operations.
@@ -334,9 +337,4 @@ fn read_back(state: &State, task: &Task, bench: &mut Bench) -> Result<(), FilesE
     let control =
         Control { limit: None, deadline: None, stop: &stop, interrupted: &|| false, start: &|| {} };
     bench.run(read, &setup, &state.target(task.cell), &control).map(drop)
-}
-
-/// The clock on which latencies were taken.
-pub(crate) fn clock() -> Clock {
-    Clock::get()
 }

@@ -82,6 +82,9 @@ pub enum FilesError {
         /// The byte.
         wrong: WrongByte,
     },
+    /// The same, found by a worker process, in its words.
+    #[error("{0}")]
+    WrongInWorker(String),
     /// A size, a choice or a combination that cannot be.
     #[error("{0}")]
     Usage(String),
@@ -145,7 +148,10 @@ impl FilesError {
     /// Whether the system lacks something: space, a permission, a feature.
     pub fn is_missing(&self) -> bool {
         match self {
-            Self::NotAFolder { .. } | Self::Usage(_) | Self::Wrong { .. } => false,
+            Self::NotAFolder { .. }
+            | Self::Usage(_)
+            | Self::Wrong { .. }
+            | Self::WrongInWorker(_) => false,
             Self::Io { cause, .. } => cause.raw_os_error() != Some(libc::EIO),
             _ => true,
         }

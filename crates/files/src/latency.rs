@@ -13,6 +13,10 @@ const DIGITS: u8 = 3;
 /// Quantiles of the record, by the names they have there.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
+/// What a histogram takes, bytes: eight a bucket, 2^11 buckets for three digits and half as many for
+/// each doubling beyond.
+pub const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
+
 /// Latencies in ticks of the [`Clock`].
 #[derive(Debug, Clone)]
 pub struct Latency(Histogram<u64>);
@@ -50,12 +54,6 @@ impl Latency {
         self.0.reset();
     }
 
-    /// Adds what another has recorded.
-    pub fn merge(&mut self, other: &Self) {
-        // Both have the same bounds, so nothing is out of range.
-        let _ = self.0.add(&other.0);
-    }
-
     /// Values with their counts, to be carried to another process.
     pub fn pairs(&self) -> Vec<(u64, u64)> {
         self.0
@@ -64,13 +62,11 @@ impl Latency {
             .collect()
     }
 
-    /// What another process recorded.
-    pub fn from_pairs(pairs: &[(u64, u64)]) -> Self {
-        let mut latency = Self::new();
+    /// Adds values with their counts.
+    pub fn merge_pairs(&mut self, pairs: &[(u64, u64)]) {
         for (value, count) in pairs {
-            latency.0.saturating_record_n(*value, *count);
+            self.0.saturating_record_n(*value, *count);
         }
-        latency
     }
 
     /// The latency that the share `quantile` (0 to 1) of the operations does not exceed; `None` when
@@ -135,6 +131,7 @@ mod tests {
         }
         latency.record(u64::MAX);
         assert_eq!((latency.0.distinct_values(), latency.count()), (buckets, 1_000_001));
+        assert_eq!(buckets as u64 * 8, MEMORY);
     }
 
     proptest! {
@@ -144,10 +141,11 @@ mod tests {
         ) {
             let mut latency = Latency::new();
             values.iter().for_each(|value| latency.record(*value));
-            let carried = Latency::from_pairs(&latency.pairs());
+            let mut carried = Latency::new();
+            carried.merge_pairs(&latency.pairs());
             prop_assert_eq!(carried.pairs(), latency.pairs());
             let mut twice = carried.clone();
-            twice.merge(&latency);
+            twice.merge_pairs(&latency.pairs());
             prop_assert_eq!(twice.count(), 2 * latency.count());
         }
     }

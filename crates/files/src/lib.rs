@@ -17,6 +17,7 @@ pub mod counters;
 pub mod data;
 mod engine;
 mod error;
+pub mod gauge;
 pub mod grid;
 pub mod ground;
 pub mod latency;
@@ -24,6 +25,10 @@ mod memory;
 pub mod operation;
 mod pass;
 pub mod pattern;
+pub mod peers;
+pub mod plan;
+mod result;
+pub mod team;
 pub mod volume;
 
 pub use engine::{Access, Engine, Msync, SyncWrites};

@@ -125,7 +125,7 @@ pub enum Ended {
 }
 
 /// What a pass did.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Done {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,

@@ -22,6 +22,14 @@ pub(crate) struct Aio<'f> {
     block: usize,
 }
 
+/// Whether the C library carries a request out: it is asked to read a byte of `/dev/zero`.
+pub(crate) fn probe() -> io::Result<()> {
+    let file = File::open("/dev/zero")?;
+    let mut aio = Aio::new(&file, 1, 1)?;
+    aio.submit(0, false, 0)?;
+    aio.wait()?.result.map(drop)
+}
+
 impl<'f> Aio<'f> {
     pub(crate) fn new(file: &'f File, depth: usize, block: usize) -> io::Result<Self> {
         let slot = || {

@@ -18,6 +18,11 @@ pub(crate) struct Uring<'f> {
     under_way: usize,
 }
 
+/// Whether the kernel lets this process have a ring.
+pub(crate) fn probe() -> io::Result<()> {
+    IoUring::new(1).map(drop)
+}
+
 impl<'f> Uring<'f> {
     pub(crate) fn new(file: &'f File, depth: usize, block: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth.next_power_of_two()).map_err(io::Error::other)?;
