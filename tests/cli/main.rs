@@ -4,6 +4,7 @@
 //! are checked for their presence, their place and their relations.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod compilers;
 mod contract;
 mod doctor;
 mod documents;
@@ -18,3 +19,4 @@ mod run;
 mod signals;
 mod standard;
 mod stream;
+mod tune;

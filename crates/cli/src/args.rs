@@ -9,10 +9,10 @@ use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
+use nodegauge_memory::compiled::Choice as Compiler;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
-use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -102,6 +102,16 @@ pub(crate) enum Command {
     },
     /// Print the man page, in roff: nodegauge man | man -l -
     Man,
+    /// Try a kernel that a compiler made; nodegauge starts itself so, for what may crash
+    #[command(hide = true)]
+    ProveKernel {
+        /// The shared object
+        library: PathBuf,
+        /// The kernel
+        kernel: Kernel,
+        /// Type of the elements
+        element: Element,
+    },
 }
 
 /// What every measuring command understands.
@@ -283,21 +293,33 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
     /// Go through values of an option, by turns: threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
-    /// pages, size=.., prefetch=.. (at most two axes)
+    /// pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) sweep: Vec<Axis>,
+    /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
+    ///
+    /// The choice is remembered in the history, and taken by later runs for all that they leave
+    /// open, until the machine changes.
+    #[arg(long, conflicts_with_all = ["sweep", "standard", "stream_text", "compiler"], help_heading = "How")]
+    pub(crate) tune: bool,
+    /// Do not use what --tune chose before
+    #[arg(long, help_heading = "How")]
+    pub(crate) untuned: bool,
     /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
     ///
     /// It is compiled with the array length of the native run (stream.f has its own) and runs with
     /// its threads where the native ones are. Example: --standard ~/stream.c --compiler gcc
     #[arg(long, value_name = "STREAM.C", help_heading = "What")]
     pub(crate) standard: Option<PathBuf>,
-    /// Compiler and flags for it (repeatable) [default: gcc and clang -O3 -march=native -fopenmp]
+    /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
+    /// are installed; with --standard what it makes of that source
     ///
-    /// Words are split as in a shell. A compiler without flags gets those of the default. Example:
-    /// --compiler 'gcc -O2 -fopenmp' --compiler clang
-    #[arg(long, value_name = "'CC FLAGS'", requires = "standard", help_heading = "What")]
-    pub(crate) compiler: Vec<CommandLine>,
+    /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or what it has
+    /// instead, with --standard -fopenmp too. all is every compiler that is known and installed, each
+    /// with several flags. With --standard and without this: gcc and clang. Example:
+    /// --compiler 'gcc -O2' --compiler clang
+    #[arg(long, value_name = "'CC FLAGS'", help_heading = "What")]
+    pub(crate) compiler: Vec<Compiler>,
     /// Print the classic table of stream.c, headed as a variant
     #[arg(long, help_heading = "Output")]
     pub(crate) stream_text: bool,

@@ -1,6 +1,7 @@
 //! One module a command; each turns arguments into a plan, lets a crate below carry it out, and
 //! hands the result to a renderer.
 
+mod compiled;
 mod doctor;
 mod documents;
 mod explain;
@@ -11,6 +12,7 @@ mod run;
 mod standard;
 mod stream;
 mod sweep;
+mod tune;
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
@@ -28,5 +30,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
+        Some(Command::ProveKernel { library, kernel, element }) => {
+            compiled::prove(library, *kernel, *element)
+        }
     }
 }

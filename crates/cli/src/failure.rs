@@ -80,6 +80,7 @@ impl From<PlacementError> for Failure {
 impl From<StreamError> for Failure {
     fn from(error: StreamError) -> Self {
         match error {
+            StreamError::Placement(_) => Self::usage(error),
             StreamError::Size(_) | StreamError::Point(_) | StreamError::NoSuchStores(_) => {
                 Self::missing(error)
             }

@@ -11,6 +11,7 @@ pub mod describe;
 pub mod dimms;
 pub mod doctor;
 pub mod host;
+pub mod identity;
 pub mod memory;
 pub mod processor;
 pub mod root;

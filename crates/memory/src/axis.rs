@@ -2,9 +2,11 @@
 //!
 //! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`;
 //! `size`, `stores`, `pages` and `prefetch` take lists (prefetch with two distances is written
-//! `4096+512`). `stores` and `pages` alone mean all kinds that need no reservation.
+//! `4096+512`); `compiler` takes commands separated by `;` that stands outside of quotes, `native`
+//! for nodegauge's own kernels, and `all` for what is installed. `stores` and `pages` alone mean all kinds that need no reservation.
 
 use crate::arrays::Pages;
+use crate::compiled::Choice;
 use crate::kernels::{Prefetch, Stores};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
@@ -30,6 +32,8 @@ pub enum Axis {
     Size(Vec<SizeSpec>),
     /// Prefetch distances.
     Prefetch(Vec<Prefetch>),
+    /// Who made the loops.
+    Compiler(Vec<Choice>),
 }
 
 const WHAT: &str = "sweep";
@@ -46,6 +50,7 @@ impl Axis {
             Self::Pages(_) => "pages",
             Self::Size(_) => "size",
             Self::Prefetch(_) => "prefetch",
+            Self::Compiler(_) => "compiler",
         }
     }
 
@@ -61,19 +66,47 @@ impl Axis {
             Self::Pages(pages) => words(pages),
             Self::Size(sizes) => words(sizes),
             Self::Prefetch(prefetches) => words(prefetches),
+            Self::Compiler(choices) => words(choices),
         }
     }
 }
 
 impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let separator = if matches!(self, Self::Places(_)) { ";" } else { "," };
+        let separator = if matches!(self, Self::Places(_) | Self::Compiler(_)) { ";" } else { "," };
         let values: Vec<String> = match self {
             Self::Prefetch(_) => self.values().iter().map(|v| v.replace(',', "+")).collect(),
             _ => self.values(),
         };
         write!(f, "{}={}", self.name(), values.join(separator))
     }
+}
+
+/// Reads commands: `;` inside quotes or behind a backslash is part of a word.
+fn commands(whole: &Cursor<'_>, text: &str, start: usize) -> Result<Vec<Choice>, SyntaxError> {
+    let mut ends = Vec::new();
+    let (mut quote, mut escaped) = (None, false);
+    for (i, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quote != Some('\'') => escaped = true,
+            '\'' | '"' if quote.is_none() => quote = Some(c),
+            c if quote == Some(c) => quote = None,
+            ';' if quote.is_none() => ends.push(i),
+            _ => {}
+        }
+    }
+    ends.push(text.len());
+    let mut from = 0;
+    let mut choices = Vec::new();
+    for end in ends {
+        let choice = text[from..end]
+            .parse()
+            .map_err(|error: SyntaxError| whole.error_at(start + from + error.at, error.problem))?;
+        choices.push(choice);
+        from = end + 1;
+    }
+    Ok(choices)
 }
 
 /// Reads a list; an error inside a value is moved to its place in the whole text.
@@ -113,7 +146,7 @@ impl FromStr for Axis {
         match name {
             "stores" if alone => Ok(Self::Stores(Stores::ALL.to_vec())),
             "pages" if alone => Ok(Self::Pages(vec![Pages::Base, Pages::Transparent])),
-            "threads" | "per-cache" | "places" | "size" | "prefetch" if alone => {
+            "threads" | "per-cache" | "places" | "size" | "prefetch" | "compiler" if alone => {
                 Err(needs_values())
             }
             "threads" | "per-cache" => {
@@ -123,6 +156,7 @@ impl FromStr for Axis {
                 Ok(if name == "threads" { Self::Threads(counts) } else { Self::PerCache(counts) })
             }
             "places" => Ok(Self::Places(list(&cursor, rest, start, ';', syntax)?)),
+            "compiler" => Ok(Self::Compiler(commands(&cursor, rest, start)?)),
             "size" => Ok(Self::Size(list(&cursor, rest, start, ',', syntax)?)),
             "stores" => {
                 let wrong = |error: crate::kernels::UnknownName| (0, error.to_string());
@@ -136,7 +170,7 @@ impl FromStr for Axis {
             }
             _ => Err(cursor.error_at(
                 0,
-                "expected an axis of threads, per-cache, places, stores, pages, size or prefetch",
+                "expected an axis of threads, per-cache, places, stores, pages, size, prefetch or compiler",
             )),
         }
     }
@@ -157,6 +191,7 @@ mod tests {
             "pages=4k,thp,2m",
             "size=auto,8xLLC,1000000",
             "prefetch=off,512,4096+512",
+            "compiler=native;all;gcc -O3 -march=native;clang '-DX=a;b' -O2",
             "stores",
             "pages",
         ] {
@@ -177,6 +212,9 @@ mod tests {
             ("size=1GiB,2Qb", 11),
             ("prefetch=off,51x", 15),
             ("stores;", 6),
+            ("compiler", 8),
+            ("compiler=gcc;", 13),
+            ("compiler=gcc;cc 'x;y", 16),
         ] {
             assert_eq!(text.parse::<Axis>().unwrap_err().at, at, "{text}");
         }

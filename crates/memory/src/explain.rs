@@ -9,8 +9,9 @@
 use crate::arrays::{Layout, Pages};
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError, Sample};
+use crate::race::Shuffler;
 use crate::stream::{self, Options, StreamError};
-use crate::trial::{self, Shuffler};
+use crate::trial;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Category, Machine, Measurement, Status, Validity};
 use nodegauge_measure::stats::{Better, Summary};
@@ -187,10 +188,13 @@ pub fn run(
     let (size, best) = stream::plan(topology, machine, placement, &shared_out)?;
     let mut notices = size.notices.clone();
     watch.phase("choosing the best loops");
-    let shapes = trial::candidates(trial::Wishes {
-        stores: options.stores,
-        prefetch: options.prefetch.or(Some(Prefetch::Off)),
-    });
+    let shapes = trial::candidates(
+        trial::Wishes {
+            stores: options.stores,
+            prefetch: options.prefetch.or(Some(Prefetch::Off)),
+        },
+        trial::Breadth::Likely,
+    );
     let mut last = Point::prepare(best)?;
     let deadline = started + options.budget.mul_f64(TRIAL_SHARE);
     trial::choose(&mut last, &shapes, deadline, || watch.interrupted())?;

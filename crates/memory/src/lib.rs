@@ -4,22 +4,26 @@
 //! knows another gauge. From the bottom up: [`kernels`] (the loops), [`arrays`] on chosen pages,
 //! [`team`] of pinned threads, [`fingerprint`] of where they run, `values` (what the arrays must
 //! hold), [`point`] (one configuration, measured pass by pass), `trial` (which loop is best here),
-//! [`stream`] (the protocol), [`explain`] (what each choice is worth) and [`standard`] (the user's own
-//! stream.c beside it).
+//! [`stream`] (the protocol), [`explain`] (what each choice is worth), [`compiled`] (what this
+//! system's compilers make of the same loops) and [`standard`] (the user's own stream.c beside it).
 
 pub mod arrays;
 pub mod axis;
+pub mod compiled;
 pub mod explain;
 pub mod fingerprint;
 pub mod kernels;
 mod pages;
 pub mod point;
+mod race;
 mod result;
 mod samples;
 pub mod size;
 pub mod standard;
 pub mod stream;
 pub mod sweep;
-pub mod team;
 mod trial;
+pub mod tune;
 pub mod values;
+
+pub use nodegauge_team as team;

@@ -1,9 +1,9 @@
-//! One configuration that is measured: a team, its arrays, and a row for each kernel. Everything
+//! One configuration that is measured: a team, its arrays, and a loop for each kernel. Everything
 //! above (stream, its trial, explain) interleaves passes of points and keeps their samples.
 
 use crate::arrays::{ArrayError, Arrays, Layout, Pages};
 use crate::fingerprint::{self, Courts};
-use crate::kernels::{self, Element, Kernel, Row, Shape};
+use crate::kernels::{self, Element, Kernel, Loop, Shape};
 use crate::team::{Team, TeamError};
 use crate::values::{SCALAR, Values, WrongValue};
 use nodegauge_machine::CpuId;
@@ -28,7 +28,7 @@ pub struct PointConfig {
     pub layout: Layout,
     /// Memory policy of the arrays.
     pub policy: MemoryPolicy,
-    /// Kernels in the order of a pass, each with its loop.
+    /// Kernels in the order of a pass, each with its native loop.
     pub kernels: Vec<(Kernel, Shape)>,
 }
 
@@ -54,6 +54,16 @@ pub enum PointError {
         /// What was asked.
         shape: Shape,
     },
+    /// A loop for other elements.
+    #[error("a {kernel} kernel for {made_for} cannot run on arrays of {element}")]
+    OtherElement {
+        /// The kernel.
+        kernel: Kernel,
+        /// What it works on.
+        made_for: Element,
+        /// What the arrays hold.
+        element: Element,
+    },
 }
 
 /// One pass over the kernels of a point.
@@ -71,7 +81,7 @@ pub struct Sample {
 /// A configuration with its team and its arrays, ready to be measured.
 pub struct Point {
     config: PointConfig,
-    rows: Vec<&'static Row>,
+    loops: Vec<Loop>,
     team: Team,
     arrays: Arrays,
     courts: Courts,
@@ -110,7 +120,7 @@ impl Point {
     /// # Errors
     /// No such rows, pages, memory or CPUs.
     pub fn prepare(config: PointConfig) -> Result<Self, PointError> {
-        let rows = find_rows(&config.kernels, config.element)?;
+        let loops = native_loops(&config.kernels, config.element)?;
         let arrays = Arrays::map(config.elements, config.element, config.pages, config.layout)?;
         let (start, length) = arrays.mapping();
         config.policy.apply_to(start, length)?;
@@ -126,7 +136,7 @@ impl Point {
             wrong: None,
             checks: 0,
             config,
-            rows,
+            loops,
             team,
             arrays,
         };
@@ -157,18 +167,44 @@ impl Point {
         Ok(fingerprint::take(&mut self.team, &self.courts)?)
     }
 
-    /// Chooses other kernels or other loops for the same arrays.
+    /// Chooses other kernels or other native loops for the same arrays.
     ///
     /// # Errors
     /// No such rows.
     pub fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
-        self.rows = find_rows(&kernels, self.config.element)?;
+        self.loops = native_loops(&kernels, self.config.element)?;
         self.config.kernels = kernels;
         Ok(())
     }
 
+    /// The loops of a pass, in its order.
+    pub fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    /// Puts other loops in the place of those of the configuration, for the same arrays: native ones,
+    /// or what a compiler made.
+    ///
+    /// # Errors
+    /// A loop for other elements than those of the arrays.
+    pub fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
+        let element = self.config.element;
+        if let Some(other) = loops.iter().find(|other| other.element() != element) {
+            return Err(PointError::OtherElement {
+                kernel: other.kernel(),
+                made_for: other.element(),
+                element,
+            });
+        }
+        self.loops = loops;
+        Ok(())
+    }
+
     /// Fills the arrays with their start values, each thread its share.
-    fn fill(&mut self) -> Result<(), PointError> {
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn fill(&mut self) -> Result<(), PointError> {
         let values = Values::new(self.config.element);
         let arrays = &self.arrays;
         self.team.run(|member| {
@@ -214,23 +250,23 @@ impl Point {
         }
         let before = fingerprint::take(&mut self.team, &self.courts)?;
         let stolen = stolen_ticks();
-        let (arrays, rows, config, origin) = (&self.arrays, &self.rows, &self.config, self.origin);
-        let laps = self.team.map(|member| lap(member, arrays, rows, config, origin))?;
+        let (arrays, loops, origin) = (&self.arrays, &self.loops, self.origin);
+        let laps = self.team.map(|member| lap(member, arrays, loops, origin))?;
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let after = fingerprint::take(&mut self.team, &self.courts)?;
 
-        for (i, (kernel, _)) in self.config.kernels.iter().enumerate() {
-            let each = self.values.apply(*kernel);
+        for (i, kernel) in self.loops.iter().map(Loop::kernel).enumerate() {
+            let each = self.values.apply(kernel);
             if !kernel.writes() {
                 let sum: f64 = laps.iter().map(|lap| lap.sums[i]).sum();
-                let outcome = self.values.check_sum(*kernel, each, self.config.elements, sum);
+                let outcome = self.values.check_sum(kernel, each, self.config.elements, sum);
                 if let Err(wrong) = outcome {
                     self.wrong.get_or_insert(wrong);
                 }
             }
         }
         Ok(Sample {
-            seconds: (0..self.rows.len()).map(|i| span(&laps, i)).collect(),
+            seconds: (0..self.loops.len()).map(|i| span(&laps, i)).collect(),
             round_trips: (before, after),
             causes: causes(&laps, stolen),
         })
@@ -238,26 +274,21 @@ impl Point {
 }
 
 /// One thread's part of a pass.
-fn lap(
-    member: &crate::team::Member<'_>,
-    arrays: &Arrays,
-    rows: &[&'static Row],
-    config: &PointConfig,
-    origin: Instant,
-) -> Lap {
-    let mut times = Vec::with_capacity(rows.len());
-    let mut sums = Vec::with_capacity(rows.len());
+fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], origin: Instant) -> Lap {
+    let mut times = Vec::with_capacity(loops.len());
+    let mut sums = Vec::with_capacity(loops.len());
     let nanos = || origin.elapsed().as_nanos() as u64;
     member.barrier();
     let begun = nanos();
     let counts = ThreadCounts::now();
-    for (row, (_, shape)) in rows.iter().zip(&config.kernels) {
-        let args = arrays.share(member.index, member.count, SCALAR, shape.prefetch);
+    for each in loops {
+        let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
         member.barrier();
         let start = nanos();
-        // SAFETY: the row was found available on this processor; the share has `n` elements of the
-        // row's type in each array, and is this member's alone between two barriers.
-        let sum = unsafe { row.run(&args) };
+        // SAFETY: the loop was found available on this processor, or was tried on it; the share has
+        // `n` elements of the loop's type in each array, and is this member's alone between two
+        // barriers.
+        let sum = unsafe { each.run(&args) };
         let end = nanos();
         times.push((start, end));
         sums.push(std::hint::black_box(sum));
@@ -307,14 +338,11 @@ fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     cpus.len() == all && places.iter().all(|place| !place.is_empty())
 }
 
-fn find_rows(
-    kernels: &[(Kernel, Shape)],
-    element: Element,
-) -> Result<Vec<&'static Row>, PointError> {
+fn native_loops(kernels: &[(Kernel, Shape)], element: Element) -> Result<Vec<Loop>, PointError> {
     kernels
         .iter()
         .map(|(kernel, shape)| {
-            kernels::find(*kernel, element, *shape)
+            Loop::native(*kernel, element, *shape)
                 .ok_or(PointError::NoRow { kernel: *kernel, shape: *shape })
         })
         .collect()

@@ -2,10 +2,12 @@
 //! configuration as asked and as got, its limit, and every reason for doubt.
 
 use crate::arrays::Layout;
-use crate::kernels::{Kernel, Shape};
+use crate::kernels::compiled::CompiledLoop;
+use crate::kernels::{Kernel, Loop, Prefetch, Row, Stores};
 use crate::point::{Point, Sample};
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
+use crate::values::WrongValue;
 use nodegauge_machine::Topology;
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
@@ -15,6 +17,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
 use nodegauge_placement::Placement;
+use nodegauge_toolchain::Compiler;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -44,7 +47,7 @@ const DISTURBED_TOO_MANY: f64 = 0.5;
 /// Bytes that STREAM counts for a pass of kernel number `i`.
 pub(crate) fn counted(point: &Point, i: usize) -> f64 {
     let config = point.config();
-    (config.kernels[i].0.counted(config.element) * config.elements) as f64
+    (point.loops()[i].kernel().counted(config.element) * config.elements) as f64
 }
 
 /// One measurement a kernel; none when not a single pass counts.
@@ -54,25 +57,19 @@ pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let pages = evidence.point.arrays().pages_got().ok();
     let config = common_config(evidence, pages.as_ref());
     let doubts = common_validity(evidence, pages.as_ref());
-    evidence
-        .point
-        .config()
-        .kernels
-        .iter()
-        .enumerate()
-        .map(|(i, (kernel, shape))| one(evidence, i, *kernel, *shape, &config, &doubts))
-        .collect()
+    let loops = evidence.point.loops().iter().enumerate();
+    loops.map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
 }
 
 fn one(
     evidence: &Evidence<'_>,
     i: usize,
-    kernel: Kernel,
-    shape: Shape,
+    each: &Loop,
     config: &Map<String, Value>,
     doubts: &Validity,
 ) -> Measurement {
     let element = evidence.point.config().element;
+    let kernel = each.kernel();
     let bytes = counted(evidence.point, i);
     let samples = evidence
         .sorted
@@ -104,27 +101,27 @@ fn one(
             );
         }
     }
-    let moved_factor = kernel.moved(element, shape.stores) as f64 / kernel.counted(element) as f64;
+    // Who stores is not always known; whether lines are read first does not always matter.
+    let factor = |stores| kernel.moved(element, stores) as f64 / kernel.counted(element) as f64;
+    let factors = match each.stores() {
+        Some(stores) => [factor(stores); 2],
+        None => [factor(Stores::Regular), factor(Stores::NonTemporal)],
+    };
+    let moved_factor = Some(factors[0]).filter(|_| factors[0] == factors[1]);
     let mut config = config.clone();
-    config.insert(
-        "stores".to_owned(),
-        if kernel.writes() { json!(shape.stores.name()) } else { Value::Null },
-    );
-    config.insert("isa".to_owned(), json!(shape.isa.name()));
-    config.insert("vector_bits".to_owned(), json!(shape.isa.vector_bits()));
-    config.insert("unroll".to_owned(), json!(shape.unroll));
-    config.insert("prefetch".to_owned(), json!(shape.prefetch.to_string()));
+    config.extend(describe(each));
     Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: kernel.name().to_owned(),
         unit: "B/s".to_owned(),
         value: best.filter(|_| validity.status != Status::Invalid),
-        moved: best.filter(|_| validity.status != Status::Invalid).map(|best| Moved {
-            value: best * moved_factor,
-            basis: if moved_factor > 1.0 { "write-allocate" } else { "no write-allocate" }
-                .to_owned(),
-        }),
+        moved: best.filter(|_| validity.status != Status::Invalid).zip(moved_factor).map(
+            |(best, factor)| Moved {
+                value: best * factor,
+                basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
+            },
+        ),
         disturbed: evidence
             .sorted
             .disturbed
@@ -140,6 +137,71 @@ fn one(
         config,
         category: Category::Variant,
         limit,
+        validity,
+    }
+}
+
+/// What a loop adds to the configuration of its run.
+fn describe(each: &Loop) -> Map<String, Value> {
+    let stores = each.stores().filter(|_| each.kernel().writes()).map(Stores::name);
+    let mut config = Map::from_iter([("stores".to_owned(), json!(stores))]);
+    config.extend(match each {
+        Loop::Native { row, prefetch } => of_row(row, *prefetch),
+        Loop::Compiled(compiled) => of_compiled(compiled),
+    });
+    config
+}
+
+fn of_row(row: &Row, prefetch: Prefetch) -> Map<String, Value> {
+    Map::from_iter([
+        ("isa".to_owned(), json!(row.isa.name())),
+        ("vector_bits".to_owned(), json!(row.isa.vector_bits())),
+        ("unroll".to_owned(), json!(row.unroll)),
+        ("prefetch".to_owned(), json!(prefetch.to_string())),
+    ])
+}
+
+fn of_compiled(compiled: &CompiledLoop) -> Map<String, Value> {
+    let code = compiled.code.as_ref().map(|code| {
+        json!({
+            "vector_bits": code.vector_bits,
+            "nontemporal": code.nontemporal,
+            "fma": code.fma,
+            "prefetch": code.prefetch,
+            "calls": code.calls,
+        })
+    });
+    let mut config = made_by(&compiled.compiler);
+    config.insert("code".to_owned(), json!(code));
+    config
+}
+
+/// Who compiled.
+fn made_by(compiler: &Compiler) -> Map<String, Value> {
+    let who = json!({"command": compiler.command.to_string(), "version": compiler.version});
+    Map::from_iter([("engine".to_owned(), json!("compiled")), ("compiler".to_owned(), who)])
+}
+
+/// The measurement of a kernel of which a compiler made nothing that could be run.
+pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
+    let mut validity = Validity::valid();
+    validity.add(Status::Invalid, why);
+    let mut config = made_by(compiler);
+    config.insert("code".to_owned(), Value::Null);
+    Measurement {
+        gauge: "memory".to_owned(),
+        test: "stream".to_owned(),
+        name: kernel.name().to_owned(),
+        unit: "B/s".to_owned(),
+        value: None,
+        summary: None,
+        samples: Vec::new(),
+        disturbed: Vec::new(),
+        regimes: Vec::new(),
+        config,
+        moved: None,
+        category: Category::Variant,
+        limit: None,
         validity,
     }
 }
@@ -160,11 +222,16 @@ fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
     )
 }
 
+/// Why figures of a run with wrong values are no result.
+pub(crate) fn wrong_in_words(wrong: &WrongValue) -> String {
+    format!("the arrays do not hold what they must: {wrong}")
+}
+
 /// Doubts that hold for every kernel of the run.
 fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.point.wrong {
-        validity.add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
+        validity.add(Status::Invalid, wrong_in_words(wrong));
     }
     if evidence.size.follows_rule == Some(false) {
         let times = evidence.size.times_llc.unwrap_or(0.0);

@@ -37,7 +37,14 @@ impl fmt::Display for SizeSpec {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
-            Self::Bytes(bytes) => write!(f, "{}B", bytes.0),
+            // Exact, and without a blank: it is read again as it is written.
+            Self::Bytes(Bytes(bytes)) => {
+                let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
+                    .into_iter()
+                    .find(|(bits, _)| *bytes > 0 && bytes.is_multiple_of(1 << bits));
+                let (bits, unit) = unit.unwrap_or((0, "B"));
+                write!(f, "{}{unit}", bytes >> bits)
+            }
             Self::Elements(n) => write!(f, "{n}"),
         }
     }

@@ -10,13 +10,13 @@ use crate::point::{Point, PointConfig, PointError, Sample};
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
-use crate::trial::{self, Wishes};
+use crate::trial::{self, Breadth, Wishes};
 use nodegauge_machine::{CpuId, NodeId, SysRoot, Topology};
 use nodegauge_measure::record::{Finding, HugePages, Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Bytes, Watch, clock};
-use nodegauge_placement::{Bind, MemoryPolicy, Placement};
+use nodegauge_placement::{Bind, MemoryPolicy, Placement, PlacementError};
 use std::time::{Duration, Instant};
 
 /// What can be asked of a run.
@@ -43,6 +43,8 @@ pub struct Options {
     pub policy: MemoryPolicy,
     /// Time for everything.
     pub budget: Duration,
+    /// Loops that were chosen before, by [`tune`](crate::tune): a kernel in the list needs no trial.
+    pub loops: Vec<(Kernel, Shape)>,
     /// Exactly this many passes after the warm-up, whatever the time.
     pub samples: Option<usize>,
 }
@@ -60,6 +62,7 @@ impl Default for Options {
             prefetch: None,
             policy: MemoryPolicy::Default,
             budget: Duration::from_secs(10),
+            loops: Vec::new(),
             samples: None,
         }
     }
@@ -74,6 +77,9 @@ pub enum StreamError {
     /// Threads, arrays, pages.
     #[error(transparent)]
     Point(#[from] PointError),
+    /// The threads.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// The wished stores do not exist here.
     #[error("this processor has no {0} stores that nodegauge knows\nhint: use --stores regular")]
     NoSuchStores(Stores),
@@ -124,7 +130,7 @@ pub fn plan(
         fraction: options.memory_fraction,
     };
     let size = size::choose(options.size, options.element, &around)?;
-    let shapes = candidates(options)?;
+    let shapes = candidates(options, Breadth::Likely)?;
     let config = PointConfig {
         places: masks(placement),
         elements: size.elements,
@@ -135,7 +141,7 @@ pub fn plan(
         kernels: options
             .kernels
             .iter()
-            .map(|kernel| (*kernel, loop_for(*kernel, &shapes)))
+            .map(|kernel| (*kernel, loop_for(*kernel, options, &shapes)))
             .collect(),
     };
     Ok((size, config))
@@ -182,17 +188,20 @@ fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
 }
 
 /// The loops that the options leave to choose from.
-pub(crate) fn candidates(options: &Options) -> Result<Vec<Shape>, StreamError> {
+pub(crate) fn candidates(options: &Options, breadth: Breadth) -> Result<Vec<Shape>, StreamError> {
     let wishes = Wishes { stores: options.stores, prefetch: options.prefetch };
-    let shapes = trial::candidates(wishes);
+    let shapes = trial::candidates(wishes, breadth);
     match (shapes.is_empty(), options.stores) {
         (true, Some(stores)) => Err(StreamError::NoSuchStores(stores)),
         _ => Ok(shapes),
     }
 }
 
-/// The first loop, for a start; kernels without stores have regular ones only.
-fn loop_for(kernel: Kernel, shapes: &[Shape]) -> Shape {
+/// The loop chosen before, else the first, for a start; kernels without stores have regular ones only.
+fn loop_for(kernel: Kernel, options: &Options, shapes: &[Shape]) -> Shape {
+    if let Some((_, shape)) = options.loops.iter().find(|(known, _)| *known == kernel) {
+        return *shape;
+    }
     let mut shape = shapes[0];
     if !kernel.writes() {
         shape.stores = Stores::Regular;
@@ -228,7 +237,7 @@ pub(crate) fn ready(
     started: Instant,
     watch: &mut dyn Watch,
 ) -> Result<Ready, StreamError> {
-    let shapes = candidates(options)?;
+    let shapes = candidates(options, Breadth::Likely)?;
     watch.phase(&format!(
         "preparing 3 arrays of {} on {} threads",
         Bytes(size.elements * options.element.bytes()),
@@ -237,7 +246,8 @@ pub(crate) fn ready(
     let mut point = Point::prepare(config)?;
     let mut notices = size.notices.clone();
     let mut tried = 0;
-    if shapes.len() > 1 {
+    let open = |kernel: &Kernel| options.loops.iter().all(|(known, _)| known != kernel);
+    if shapes.len() > 1 && options.kernels.iter().any(open) {
         watch.phase(&format!("trying {} loops for each kernel", shapes.len()));
         let begun = Instant::now();
         let deadline = started + options.budget.mul_f64(trial_share);
@@ -372,7 +382,7 @@ pub(crate) fn trial_in_words(chosen: &trial::Chosen, all: usize) -> String {
 }
 
 /// The chosen loops in words, kernels with the same loop together.
-fn describe(chosen: &[(Kernel, Shape)]) -> String {
+pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
     let mut groups: Vec<(Shape, Vec<&str>)> = Vec::new();
     for (kernel, shape) in chosen {
         match groups.iter_mut().find(|(known, _)| known == shape) {

@@ -1,16 +1,19 @@
-//! Many configurations in one run: sweeps over threads, places, stores, pages, size, prefetch.
+//! Many configurations in one run: sweeps over threads, places, stores, pages, size, prefetch,
+//! compilers.
 //!
 //! All cells live side by side and run interleaved, in an order that is random (with a fixed seed)
 //! and new each round, so that drift of the machine becomes spread and not a trend. A cell that
 //! breaks the trend of its neighbours is measured again before it is believed.
 
-use crate::kernels::{Kernel, Prefetch, Shape, Stores};
-use crate::point::{Point, PointConfig, Sample};
+use crate::compiled::Variant;
+use crate::kernels::{Kernel, Loop, Prefetch, Stores};
+use crate::point::{Point, Sample};
+use crate::race::Shuffler;
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, StreamError};
-use crate::trial::{self, Shuffler};
+use crate::trial::{self, Breadth};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
@@ -18,6 +21,7 @@ use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Watch, clock, stats};
 use nodegauge_placement::Placement;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A value on each axis: `("threads", "4")`.
@@ -32,6 +36,15 @@ pub struct Cell {
     pub placement: Placement,
     /// Everything else.
     pub options: Options,
+    /// Who made its loops; `None` for the native ones.
+    pub variant: Option<Arc<Variant>>,
+}
+
+impl Cell {
+    /// Whether there is something to run: a compiler may have made nothing.
+    fn can_run(&self) -> bool {
+        self.variant.as_ref().is_none_or(|variant| !variant.loops().is_empty())
+    }
 }
 
 /// What a sweep found.
@@ -83,6 +96,12 @@ pub fn run(
 ) -> Result<Outcome, StreamError> {
     let started = Instant::now();
     let mut notices = Vec::new();
+    let (cells, idle): (Vec<Cell>, Vec<Cell>) = cells.iter().cloned().partition(Cell::can_run);
+    let cells = cells.as_slice();
+    let nothing = idle.iter().flat_map(|cell| located(cell, Vec::new())).collect();
+    if cells.is_empty() {
+        return Ok(Outcome { measurements: nothing, notices, stop: Stop::Budget });
+    }
     watch.phase(&format!("preparing {} configurations", cells.len()));
     let mut stands = prepare(topology, machine, cells, &mut notices)?;
     watch.phase("choosing loops");
@@ -109,15 +128,25 @@ pub fn run(
             loops_tried: stand.tried,
             clock: quality,
         };
-        let coordinates: Map<String, Value> =
-            cell.coordinates.iter().map(|(axis, value)| (axis.clone(), json!(value))).collect();
-        for mut measurement in result::measurements(&evidence) {
-            measurement.config.insert("sweep".to_owned(), Value::Object(coordinates.clone()));
-            measurements.push(measurement);
-        }
+        measurements.extend(located(cell, result::measurements(&evidence)));
     }
+    measurements.extend::<Vec<Measurement>>(nothing);
     notices.extend(saturation(&stands, cells));
     Ok(Outcome { measurements, notices, stop })
+}
+
+/// The measurements of a cell with its coordinates; of what its compiler did not make, the reason.
+fn located(cell: &Cell, measured: Vec<Measurement>) -> Vec<Measurement> {
+    let coordinates: Map<String, Value> =
+        cell.coordinates.iter().map(|(axis, value)| (axis.clone(), json!(value))).collect();
+    let mut all = match &cell.variant {
+        Some(variant) => variant.complete(measured, None),
+        None => measured,
+    };
+    for measurement in &mut all {
+        measurement.config.insert("sweep".to_owned(), Value::Object(coordinates.clone()));
+    }
+    all
 }
 
 /// Every cell with a team and arrays of its own; the memory is shared out among them.
@@ -151,7 +180,8 @@ fn wishes(cell: &Cell) -> trial::Wishes {
 }
 
 /// One trial for each set of wishes, on the cell with most threads; all cells with the same wishes
-/// run the loops that it chose, so that they differ in nothing but their coordinates.
+/// run the loops that it chose, so that they differ in nothing but their coordinates. What a compiler
+/// made is as it is.
 fn choose_loops(
     stands: &mut [Stand],
     cells: &[Cell],
@@ -161,15 +191,20 @@ fn choose_loops(
     notices: &mut Vec<String>,
 ) -> Result<(), StreamError> {
     let mut groups: Vec<(Option<Stores>, Option<Prefetch>)> = Vec::new();
-    for cell in cells {
+    for (stand, cell) in stands.iter_mut().zip(cells) {
+        if let Some(variant) = &cell.variant {
+            stand.point.set_loops(variant.loops())?;
+            continue;
+        }
         let group = (cell.options.stores, cell.options.prefetch);
         if !groups.contains(&group) {
             groups.push(group);
         }
     }
-    let share = budget.mul_f64(TRIAL_SHARE) / groups.len() as u32;
+    let share = budget.mul_f64(TRIAL_SHARE) / groups.len().max(1) as u32;
     for (done, group) in groups.iter().enumerate() {
         let members: Vec<usize> = (0..cells.len())
+            .filter(|i| cells[*i].variant.is_none())
             .filter(|i| (cells[*i].options.stores, cells[*i].options.prefetch) == *group)
             .collect();
         let Some(widest) =
@@ -177,7 +212,7 @@ fn choose_loops(
         else {
             continue;
         };
-        let shapes = trial::candidates(wishes(&cells[widest]));
+        let shapes = trial::candidates(wishes(&cells[widest]), Breadth::Likely);
         let deadline = (started + share * (done as u32 + 1)).max(Instant::now() + share / 2);
         let chosen =
             trial::choose(&mut stands[widest].point, &shapes, deadline, || watch.interrupted())?;
@@ -243,21 +278,21 @@ fn rounds(
 fn figures(stand: &Stand) -> Vec<Vec<f64>> {
     let sorted = samples::sort(&stand.samples);
     let Some(group) = sorted.headline() else { return Vec::new() };
-    (0..stand.point.config().kernels.len())
+    (0..stand.point.loops().len())
         .map(|i| Sorted::rates(&stand.samples, group, i, result::counted(&stand.point, i)))
         .collect()
 }
 
 /// The kernel that trends are read from: Triad when it runs, else the last.
-fn read_from(config: &PointConfig) -> (usize, Kernel) {
-    let kernels: &[(Kernel, Shape)] = &config.kernels;
-    let i = kernels.iter().position(|(k, _)| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
-    (i, kernels[i].0)
+fn read_from(point: &Point) -> (usize, Kernel) {
+    let kernels: Vec<Kernel> = point.loops().iter().map(Loop::kernel).collect();
+    let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
+    (i, kernels[i])
 }
 
 /// The median rate of the kernel that trends are read from; NaN without samples.
 fn typical(stand: &Stand) -> f64 {
-    let (i, _) = read_from(stand.point.config());
+    let (i, _) = read_from(&stand.point);
     figures(stand).get(i).map_or(f64::NAN, |rates| stats::median(rates))
 }
 
@@ -384,7 +419,7 @@ fn saturation(stands: &[Stand], cells: &[Cell]) -> Vec<String> {
             let rates: Vec<f64> = row.iter().map(|i| typical(&stands[*i])).collect();
             let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
             let first = rates.iter().position(|rate| *rate >= SATURATED * best)?;
-            let (_, kernel) = read_from(stands[row[first]].point.config());
+            let (_, kernel) = read_from(&stands[row[first]].point);
             let threads = cells[row[first]].placement.threads.len();
             let last = first + 1 == row.len();
             let plural = if threads == 1 { "thread" } else { "threads" };
@@ -409,6 +444,7 @@ mod tests {
             coordinates: vec![("threads".to_owned(), threads.to_string())],
             placement: nodegauge_placement::plan(topology, &request).unwrap(),
             options: Options::default(),
+            variant: None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! returns the text.
 
 pub mod classic;
+mod compiled;
 pub mod explain;
 pub mod history;
 pub mod machine;
@@ -12,6 +13,7 @@ mod standard;
 pub mod stream;
 pub mod sweep;
 mod table;
+pub mod tune;
 mod words;
 
 pub use table::Style;

@@ -60,11 +60,11 @@ fn row(m: &Measurement, own: Option<&Measurement>) -> Vec<String> {
     ]
 }
 
-/// The best of the native kernel in the regime of the standard result; `None` when it never met
+/// The best of the native kernel in the regime of another result of the same run; `None` when it never met
 /// that regime: figures of different regimes are not set beside each other.
-fn comparable(own: &Measurement, standard: &Measurement) -> Option<f64> {
+pub(crate) fn comparable(own: &Measurement, other: &Measurement) -> Option<f64> {
     own.value?;
-    let Some(trip) = words::number(standard, "round_trip_s") else { return own.value };
+    let Some(trip) = words::number(other, "round_trip_s") else { return own.value };
     match words::number(own, "round_trip_s") {
         Some(mine) if !regime::same(mine, trip) => own
             .regimes
@@ -84,7 +84,7 @@ fn program(m: &Measurement) -> String {
     }
 }
 
-fn of_compiler<'a>(m: &'a Measurement, key: &str) -> Option<&'a str> {
+pub(crate) fn of_compiler<'a>(m: &'a Measurement, key: &str) -> Option<&'a str> {
     m.config.get("compiler")?.get(key).and_then(Value::as_str)
 }
 

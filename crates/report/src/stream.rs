@@ -1,7 +1,7 @@
 //! The result of `stream`: a table with the evidence below it.
 
 use crate::table::{Loudness, Style, incomplete, loud_paragraph, paragraph, table};
-use crate::{standard, sweep, words};
+use crate::{compiled, standard, sweep, words};
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
@@ -10,8 +10,12 @@ pub const VARIANT: &str = "based on a variant of the STREAM benchmark code";
 
 /// The native kernels' measurements of STREAM of a record, in order.
 pub(crate) fn of(record: &Record) -> Vec<&Measurement> {
-    let own = |m: &&Measurement| m.category == Category::Variant;
-    all(record).into_iter().filter(own).collect()
+    variants(record).into_iter().filter(|m| !compiled::is_compiled(m)).collect()
+}
+
+/// The same and those of what compilers made.
+pub(crate) fn variants(record: &Record) -> Vec<&Measurement> {
+    all(record).into_iter().filter(|m| m.category == Category::Variant).collect()
 }
 
 /// All of STREAM's measurements of a record, in order.
@@ -39,11 +43,12 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
 /// The table, the configuration in words, and every doubt.
 pub fn render(record: &Record, style: Style) -> String {
     let mut out = block(&of(record), style);
-    let standard = standard::render(record, style);
-    if !standard.is_empty() && !out.is_empty() {
-        out.push('\n');
+    for part in [compiled::render(record, style), standard::render(record, style)] {
+        if !part.is_empty() && !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&part);
     }
-    out.push_str(&standard);
     out.push_str(&incomplete(style, record));
     for finding in record.findings.iter().filter(|finding| OWN_FINDINGS.contains(&&*finding.id)) {
         out.push_str(&paragraph(style, "finding", &finding.text));

@@ -24,10 +24,37 @@ pub struct Program {
     pub command: CommandLine,
 }
 
-/// How long a compiler may take to tell its version.
-const VERSION_LIMIT: Duration = Duration::from_secs(10);
-/// How long it may take to compile.
-const COMPILE_LIMIT: Duration = Duration::from_secs(60);
+/// How long what belongs to compiling may take before it counts as hanging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// A compiler that is asked for its version.
+    pub version: Duration,
+    /// A compiler at work.
+    pub compile: Duration,
+    /// A first run of what it made.
+    pub trial: Duration,
+}
+
+impl Limits {
+    /// A minute for compiling, as long as nobody waits gladly.
+    pub const USUAL: Self = Self {
+        version: Duration::from_secs(10),
+        compile: Duration::from_secs(60),
+        trial: Duration::from_secs(10),
+    };
+
+    /// `compile` for compiling, and no more than that for the rest.
+    pub fn of(compile: Duration) -> Self {
+        let usual = Self::USUAL;
+        Self { version: usual.version.min(compile), compile, trial: usual.trial.min(compile) }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
 
 impl Compiler {
     /// Finds the compiler of `command` by starting it.
@@ -38,11 +65,23 @@ impl Compiler {
         command: CommandLine,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, ToolchainError> {
+        Self::find_within(command, Limits::USUAL.version, interrupted)
+    }
+
+    /// The same with a limit of one's own.
+    ///
+    /// # Errors
+    /// As for [`Compiler::find`].
+    pub fn find_within(
+        command: CommandLine,
+        limit: Duration,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, ToolchainError> {
         let job = Job {
             command: CommandLine::new(command.program(), ["--version"]),
             folder: PathBuf::from("."),
             environment: Vec::new(),
-            limit: VERSION_LIMIT,
+            limit,
         };
         let finished = match guard::run(&job, interrupted) {
             Err(ToolchainError::Start { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
@@ -76,6 +115,23 @@ impl Compiler {
         name: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Program, ToolchainError> {
+        let limit = Limits::USUAL.compile;
+        self.compile_within(limit, sources, flags, scratch, name, interrupted)
+    }
+
+    /// The same with a limit of one's own.
+    ///
+    /// # Errors
+    /// As for [`Compiler::compile`].
+    pub fn compile_within(
+        &self,
+        limit: Duration,
+        sources: &[&Path],
+        flags: &[String],
+        scratch: &Scratch,
+        name: &str,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Program, ToolchainError> {
         let path = scratch.path().join(name);
         // Sources stand before what the flags may link.
         let command = self
@@ -88,7 +144,7 @@ impl Compiler {
             // Relative paths in the user's flags mean what they mean to the user.
             folder: PathBuf::from("."),
             environment: Vec::new(),
-            limit: COMPILE_LIMIT,
+            limit,
         };
         let finished = guard::run(&job, interrupted)?;
         match finished.ended {

@@ -17,8 +17,14 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if !args.sweep.is_empty() {
         return Err(Failure::usage("--sweep is for stream only"));
     }
+    if args.tune {
+        return Err(Failure::usage("--tune is for stream only"));
+    }
     if args.standard.is_some() {
         return Err(Failure::usage("--standard is for stream only"));
+    }
+    if !args.compiler.is_empty() {
+        return Err(Failure::usage("--compiler is for stream only"));
     }
     let node = Node::live(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;

@@ -18,22 +18,43 @@ pub(crate) struct Planned {
 
 /// Resolves placement options, and the environment where options are absent, on a machine.
 pub(crate) fn plan(args: &PlacementArgs, topology: &Topology) -> Result<Planned, Failure> {
+    plan_or(args, topology, &Request::default())
+}
+
+/// What options and environment ask for.
+pub(crate) fn request(
+    args: &PlacementArgs,
+    threads: Option<u32>,
+) -> Result<(Request, Vec<String>), Failure> {
+    let mut request = Request {
+        threads,
+        places: args.places.clone(),
+        bind: args.bind,
+        kmp: None,
+        per_cache: args.per_cache,
+    };
+    let environment = Environment::read(|name| std::env::var(name).ok());
+    let said = environment.apply(&mut request).map_err(Failure::usage)?;
+    Ok((request, said))
+}
+
+/// [`plan`], with what to do when neither options nor environment say anything.
+pub(crate) fn plan_or(
+    args: &PlacementArgs,
+    topology: &Topology,
+    otherwise: &Request,
+) -> Result<Planned, Failure> {
     let counts: Vec<Option<u32>> = match &args.threads {
         Some(counts) => counts.counts().iter().map(|count| Some(*count)).collect(),
         None => vec![None],
     };
-    let environment = Environment::read(|name| std::env::var(name).ok());
     let mut placements = Vec::new();
     let mut notices: Vec<String> = Vec::new();
     for threads in counts {
-        let mut request = Request {
-            threads,
-            places: args.places.clone(),
-            bind: args.bind,
-            kmp: None,
-            per_cache: args.per_cache,
-        };
-        let mut said = environment.apply(&mut request).map_err(Failure::usage)?;
+        let (mut request, mut said) = request(args, threads)?;
+        if request == Request::default() {
+            request = otherwise.clone();
+        }
         let placement = nodegauge_placement::plan(topology, &request)?;
         said.extend(placement.notices.iter().cloned());
         for notice in said {

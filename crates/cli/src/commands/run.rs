@@ -1,6 +1,7 @@
 //! `nodegauge run`: everything that nodegauge measures, on one page.
 
 use crate::args::RunArgs;
+use crate::commands::tune;
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Node, Shown};
 use nodegauge_memory::stream::{self, Options};
@@ -17,13 +18,22 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let node = Node::live(common)?;
     let mut request = Request::default();
     let environment = Environment::read(|name| std::env::var(name).ok());
-    let notices = environment.apply(&mut request).map_err(Failure::usage)?;
-    let placement = nodegauge_placement::plan(&node.topology, &request)?;
-    let options = Options {
+    let mut notices = environment.apply(&mut request).map_err(Failure::usage)?;
+    let mut options = Options {
         budget: common.budget.unwrap_or(if args.full { FULL } else { QUICK }),
         samples: common.samples.map(|n| n as usize),
         ..Options::default()
     };
+    if let Some(remembered) = tune::remembered(&common.db, &node) {
+        notices.push(remembered.notice);
+        if let Some(choice) = remembered.choice {
+            choice.fill(&mut options);
+            if request == Request::default() {
+                request = choice.request;
+            }
+        }
+    }
+    let placement = nodegauge_placement::plan(&node.topology, &request)?;
     stream::plan(&node.topology, &node.machine, &placement, &options)?;
     session::conduct(
         common,

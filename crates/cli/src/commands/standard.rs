@@ -2,13 +2,15 @@
 //! kernels.
 
 use crate::args::StreamArgs;
-use crate::commands::{places, stream};
+use crate::commands::{compiled, places, stream};
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Found, Node, Shown};
 use nodegauge_measure::Watch;
 use nodegauge_measure::repeat::Stop;
+use nodegauge_memory::compiled::Choice;
 use nodegauge_memory::standard::beside;
 use nodegauge_memory::standard::build::{self, Contender, Source, Wanted};
+use nodegauge_memory::standard::output::Dialect;
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_toolchain::{CommandLine, Scratch, ToolchainError};
 use std::path::Path;
@@ -37,6 +39,7 @@ fn refuse(args: &StreamArgs) -> Result<(), Failure> {
 pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
     refuse(args)?;
     let source = Source::open(path).map_err(Failure::usage)?;
+    let presets = if args.compiler.contains(&Choice::All) { presets(&source)? } else { Vec::new() };
     let node = Node::live(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {
@@ -64,7 +67,9 @@ pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
             let mut found = Found { notices: planned.notices.clone(), ..Found::default() };
             let scratch = Scratch::new()?;
             let (contenders, notices) =
-                match contenders(args, &source, wanted, &scratch, &|| progress.interrupted()) {
+                match contenders(args, &source, wanted, &presets, &scratch, &|| {
+                    progress.interrupted()
+                }) {
                     // The record says that nothing was measured.
                     Err(ToolchainError::Interrupted) => {
                         found.interrupted = true;
@@ -89,12 +94,24 @@ pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
     )
 }
 
+/// What `--compiler all` means for a source: every C compiler that is installed, with OpenMP.
+fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
+    if source.dialect() == Dialect::Fortran {
+        return Err(Failure::usage(
+            "--compiler all is of C compilers, and the source is Fortran\nhint: name one, e.g. --compiler gfortran",
+        ));
+    }
+    let compilers = compiled::installed()?;
+    Ok(compilers.iter().flat_map(|compiler| compiler.variants(true)).collect())
+}
+
 /// The builds: with every compiler that the user names, or those of the usual ones that are there
 /// and can compile the source; and what was left out.
 fn contenders(
     args: &StreamArgs,
     source: &Source,
     wanted: Wanted,
+    presets: &[CommandLine],
     scratch: &Scratch,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(Vec<Contender>, Vec<String>), ToolchainError> {
@@ -103,10 +120,25 @@ fn contenders(
     };
     let mut contenders: Vec<Contender> = Vec::new();
     let mut notices = Vec::new();
-    if !args.compiler.is_empty() {
-        for (i, command) in args.compiler.iter().enumerate() {
-            contenders.push(build(command, i)?);
+    for choice in &args.compiler {
+        match choice {
+            // It runs in any case.
+            Choice::Native => {}
+            Choice::Command(command) => contenders.push(build(command, contenders.len())?),
+            Choice::All => {
+                for command in presets {
+                    match build(command, contenders.len()) {
+                        Ok(contender) => contenders.push(contender),
+                        Err(ToolchainError::Compile { .. }) => {
+                            notices.push(format!("{command}: left out, the compiler refuses it"));
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
         }
+    }
+    if !args.compiler.is_empty() {
         return Ok((contenders, notices));
     }
     let mut first_error = None;

@@ -2,13 +2,14 @@
 
 use crate::args::StreamArgs;
 use crate::commands::places::{self, Planned};
-use crate::commands::{standard, sweep};
+use crate::commands::{compiled, standard, sweep, tune};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session::{self, Found, Node, Shown};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::kernels::STREAM;
+use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::stream::{self, Options};
 use std::time::Duration;
 
@@ -36,25 +37,49 @@ pub(crate) fn options(args: &StreamArgs, planned: &Planned, budget: Duration) ->
         prefetch: args.prefetch.0,
         policy: planned.policy.clone(),
         budget: args.common.budget.unwrap_or(budget),
+        loops: Vec::new(),
         samples: args.common.samples.map(|n| n as usize),
     }
+}
+
+/// What `--tune` chose before, unless the user says otherwise or wants arrays and memory of a kind
+/// for which it was not chosen.
+fn remembered(args: &StreamArgs, node: &Node) -> Option<tune::Remembered> {
+    let alike =
+        args.size == SizeSpec::Auto && args.offset.is_none() && args.placement.numa.is_none();
+    (alike && !args.untuned).then(|| tune::remembered(&args.common.db, node))?
 }
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if let Some(path) = &args.standard {
         return standard::execute(args, path);
     }
+    if args.tune {
+        return tune::execute(args);
+    }
     let axes = sweep::axes(args)?;
     if !axes.is_empty() {
-        return sweep::execute(args, &axes);
+        return sweep::execute(args, axes);
+    }
+    if !args.compiler.is_empty() {
+        return compiled::execute(args);
     }
     let node = Node::live(&args.common)?;
-    let planned = places::plan(&args.placement, &node.topology)?;
+    let remembered = remembered(args, &node);
+    let choice = remembered.as_ref().and_then(|remembered| remembered.choice.as_ref());
+    let mut planned = match choice {
+        Some(choice) => places::plan_or(&args.placement, &node.topology, &choice.request)?,
+        None => places::plan(&args.placement, &node.topology)?,
+    };
+    planned.notices.extend(remembered.as_ref().map(|remembered| remembered.notice.clone()));
     // Several thread counts are a sweep, so there is one placement here.
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("expected one thread count"));
     };
-    let options = options(args, &planned, BUDGET);
+    let mut options = options(args, &planned, BUDGET);
+    if let Some(choice) = choice {
+        choice.fill(&mut options);
+    }
     if args.stream_text && !options.kernels.iter().any(|kernel| STREAM.contains(kernel)) {
         return Err(Failure::usage(
             "--stream-text shows copy, scale, add and triad, none of which is in --kernels\nhint: leave out --stream-text",

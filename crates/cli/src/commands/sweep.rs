@@ -1,30 +1,42 @@
 //! `nodegauge stream --sweep`: turns axes into cells, and runs them by turns.
 
 use crate::args::StreamArgs;
-use crate::commands::{places, stream};
+use crate::commands::{compiled, places, stream};
 use crate::failure::{Exit, Failure};
+use crate::progress::Progress;
 use crate::session::{self, Found, Node, Shown};
 use nodegauge_machine::Topology;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::axis::Axis;
+use nodegauge_memory::compiled::{Choice, Chosen, Variant};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::sweep::{self, Cell};
 use nodegauge_placement::ThreadCounts;
+use nodegauge_toolchain::Limits;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for everything unless the user says otherwise.
 const BUDGET: Duration = Duration::from_secs(45);
 /// Cells at most: each has arrays of its own.
 const MOST_CELLS: usize = 256;
+/// The axis whose values are compilers.
+const COMPILER: &str = "compiler";
 /// Threads of all cells together at most: all of them live at once.
 const MOST_THREADS: usize = 8192;
 
-/// The axes: those of `--sweep`, and `--threads` with several counts.
+/// The axes: those of `--sweep`, `--threads` with several counts, and, beside another axis, the
+/// compilers of `--compiler` with the native kernels before them.
 pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
     let mut axes = args.sweep.clone();
     if let Some(counts) = args.placement.threads.as_ref().filter(|counts| counts.single().is_none())
     {
         axes.insert(0, Axis::Threads(counts.clone()));
+    }
+    if !axes.is_empty() && !args.compiler.is_empty() {
+        let choices = std::iter::once(Choice::Native).chain(args.compiler.iter().cloned());
+        axes.push(Axis::Compiler(choices.collect()));
     }
     for (i, axis) in axes.iter().enumerate() {
         if axes[..i].iter().any(|other| other.name() == axis.name()) {
@@ -44,6 +56,8 @@ pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
         Axis::Pages(_) => args.pages.0.is_some(),
         Axis::Size(_) => args.size != SizeSpec::Auto,
         Axis::Prefetch(_) => args.prefetch.0.is_some(),
+        // Given twice is what it was found to be above.
+        Axis::Compiler(_) => false,
     };
     if let Some(axis) = axes.iter().find(|axis| fixed(axis)) {
         let name = axis.name();
@@ -71,6 +85,8 @@ fn with_value(args: &StreamArgs, axis: &Axis, i: usize) -> StreamArgs {
         Axis::Pages(pages) => args.pages.0 = Some(pages[i]),
         Axis::Size(sizes) => args.size = sizes[i],
         Axis::Prefetch(distances) => args.prefetch.0 = Some(distances[i]),
+        // Loops are made when all is planned.
+        Axis::Compiler(_) => {}
     }
     args
 }
@@ -122,7 +138,7 @@ fn cells(
             }
         }
         let Some(placement) = planned.placements.into_iter().next() else { continue };
-        cells.push(Cell { coordinates, placement, options });
+        cells.push(Cell { coordinates, placement, options, variant: None });
     }
     let threads: usize = cells.iter().map(|cell| cell.placement.threads.len()).sum();
     if threads > MOST_THREADS {
@@ -133,21 +149,77 @@ fn cells(
     Ok((cells, notices))
 }
 
-pub(crate) fn execute(args: &StreamArgs, axes: &[Axis]) -> Result<Exit, Failure> {
+/// Puts the compilers that are meant here in the place of what was asked for.
+fn resolved(axes: Vec<Axis>) -> Result<(Vec<Axis>, Vec<Chosen>), Failure> {
+    let mut chosen = Vec::new();
+    let mut resolved = Vec::new();
+    for axis in axes {
+        resolved.push(match axis {
+            Axis::Compiler(choices) => {
+                chosen = compiled::resolve(&choices)?;
+                Axis::Compiler(chosen.iter().map(Choice::from).collect())
+            }
+            other => other,
+        });
+    }
+    Ok((resolved, chosen))
+}
+
+/// What to say when an axis turns a knob that compiled loops do not have.
+fn not_theirs(axes: &[Axis]) -> Option<String> {
+    axes.iter().find(|axis| axis.name() == COMPILER)?;
+    let native = |axis: &&Axis| matches!(axis, Axis::Stores(_) | Axis::Prefetch(_));
+    let name = axes.iter().find(native)?.name();
+    Some(format!("{name} is of the native loops alone: what a compiler made is as it is"))
+}
+
+/// Gives each cell of the axis `compiler` the loops that its compiler made. Cells of presets that a
+/// compiler refuses are left out; `None` when the user ends the run.
+fn with_variants(
+    mut cells: Vec<Cell>,
+    chosen: &[Chosen],
+    limits: Limits,
+    progress: &mut Progress,
+) -> Result<Option<(Vec<Cell>, Vec<String>)>, Failure> {
+    let Some(options) = cells.first().map(|cell| cell.options.clone()) else {
+        return Ok(Some((cells, Vec::new())));
+    };
+    let Some(made) = compiled::make(chosen, &options, limits, progress)? else { return Ok(None) };
+    let variants: BTreeMap<String, Arc<Variant>> =
+        made.variants.into_iter().map(|(name, variant)| (name, Arc::new(variant))).collect();
+    let native = Chosen::Native.to_string();
+    cells.retain_mut(|cell| {
+        let mut coordinates = cell.coordinates.iter();
+        let compiler = coordinates.find(|(axis, _)| axis == COMPILER).map(|(_, value)| value);
+        cell.variant = compiler.and_then(|value| variants.get(value).cloned());
+        compiler.is_none_or(|value| *value == native) || cell.variant.is_some()
+    });
+    Ok(Some((cells, made.notices)))
+}
+
+pub(crate) fn execute(args: &StreamArgs, axes: Vec<Axis>) -> Result<Exit, Failure> {
     if args.stream_text {
         return Err(Failure::usage(
             "--stream-text shows one configuration\nhint: leave out --sweep",
         ));
     }
+    let (axes, chosen) = resolved(axes)?;
+    let limits = compiled::limits()?;
     let node = Node::live(&args.common)?;
-    let (cells, notices) = cells(args, axes, &node.topology)?;
+    let (cells, notices) = cells(args, &axes, &node.topology)?;
     let budget = args.common.budget.unwrap_or(BUDGET);
     session::conduct(
         &args.common,
         node,
         |node, progress| {
-            let outcome = sweep::run(&node.topology, &node.machine, &cells, budget, progress)?;
             let mut found = Found { notices, ..Found::default() };
+            let Some((cells, left_out)) = with_variants(cells, &chosen, limits, progress)? else {
+                found.interrupted = true;
+                return Ok(found);
+            };
+            found.notices.extend(left_out);
+            found.notices.extend(not_theirs(&axes));
+            let outcome = sweep::run(&node.topology, &node.machine, &cells, budget, progress)?;
             found.extend(Found {
                 measurements: outcome.measurements,
                 notices: outcome.notices,

@@ -5,10 +5,14 @@
 //! feature detection, before anything is timed; inside a loop there is no choice left.
 
 mod body;
+pub mod compiled;
+mod loops;
+pub mod oracle;
 mod rows;
 mod vector;
 
 pub use body::Args;
+pub use loops::Loop;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::fmt;

@@ -4,92 +4,6 @@ use super::*;
 
 /// Longest share that is tried: beyond four steps of the longest row, plus head and tail.
 const MAX: usize = 4 * 16 * 8 + 3;
-/// Elements before and after the share that must stay as they were.
-const GUARD: usize = 16;
-
-/// An array of elements with guards, starting `offset` elements after a 64-byte boundary.
-struct Guarded<T> {
-    buffer: Vec<T>,
-    start: usize,
-}
-
-impl<T: Copy> Guarded<T> {
-    fn new(offset: usize, value: impl Fn(usize) -> T, guard: T) -> Self {
-        let mut buffer = vec![guard; MAX + 2 * GUARD + 64];
-        let aligned = buffer.as_ptr().align_offset(64);
-        let start = aligned + GUARD + offset;
-        for i in 0..MAX {
-            buffer[start + i] = value(i);
-        }
-        Self { buffer, start }
-    }
-    fn pointer(&mut self) -> *mut u8 {
-        self.buffer[self.start..].as_mut_ptr().cast()
-    }
-}
-
-/// Runs one row and its scalar oracle on the same data and compares everything.
-macro_rules! check_row {
-    ($row:expr, $type:ty, $tolerance:expr) => {{
-        let row: &Row = $row;
-        // Lengths 0..=4 steps + 1 in strides that meet every remainder, and the longest.
-        let step = row.unroll as usize * (row.isa.vector_bits().max(512) / 8) as usize
-            / size_of::<$type>();
-        let lengths = (0..=(4 * step + 1).min(MAX)).step_by(3).chain([1, step, step + 1, MAX]);
-        for n in lengths {
-            for offset in [0usize, 1, 3] {
-                let guard = -7.5 as $type;
-                let mut a = Guarded::new(offset, |i| 1.0 + i as $type, guard);
-                let mut b = Guarded::new((offset * 5) % 8, |i| 2.0 + (i % 7) as $type, guard);
-                let mut c = Guarded::new((offset * 3) % 8, |i| 0.5 * i as $type, guard);
-                let s = 3.0 as $type;
-                let (mut ea, mut eb, mut ec) =
-                    (a.buffer.clone(), b.buffer.clone(), c.buffer.clone());
-                let mut sum = 0.0f64;
-                for i in 0..n {
-                    let (ia, ib, ic) = (a.start + i, b.start + i, c.start + i);
-                    match row.kernel {
-                        Kernel::Copy => ec[ic] = ea[ia],
-                        Kernel::Scale => eb[ib] = s * ec[ic],
-                        Kernel::Add => ec[ic] = ea[ia] + eb[ib],
-                        Kernel::Triad => ea[ia] = eb[ib] + s * ec[ic],
-                        Kernel::Write => ec[ic] = s,
-                        Kernel::Update => ea[ia] *= s,
-                        Kernel::Nstream => ea[ia] += eb[ib] + s * ec[ic],
-                        Kernel::Read => sum += f64::from(ea[ia]),
-                        Kernel::Dot => sum += f64::from(ea[ia] * eb[ib]),
-                    }
-                }
-                let args = Args {
-                    a: a.pointer(),
-                    b: b.pointer(),
-                    c: c.pointer(),
-                    n,
-                    scalar: 3.0,
-                    near: 512,
-                    far: 4096,
-                };
-                // SAFETY: the row's instruction set is there (checked by the caller), the three
-                // buffers hold n elements each after their start and do not overlap.
-                let got = unsafe { row.run(&args) };
-                let near = |x: $type, y: $type| (x - y).abs() <= $tolerance * y.abs().max(1.0);
-                for (name, got, expected) in
-                    [("a", &a.buffer, &ea), ("b", &b.buffer, &eb), ("c", &c.buffer, &ec)]
-                {
-                    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
-                        assert!(
-                            near(*g, *e),
-                            "{} n={n} offset={offset}: {name}[{i}] is {g}, not {e}",
-                            row.name
-                        );
-                    }
-                }
-                let allowed = 1e-6 * sum.abs().max(1.0);
-                assert!((got - sum).abs() <= allowed, "{} n={n}: sum {got}, not {sum}", row.name);
-            }
-        }
-    }};
-}
 
 #[test]
 fn every_row_of_this_processor_agrees_with_the_scalar_oracle() {
@@ -100,15 +14,42 @@ fn every_row_of_this_processor_agrees_with_the_scalar_oracle() {
             skipped.push(row.isa.name());
             continue;
         }
-        // One rounding may differ by fused multiply-add: two units in the last place.
-        match row.element {
-            Element::F64 => check_row!(row, f64, 4.0 * f64::EPSILON),
-            Element::F32 => check_row!(row, f32, 4.0 * f32::EPSILON),
-        }
+        // Lengths 0..=4 steps + 1 in strides that meet every remainder, and the longest.
+        let lane = row.isa.vector_bits().max(512) as usize / 8 / row.element.bytes() as usize;
+        let step = row.unroll as usize * lane;
+        let lengths = (0..=(4 * step + 1).min(MAX)).step_by(3).chain([1, step, step + 1, MAX]);
+        let outcome = oracle::check(row.kernel, row.element, lengths, &mut |args| {
+            // SAFETY: the row's instruction set is there, and the oracle's buffers hold `n` elements
+            // each and do not overlap.
+            unsafe { row.run(args) }
+        });
+        assert_eq!(outcome, Ok(()), "{}", row.name);
         checked += 1;
     }
     skipped.dedup();
     assert!(checked >= 2 * 9 * 4, "only {checked} rows were checked; skipped {skipped:?}");
+}
+
+#[test]
+fn the_oracle_finds_what_is_wrong() {
+    let wrong = |kernel, run: &mut dyn FnMut(&Args)| {
+        let outcome = oracle::check(kernel, Element::F64, [9], &mut |args| {
+            run(args);
+            0.0
+        });
+        outcome.unwrap_err().what
+    };
+    // SAFETY: the oracle's buffers hold `n` elements, and a guard behind them.
+    let put = |args: &Args, i: usize, x: f64| unsafe { *args.c.cast::<f64>().add(i) = x };
+    // SAFETY: as above.
+    let copy = |args: &Args, n| unsafe { args.c.copy_from(args.a, 8 * n) };
+    assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n - 1)), "c[8]");
+    assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n + 1)), "c[9]");
+    assert_eq!(
+        wrong(Kernel::Write, &mut |args| (0..9).for_each(|i| put(args, i, f64::NAN))),
+        "c[0]"
+    );
+    assert_eq!(wrong(Kernel::Read, &mut |_| ()), "the sum");
 }
 
 #[test]

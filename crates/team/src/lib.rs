@@ -1,5 +1,6 @@
 //! A team of threads that stays: each pinned to its place before it touches memory, all released
 //! together by a spinning barrier, so that a timed loop starts on every CPU within a microsecond.
+//! Every gauge that loads CPUs itself works with one.
 //!
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
 
@@ -41,6 +42,10 @@ pub enum TeamError {
 /// the one that is waited for needs the CPU. At some 40 cycles a look this is about 100 us.
 const SPINS_BEFORE_YIELD: u32 = 10_000;
 
+/// Stack of a member, bytes: what a job calls may be another's library, which expects the usual room.
+/// Only what is used takes memory.
+const STACK: usize = 2 << 20;
+
 /// A barrier for threads that all have a CPU: the last to arrive releases the others, which spin.
 #[derive(Debug)]
 struct Barrier {
@@ -53,7 +58,7 @@ struct Barrier {
 /// A value on a cache line (and its prefetched neighbour) of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Line<T>(pub T);
+pub struct Line<T>(pub T);
 
 impl Barrier {
     fn wait(&self) {
@@ -160,7 +165,7 @@ impl Team {
             let (shared, place) = (Arc::clone(&team.shared), place.clone());
             let member = std::thread::Builder::new()
                 .name(format!("gauge-{index}"))
-                .stack_size(256 << 10)
+                .stack_size(STACK)
                 .spawn(move || {
                     let observed = bind(index as u32, &place);
                     let stays = observed.is_ok();

@@ -1,0 +1,190 @@
+//! `--tune` beside an exhaustive search of the same space: every team and kind of page with every
+//! loop, each as often as a run of `stream` measures at least (`PASSES`, default 20), all by turns in
+//! random order. Then both choices run by turns, `FINAL` passes each (default 60): what counts is the
+//! ratio of their rates, in one regime of the machine. Prints Markdown for docs/benchmarks.md.
+
+#![allow(clippy::print_stdout)]
+
+use nodegauge_machine::{Options as Describe, Source, SysRoot, Topology};
+use nodegauge_measure::watch::Unwatched;
+use nodegauge_measure::{regime, stats};
+use nodegauge_memory::kernels::{Kernel, Shape};
+use nodegauge_memory::point::Point;
+use nodegauge_memory::stream::{self, Options};
+use nodegauge_memory::tune::{self, Choice, Space};
+use nodegauge_placement::Request;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Rates of a kernel with a loop on a site, each with the round trip of its regime.
+type Samples = BTreeMap<(usize, Kernel, usize), Vec<(f64, f64)>>;
+
+/// A site and a loop for each kernel.
+type Configuration = (usize, Vec<(Kernel, Shape)>);
+
+fn main() {
+    let number = |name: &str, default: usize| {
+        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    };
+    let topology = Topology::load(&Source::Live).expect("hwloc reads this machine");
+    let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &Describe::default());
+    let options = Options { budget: Duration::from_secs(20), ..Options::default() };
+    let request = Request::default();
+    let space = Space::of(&topology, &machine, &request, &options).expect("a space");
+
+    let begun = Instant::now();
+    let tuned = tune::run(&topology, &machine, &request, &options, &mut Unwatched).expect("tuned");
+    let tuning = begun.elapsed();
+    let choice = tuned.choice.expect("nobody interrupts");
+
+    let mut points: Vec<Point> = space
+        .sites
+        .iter()
+        .map(|site| {
+            let options = Options {
+                pages: Some(site.pages),
+                memory_fraction: options.memory_fraction / space.sites.len() as f64,
+                ..options.clone()
+            };
+            let (_, config) =
+                stream::plan(&topology, &machine, &site.placement, &options).expect("it fits");
+            Point::prepare(config).expect("a point")
+        })
+        .collect();
+    let begun = Instant::now();
+    let passes = number("PASSES", 20);
+    let samples = exhaust(&space, &mut points, passes);
+    let exhausting = begun.elapsed();
+    let best = best(&space, &samples);
+
+    let of_choice = space
+        .sites
+        .iter()
+        .position(|site| site.request == choice.request && site.pages == choice.pages)
+        .expect("the choice is of the space");
+    let ratios = play_off(&mut points, (of_choice, &choice), &best, number("FINAL", 60));
+    let count = space.sites.len() * space.shapes.len();
+    println!("| | configurations | passes | seconds |\n| --- | --- | --- | --- |");
+    println!("| exhaustive | {count} | {} | {:.1} |", count * passes, exhausting.as_secs_f64());
+    println!("| `--tune` | {count} | {} | {:.1} |", tuned.passes, tuning.as_secs_f64());
+    println!(
+        "\ntuned over exhaustive, pairs by turns: median {:.4}, quartiles {:.4} to {:.4} ({} pairs); \
+         time {:.3}",
+        stats::median(&ratios),
+        stats::quantile(&ratios, 0.25),
+        stats::quantile(&ratios, 0.75),
+        ratios.len(),
+        tuning.as_secs_f64() / exhausting.as_secs_f64()
+    );
+    println!("\nexhaustive chose: site {} with {:?}", best.0, best.1);
+    println!("tuning chose: site {of_choice} with {:?}", choice.loops);
+}
+
+/// Everything with everything, by turns.
+fn exhaust(space: &Space, points: &mut [Point], passes: usize) -> Samples {
+    let mut samples = Samples::new();
+    let most = space.shapes.len();
+    let mut order: Vec<(usize, usize)> =
+        (0..points.len()).flat_map(|site| (0..most).map(move |turn| (site, turn))).collect();
+    let mut seed = 0x9E37_79B9_u64;
+    for _ in 0..passes {
+        for i in (1..order.len()).rev() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            order.swap(i, (seed >> 33) as usize % (i + 1));
+        }
+        for (site, turn) in &order {
+            let trip = points[0].round_trip().expect("the team lives");
+            let point = &mut points[*site];
+            let kernels: Vec<Kernel> = point.config().kernels.iter().map(|(k, _)| *k).collect();
+            let element = point.config().element;
+            let loops: Vec<(Kernel, Shape)> = kernels
+                .iter()
+                .map(|kernel| {
+                    let loops = space.loops(*kernel, element);
+                    (*kernel, loops[turn % loops.len()])
+                })
+                .collect();
+            let numbers = kernels.iter().map(|k| turn % space.loops(*k, element).len());
+            let numbers: Vec<usize> = numbers.collect();
+            point.reshape(loops).expect("these loops exist");
+            let sample = point.pass().expect("the team lives");
+            for ((kernel, number), rate) in
+                kernels.iter().zip(numbers).zip(rates(point, &sample.seconds))
+            {
+                samples.entry((*site, *kernel, number)).or_default().push((rate, trip));
+            }
+        }
+    }
+    samples
+}
+
+/// Rate of each kernel, B/s.
+fn rates(point: &Point, seconds: &[f64]) -> Vec<f64> {
+    let config = point.config();
+    let bytes = |kernel: Kernel| (kernel.counted(config.element) * config.elements) as f64;
+    config.kernels.iter().zip(seconds).map(|((kernel, _), s)| bytes(*kernel) / s).collect()
+}
+
+/// The site and its loops whose median rates, in the regime of most samples, are highest.
+fn best(space: &Space, samples: &Samples) -> Configuration {
+    let trips: Vec<f64> = samples.values().flatten().map(|(_, trip)| *trip).collect();
+    let regimes = regime::regimes(&trips);
+    let most =
+        regimes.iter().max_by_key(|r| trips.iter().filter(|trip| r.contains(**trip)).count());
+    let typical = |samples: &[(f64, f64)]| {
+        let counts = |trip: f64| most.is_none_or(|r| r.contains(trip));
+        let rates: Vec<f64> =
+            samples.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect();
+        stats::median(&rates)
+    };
+    let element = Options::default().element;
+    let mut found: Vec<(f64, Configuration)> = Vec::new();
+    for site in 0..space.sites.len() {
+        let mut loops = Vec::new();
+        let mut rates = Vec::new();
+        for kernel in Options::default().kernels {
+            let of_kernel = samples.iter().filter(|((s, k, _), _)| (*s, *k) == (site, kernel));
+            let (number, rate) = of_kernel
+                .map(|((_, _, number), samples)| (*number, typical(samples)))
+                .filter(|(_, rate)| rate.is_finite())
+                .max_by(|x, y| x.1.total_cmp(&y.1))
+                .expect("every loop has samples");
+            loops.push((kernel, space.loops(kernel, element)[number]));
+            rates.push(rate);
+        }
+        found.push((stats::geometric_mean(&rates), (site, loops)));
+    }
+    found.sort_by(|x, y| y.0.total_cmp(&x.0));
+    found.swap_remove(0).1
+}
+
+/// Ratios of the two, pair by pair, of pairs during which the machine stayed in one regime.
+fn play_off(
+    points: &mut [Point],
+    (site, choice): (usize, &Choice),
+    best: &Configuration,
+    pairs: usize,
+) -> Vec<f64> {
+    let mut ratios = Vec::new();
+    let mut pass = |site: usize, loops: &[(Kernel, Shape)]| {
+        let before = points[0].round_trip().expect("the team lives");
+        let point = &mut points[site];
+        point.reshape(loops.to_vec()).expect("these loops exist");
+        let sample = point.pass().expect("the team lives");
+        (stats::geometric_mean(&rates(point, &sample.seconds)), before)
+    };
+    for pair in 0..pairs {
+        // Who goes first alternates.
+        let (tuned, other) = if pair % 2 == 0 {
+            let tuned = pass(site, &choice.loops);
+            (tuned, pass(best.0, &best.1))
+        } else {
+            let other = pass(best.0, &best.1);
+            (pass(site, &choice.loops), other)
+        };
+        if regime::same(tuned.1, other.1) {
+            ratios.push(tuned.0 / other.0);
+        }
+    }
+    ratios
+}

@@ -1,0 +1,259 @@
+//! Makes a variant: compiles `probes/kernels.c` into a shared object, tries each kernel in a process
+//! of its own, reads its machine code, and loads it.
+
+use super::proof;
+use crate::kernels::compiled::{self, CompiledLoop};
+use crate::kernels::{Element, Kernel, Loop};
+use crate::result;
+use nodegauge_measure::record::Measurement;
+use nodegauge_toolchain::code::SharedObject;
+use nodegauge_toolchain::{
+    CommandLine, Compiler, Ended, Finished, Job, Limits, Scratch, ToolchainError, run,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The loops in plain C.
+const SOURCE: &str = include_str!("../../../../probes/kernels.c");
+/// What makes a shared object of them, for compilers that understand gcc's flags: all that there are.
+const SHARED: [&str; 2] = ["-shared", "-fPIC"];
+
+/// What a compiler made of the kernels that were wished for.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    /// Who made it.
+    pub compiler: Arc<Compiler>,
+    /// A loop for each kernel, or why there is none.
+    kernels: Vec<(Kernel, Result<Arc<CompiledLoop>, String>)>,
+    /// Whether it was compiled at all; each kernel has the reason why not.
+    compiled: bool,
+}
+
+impl Variant {
+    /// The loops that can be run, in the order of the wished kernels.
+    pub fn loops(&self) -> Vec<Loop> {
+        let good = |made: &Result<Arc<CompiledLoop>, String>| made.as_ref().ok().cloned();
+        self.kernels.iter().filter_map(|(_, made)| good(made)).map(Loop::Compiled).collect()
+    }
+
+    /// Why it was not compiled; `None` when it was.
+    pub fn refusal(&self) -> Option<&str> {
+        let first = self.kernels.first()?.1.as_ref().err()?;
+        (!self.compiled).then_some(first.as_str())
+    }
+
+    /// The measurements of all wished kernels: those that were `measured`, and where there is none
+    /// the reason: `wrong` for those that could be run.
+    pub(crate) fn complete(
+        &self,
+        mut measured: Vec<Measurement>,
+        wrong: Option<&str>,
+    ) -> Vec<Measurement> {
+        let of = |(kernel, made): &(Kernel, Result<Arc<CompiledLoop>, String>)| {
+            if let Some(i) = measured.iter().position(|m| m.name == kernel.name()) {
+                return Some(measured.remove(i));
+            }
+            let why = made.as_ref().err().map(String::as_str).or(wrong)?;
+            Some(result::missing(&self.compiler, *kernel, why))
+        };
+        self.kernels.iter().filter_map(of).collect()
+    }
+}
+
+/// Where variants are made.
+pub struct Workshop<'a> {
+    scratch: Scratch,
+    /// The program, with the words before library, kernel and element, that tries a kernel as
+    /// [`proof::run`] does, says [`proof::PASSED`] when it passed, and else ends with a failure and
+    /// the reason on standard error.
+    prover: CommandLine,
+    limits: Limits,
+    kernels: &'a [Kernel],
+    element: Element,
+    made: usize,
+}
+
+impl<'a> Workshop<'a> {
+    /// A workshop for `kernels` on arrays of `element`.
+    ///
+    /// # Errors
+    /// When there is no place to work.
+    pub fn open(
+        prover: CommandLine,
+        limits: Limits,
+        kernels: &'a [Kernel],
+        element: Element,
+    ) -> Result<Self, ToolchainError> {
+        Ok(Self { scratch: Scratch::new()?, prover, limits, kernels, element, made: 0 })
+    }
+
+    /// Makes a variant. What the compiler refuses, and what is wrong with a kernel, is in the variant.
+    ///
+    /// # Errors
+    /// When there is no such compiler, it cannot be started, or the user ends the run.
+    pub fn make(
+        &mut self,
+        command: &CommandLine,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Variant, ToolchainError> {
+        self.made += 1;
+        let nameless = Compiler { command: command.clone(), version: None };
+        let found = Compiler::find_within(command.clone(), self.limits.version, interrupted);
+        let (compiler, library) = match found {
+            Ok(compiler) => {
+                let library = self.compile(&compiler, interrupted);
+                (compiler, library)
+            }
+            Err(error) => (nameless, Err(error)),
+        };
+        let compiler = Arc::new(compiler);
+        let kernels = match library {
+            Ok(library) => self.kernels_of(&library, &compiler, interrupted)?,
+            Err(error) => {
+                let why = self.in_words(error)?;
+                let none = |kernel: &Kernel| (*kernel, Err(why.clone()));
+                let kernels = self.kernels.iter().map(none).collect();
+                return Ok(Variant { compiler, kernels, compiled: false });
+            }
+        };
+        Ok(Variant { compiler, kernels, compiled: true })
+    }
+
+    /// Compiles, and returns where the shared object is.
+    fn compile(
+        &self,
+        compiler: &Compiler,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<std::path::PathBuf, ToolchainError> {
+        let source = self.scratch.path().join("kernels.c");
+        std::fs::write(&source, SOURCE).map_err(|cause| ToolchainError::Scratch {
+            folder: self.scratch.path().to_owned(),
+            cause,
+        })?;
+        let mut flags: Vec<String> = SHARED.iter().map(|flag| (*flag).to_owned()).collect();
+        let element = match self.element {
+            Element::F64 => "double",
+            Element::F32 => "float",
+        };
+        flags.push(format!("-DELEMENT={element}"));
+        let name = format!("kernels-{}.so", self.made);
+        let limit = self.limits.compile;
+        let program = compiler.compile_within(
+            limit,
+            &[&source],
+            &flags,
+            &self.scratch,
+            &name,
+            interrupted,
+        )?;
+        Ok(program.path)
+    }
+
+    /// Why there is no library, for the record; what ends the whole run stays an error.
+    fn in_words(&self, error: ToolchainError) -> Result<String, ToolchainError> {
+        let why = match error {
+            ToolchainError::Compile { status, errors, .. } => {
+                let colon = if errors.is_empty() { "" } else { ": " };
+                format!("the compiler fails ({status}){colon}{errors}")
+            }
+            ToolchainError::TooLong { limit, .. } => {
+                format!("the compiler took longer than {} s and was killed", limit.as_secs_f64())
+            }
+            other => return Err(other),
+        };
+        // The private folder says nothing to the user.
+        Ok(why.replace(&format!("{}/", self.scratch.path().display()), ""))
+    }
+
+    fn kernels_of(
+        &self,
+        library: &Path,
+        compiler: &Arc<Compiler>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<(Kernel, Result<Arc<CompiledLoop>, String>)>, ToolchainError> {
+        let mut tried = Vec::new();
+        let mut hung = None;
+        for kernel in self.kernels {
+            let outcome = match &hung {
+                None => self.try_out(library, *kernel, interrupted)?,
+                Some(first) => Trial::Failed(format!("not tried: {first} hangs already")),
+            };
+            if let Trial::Hung(_) = outcome {
+                hung.get_or_insert(*kernel);
+            }
+            tried.push((*kernel, outcome));
+        }
+        let passed = tried.iter().any(|(_, outcome)| matches!(outcome, Trial::Passed));
+        let object = if passed { SharedObject::open(library).ok() } else { None };
+        // SAFETY: a process of its own loaded it and came to a good end.
+        let loaded = passed.then(|| unsafe { compiled::load(library) });
+        let made = |kernel: Kernel, outcome: Trial| match (outcome, &loaded) {
+            (Trial::Passed, Some(Ok(loaded))) => {
+                let code = object
+                    .as_ref()
+                    .and_then(|object| object.code_of(&compiled::symbol(kernel)).ok().flatten());
+                let compiler = Arc::clone(compiler);
+                // SAFETY: compiled from the source whose signature this is, and tried.
+                let found = unsafe { compiled::find(loaded, kernel, self.element, compiler, code) };
+                found.map(Arc::new)
+            }
+            (Trial::Passed, Some(Err(error))) => Err(format!("it cannot be loaded: {error}")),
+            (Trial::Passed, None) => Err("it was not loaded".to_owned()),
+            (Trial::Failed(why) | Trial::Hung(why), _) => Err(why),
+        };
+        Ok(tried.into_iter().map(|(kernel, outcome)| (kernel, made(kernel, outcome))).collect())
+    }
+
+    /// Lets another process try a kernel.
+    fn try_out(
+        &self,
+        library: &Path,
+        kernel: Kernel,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Trial, ToolchainError> {
+        let words = [library.display().to_string(), kernel.to_string(), self.element.to_string()];
+        let job = Job {
+            command: self.prover.with(words),
+            folder: self.scratch.path().to_owned(),
+            environment: Vec::new(),
+            limit: self.limits.trial,
+        };
+        let finished = run(&job, interrupted)?;
+        Ok(match finished.ended {
+            Ended::Itself(status)
+                if status.success() && finished.stdout.trim() == proof::PASSED =>
+            {
+                Trial::Passed
+            }
+            Ended::Itself(status) if status.code() == Some(1) => {
+                Trial::Failed(format!("{kernel} is wrong: {}", last_line(&finished)))
+            }
+            Ended::Itself(status) if status.success() => {
+                Trial::Failed(format!("{kernel} ends the program"))
+            }
+            Ended::Itself(_) => {
+                let how = finished.success(&job).err().map(|error| error.to_string());
+                let how = how.as_deref().and_then(|how| how.split_once(" ended with "));
+                let how = how.map_or("a failure", |(_, how)| how);
+                Trial::Failed(format!("{kernel} crashes: {how}"))
+            }
+            Ended::TooLong => Trial::Hung(format!(
+                "{kernel} hangs: it took longer than {} s and was killed",
+                job.limit.as_secs_f64()
+            )),
+            Ended::Interrupted => return Err(ToolchainError::Interrupted),
+        })
+    }
+}
+
+/// How a trial ended.
+enum Trial {
+    Passed,
+    Failed(String),
+    Hung(String),
+}
+
+/// The last line of error output that says something.
+fn last_line(finished: &Finished) -> &str {
+    finished.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given")
+}

@@ -1,0 +1,134 @@
+//! `--compiler` and the axis `compiler`: a command, all compilers that are installed, or the native
+//! kernels.
+
+use nodegauge_measure::SyntaxError;
+use nodegauge_toolchain::presets::Installed;
+use nodegauge_toolchain::{CommandLine, presets};
+use std::fmt;
+use std::str::FromStr;
+
+/// What may be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// nodegauge's own kernels.
+    Native,
+    /// Every compiler that is installed, each with the flags of the literature.
+    All,
+    /// A compiler with its flags; without any it gets the usual ones.
+    Command(CommandLine),
+}
+
+/// What it comes to on this system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chosen {
+    /// nodegauge's own kernels.
+    Native,
+    /// A compiler with its flags, and whether it is a preset: a preset that a compiler refuses is
+    /// left out, a command that the user gave is a failure.
+    Command {
+        /// The command.
+        command: CommandLine,
+        /// Whether the user named it.
+        preset: bool,
+    },
+}
+
+impl Choice {
+    /// The commands that are meant, given the compilers that are `installed`; each command once,
+    /// in the order of `choices`.
+    pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<Chosen> {
+        let mut chosen: Vec<Chosen> = Vec::new();
+        for choice in choices {
+            let more = match choice {
+                Self::Native => vec![Chosen::Native],
+                Self::Command(command) => {
+                    let command = with_usual_flags(command);
+                    vec![Chosen::Command { command, preset: false }]
+                }
+                Self::All => installed
+                    .iter()
+                    .flat_map(|compiler| compiler.variants(openmp))
+                    .map(|command| Chosen::Command { command, preset: true })
+                    .collect(),
+            };
+            for one in more {
+                if !chosen.iter().any(|known| known.to_string() == one.to_string()) {
+                    chosen.push(one);
+                }
+            }
+        }
+        chosen
+    }
+}
+
+/// A compiler without flags gets those of its family.
+fn with_usual_flags(command: &CommandLine) -> CommandLine {
+    if command.arguments().is_empty() {
+        command.with(presets::usual_flags(command.program()).iter().copied())
+    } else {
+        command.clone()
+    }
+}
+
+impl FromStr for Choice {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        match text.trim() {
+            "native" => Ok(Self::Native),
+            "all" => Ok(Self::All),
+            _ => text.parse().map(Self::Command),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native => f.write_str("native"),
+            Self::All => f.write_str("all"),
+            Self::Command(command) => command.fmt(f),
+        }
+    }
+}
+
+impl From<&Chosen> for Choice {
+    fn from(chosen: &Chosen) -> Self {
+        match chosen {
+            Chosen::Native => Self::Native,
+            Chosen::Command { command, .. } => Self::Command(command.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native => f.write_str("native"),
+            Self::Command { command, .. } => command.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_become_commands_each_once() {
+        let choices: Vec<Choice> = ["gcc", "native", "all", "gcc  -O3 -march=native", "./cc -Dx"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        let gcc = presets::families().find(|family| family.name == "gcc").unwrap();
+        let installed = [Installed { family: gcc, command: "gcc".to_owned() }];
+        let chosen = Choice::resolve(&choices, &installed, false);
+        let words: Vec<String> = chosen.iter().map(ToString::to_string).collect();
+        assert_eq!(words[1], "native");
+        assert_eq!(words.len(), 2 + gcc.variants.len());
+        assert_eq!(words.last().map(String::as_str), Some("./cc -Dx"));
+        // The plain variant was asked for by name, and is no preset then.
+        assert!(matches!(&chosen[0], Chosen::Command { preset: false, .. }));
+        assert!(matches!(&chosen[2], Chosen::Command { preset: true, .. }));
+    }
+}

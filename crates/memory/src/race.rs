@@ -1,0 +1,233 @@
+//! Successive halving with an eye on the noise: competitors are measured by turns, after each round
+//! the slower ones leave, and whoever cannot be told from the last that stays does not leave yet.
+//! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013), with
+//! rates compared only inside their regime. Pure: it is told what was measured.
+
+use nodegauge_measure::{regime, stats};
+use std::collections::BTreeMap;
+
+/// A seeded generator of orders: xorshift64*, whose quality is ample for shuffling.
+pub(crate) struct Shuffler(u64);
+
+impl Shuffler {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.max(1))
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            let random = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D);
+            items.swap(i, (random % (i as u64 + 1)) as usize);
+        }
+    }
+}
+
+/// A competitor with its samples.
+#[derive(Debug, Clone)]
+struct Competitor<T> {
+    what: T,
+    /// Rate in any unit, and the round trip that identifies its regime.
+    samples: Vec<(f64, f64)>,
+}
+
+/// Competitors that are still in.
+#[derive(Debug, Clone)]
+pub(crate) struct Race<T> {
+    competitors: Vec<Competitor<T>>,
+}
+
+/// Two scores differ when they are apart by this many standard errors.
+const ERRORS_APART: f64 = 2.0;
+/// The standard deviation of normal noise over its median absolute deviation.
+const SIGMA_OVER_MAD: f64 = 1.4826;
+
+impl<T> Race<T> {
+    /// A race of these.
+    pub(crate) fn new(competitors: impl IntoIterator<Item = T>) -> Self {
+        let start = |what| Competitor { what, samples: Vec::new() };
+        Self { competitors: competitors.into_iter().map(start).collect() }
+    }
+
+    /// How many are still in.
+    pub(crate) fn len(&self) -> usize {
+        self.competitors.len()
+    }
+
+    /// Number `i` of those still in.
+    pub(crate) fn get(&self, i: usize) -> &T {
+        &self.competitors[i].what
+    }
+
+    /// The first: after [`Race::rank`] or [`Race::cut`], the fastest.
+    pub(crate) fn leader(&self) -> &T {
+        self.get(0)
+    }
+
+    /// Puts those still in into a random order, then those of one `group` together.
+    pub(crate) fn shuffle<K: Ord>(&mut self, order: &mut Shuffler, group: impl Fn(&T) -> K) {
+        order.shuffle(&mut self.competitors);
+        self.competitors.sort_by_key(|competitor| group(&competitor.what));
+    }
+
+    /// What number `i` reached: `rate` in any unit, and the round trip of its regime, seconds.
+    pub(crate) fn record(&mut self, i: usize, rate: f64, round_trip: f64) {
+        self.competitors[i].samples.push((rate, round_trip));
+    }
+
+    /// Sorts those still in, fastest first, and returns their scores: the upper quartile of their
+    /// rates relative to the median rate of all in the same regime. The upper quartile, because
+    /// whatever interferes only makes a sample slower. Whoever has no sample scores 0.
+    pub(crate) fn rank(&mut self) -> Vec<f64> {
+        let relative = self.relative();
+        let score = |rates: &Vec<f64>| {
+            let score = stats::quantile(rates, 0.75);
+            if score.is_nan() { 0.0 } else { score }
+        };
+        let mut scored: Vec<(f64, Competitor<T>)> =
+            relative.iter().map(score).zip(self.competitors.drain(..)).collect();
+        scored.sort_by(|x, y| y.0.total_cmp(&x.0));
+        let (scores, competitors) = scored.into_iter().unzip();
+        self.competitors = competitors;
+        scores
+    }
+
+    /// Each one's rates over the median rate of its regime.
+    fn relative(&self) -> Vec<Vec<f64>> {
+        let all = || self.competitors.iter().flat_map(|c| c.samples.iter().copied());
+        let trips: Vec<f64> = all().map(|(_, trip)| trip).collect();
+        let regimes = regime::regimes(&trips);
+        let regime_of = |trip: f64| regimes.iter().position(|r| r.contains(trip));
+        let mut by_regime: BTreeMap<Option<usize>, Vec<f64>> = BTreeMap::new();
+        for (rate, trip) in all() {
+            by_regime.entry(regime_of(trip)).or_default().push(rate);
+        }
+        let typical: BTreeMap<Option<usize>, f64> =
+            by_regime.iter().map(|(regime, rates)| (*regime, stats::median(rates))).collect();
+        self.competitors
+            .iter()
+            .map(|c| {
+                c.samples.iter().map(|(rate, trip)| rate / typical[&regime_of(*trip)]).collect()
+            })
+            .collect()
+    }
+
+    /// How far two scores must be apart, relatively, to be different: from the scatter of each one's
+    /// samples about their own median, pooled. `None` before anyone has two samples.
+    fn margin(&self) -> Option<f64> {
+        let relative = self.relative();
+        let mut scatter = Vec::new();
+        for rates in relative.iter().filter(|rates| rates.len() > 1) {
+            let median = stats::median(rates);
+            scatter.extend(rates.iter().map(|rate| (rate / median - 1.0).abs()));
+        }
+        let samples = relative.iter().map(Vec::len).min()?.max(1);
+        (!scatter.is_empty()).then(|| {
+            ERRORS_APART * SIGMA_OVER_MAD * stats::median(&scatter) * (2.0 / samples as f64).sqrt()
+        })
+    }
+
+    /// The slower half leaves, but for those that the noise does not let tell from the last that
+    /// stays; at least one leaves. Those that stay are in order of rank.
+    pub(crate) fn cut(&mut self) {
+        let scores = self.rank();
+        let all = scores.len();
+        if all < 2 {
+            return;
+        }
+        let mut stay = all.div_ceil(2).min(all - 1);
+        if let Some(margin) = self.margin() {
+            let line = scores[stay - 1] * (1.0 - margin);
+            while stay < all - 1 && scores[stay] >= line {
+                stay += 1;
+            }
+        }
+        self.competitors.truncate(stay);
+    }
+
+    /// Ranks, and says whether nobody can be faster than the leader by more than `tolerance`: then
+    /// more rounds would only choose among equals.
+    pub(crate) fn is_settled(&mut self, tolerance: f64) -> bool {
+        let scores = self.rank();
+        match (scores.get(1), self.margin()) {
+            (None, _) => true,
+            (Some(second), Some(margin)) => {
+                second * (1.0 + margin) <= scores[0] * (1.0 + tolerance)
+            }
+            (Some(_), None) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_shuffle_keeps_every_item() {
+        let mut items: Vec<u32> = (0..50).collect();
+        Shuffler::new(7).shuffle(&mut items);
+        assert_ne!(items, (0..50).collect::<Vec<_>>());
+        items.sort_unstable();
+        assert_eq!(items, (0..50).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn competitors_are_ranked_within_their_regime() {
+        // The second is faster in both regimes, but was met mostly in the slow one.
+        let (slow, fast) = (100e-9, 400e-9);
+        let mut race = Race::new(["first", "second"]);
+        for (i, rate, trip) in [
+            (0, 80.0, fast),
+            (0, 81.0, fast),
+            (0, 40.0, slow),
+            (1, 90.0, fast),
+            (1, 45.0, slow),
+            (1, 45.5, slow),
+        ] {
+            race.record(i, rate, trip);
+        }
+        race.rank();
+        assert_eq!(*race.leader(), "second");
+    }
+
+    #[test]
+    fn whoever_cannot_be_told_from_the_last_that_stays_stays() {
+        // Noise of 2 %; numbers 0 to 2 differ by less, number 3 is far behind.
+        let mut race = Race::new([0, 1, 2, 3]);
+        for i in 0..4 {
+            let rate = [100.0, 99.9, 99.8, 60.0][i];
+            for noise in [0.98, 1.0, 1.02, 1.0] {
+                race.record(i, rate * noise, f64::NAN);
+            }
+        }
+        race.cut();
+        assert_eq!(race.len(), 3);
+        assert!(!race.is_settled(0.005));
+        assert!(race.is_settled(0.05));
+    }
+
+    proptest! {
+        #[test]
+        fn a_race_ends_and_without_noise_the_fastest_wins(
+            rates in proptest::collection::vec(1.0f64..100.0, 1..40)
+        ) {
+            let mut race = Race::new(rates.iter().copied());
+            let mut rounds = 0;
+            while race.len() > 1 {
+                for i in 0..race.len() {
+                    let rate = *race.get(i);
+                    race.record(i, rate, f64::NAN);
+                }
+                race.cut();
+                rounds += 1;
+                prop_assert!(rounds <= 40);
+            }
+            let best = rates.iter().copied().fold(0.0, f64::max);
+            prop_assert_eq!(*race.leader(), best);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! What is known of the usual compilers: how to find them, and which flags the literature tries on
+//! STREAM. Knowledge as data: a family is an entry of [`FAMILIES`].
+
+use crate::CommandLine;
+use std::path::{Path, PathBuf};
+
+/// A family of compilers that understand the same flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Family {
+    /// Its name.
+    pub name: &'static str,
+    /// The C compiler's program.
+    pub program: &'static str,
+    /// Where it is installed when it is not on the search path; each `*` stands for one folder's
+    /// name, of which the last in order (the newest) is taken.
+    pub places: &'static [&'static str],
+    /// Flags of each variant, the plain one first. It is what a compiler without flags gets.
+    pub variants: &'static [&'static [&'static str]],
+    /// What lets it compile OpenMP.
+    pub openmp: &'static str,
+}
+
+/// Code for this processor, as gcc and clang are told: clang for Arm has it under another name.
+const NATIVE: &str = if cfg!(target_arch = "aarch64") { "-mcpu=native" } else { "-march=native" };
+
+/// The families. A flag that a compiler refuses takes its variant out, and the user is told; so a
+/// variant may name what only newer, or only one vendor's versions know.
+pub const FAMILIES: [Family; 6] = [
+    Family {
+        name: "gcc",
+        program: "gcc",
+        places: &[],
+        variants: &[
+            &["-O3", NATIVE],
+            // Loops that copy or set stay loops. gcc finds memcpy in them even with -ffreestanding,
+            // which says nothing against the four functions that gcc needs by itself: gcc manual,
+            // "Options That Control Optimization" and "Standards".
+            &["-O3", NATIVE, "-fno-tree-loop-distribute-patterns"],
+            // gcc prefers 256 bits on many processors that have 512: gcc manual, "x86 Options".
+            #[cfg(target_arch = "x86_64")]
+            &["-O3", NATIVE, "-mprefer-vector-width=512"],
+            // Software prefetch, gcc manual, "Options That Control Optimization".
+            &["-O3", NATIVE, "-fprefetch-loop-arrays"],
+            // As in published results of EPYC 7F52 and 7H12; lets sums be vectorised.
+            &["-O3", "-ffast-math", NATIVE],
+        ],
+        openmp: "-fopenmp",
+    },
+    Family {
+        // AMD's AOCC is a clang, and is found here when its folder is on the search path.
+        name: "clang",
+        program: "clang",
+        places: &[],
+        variants: CLANG,
+        openmp: "-fopenmp",
+    },
+    Family {
+        name: "aocc",
+        program: "clang",
+        // AOCC's user guide: where its packages install it.
+        places: &["/opt/AMD/aocc-compiler-*/bin/clang"],
+        variants: CLANG,
+        openmp: "-fopenmp",
+    },
+    Family {
+        name: "icx",
+        program: "icx",
+        places: &[
+            "/opt/intel/oneapi/compiler/latest/bin/icx",
+            "/opt/intel/oneapi/compiler/*/bin/icx",
+            "/opt/intel/oneapi/compiler/latest/linux/bin/icx",
+        ],
+        variants: INTEL,
+        openmp: "-qopenmp",
+    },
+    Family {
+        name: "icc",
+        program: "icc",
+        places: &["/opt/intel/oneapi/compiler/latest/linux/bin/intel64/icc"],
+        variants: INTEL,
+        openmp: "-qopenmp",
+    },
+    Family {
+        // NVIDIA HPC SDK, once PGI: "HPC Compilers Reference Guide", -M options.
+        name: "nvc",
+        program: "nvc",
+        places: &["/opt/nvidia/hpc_sdk/*/*/compilers/bin/nvc"],
+        variants: &[
+            &["-O3", "-tp=native"],
+            // Moves past the caches.
+            &["-O3", "-tp=native", "-Mmovnt"],
+            &["-fast", "-tp=native"],
+            &["-O3", "-tp=native", "-Mprefetch=distance:8"],
+        ],
+        openmp: "-mp",
+    },
+];
+
+/// Arm's compiler, and the flags that clang and those built from it understand.
+const CLANG: &[&[&str]] = &[
+    &["-O3", NATIVE],
+    // Streaming stores in vectorised loops: AOCC's user guide; published with AOCC 5.0 on EPYC.
+    // Clang of llvm.org refuses it.
+    &["-O3", NATIVE, "-fnt-store"],
+    // No library functions are known, so no loop becomes a call of one.
+    &["-O3", NATIVE, "-ffreestanding"],
+    #[cfg(target_arch = "x86_64")]
+    &["-O3", NATIVE, "-mprefer-vector-width=512"],
+    &["-O3", "-ffast-math", NATIVE],
+];
+
+/// Intel's compilers: "Developer Guide and Reference", and Intel's notes on STREAM for Xeon and
+/// Xeon Phi.
+const INTEL: &[&[&str]] = &[
+    &["-O3", "-xHost"],
+    // All stores past the caches, where the default leaves it to a heuristic.
+    &["-O3", "-xHost", "-qopt-streaming-stores=always"],
+    // No call of Intel's memcpy for Copy.
+    &["-O3", "-xHost", "-qopt-streaming-stores=always", "-ffreestanding"],
+    // Prefetch 64 lines ahead into level 2 and 8 into level 1, as published for Xeon Phi.
+    &["-O3", "-xHost", "-qopt-streaming-stores=always", "-qopt-prefetch-distance=64,8"],
+    &["-O3", "-xHost", "-qopt-streaming-stores=never"],
+];
+
+/// Arm Compiler for Linux: "Arm C/C++ Compiler Developer and Reference Guide".
+const ARM: Family = Family {
+    name: "armclang",
+    program: "armclang",
+    places: &["/opt/arm/arm-linux-compiler-*/bin/armclang"],
+    variants: &[
+        &["-O3", "-mcpu=native"],
+        &["-O3", "-mcpu=native", "-ffreestanding"],
+        &["-O3", "-mcpu=native", "-ffast-math"],
+    ],
+    openmp: "-fopenmp",
+};
+
+/// Flags for a compiler of which nothing is known.
+const UNKNOWN: &[&str] = &["-O3", "-march=native"];
+
+/// All families.
+pub fn families() -> impl Iterator<Item = &'static Family> {
+    FAMILIES.iter().chain(std::iter::once(&ARM))
+}
+
+/// A compiler of a family that is installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// Which it is.
+    pub family: &'static Family,
+    /// What starts it: its program's name when the search path leads to it, else its path.
+    pub command: String,
+}
+
+impl Installed {
+    /// A command for each variant, with OpenMP if `openmp`.
+    pub fn variants(&self, openmp: bool) -> Vec<CommandLine> {
+        let more = openmp.then_some(self.family.openmp);
+        self.family
+            .variants
+            .iter()
+            .map(|flags| {
+                let words = flags.iter().copied().chain(more).map(str::to_owned);
+                CommandLine::new(self.command.clone(), words)
+            })
+            .collect()
+    }
+}
+
+/// The compilers of all families that are installed: on the search path `path` (as in `PATH`), or
+/// below `root` where their vendors put them. A compiler that is found twice is listed once.
+pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
+    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut found = Vec::new();
+    for family in families() {
+        let on_path = std::env::split_paths(path)
+            .map(|folder| folder.join(family.program))
+            .find(|program| is_program(program))
+            // Under this name the search path leads to another family.
+            .filter(|_| family.name == family.program)
+            .map(|program| (program, family.program.to_owned()));
+        let elsewhere = || {
+            let place = family.places.iter().find_map(|place| newest(root, place))?;
+            let command = place.display().to_string();
+            Some((place, command))
+        };
+        let Some((program, command)) = on_path.or_else(elsewhere) else { continue };
+        let real = std::fs::canonicalize(&program).unwrap_or(program);
+        if !seen.contains(&real) {
+            seen.push(real);
+            found.push(Installed { family, command });
+        }
+    }
+    found
+}
+
+/// What a compiler that is named without flags gets.
+pub fn usual_flags(program: &str) -> &'static [&'static str] {
+    let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
+    families()
+        .find(|family| family.program == name)
+        .and_then(|family| family.variants.first().copied())
+        .unwrap_or(UNKNOWN)
+}
+
+/// Whether there is a file that may be run.
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path)
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// The program that a pattern of [`Family::places`] leads to, the last in order of several.
+fn newest(root: &Path, pattern: &str) -> Option<PathBuf> {
+    let mut folders = vec![root.to_owned()];
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        folders = match part.split_once('*') {
+            None => folders.iter().map(|folder| folder.join(part)).collect(),
+            Some((before, after)) => folders
+                .iter()
+                .filter_map(|folder| std::fs::read_dir(folder).ok())
+                .flatten()
+                .flatten()
+                .filter(|entry| {
+                    let name = entry.file_name();
+                    let name = name.to_string_lossy();
+                    name.len() >= before.len() + after.len()
+                        && name.starts_with(before)
+                        && name.ends_with(after)
+                })
+                .map(|entry| entry.path())
+                .collect(),
+        };
+    }
+    folders.retain(|program| is_program(program));
+    folders.sort();
+    folders.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn program(root: &Path, at: &str) {
+        let path = root.join(at);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn compilers_are_found_on_the_path_and_where_vendors_put_them() {
+        let root = tempfile::tempdir().unwrap();
+        program(root.path(), "bin/gcc");
+        program(root.path(), "opt/AMD/aocc-compiler-4.2.0/bin/clang");
+        program(root.path(), "opt/AMD/aocc-compiler-5.0.0/bin/clang");
+        program(root.path(), "opt/nvidia/hpc_sdk/Linux_x86_64/24.9/compilers/bin/nvc");
+        // No program, whatever its name.
+        std::fs::write(root.path().join("bin/icx"), "").unwrap();
+        let path = root.path().join("bin").into_os_string();
+        let found = installed(&path, root.path());
+        let names: Vec<&str> = found.iter().map(|installed| installed.family.name).collect();
+        assert_eq!(names, ["gcc", "aocc", "nvc"]);
+        assert_eq!(found[0].command, "gcc");
+        assert!(found[1].command.ends_with("aocc-compiler-5.0.0/bin/clang"), "{:?}", found[1]);
+        assert!(found[2].variants(true)[0].to_string().ends_with("nvc -O3 -tp=native -mp"));
+    }
+
+    #[test]
+    fn a_compiler_that_is_found_twice_is_listed_once() {
+        let root = tempfile::tempdir().unwrap();
+        program(root.path(), "opt/AMD/aocc-compiler-5.0.0/bin/clang");
+        let path = root.path().join("opt/AMD/aocc-compiler-5.0.0/bin").into_os_string();
+        let found = installed(&path, root.path());
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].family.name, found[0].command.as_str()), ("clang", "clang"));
+    }
+
+    #[test]
+    fn a_compiler_without_flags_gets_those_of_its_family() {
+        assert_eq!(usual_flags("/opt/nvidia/bin/nvc"), ["-O3", "-tp=native"]);
+        assert_eq!(usual_flags("icx"), ["-O3", "-xHost"]);
+        assert_eq!(usual_flags("gcc-12"), UNKNOWN);
+    }
+
+    #[test]
+    fn every_family_has_a_plain_variant_first_and_none_twice() {
+        for family in families() {
+            let plain = family.variants[0];
+            assert_eq!(plain.len(), 2, "{}", family.name);
+            for (i, variant) in family.variants.iter().enumerate() {
+                assert!(!family.variants[..i].contains(variant), "{} {variant:?}", family.name);
+            }
+        }
+    }
+}

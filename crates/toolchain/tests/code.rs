@@ -1,0 +1,181 @@
+//! What is read from machine code, held against code whose instructions are known: by what the
+//! compilers are told, and by what the source says in intrinsics and assembly.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use nodegauge_toolchain::code::{Code, SharedObject};
+use nodegauge_toolchain::{Compiler, Scratch, ToolchainError};
+use std::path::Path;
+
+const LOOPS: &str = r#"
+#include <stddef.h>
+#include <string.h>
+void copy(double *restrict c, const double *restrict a, ptrdiff_t n)
+{ for (ptrdiff_t j = 0; j < n; j++) c[j] = a[j]; }
+void zero(double *restrict c, ptrdiff_t n)
+{ for (ptrdiff_t j = 0; j < n; j++) c[j] = 0; }
+void triad(double *restrict a, const double *restrict b, const double *restrict c, double s, ptrdiff_t n)
+{ for (ptrdiff_t j = 0; j < n; j++) a[j] = b[j] + s * c[j]; }
+void triadf(float *restrict a, const float *restrict b, const float *restrict c, float s, ptrdiff_t n)
+{ for (ptrdiff_t j = 0; j < n; j++) a[j] = b[j] + s * c[j]; }
+"#;
+
+fn no() -> bool {
+    false
+}
+
+/// The functions of `source`, compiled by `command`; `None` where there is no such compiler.
+fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
+    let scratch = Scratch::new().unwrap();
+    let file = scratch.path().join("loops.c");
+    std::fs::write(&file, source).unwrap();
+    let compiler = match Compiler::find(command.parse().unwrap(), &no) {
+        Err(ToolchainError::NoCompiler { program }) => {
+            eprintln!("skipped: there is no {program}");
+            return None;
+        }
+        other => other.unwrap(),
+    };
+    let flags = ["-fPIC", "-shared"].map(str::to_owned);
+    let library = compiler.compile(&[&file], &flags, &scratch, "loops.so", &no).unwrap();
+    let object = SharedObject::open(&library.path).unwrap();
+    Some((scratch, object))
+}
+
+fn code(object: &SharedObject, name: &str) -> Code {
+    object.code_of(name).unwrap().unwrap_or_else(|| panic!("there is no {name}"))
+}
+
+/// Width, streaming stores, fused multiply-add.
+fn of(object: &SharedObject, name: &str) -> (Option<u32>, bool, bool) {
+    let code = code(object, name);
+    (code.vector_bits, code.nontemporal, code.fma)
+}
+
+#[test]
+fn flags_that_fix_the_code_are_read_back_from_it() {
+    let v256 = "-O3 -mavx2 -mfma";
+    let v512 = "-O3 -mavx512f -mprefer-vector-width=512 -ffp-contract=off";
+    for compiler in ["gcc", "clang"] {
+        let Some((_scratch, plain)) = compiled(&format!("{compiler} -O0"), LOOPS) else { continue };
+        for (name, bits) in [("copy", 64), ("triad", 64), ("triadf", 32)] {
+            assert_eq!(of(&plain, name), (Some(bits), false, false), "{compiler} -O0 {name}");
+            assert!(code(&plain, name).calls.is_empty());
+        }
+        let (_scratch, wide) = compiled(&format!("{compiler} {v256}"), LOOPS).unwrap();
+        let fused = of(&wide, "triad").2;
+        // gcc contracts by itself, clang since version 14.
+        assert!(compiler == "clang" || fused);
+        assert_eq!(of(&wide, "triad"), (Some(256), false, fused), "{compiler} {v256}");
+        assert_eq!(of(&wide, "triadf").0, Some(256));
+        let (_scratch, wider) = compiled(&format!("{compiler} {v512}"), LOOPS).unwrap();
+        assert_eq!(of(&wider, "triad"), (Some(512), false, false), "{compiler} {v512}");
+        let (_scratch, sse) = compiled(&format!("{compiler} -O3 -msse2"), LOOPS).unwrap();
+        assert_eq!(of(&sse, "triad"), (Some(128), false, false), "{compiler} -O3 -msse2");
+    }
+}
+
+#[test]
+fn loops_that_became_calls_are_named_through_every_kind_of_linkage() {
+    for flags in ["-O3", "-O3 -fno-plt", "-O3 -fcf-protection=full", "-O3 -Wl,-z,now", "-O3 -s"] {
+        for compiler in ["gcc", "clang"] {
+            let Some((_scratch, object)) = compiled(&format!("{compiler} {flags}"), LOOPS) else {
+                continue;
+            };
+            for (name, call) in [("copy", "memcpy"), ("zero", "memset")] {
+                let code = code(&object, name);
+                assert_eq!(code.calls, [call], "{compiler} {flags}: {code:?}");
+                assert_eq!(code.vector_bits, None, "{compiler} {flags}: {code:?}");
+            }
+            assert!(code(&object, "triad").calls.is_empty());
+        }
+    }
+    let kept = compiled("gcc -O3 -mavx2 -fno-tree-loop-distribute-patterns", LOOPS).unwrap();
+    let code = code(&kept.1, "copy");
+    assert_eq!((code.calls, code.vector_bits), (vec![], Some(256)));
+}
+
+#[test]
+fn streaming_stores_are_seen_in_every_dress() {
+    let intrinsics = r#"
+        #include <emmintrin.h>
+        #include <stddef.h>
+        void nt(double *c, const double *a, ptrdiff_t n)
+        { ptrdiff_t j = 0;
+          for (; j < n && ((size_t)(c + j) & 15); j++) c[j] = a[j];
+          for (; j + 2 <= n; j += 2) _mm_stream_pd(c + j, _mm_loadu_pd(a + j));
+          for (; j < n; j++) c[j] = a[j]; }
+        void ints(int *c, const int *a, ptrdiff_t n)
+        { for (ptrdiff_t j = 0; j < n; j++) _mm_stream_si32(c + j, a[j]); }
+        void ahead(double *c, const double *a, ptrdiff_t n)
+        { for (ptrdiff_t j = 0; j < n; j++) {
+            _mm_prefetch((const char *)(a + j + 64), _MM_HINT_T0); c[j] = a[j]; } }"#;
+    let (_scratch, object) = compiled("gcc -O2 -fno-tree-vectorize", intrinsics).unwrap();
+    assert_eq!(of(&object, "nt"), (Some(128), true, false));
+    assert_eq!(of(&object, "ints"), (Some(32), true, false));
+    let ahead = code(&object, "ahead");
+    assert_eq!((ahead.prefetch, ahead.vector_bits), (true, Some(64)));
+    let builtin = r#"
+        #include <stddef.h>
+        typedef double four __attribute__((vector_size(32)));
+        void nt(four *restrict c, const four *restrict a, double s, ptrdiff_t n)
+        { for (ptrdiff_t j = 0; j < n; j++) __builtin_nontemporal_store(s * a[j], c + j); }"#;
+    if let Some((_scratch, object)) = compiled("clang -O3 -mavx2", builtin) {
+        assert_eq!(of(&object, "nt"), (Some(256), true, false));
+    }
+    // AOCC's clang knows the flag, llvm.org's does not.
+    let scratch = Scratch::new().unwrap();
+    let file = scratch.path().join("loops.c");
+    std::fs::write(&file, LOOPS).unwrap();
+    if let Ok(clang) = Compiler::find("clang -O3 -mavx2 -fnt-store".parse().unwrap(), &no) {
+        let flags = ["-fPIC", "-shared"].map(str::to_owned);
+        match clang.compile(&[&file], &flags, &scratch, "nt.so", &no) {
+            Ok(library) => {
+                let object = SharedObject::open(&library.path).unwrap();
+                assert!(of(&object, "triad").1);
+            }
+            Err(error) => assert!(error.to_string().contains("-fnt-store"), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn the_hot_loop_is_told_from_heads_and_tails_in_plain_assembly() {
+    let assembly = r#"
+        __asm__(".globl by_hand\n.type by_hand,@function\nby_hand:\n"
+            "1: movsd (%rsi),%xmm0\n movsd %xmm0,(%rdi)\n add $8,%rsi\n add $8,%rdi\n dec %rcx\n jnz 1b\n"
+            "2: vmovupd (%rsi),%ymm0\n vfmadd231pd (%rdx),%ymm1,%ymm0\n vmovntpd %ymm0,(%rdi)\n"
+            " vmovupd 32(%rsi),%ymm0\n vmovntpd %ymm0,32(%rdi)\n"
+            " add $64,%rsi\n add $64,%rdi\n sub $64,%r8\n jg 2b\n"
+            "3: movsd (%rsi),%xmm0\n movsd %xmm0,(%rdi)\n add $8,%rsi\n dec %r9\n jnz 3b\n"
+            " sfence\n ret\n.size by_hand,.-by_hand\n"
+            ".globl no_size\n.type no_size,@function\nno_size:\n rep movsq\n jmp away@PLT\n"
+            ".globl through\n.type through,@function\nthrough:\n call *%rax\n ret\n.size through,.-through\n");"#;
+    let (_scratch, object) = compiled("gcc -O1", assembly).unwrap();
+    assert_eq!(of(&object, "by_hand"), (Some(256), true, true));
+    let no_size = code(&object, "no_size");
+    assert_eq!(
+        (no_size.calls, no_size.vector_bits),
+        (vec!["rep movs".into(), "away".into()], None)
+    );
+    assert_eq!(code(&object, "through").calls, ["?"]);
+    assert_eq!(object.code_of("nothing").unwrap(), None);
+}
+
+#[test]
+fn what_is_no_shared_object_is_refused() {
+    let missing = SharedObject::open(Path::new("/no/such.so")).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot read \"/no/such.so\""), "{missing}");
+    let scratch = Scratch::new().unwrap();
+    let file = scratch.path().join("text.so");
+    std::fs::write(&file, "no object").unwrap();
+    let error = SharedObject::open(&file).unwrap().code_of("copy").unwrap_err().to_string();
+    assert!(error.contains("is no shared object"), "{error}");
+    // Cut in the middle: refused or empty, never a crash.
+    let (made, _) = compiled("gcc -O3", LOOPS).unwrap();
+    let whole = std::fs::read(made.path().join("loops.so")).unwrap();
+    for length in (0..whole.len()).step_by(97) {
+        std::fs::write(&file, &whole[..length]).unwrap();
+        let _ = SharedObject::open(&file).unwrap().code_of("triad");
+    }
+}

@@ -1,0 +1,156 @@
+/*
+ * The loops of STREAM and its relatives, for the compilers of a site: what would they make of them?
+ *
+ * Each function is one thread's share of a loop. OpenMP stays outside, because what it does to such
+ * a loop is known: the body moves into a function of its own whose bounds are known at run time
+ * only, over arrays that are different objects. So here: bounds are arguments, pointers are
+ * restricted (they point to different objects), nothing is said of their alignment, and the index
+ * is a signed number as wide as a pointer. A compiler knows no more of the loops of stream.c once
+ * it has taken them out of their parallel regions, and may do the same to them: vectors, streaming
+ * stores, fused multiply-add, calls of memcpy and memset.
+ *
+ * ELEMENT is double or float. C of 1989 but for __restrict and the attribute, and C++ as well, so
+ * that the user's own flags do not stand in the way.
+ */
+#include <stddef.h>
+
+#ifndef ELEMENT
+#define ELEMENT double
+#endif
+
+/* Found by name however the user's flags hide what is not said to be visible. */
+#ifdef __cplusplus
+#define KERNEL extern "C" __attribute__((visibility("default")))
+#else
+#define KERNEL __attribute__((visibility("default")))
+#endif
+
+/* A share of the three arrays, its length, and STREAM's scalar. */
+#define SHARE                                                                                      \
+    ELEMENT *__restrict a, ELEMENT *__restrict b, ELEMENT *__restrict c, ptrdiff_t n, double scalar
+
+/* Not every loop uses every argument. */
+#define UNUSED(x) ((void)(x))
+
+/*
+ * A sum of many equal numbers drifts with their number, and in float it stands still. So elements
+ * are summed in their own type over a block, and blocks in double over a group. The loop inside is
+ * the loop that a compiler meets in any program: without leave to reorder, it may not be
+ * vectorised.
+ */
+enum { BLOCK = 512, GROUP = 512 * BLOCK };
+
+KERNEL double nodegauge_copy(SHARE)
+{
+    ptrdiff_t j;
+    UNUSED(b);
+    UNUSED(scalar);
+    for (j = 0; j < n; j++)
+        c[j] = a[j];
+    return 0;
+}
+
+KERNEL double nodegauge_scale(SHARE)
+{
+    const ELEMENT s = (ELEMENT)scalar;
+    ptrdiff_t j;
+    UNUSED(a);
+    for (j = 0; j < n; j++)
+        b[j] = s * c[j];
+    return 0;
+}
+
+KERNEL double nodegauge_add(SHARE)
+{
+    ptrdiff_t j;
+    UNUSED(scalar);
+    for (j = 0; j < n; j++)
+        c[j] = a[j] + b[j];
+    return 0;
+}
+
+KERNEL double nodegauge_triad(SHARE)
+{
+    const ELEMENT s = (ELEMENT)scalar;
+    ptrdiff_t j;
+    for (j = 0; j < n; j++)
+        a[j] = b[j] + s * c[j];
+    return 0;
+}
+
+KERNEL double nodegauge_write(SHARE)
+{
+    const ELEMENT s = (ELEMENT)scalar;
+    ptrdiff_t j;
+    UNUSED(a);
+    UNUSED(b);
+    for (j = 0; j < n; j++)
+        c[j] = s;
+    return 0;
+}
+
+KERNEL double nodegauge_update(SHARE)
+{
+    const ELEMENT s = (ELEMENT)scalar;
+    ptrdiff_t j;
+    UNUSED(b);
+    UNUSED(c);
+    for (j = 0; j < n; j++)
+        a[j] = s * a[j];
+    return 0;
+}
+
+KERNEL double nodegauge_nstream(SHARE)
+{
+    const ELEMENT s = (ELEMENT)scalar;
+    ptrdiff_t j;
+    for (j = 0; j < n; j++)
+        a[j] += b[j] + s * c[j];
+    return 0;
+}
+
+/* Where a stretch of `length` that begins at `from` ends, before `end` at the latest. */
+#define STRETCH(from, length, end) ((end) - (from) < (length) ? (end) : (from) + (length))
+
+KERNEL double nodegauge_read(SHARE)
+{
+    double total = 0;
+    ptrdiff_t j = 0;
+    UNUSED(b);
+    UNUSED(c);
+    UNUSED(scalar);
+    while (j < n) {
+        const ptrdiff_t group_end = STRETCH(j, GROUP, n);
+        double group = 0;
+        while (j < group_end) {
+            const ptrdiff_t block_end = STRETCH(j, BLOCK, group_end);
+            ELEMENT block = 0;
+            for (; j < block_end; j++)
+                block += a[j];
+            group += block;
+        }
+        total += group;
+    }
+    return total;
+}
+
+KERNEL double nodegauge_dot(SHARE)
+{
+    double total = 0;
+    ptrdiff_t j = 0;
+    UNUSED(c);
+    UNUSED(scalar);
+    while (j < n) {
+        const ptrdiff_t group_end = STRETCH(j, GROUP, n);
+        double group = 0;
+        while (j < group_end) {
+            const ptrdiff_t block_end = STRETCH(j, BLOCK, group_end);
+            ELEMENT block = 0;
+            for (; j < block_end; j++)
+                block += a[j] * b[j];
+            group += block;
+        }
+        total += group;
+    }
+    return total;
+}

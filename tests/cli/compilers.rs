@@ -1,0 +1,393 @@
+//! `stream --compiler` and the axis `compiler`: what real compilers make of the loops, and every way
+//! in which a compiler or what it makes can be no good. Bad compilers are small scripts around gcc.
+
+use crate::harness::{Harness, Outcome, has_fields, measurements, names, skip, texts};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A place where compiled files go, so that none can stay unseen.
+struct Place(Harness);
+
+impl Place {
+    fn new() -> Self {
+        let harness = Harness::new();
+        std::fs::create_dir(harness.path("tmp")).unwrap();
+        Self(harness)
+    }
+
+    /// `stream`, quick and small, on one thread, with these variables.
+    fn stream(&self, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
+        let temporary = self.0.arg("tmp");
+        let variables = [&[("TMPDIR", temporary.as_str())], variables].concat();
+        let fast = ["stream", "--samples", "3", "--size", "1000000", "--threads", "1"];
+        let own = ["--dimms", "1024x20000", "--stores", "regular", "--prefetch", "off"];
+        self.0.run_with(&variables, &[&fast[..], &own, more].concat())
+    }
+
+    /// The record of such a run.
+    #[track_caller]
+    fn record(&self, code: i32, variables: &[(&str, &str)], more: &[&str]) -> Value {
+        let outcome = self.stream(variables, &[&["--no-save", "--json", "-"], more].concat());
+        let record = outcome.exits(code).json();
+        self.leaves_nothing();
+        record
+    }
+
+    /// A compiler of our own: a script.
+    fn script(&self, body: &str) -> String {
+        let path = self.0.write("bad-cc", format!("#!/bin/sh\n{body}\n"));
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// A compiler that puts `statement` in the place of Triad's.
+    fn with_triad(&self, statement: &str) -> String {
+        self.script(&format!(
+            r#"[ "$1" = --version ] && {{ echo 'bad cc 1.0'; exit 0; }}
+            for word; do case $word in */kernels.c) source=$word ;; esac; done
+            sed -i 's|a\[j\] = b\[j\] + s \* c\[j\];|{statement};|' "$source"
+            exec gcc "$@""#
+        ))
+    }
+
+    #[track_caller]
+    fn leaves_nothing(&self) {
+        let left: Vec<_> = std::fs::read_dir(self.0.path("tmp")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        let cores = |path: &PathBuf| path.to_string_lossy().contains("core");
+        let here = std::fs::read_dir(self.0.path("tmp").parent().unwrap()).unwrap();
+        let dumped: Vec<PathBuf> = here.map(|entry| entry.unwrap().path()).filter(cores).collect();
+        assert!(dumped.is_empty(), "{dumped:?}");
+    }
+}
+
+/// The measurements of what a compiler made.
+fn compiled(record: &Value) -> Vec<&Value> {
+    measurements(record).iter().filter(|m| m["config"]["engine"] == "compiled").collect()
+}
+
+/// The native ones.
+fn native(record: &Value) -> Vec<&Value> {
+    measurements(record).iter().filter(|m| m["config"]["engine"] == "native").collect()
+}
+
+/// Why a measurement is no result.
+fn reason(m: &Value) -> &str {
+    assert_eq!((&m["value"], &m["validity"]["status"]), (&Value::Null, &"invalid".into()));
+    m["validity"]["reasons"][0].as_str().unwrap()
+}
+
+#[test]
+fn native_and_compiled_loops_stand_in_one_record() {
+    let place = Place::new();
+    let compilers = ["--compiler", "gcc -O3", "--compiler", "gcc -O1 '-DWORD=\"a b\"'"];
+    let record = place.record(0, &[], &compilers);
+    assert_eq!((native(&record).len(), compiled(&record).len()), (4, 8));
+    for m in compiled(&record) {
+        assert_eq!((&m["category"], &m["gauge"]), (&"variant".into(), &"memory".into()));
+        assert!(m["value"].is_number() && m["summary"]["n"].as_u64().unwrap() <= 3, "{m:#}");
+        let config = &m["config"];
+        has_fields(&config["compiler"], &[("command", "string"), ("version", "string")]);
+        assert!(config["compiler"]["version"].as_str().unwrap().contains("gcc"));
+        // The same arrays and threads as the native ones.
+        for key in ["array_elements", "threads", "places", "pages", "element", "layout"] {
+            assert_eq!(config[key], native(&record)[0]["config"][key], "{key}");
+        }
+        assert!(config.get("isa").is_none(), "{config:#}");
+    }
+    let commands: Vec<&str> = [0, 4]
+        .map(|i| compiled(&record)[i]["config"]["compiler"]["command"].as_str().unwrap())
+        .to_vec();
+    assert_eq!(commands, ["gcc -O3", "gcc -O1 '-DWORD=\"a b\"'"]);
+    if cfg!(target_arch = "x86_64") {
+        let code = |i: usize| &compiled(&record)[i]["config"]["code"];
+        for i in 0..8 {
+            let fields = [
+                ("vector_bits", "integer?"),
+                ("nontemporal", "bool"),
+                ("fma", "bool"),
+                ("calls", "array"),
+            ];
+            has_fields(code(i), &fields);
+        }
+        // Copy became a call at -O3, Triad vectors of SSE2; at -O1 both are scalar loops.
+        assert_eq!(
+            (&code(0)["vector_bits"], texts(&code(0)["calls"])),
+            (&Value::Null, vec!["memcpy"])
+        );
+        assert_eq!((&code(3)["vector_bits"], &code(3)["fma"]), (&128.into(), &false.into()));
+        assert_eq!((&code(4)["vector_bits"], &code(7)["vector_bits"]), (&64.into(), &64.into()));
+        // Who stores in memcpy is not known, and so is not what moved.
+        let [copy, triad] = [compiled(&record)[0], compiled(&record)[3]];
+        assert_eq!((&copy["config"]["stores"], &copy["moved"]), (&Value::Null, &Value::Null));
+        assert_eq!(triad["config"]["stores"], "regular");
+        let moved = triad["moved"]["value"].as_f64().unwrap() / triad["value"].as_f64().unwrap();
+        assert!((moved - 4.0 / 3.0).abs() < 1e-9);
+    } else {
+        assert!(compiled(&record).iter().all(|m| m["config"]["code"].is_null()));
+    }
+}
+
+#[test]
+fn the_table_says_what_each_compiler_made_and_history_shows_it_again() {
+    let place = Place::new();
+    let outcome = place.stream(&[], &["--compiler", "gcc -O3", "--kernels", "copy,triad,read"]);
+    let outcome = outcome.exits(0).quietly().says("\ncompiled   gcc -O3\n");
+    let outcome = outcome.says("of native  vectors").says("based on a variant of the STREAM");
+    if cfg!(target_arch = "x86_64") {
+        let rows: Vec<&str> =
+            outcome.stdout.split("\ncompiled ").nth(1).unwrap().lines().skip(3).take(3).collect();
+        assert!(
+            rows[0].starts_with("copy") && rows[0].ends_with("the library's  -    memcpy"),
+            "{rows:?}"
+        );
+        assert!(rows[1].contains("128 bit  regular"), "{rows:?}");
+        assert!(rows[2].contains("scalar"), "{rows:?}");
+        let outcome = outcome.clone().tells("why a loop that became a call of memcpy");
+        let outcome = outcome.tells("1.33 x in triad").tells("a sum stays scalar unless");
+        assert!(
+            outcome.stdout.lines().all(|line| line.chars().count() <= 80),
+            "{}",
+            outcome.stdout
+        );
+    }
+    let shown = place.0.run(&["history", "show", "latest"]).exits(0).stdout;
+    let until = outcome.stdout.split("\nsaved ").next().unwrap();
+    assert!(shown.contains(until.trim_end()), "--- shown\n{shown}--- printed\n{until}");
+}
+
+#[test]
+fn every_kernel_in_both_precisions_is_right() {
+    let place = Place::new();
+    let all = "copy,scale,add,triad,read,write,update,dot,nstream";
+    let compilers = ["gcc -O0", "gcc -O3 -ffast-math", "g++ -O2 -Wall -Wextra -Werror -pedantic"];
+    for element in ["f64", "f32"] {
+        let mut args = vec!["--kernels", all, "--element", element];
+        compilers.iter().for_each(|compiler| args.extend(["--compiler", compiler]));
+        let record = place.record(0, &[], &args);
+        assert_eq!(names(&record).len(), 9 * (1 + compilers.len()));
+        for m in measurements(&record) {
+            assert!(m["value"].is_number() && m["validity"]["status"] != "invalid", "{m:#}");
+        }
+    }
+}
+
+#[test]
+fn a_compiler_that_is_not_there_is_told_before_anything_is_measured() {
+    let place = Place::new();
+    let outcome = place.stream(&[], &["--compiler", "gcc", "--compiler", "no-such-cc -O3"]);
+    outcome.exits(3).only_error(
+        "there is no compiler \"no-such-cc\" on this system\nhint: install it, or name another, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
+    );
+    place.leaves_nothing();
+    let nowhere = place.0.arg("tmp");
+    let outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
+    // Vendors' folders are looked at as well.
+    if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
+        outcome.complains("none of the compilers that nodegauge knows is installed: gcc, clang");
+    }
+}
+
+#[test]
+fn a_compiler_that_fails_costs_the_others_nothing() {
+    let place = Place::new();
+    let args = ["--compiler", "gcc -O1 -fno-such-flag", "--compiler", "gcc -O1"];
+    let record = place.record(1, &[], &args);
+    let (bad, good) = (&compiled(&record)[..4], &compiled(&record)[4..]);
+    for m in bad {
+        assert!(reason(m).starts_with("the compiler fails (exit status 1): "), "{m:#}");
+        assert!(reason(m).contains("-fno-such-flag"), "{m:#}");
+    }
+    assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
+    // Of a private folder that is gone the user is told nothing.
+    assert!(!record.to_string().contains("nodegauge-"), "{record}");
+    place.stream(&[], &args).exits(1).says("\ninvalid    the compiler fails (exit status 1)");
+}
+
+#[test]
+fn a_compiler_that_makes_nothing_or_junk_is_told() {
+    let place = Place::new();
+    let nothing = place.script("exit 0");
+    let record = place.record(1, &[], &["--compiler", &nothing]);
+    assert_eq!(reason(compiled(&record)[0]), "the compiler fails (it made no program)");
+    let junk = place.script(r#"while [ $# -gt 1 ]; do shift; done; echo junk > "$1""#);
+    let record = place.record(1, &[], &["--compiler", &junk]);
+    for m in compiled(&record) {
+        let why = reason(m);
+        assert!(why.contains("cannot be loaded") && why.contains("file too short"), "{why}");
+    }
+    assert!(native(&record).iter().all(|m| m["value"].is_number()));
+}
+
+#[test]
+fn a_compiler_that_hangs_is_killed_with_all_that_it_started() {
+    let place = Place::new();
+    let pids = place.0.arg("pids");
+    let hangs = place.script(&format!(
+        "[ \"$1\" = --version ] && exit 0\nsleep 987 & echo $! $$ > '{pids}'; wait"
+    ));
+    let started = Instant::now();
+    let limit = [("NODEGAUGE_COMPILE_LIMIT", "0.7")];
+    let record = place.record(1, &limit, &["--compiler", &hangs, "--compiler", &hangs]);
+    assert!(started.elapsed() < Duration::from_secs(30));
+    let why = reason(compiled(&record)[0]);
+    assert_eq!(why, "the compiler took longer than 0.7 s and was killed");
+    assert!(native(&record).iter().all(|m| m["value"].is_number()));
+    for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
+        // Gone, or dead and not yet collected by who inherited it.
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    }
+    let silent = place.script("sleep 987");
+    let record = place.record(1, &limit, &["--compiler", &silent]);
+    assert!(reason(compiled(&record)[0]).contains("took longer than 0.7 s and was killed"));
+    for wrong in ["0", "soon", "-1"] {
+        let outcome = place.stream(&[("NODEGAUGE_COMPILE_LIMIT", wrong)], &["--compiler", "gcc"]);
+        outcome.exits(2).complains("NODEGAUGE_COMPILE_LIMIT is");
+    }
+}
+
+/// The reason that Triad gives no figure; all else stays as it is.
+fn of_triad(statement: &str) -> String {
+    let place = Place::new();
+    let bad = place.with_triad(statement);
+    let record = place.record(1, &[], &["--compiler", &bad, "--compiler", "gcc -O1"]);
+    let made = compiled(&record);
+    assert_eq!(made.len(), 8);
+    for (i, m) in made.iter().enumerate().filter(|(i, _)| *i != 3) {
+        assert!(m["value"].is_number(), "{i}: {m:#}");
+    }
+    assert!(native(&record).iter().all(|m| m["value"].is_number()));
+    assert_eq!(made[3]["config"]["compiler"]["version"], "bad cc 1.0");
+    reason(made[3]).to_owned()
+}
+
+#[test]
+fn a_kernel_that_crashes_does_so_elsewhere() {
+    let why = of_triad("*(volatile int *)0 = 0");
+    assert_eq!(why, "triad crashes: signal 11 (segmentation fault)");
+    assert_eq!(of_triad("__builtin_trap()"), "triad crashes: signal 4 (illegal instruction)");
+}
+
+#[test]
+fn a_kernel_that_is_wrong_is_told_where() {
+    let why = of_triad("a[j] = b[j] - s * c[j]");
+    assert!(why.starts_with("triad is wrong: "), "{why}");
+    assert!(why.contains("a[1] is 1.5 where 4.5 was expected (2 elements, 0 behind"), "{why}");
+    let why = of_triad("a[j + 1] = b[j] + s * c[j]");
+    assert!(why.starts_with("triad is wrong: "), "{why}");
+    let ends = of_triad("_Exit(0)");
+    assert!(ends == "triad ends the program" || ends.starts_with("the compiler fails"), "{ends}");
+}
+
+#[test]
+fn a_kernel_that_hangs_is_killed_and_the_rest_not_tried() {
+    let place = Place::new();
+    let bad = place.with_triad("while (n) __asm__ volatile(\"\")");
+    let limit = [("NODEGAUGE_COMPILE_LIMIT", "4")];
+    let kernels = ["--compiler", &bad, "--kernels", "copy,triad,write,update"];
+    let record = place.record(1, &limit, &kernels);
+    let made = compiled(&record);
+    assert!(made[0]["value"].is_number());
+    let whys: Vec<&str> = made[1..].iter().map(|m| reason(m)).collect();
+    assert_eq!(whys[0], "triad hangs: it took longer than 4 s and was killed");
+    assert_eq!(whys[1..], ["not tried: triad hangs already"; 2]);
+}
+
+#[test]
+fn ctrl_c_while_compiling_ends_all() {
+    let place = Place::new();
+    let pids = place.0.arg("pids");
+    let hangs = place
+        .script(&format!("[ \"$1\" = --version ] && exit 0\nsleep 987 & echo $! > '{pids}'; wait"));
+    let running = place.0.start(&["stream", "--threads", "1", "--compiler", &hangs]);
+    let begun = Instant::now();
+    while std::fs::read_to_string(&pids).unwrap_or_default().is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the compiler never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.signal("INT");
+    let outcome = running.end().exits(130);
+    outcome.complains("interrupted: nothing measured yet");
+    let pid = std::fs::read_to_string(&pids).unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    let record = place.0.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!((&record["complete"], measurements(&record).len()), (&false.into(), 0));
+}
+
+#[test]
+fn all_is_every_installed_compiler_and_refused_flags_are_said() {
+    let place = Place::new();
+    let record = place.record(0, &[], &["--compiler", "all", "--kernels", "triad"]);
+    let commands: Vec<&str> = compiled(&record)
+        .iter()
+        .map(|m| m["config"]["compiler"]["command"].as_str().unwrap())
+        .collect();
+    assert!(commands.contains(&"gcc -O3 -march=native") || cfg!(target_arch = "aarch64"));
+    assert!(commands.iter().filter(|command| command.starts_with("gcc ")).count() >= 4);
+    let notices = texts(&record["notices"]);
+    let refused = |notice: &&&str| notice.contains("-fnt-store: left out, the compiler fails");
+    match std::process::Command::new("clang").arg("--version").output() {
+        Ok(version) if !String::from_utf8_lossy(&version.stdout).contains("AOCC") => {
+            assert_eq!(notices.iter().filter(refused).count(), 1, "{notices:?}");
+        }
+        _ => skip("there is no clang of llvm.org"),
+    }
+}
+
+#[test]
+fn compilers_are_an_axis() {
+    let place = Place::new();
+    let axis = "compiler=native;gcc -O1 '-DX=a;b';gcc -O1 -fno-such-flag";
+    let record = place.record(1, &[], &["--sweep", axis, "--kernels", "copy,triad"]);
+    let places: Vec<(&str, &str)> = measurements(&record)
+        .iter()
+        .map(|m| (m["name"].as_str().unwrap(), m["config"]["sweep"]["compiler"].as_str().unwrap()))
+        .collect();
+    let second = "gcc -O1 '-DX=a;b'";
+    let third = "gcc -O1 -fno-such-flag";
+    let names = ["native", "native", second, second, third, third];
+    assert_eq!(places.iter().map(|(_, compiler)| *compiler).collect::<Vec<_>>(), names);
+    assert!(measurements(&record)[..4].iter().all(|m| m["value"].is_number()), "{record:#}");
+    assert!(reason(&measurements(&record)[5]).contains("-fno-such-flag"));
+    // Commands too long for a column are named below.
+    let outcome = place.stream(&[], &["--sweep", "compiler=native;gcc -O1 -funroll-loops"]);
+    let outcome = outcome.exits(0).says("\n  native ").says("\n      c1 ");
+    outcome.says("\nc1         gcc -O1 -funroll-loops");
+}
+
+#[test]
+fn compilers_go_with_another_axis() {
+    let place = Place::new();
+    let args = ["--sweep", "pages=4k,thp", "--compiler", "gcc -O1", "--kernels", "triad"];
+    let record = place.record(0, &[], &args);
+    let places: Vec<String> = measurements(&record)
+        .iter()
+        .map(|m| {
+            let at = &m["config"]["sweep"];
+            format!("{} {}", at["pages"].as_str().unwrap(), at["compiler"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(places, ["4k native", "4k gcc -O1", "thp native", "thp gcc -O1"]);
+}
+
+#[test]
+fn wrong_usage_is_refused() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 5] = [
+        (&["--compiler", "gcc 'x"], "the quote is not closed"),
+        (&["--sweep", "compiler=gcc;"], "expected a program and its options"),
+        (&["--sweep", "compiler=gcc", "--compiler", "gcc"], "the axis compiler is given twice"),
+        (&["--stream-text", "--compiler", "gcc"], "--stream-text shows one configuration"),
+        (&["--sweep", "compiler"], "expected '=' and values"),
+    ];
+    for (more, message) in cases {
+        place.stream(&[], more).exits(2).complains(message);
+    }
+    let outcome = place.0.run(&["explain", "--compiler", "gcc"]).exits(2);
+    outcome.complains("--compiler is for stream only");
+    assert!(!place.0.path(".local").exists(), "a refusal opens no history");
+}

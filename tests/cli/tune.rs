@@ -1,0 +1,71 @@
+//! `nodegauge stream --tune`, and what later runs make of it.
+
+use crate::harness::{Harness, measurements, names, texts};
+use serde_json::Value;
+
+/// A search in a few seconds.
+const SHORT: [&str; 5] = ["stream", "--tune", "--budget", "3", "--json"];
+
+fn remembered(record: &Value) -> Option<String> {
+    texts(&record["notices"])
+        .into_iter()
+        .find(|notice| notice.contains("tuned on"))
+        .map(str::to_owned)
+}
+
+#[test]
+fn the_choice_is_remembered_until_the_machine_changes() {
+    let harness = Harness::new();
+    let tuned = harness.run(&SHORT).exits(0).json();
+    let all = measurements(&tuned);
+    let choice = all.iter().find(|m| m["name"] == "choice").unwrap();
+    assert_eq!((&choice["test"], &choice["unit"]), (&"tune".into(), &"x".into()));
+    let chosen = &choice["config"]["choice"];
+    assert!(all.iter().any(|m| m["test"] == "stream" && m["name"] == "triad"), "{tuned:#}");
+    let plain = all.iter().filter(|m| m["config"]["plain"] == true).count();
+    assert!(plain >= 2, "the plain run takes part in both races: {tuned:#}");
+
+    // A later run takes the choice for what it leaves open, and tries no loops.
+    let quick = ["stream", "--samples", "3", "--budget", "1", "--json"];
+    let record = harness.run(&quick).exits(0).json();
+    assert!(remembered(&record).is_some(), "{record:#}");
+    for m in measurements(&record) {
+        let name = m["name"].as_str().unwrap();
+        assert_eq!(m["config"]["loops_tried"], 0);
+        assert_eq!(m["config"]["unroll"], chosen["loops"][name]["unroll"]);
+        assert_eq!(m["config"]["isa"], chosen["loops"][name]["isa"]);
+        assert_eq!(m["config"]["pages"]["asked"], chosen["pages"]);
+    }
+    let untuned = harness.run(&[&quick[..], &["--untuned"]].concat()).exits(0).json();
+    assert_eq!(remembered(&untuned), None);
+    let fixed = harness.run(&[&quick[..], &["--pages", "4k", "--threads", "1"]].concat()).exits(0);
+    let fixed = fixed.json();
+    assert_eq!(measurements(&fixed)[0]["config"]["pages"]["asked"], "4k");
+    assert_eq!(measurements(&fixed)[0]["config"]["threads"], 1);
+
+    // The same record, as of another kernel: not used, and said why.
+    let other = Harness::new();
+    let mut old = tuned.clone();
+    old["machine"]["kernel"] = "Linux 2.6.32".into();
+    let record: nodegauge_measure::record::Record = serde_json::from_value(old).unwrap();
+    let path = other.path(".local/share/nodegauge/history.db");
+    nodegauge_history::Store::open(&path).unwrap().save(&record).unwrap();
+    let record = other.run(&quick).exits(0).json();
+    let notice = remembered(&record).unwrap();
+    assert!(notice.contains("kernel: Linux 2.6.32, now"), "{notice}");
+    assert!(notice.contains("tune again"), "{notice}");
+}
+
+#[test]
+fn an_interrupted_search_is_no_choice() {
+    let harness = Harness::new();
+    let running = harness.start(&["stream", "--tune", "--budget", "20"]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    running.signal("INT");
+    running.end().exits(130);
+    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!(record["complete"], false);
+    assert!(!names(&record).contains(&"choice"), "{record:#}");
+    let record = harness.run(&["stream", "--samples", "3", "--budget", "1", "--json"]).exits(0);
+    assert_eq!(remembered(&record.json()), None);
+}
