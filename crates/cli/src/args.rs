@@ -4,6 +4,8 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+pub(crate) mod io;
+
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
@@ -92,6 +94,8 @@ pub(crate) enum Command {
     Stream(StreamArgs),
     /// Take the best STREAM result apart: what each choice is worth on this node
     Explain(StreamArgs),
+    /// Measure files: IOzone's operations, with the page cache told apart from the device
+    Io(io::IoArgs),
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
@@ -371,7 +375,7 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
-    /// Save what stream.c, its MPI version or stream.f printed, as records of standard results
+    /// Save what stream.c, its MPI version, stream.f, iozone or fio (JSON) printed, as records
     Import {
         /// Files with saved output, one run each
         #[arg(required = true)]

@@ -6,6 +6,7 @@ mod doctor;
 mod documents;
 mod explain;
 mod history;
+mod io;
 mod machine;
 mod places;
 mod run;
@@ -27,6 +28,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Places(places)) => places::execute(places),
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
+        Some(Command::Io(io)) => io::execute(io),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),

@@ -101,6 +101,8 @@ pub(crate) struct Found {
     pub(crate) details: Vec<String>,
     /// Whether something was cut short.
     pub(crate) interrupted: bool,
+    /// What ended the measuring early; what was measured before is kept.
+    pub(crate) failure: Option<Failure>,
 }
 
 impl Found {
@@ -115,6 +117,7 @@ impl Found {
         }
         self.details.extend(more.details);
         self.interrupted |= more.interrupted;
+        self.failure = self.failure.take().or(more.failure);
     }
 }
 
@@ -147,7 +150,7 @@ pub(crate) fn conduct(
         id: record::new_id(),
         started: session.started_at.clone(),
         seconds: session.started.elapsed().as_secs_f64(),
-        complete: !found.interrupted,
+        complete: !found.interrupted && found.failure.is_none(),
         tool: tool(),
         command: std::env::args().skip(1).collect(),
         labels: common.label.iter().cloned().collect(),
@@ -157,7 +160,7 @@ pub(crate) fn conduct(
         measurements: found.measurements,
     };
     let talks = !session.stdout_is_taken() && !common.quiet;
-    match show(&record, output::style()) {
+    let ended = match show(&record, output::style()) {
         Shown::Table(table) if !session.stdout_is_taken() => {
             output::print(&table);
             session.end(common, &record, false)
@@ -170,6 +173,11 @@ pub(crate) fn conduct(
             session.end(common, &record, true)
         }
         _ => session.end(common, &record, false),
+    }?;
+    // Why it ended early stands last, below what was measured until then.
+    match (ended, found.failure) {
+        (Exit::Success | Exit::Unmet, Some(failure)) => Err(failure),
+        _ => Ok(ended),
     }
 }
 

@@ -6,6 +6,7 @@ pub mod classic;
 mod compiled;
 pub mod explain;
 pub mod history;
+pub mod io;
 pub mod machine;
 pub mod places;
 pub mod run;

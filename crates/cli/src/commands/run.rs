@@ -41,7 +41,11 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         |node, progress| {
             let outcome =
                 stream::run(&node.topology, &node.machine, &placement, &options, progress)?;
-            Ok(super::stream::found(notices, outcome))
+            let mut found = super::stream::found(notices, outcome);
+            if !found.interrupted {
+                found.extend(super::io::glance(progress));
+            }
+            Ok(found)
         },
         |record, style| Shown::Text(nodegauge_report::run::render(record, style)),
     )

@@ -111,6 +111,7 @@ pub(crate) fn found(mut notices: Vec<String>, outcome: stream::Outcome) -> Found
         notices,
         details: outcome.affinity,
         interrupted: outcome.stop == Stop::Interrupted,
+        failure: None,
     }
 }
 
