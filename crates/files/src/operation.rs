@@ -94,7 +94,7 @@ pub const OPERATIONS: &[Operation] = &[
     row("bkwd_read", 3, Read, Plain, Backward),
     row("record_rewrite", 4, Write, Plain, Same),
     row("stride_read", 5, Read, Plain, Stride),
-    row("fwrite", 6, Write, Stdio, Forward).creating(),
+    row("fwrite", 6, Write, Stdio, Forward),
     row("frewrite", 6, Write, Stdio, Forward).again("fwrite"),
     row("fread", 7, Read, Stdio, Forward),
     row("freread", 7, Read, Stdio, Forward).again("fread"),

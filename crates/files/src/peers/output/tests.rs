@@ -74,6 +74,14 @@ fn an_impossible_size_gives_no_figures_but_its_line() {
 }
 
 #[test]
+fn nine_digits_touch_their_neighbour() {
+    let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n             128     128   393656 15881078 41924383111715537 31945770 11470204 14200794 12542043 25804035 18012359 21643049 14200794 68779377\n";
+    let output = IozoneOutput::read(text).unwrap();
+    assert_eq!(rate(&output, 128, 128, "reread"), Some(111_715_537.0));
+    assert_eq!(rate(&output, 128, 128, "freread"), Some(68_779_377.0));
+}
+
+#[test]
 fn what_is_broken_is_not_guessed_at() {
     assert_eq!(IozoneOutput::read("hello"), Err(OutputError::NotIozone));
     let banner = "Iozone: Performance Test of File I/O\n";
