@@ -12,6 +12,8 @@ mod errors;
 mod explain;
 mod harness;
 mod history;
+mod io;
+mod io_faults;
 mod machine;
 mod output;
 mod places;

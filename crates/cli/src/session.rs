@@ -152,7 +152,11 @@ pub(crate) fn conduct(
         seconds: session.started.elapsed().as_secs_f64(),
         complete: !found.interrupted && found.failure.is_none(),
         tool: tool(),
-        command: std::env::args().skip(1).collect(),
+        // Paths need not be UTF-8.
+        command: std::env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
         labels: common.label.iter().cloned().collect(),
         machine: node.machine,
         findings,

@@ -14,6 +14,8 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use serde_json::Value;
 
+/// With what notices begin that belong to the page of the whole node.
+const FILES: &str = "files: ";
 /// Up to this many cells are shown one by one, more by operation.
 const FEW: usize = 6;
 
@@ -27,10 +29,14 @@ pub fn render(record: &Record, style: Style) -> String {
     out
 }
 
-/// What the gauge of files has to say of a record; empty when it took no part.
+/// What the gauge of files has to say of a record; empty when it took no part. Beside other gauges it
+/// is brief.
 pub fn section(record: &Record, style: Style) -> String {
     let all: Vec<&Measurement> =
         record.measurements.iter().filter(|m| m.gauge == "files").collect();
+    if all.len() < record.measurements.len() {
+        return brief(record, &all, style);
+    }
     let mut out = String::new();
     for (number, volume) in distinct(&all, volume).iter().enumerate() {
         if number > 0 {
@@ -38,13 +44,27 @@ pub fn section(record: &Record, style: Style) -> String {
         }
         let here: Vec<&Measurement> =
             all.iter().copied().filter(|m| self::volume(m) == *volume).collect();
-        out.push_str(&paragraph(style, "files", &volume_in_words(here[0])));
+        out.push_str(&paragraph(style, "files", &volume_in_words(here[0], true)));
         for how in distinct(&here, how) {
             let group: Vec<&Measurement> =
                 here.iter().copied().filter(|m| self::how(m) == how).collect();
             out.push('\n');
             out.push_str(&of_group(&group, &how, style));
         }
+    }
+    out
+}
+
+/// Some lines for a page on the whole node.
+fn brief(record: &Record, all: &[&Measurement], style: Style) -> String {
+    let mut out = String::new();
+    if let Some(first) = all.first() {
+        out.push_str(&paragraph(style, "files", &volume_in_words(first, false)));
+        out.push_str(&tables::brief(all, style));
+        out.push_str(&doubts(all, style));
+    }
+    for notice in record.notices.iter().filter_map(|notice| notice.strip_prefix(FILES)) {
+        out.push_str(&paragraph(style, "files", notice));
     }
     out
 }
@@ -108,7 +128,8 @@ fn volume(m: &Measurement) -> String {
     path.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn volume_in_words(m: &Measurement) -> String {
+/// The file system and its device; with the mount's options where there is room.
+fn volume_in_words(m: &Measurement, in_full: bool) -> String {
     let Some(volume) = m.config.get("volume") else {
         return format!("as {} saw them", text(m, "engine").unwrap_or("another program"));
     };
@@ -133,7 +154,7 @@ fn volume_in_words(m: &Measurement) -> String {
             words.push_str(", no device of its own known");
         }
     }
-    if let Some(options) = get("options") {
+    if let Some(options) = get("options").filter(|_| in_full) {
         words.push_str(&format!("; {options}"));
     }
     words

@@ -86,7 +86,7 @@ fn served(measurements: &[&Measurement]) -> String {
     let mean = shares.iter().sum::<f64>() / shares.len() as f64 * 100.0;
     match first.filter(|_| same) {
         Some(label) if label != "mixed" => label,
-        _ => format!("{mean:.0} % device"),
+        _ => format!("{mean:.0} % dev"),
     }
 }
 
@@ -111,7 +111,6 @@ pub(super) fn one_by_one(measurements: &[&Measurement], style: Style) -> String 
                 operations(m),
                 latency(m, "p50"),
                 latency(m, "p99"),
-                latency(m, "p99.9"),
                 latency(m, "max"),
                 served(&[m]),
             ]
@@ -119,9 +118,9 @@ pub(super) fn one_by_one(measurements: &[&Measurement], style: Style) -> String 
         .collect();
     table(
         style,
-        &["GB/s", "file", "block", "rate", "op/s", "p50", "p99", "p99.9", "max", "from"],
+        &["GB/s", "file", "block", "rate", "op/s", "p50", "p99", "max", "from"],
         &rows,
-        &[1, 2, 3, 4, 5, 6, 7, 8],
+        &[1, 2, 3, 4, 5, 6, 7],
     )
 }
 
@@ -184,6 +183,33 @@ fn probe(measurements: &[&Measurement]) -> Option<Sizes> {
     cells.into_iter().rfind(|(_, b)| *b == block)
 }
 
+/// A row a cell and way, a column an operation: rates, and the latency of random reads.
+pub(super) fn brief(measurements: &[&Measurement], style: Style) -> String {
+    let names = names(measurements);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let ways = super::distinct(measurements, |m| text(m, "cache").unwrap_or("?").to_owned());
+    for way in ways {
+        let here: Vec<&Measurement> =
+            measurements.iter().copied().filter(|m| text(m, "cache") == Some(&way)).collect();
+        for cell in cells(&here) {
+            let at = |name: &str| {
+                here.iter().copied().find(|m| m.name == name && sizes(m) == Some(cell))
+            };
+            let mut row = vec![way.clone(), size(cell.1)];
+            row.extend(names.iter().map(|name| at(name).map_or_else(|| "-".to_owned(), rate)));
+            let probe = at("random_read").or_else(|| at(names.first()?));
+            row.push(probe.map_or_else(|| "-".to_owned(), |m| latency(m, "p50")));
+            row.push(probe.map_or_else(|| "-".to_owned(), |m| latency(m, "p99")));
+            rows.push(row);
+        }
+    }
+    let mut header = vec!["GB/s", "block"];
+    header.extend(names.iter().copied());
+    header.extend(["p50", "p99"]);
+    let right: Vec<usize> = (1..header.len()).collect();
+    table(style, &header, &rows, &right)
+}
+
 /// Several workers: what they saw, and what their parent saw.
 pub(super) fn workers(measurements: &[&Measurement], style: Style) -> String {
     let rows: Vec<Vec<String>> = measurements
@@ -199,7 +225,6 @@ pub(super) fn workers(measurements: &[&Measurement], style: Style) -> String {
                 of("parent_rate"),
                 of("worker_rate_min"),
                 of("worker_rate_max"),
-                latency(m, "p50"),
                 latency(m, "p99"),
                 served(&[m]),
             ]
@@ -207,9 +232,9 @@ pub(super) fn workers(measurements: &[&Measurement], style: Style) -> String {
         .collect();
     table(
         style,
-        &["GB/s", "file", "block", "children", "parent", "least", "most", "p50", "p99", "from"],
+        &["GB/s", "file", "block", "children", "parent", "least", "most", "p99", "from"],
         &rows,
-        &[1, 2, 3, 4, 5, 6, 7, 8],
+        &[1, 2, 3, 4, 5, 6, 7],
     )
 }
 
