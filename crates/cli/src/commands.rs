@@ -1,6 +1,7 @@
 //! One module a command; each turns arguments into a plan, lets a crate below carry it out, and
 //! hands the result to a renderer.
 
+mod compare;
 mod compiled;
 mod doctor;
 mod documents;
@@ -8,6 +9,7 @@ mod explain;
 mod history;
 mod machine;
 mod places;
+mod ranks;
 mod run;
 mod standard;
 mod stream;
@@ -28,8 +30,12 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
         Some(Command::History(history)) => history::execute(history),
+        Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
+        Some(Command::MeasureAsRank { name, rank, ranks }) => {
+            ranks::measure::serve(name, *rank, *ranks)
+        }
         Some(Command::ProveKernel { library, kernel, element }) => {
             compiled::prove(library, *kernel, *element)
         }

@@ -22,17 +22,27 @@ pub(crate) enum Exit {
     Missing,
     /// Ended by this signal.
     Signal(u8),
+    /// As the process that coordinates ranks says.
+    Told(u8),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Success => 0,
-            Exit::Unmet => 1,
-            Exit::Usage => 2,
-            Exit::Missing => 3,
-            Exit::Signal(number) => 128 + number,
-        })
+        Self::from(exit.number())
+    }
+}
+
+impl Exit {
+    /// The exit code.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Unmet => 1,
+            Self::Usage => 2,
+            Self::Missing => 3,
+            Self::Signal(number) => 128 + number,
+            Self::Told(code) => code,
+        }
     }
 }
 

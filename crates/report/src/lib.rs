@@ -3,11 +3,14 @@
 //! returns the text.
 
 pub mod classic;
+pub mod compare;
 mod compiled;
 pub mod explain;
 pub mod history;
 pub mod machine;
 pub mod places;
+pub mod published;
+mod ranks;
 pub mod run;
 mod standard;
 pub mod stream;

@@ -2,7 +2,7 @@
 //! evidence.
 
 use crate::table::{Style, incomplete, paragraph};
-use crate::{explain, machine, standard, stream, sweep, tune};
+use crate::{compiled, explain, machine, published, standard, stream, sweep, tune};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
@@ -10,8 +10,15 @@ use nodegauge_measure::record::{Finding, Record, Severity};
 const FINDINGS_SHOWN: usize = 3;
 
 /// What each gauge has to say of a record, empty when it took no part; in the order of the page.
-const SECTIONS: [fn(&Record, Style) -> String; 5] =
-    [tune::render, stream::section, standard::render, sweep::section, explain::section];
+const SECTIONS: [fn(&Record, Style) -> String; 7] = [
+    tune::render,
+    stream::section,
+    compiled::render,
+    standard::render,
+    sweep::section,
+    explain::section,
+    published::section,
+];
 
 /// Any saved record: its page, and what was noticed on the way.
 pub fn saved(record: &Record, style: Style) -> String {

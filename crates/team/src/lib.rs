@@ -40,7 +40,7 @@ pub enum TeamError {
 
 /// How often a waiting thread looks before it lets others run: a place may be shared, and then
 /// the one that is waited for needs the CPU. At some 40 cycles a look this is about 100 us.
-const SPINS_BEFORE_YIELD: u32 = 10_000;
+pub const SPINS_BEFORE_YIELD: u32 = 10_000;
 
 /// Stack of a member, bytes: what a job calls may be another's library, which expects the usual room.
 /// Only what is used takes memory.

@@ -12,6 +12,7 @@ mod command;
 mod compiler;
 mod error;
 mod guard;
+mod libc;
 pub mod presets;
 mod scratch;
 
@@ -19,4 +20,5 @@ pub use command::CommandLine;
 pub use compiler::{Compiler, Limits, Program};
 pub use error::ToolchainError;
 pub use guard::{Ended, Finished, Job, run};
+pub use libc::memcpy_streams_from;
 pub use scratch::Scratch;
