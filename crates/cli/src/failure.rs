@@ -24,17 +24,27 @@ pub(crate) enum Exit {
     Missing,
     /// Ended by this signal.
     Signal(u8),
+    /// As the process that coordinates ranks says.
+    Told(u8),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Success => 0,
-            Exit::Unmet => 1,
-            Exit::Usage => 2,
-            Exit::Missing => 3,
-            Exit::Signal(number) => 128 + number,
-        })
+        Self::from(exit.number())
+    }
+}
+
+impl Exit {
+    /// The exit code.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Unmet => 1,
+            Self::Usage => 2,
+            Self::Missing => 3,
+            Self::Signal(number) => 128 + number,
+            Self::Told(code) => code,
+        }
     }
 }
 
@@ -50,6 +60,11 @@ impl Failure {
     /// Wrong usage or unreadable input.
     pub(crate) fn usage(error: impl fmt::Display) -> Self {
         Self { code: Exit::Usage, message: error.to_string() }
+    }
+
+    /// A result is invalid.
+    pub(crate) fn unmet(error: impl fmt::Display) -> Self {
+        Self { code: Exit::Unmet, message: error.to_string() }
     }
 
     /// Something is missing: a permission, memory, disk.

@@ -148,6 +148,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
                 notices: outcome.notices,
                 details: outcome.affinity,
                 interrupted: outcome.stop == Stop::Interrupted,
+                failure: None,
             });
             Ok(found)
         },
