@@ -19,6 +19,7 @@ mod history;
 mod io;
 mod io_faults;
 mod machine;
+mod mpi;
 mod output;
 mod places;
 mod ranks;

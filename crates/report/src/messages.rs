@@ -15,6 +15,9 @@ mod matrix;
 /// the largest.
 const SMALL: u64 = 8;
 
+/// How the notice of a run begins whose messages were not measured.
+pub const NOT_MEASURED: &str = "messages not measured: ";
+
 /// The measurements of messages, in order.
 fn of(record: &Record) -> Vec<&Measurement> {
     record.measurements.iter().filter(|m| m.gauge == "messages").collect()
@@ -71,7 +74,11 @@ fn us(seconds: f64) -> String {
 pub(crate) fn section(record: &Record, style: Style) -> String {
     let all = of(record);
     if all.is_empty() {
-        return String::new();
+        // A page of all gauges says why one is missing.
+        let why = record.notices.iter().find_map(|notice| notice.strip_prefix(NOT_MEASURED));
+        return why.map_or_else(String::new, |why| {
+            paragraph(style, "messages", &format!("not measured: {why}"))
+        });
     }
     if all.iter().any(|m| m.category == Category::Reference) {
         return curves::beside(&all, style);

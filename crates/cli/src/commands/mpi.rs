@@ -11,6 +11,7 @@ use nodegauge_messages::osu::beside::{self, Programs};
 use nodegauge_messages::probe::{self, Probe};
 use nodegauge_messages::session::Stage;
 use nodegauge_messages::{MessagesError, Options, Pattern, nodes};
+use nodegauge_report::messages::NOT_MEASURED;
 use nodegauge_toolchain::mpi::{Mpi, USUAL};
 use nodegauge_toolchain::{CommandLine, is_root};
 use std::time::Duration;
@@ -277,7 +278,7 @@ pub(crate) fn quick(
 ) -> Found {
     let said = |why: String| {
         let why = why.replace("\nhint: ", "; ").replace('\n', " ");
-        Found { notices: vec![format!("messages not measured: {why}")], ..Found::default() }
+        Found { notices: vec![format!("{NOT_MEASURED}{why}")], ..Found::default() }
     };
     let mut first = None;
     for name in USUAL {
