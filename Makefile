@@ -19,10 +19,11 @@ check:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 
-# nodegauge beside its peers; STREAM_C=path/to/stream.c adds the original.
+# nodegauge beside its peers and beside compilers; STREAM_C=path/to/stream.c adds the original.
 bench:
 	@./scripts/setup run bench
 	cargo bench --package nodegauge --bench peers --locked
+	cargo bench --package nodegauge --bench compilers --locked
 
 PREFIX ?= /usr/local
 install: build

@@ -79,6 +79,14 @@ fn reason(m: &Value) -> &str {
     m["validity"]["reasons"][0].as_str().unwrap()
 }
 
+/// Whether glibc's dynamic linker says from which length on memcpy streams.
+fn lists_threshold(mut linker: std::process::Command) -> bool {
+    let listed = linker.arg("--list-tunables").output();
+    listed.is_ok_and(|listed| {
+        String::from_utf8_lossy(&listed.stdout).contains("x86_non_temporal_threshold: 0x")
+    })
+}
+
 #[test]
 fn native_and_compiled_loops_stand_in_one_record() {
     let place = Place::new();
@@ -119,6 +127,11 @@ fn native_and_compiled_loops_stand_in_one_record() {
         );
         assert_eq!((&code(3)["vector_bits"], &code(3)["fma"]), (&128.into(), &false.into()));
         assert_eq!((&code(4)["vector_bits"], &code(7)["vector_bits"]), (&64.into(), &64.into()));
+        let linker = std::process::Command::new("/lib64/ld-linux-x86-64.so.2");
+        if lists_threshold(linker) {
+            let about = |notice: &&str| notice.starts_with("memcpy of this C library stores past");
+            assert_eq!(texts(&record["notices"]).into_iter().filter(about).count(), 1);
+        }
         // Who stores in memcpy is not known, and so is not what moved.
         let [copy, triad] = [compiled(&record)[0], compiled(&record)[3]];
         assert_eq!((&copy["config"]["stores"], &copy["moved"]), (&Value::Null, &Value::Null));
@@ -147,15 +160,15 @@ fn the_table_says_what_each_compiler_made_and_history_shows_it_again() {
         assert!(rows[2].contains("scalar"), "{rows:?}");
         let outcome = outcome.clone().tells("why a loop that became a call of memcpy");
         let outcome = outcome.tells("1.33 x in triad").tells("a sum stays scalar unless");
-        assert!(
-            outcome.stdout.lines().all(|line| line.chars().count() <= 80),
-            "{}",
-            outcome.stdout
-        );
+        let text = outcome.stdout.split("\nsaved ").next().unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
     let shown = place.0.run(&["history", "show", "latest"]).exits(0).stdout;
-    let until = outcome.stdout.split("\nsaved ").next().unwrap();
-    assert!(shown.contains(until.trim_end()), "--- shown\n{shown}--- printed\n{until}");
+    let part = |text: &str| {
+        let from = text.find("\ncompiled ").unwrap_or_else(|| panic!("no block in\n{text}"));
+        text[from..].split("\nnote ").next().unwrap().to_owned()
+    };
+    assert_eq!(part(&shown), part(&outcome.stdout));
 }
 
 #[test]
@@ -294,6 +307,34 @@ fn a_kernel_that_hangs_is_killed_and_the_rest_not_tried() {
     let whys: Vec<&str> = made[1..].iter().map(|m| reason(m)).collect();
     assert_eq!(whys[0], "triad hangs: it took longer than 4 s and was killed");
     assert_eq!(whys[1..], ["not tried: triad hangs already"; 2]);
+}
+
+#[test]
+fn what_is_wrong_at_full_length_only_has_an_owner() {
+    let place = Place::new();
+    // Beyond the lengths of the first trial.
+    let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
+    let record = place.record(1, &[], &["--compiler", "gcc -O1", "--compiler", &bad]);
+    let (good, wrong) = (&compiled(&record)[..4], &compiled(&record)[4..]);
+    assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
+    for m in wrong {
+        let why = reason(m);
+        assert!(why.contains("the arrays do not hold what they must: a[900000] is"), "{why}");
+    }
+}
+
+#[test]
+fn what_was_measured_until_ctrl_c_is_kept() {
+    let place = Place::new();
+    let args = ["stream", "--threads", "1", "--size", "1000000", "--samples", "1000000"];
+    let more = ["--stores", "regular", "--prefetch", "off", "--dimms=1024x20000"];
+    let running = place.0.start(&[&args[..], &more, &["--compiler", "gcc -O1"]].concat());
+    std::thread::sleep(Duration::from_secs(8));
+    running.signal("INT");
+    running.end().exits(130).complains("what was measured is saved and marked incomplete");
+    let record = place.0.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!((native(&record).len(), compiled(&record).len()), (4, 4));
+    assert_eq!(record["complete"], false);
 }
 
 #[test]

@@ -60,7 +60,18 @@ impl Harness {
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars() {
-            let prefixes = ["OMP_", "KMP_", "NODEGAUGE_", "XDG_", "CLICOLOR", "HWLOC_", "RUST_"];
+            let prefixes = [
+                "OMP_",
+                "KMP_",
+                "NODEGAUGE_",
+                "XDG_",
+                "CLICOLOR",
+                "HWLOC_",
+                "RUST_",
+                "SLURM_",
+                "PMI_",
+                "OMPI_",
+            ];
             if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
                 command.env_remove(&name);
             }
@@ -111,6 +122,13 @@ impl Harness {
     #[track_caller]
     pub fn stream_record(&self, args: &[&str]) -> Value {
         self.stream(&[&["--json", "-"], args].concat()).exits(0).json()
+    }
+
+    /// Runs another program with variables.
+    pub fn run_other(&self, words: &[&str], variables: &[(&str, &str)]) -> Outcome {
+        let mut command = self.command(words[0]);
+        command.args(&words[1..]).envs(variables.iter().copied());
+        finish(command)
     }
 
     /// Runs the program under another one, e.g. `["taskset", "-c", "0"]`; `None` where there is no
@@ -197,6 +215,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// Its number.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by its name, e.g. `INT`.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();

@@ -4,12 +4,16 @@
 //! are checked for their presence, their place and their relations.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod against;
+mod compare;
 mod compilers;
 mod contract;
 mod doctor;
 mod documents;
+mod emit;
 mod errors;
 mod explain;
+mod fortran;
 mod harness;
 mod history;
 mod io;
@@ -17,8 +21,10 @@ mod io_faults;
 mod machine;
 mod output;
 mod places;
+mod ranks;
 mod run;
 mod signals;
+mod slurm;
 mod standard;
 mod stream;
 mod tune;

@@ -134,6 +134,23 @@ fn a_standard_result_stands_beside_the_variant() {
 }
 
 #[test]
+fn all_compilers_build_the_standard_program_with_openmp() {
+    let place = Place::new("", PASSED);
+    let (code, record, err) = record(&place, &["--compiler", "all"]);
+    assert_eq!(code, 0, "{err}");
+    let standard = of(&record, "standard");
+    let commands: Vec<&str> = standard
+        .iter()
+        .step_by(4)
+        .map(|m| m["config"]["compiler"]["command"].as_str().unwrap())
+        .collect();
+    assert!(commands.iter().filter(|command| command.starts_with("gcc ")).count() >= 4);
+    assert!(commands.iter().all(|command| !command.contains("nodegauge")), "{commands:?}");
+    assert!(commands.iter().filter(|c| c.starts_with("gcc ")).all(|c| c.ends_with(" -fopenmp")));
+    place.leaves_nothing();
+}
+
+#[test]
 fn the_table_says_which_is_which() {
     let place = Place::new("", PASSED);
     let mut command = place.stream(&["--compiler", "gcc", "--element", "f32"]);

@@ -4,9 +4,14 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+mod compare;
 pub(crate) mod io;
+pub(crate) mod ranks;
+
+pub(crate) use compare::CompareArgs;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use nodegauge_machine::published::Against;
 use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
@@ -15,9 +20,14 @@ use nodegauge_memory::compiled::Choice as Compiler;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
+use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+mod mpi;
+
+pub(crate) use mpi::{MpiArgs, Root};
 
 /// Gauges a compute node: what it really sustains, and why.
 ///
@@ -94,11 +104,15 @@ pub(crate) enum Command {
     Stream(StreamArgs),
     /// Take the best STREAM result apart: what each choice is worth on this node
     Explain(StreamArgs),
+    /// Measure MPI messages: latency, bandwidth, message rate, collectives
+    Mpi(Box<MpiArgs>),
     /// Measure files: IOzone's operations, with the page cache told apart from the device
-    Io(io::IoArgs),
+    Io(Box<io::IoArgs>),
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
+    /// Compare two runs or settings: ratio, confidence and verdict for each measurement
+    Compare(CompareArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// The shell
@@ -106,6 +120,16 @@ pub(crate) enum Command {
     },
     /// Print the man page, in roff: nodegauge man | man -l -
     Man,
+    /// Measure as a rank; nodegauge starts itself so for --ranks
+    #[command(hide = true)]
+    MeasureAsRank {
+        /// The name under which the coordinating process listens
+        name: String,
+        /// The number of this rank
+        rank: u32,
+        /// How many ranks there are
+        ranks: u32,
+    },
     /// Try a kernel that a compiler made; nodegauge starts itself so, for what may crash
     #[command(hide = true)]
     ProveKernel {
@@ -150,6 +174,13 @@ pub(crate) struct Common {
     /// Say more: where each thread runs, what was met of the expectations
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
+    /// Set published figures beside those of this node, e.g. --against 'EPYC 7H12'
+    ///
+    /// Every word of NAME must be in what is known of a published node: its processor, settings or
+    /// source. --against list shows what there is, and measures nothing. What was published of this
+    /// node's processor is shown without being asked for.
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub(crate) against: Option<Against>,
     /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
     #[arg(long, value_name = "COUNTxMT/s", help_heading = "Machine")]
     pub(crate) dimms: Option<DimmSpec>,
@@ -175,6 +206,8 @@ pub(crate) struct RunArgs {
     /// Take more time for every gauge
     #[arg(long, help_heading = "How long")]
     pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) root: Root,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -244,9 +277,18 @@ pub(crate) struct PlacesArgs {
     pub(crate) described: Described,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
+    /// Print the placement for a program of your own instead: omp prints variables, the others a
+    /// shell script that runs the command after it, e.g. --emit slurm > run.sh; sh run.sh ./a.out
+    #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
+    pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
+    /// Show the pairs of hardware threads that `nodegauge mpi` measures, one for each distance
+    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose"], help_heading = "What")]
+    pub(crate) mpi_pairs: bool,
     /// Bind threads as shown and print where the kernel says that they may run
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
@@ -257,6 +299,8 @@ pub(crate) struct PlacesArgs {
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
     /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
     ///
     /// auto is STREAM's rule: four times the last-level caches that the threads reach, at least a
@@ -296,7 +340,8 @@ pub(crate) struct StreamArgs {
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
-    /// Go through values of an option, by turns: threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
+    /// Go through values of an option, by turns: ranks=1,2,4, policy=0-5,
+    /// threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
     /// pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) sweep: Vec<Axis>,
@@ -375,7 +420,7 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
-    /// Save what stream.c, its MPI version, stream.f, iozone or fio (JSON) printed, as records
+    /// Save what stream.c (C, MPI, Fortran), an OSU micro-benchmark, iozone or fio printed, as records
     Import {
         /// Files with saved output, one run each
         #[arg(required = true)]

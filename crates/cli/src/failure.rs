@@ -4,8 +4,10 @@
 use nodegauge_machine::TopologyError;
 use nodegauge_memory::point::PointError;
 use nodegauge_memory::stream::StreamError;
+use nodegauge_messages::MessagesError;
 use nodegauge_placement::PlacementError;
 use nodegauge_toolchain::ToolchainError;
+use nodegauge_toolchain::mpi::MpiError;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -22,17 +24,27 @@ pub(crate) enum Exit {
     Missing,
     /// Ended by this signal.
     Signal(u8),
+    /// As the process that coordinates ranks says.
+    Told(u8),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Success => 0,
-            Exit::Unmet => 1,
-            Exit::Usage => 2,
-            Exit::Missing => 3,
-            Exit::Signal(number) => 128 + number,
-        })
+        Self::from(exit.number())
+    }
+}
+
+impl Exit {
+    /// The exit code.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Unmet => 1,
+            Self::Usage => 2,
+            Self::Missing => 3,
+            Self::Signal(number) => 128 + number,
+            Self::Told(code) => code,
+        }
     }
 }
 
@@ -102,6 +114,26 @@ impl From<PointError> for Failure {
 impl From<ToolchainError> for Failure {
     fn from(error: ToolchainError) -> Self {
         Self::missing(error)
+    }
+}
+
+impl From<MessagesError> for Failure {
+    fn from(error: MessagesError) -> Self {
+        match error {
+            // What the user named does not fit together, or is not there.
+            MessagesError::NoPair(_)
+            | MessagesError::Osu { .. }
+            | MessagesError::Mpi(MpiError::Mismatch { .. } | MpiError::NotALauncher { .. }) => {
+                Self::usage(error)
+            }
+            _ => Self::missing(error),
+        }
+    }
+}
+
+impl From<MpiError> for Failure {
+    fn from(error: MpiError) -> Self {
+        MessagesError::from(error).into()
     }
 }
 

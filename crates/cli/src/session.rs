@@ -7,6 +7,7 @@ use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use nodegauge_history::Store;
+use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{Options as DescribeOptions, Source, SysRoot, Topology};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
 use nodegauge_report::Style;
@@ -139,11 +140,16 @@ pub(crate) fn conduct(
     gauge: impl FnOnce(&Node, &mut Progress) -> Result<Found, Failure>,
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
+    if common.against == Some(Against::List) {
+        output::print(&nodegauge_report::published::list(output::style()));
+        return Ok(Exit::Success);
+    }
     let session = Session::begin(common)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     let mut progress = Progress::new(common.quiet, session.signals.clone());
-    let found = gauge(&node, &mut progress)?;
+    let mut found = gauge(&node, &mut progress)?;
     progress.finish();
+    published(common, &node.machine, &mut found);
     add_findings(&mut findings, found.findings);
     let record = Record {
         schema: record::SCHEMA.to_owned(),
@@ -183,6 +189,34 @@ pub(crate) fn conduct(
         (Exit::Success | Exit::Unmet, Some(failure)) => Err(failure),
         _ => Ok(ended),
     }
+}
+
+/// Puts the published figures behind what was measured: those that were asked for, of the same tests;
+/// else of STREAM those of the nearest node with this processor.
+fn published(common: &Common, machine: &Machine, found: &mut Found) {
+    let threads = found
+        .measurements
+        .iter()
+        .find_map(|m| m.config.get("threads")?.as_u64())
+        .and_then(|threads| u32::try_from(threads).ok());
+    let measured = |test: &str| found.measurements.iter().any(|m| m.test == test);
+    let figures: Vec<Measurement> = match &common.against {
+        Some(Against::Nodes { nodes, .. }) => nodes
+            .iter()
+            .filter(|node| measured(node.test))
+            .flat_map(|node| node.measurements(threads, "asked"))
+            .collect(),
+        _ if measured("stream") => published::nearest(machine, threads.unwrap_or(0))
+            .map(|node| node.measurements(threads, "nearest"))
+            .unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    if let (Some(Against::Nodes { asked, .. }), true) = (&common.against, figures.is_empty())
+        && !found.measurements.is_empty()
+    {
+        found.notices.push(format!("nothing published of {asked} is of what was measured here"));
+    }
+    found.measurements.extend(figures);
 }
 
 impl Session {

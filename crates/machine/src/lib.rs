@@ -7,6 +7,7 @@
 pub mod catalog;
 pub mod cgroup;
 pub mod clock;
+pub mod counters;
 pub mod describe;
 pub mod dimms;
 pub mod doctor;
@@ -14,6 +15,7 @@ pub mod host;
 pub mod identity;
 pub mod memory;
 pub mod processor;
+pub mod published;
 pub mod root;
 mod synthetic;
 pub mod sys;

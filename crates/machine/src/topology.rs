@@ -16,11 +16,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Number of a hardware thread, as the operating system counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct CpuId(pub u32);
 
 /// Number of a NUMA node, as the operating system counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct NodeId(pub u32);
 
 impl fmt::Display for CpuId {
@@ -77,6 +81,8 @@ pub struct HardwareThread {
     pub cpu: CpuId,
     /// Index into [`Topology::cores`].
     pub core: usize,
+    /// Which level-2 cache it uses, counted from 0; `None` without one.
+    pub l2: Option<usize>,
     /// Index into [`Topology::llcs`]; `None` when the machine has no cache beyond level 1.
     pub llc: Option<usize>,
     /// Index into [`Topology::sockets`].
@@ -231,12 +237,15 @@ impl Topology {
             let core = numbering.index(pu, ObjectType::Core);
             let sibling = siblings.entry(core).or_insert(0);
             let socket = numbering.index(pu, ObjectType::Package);
+            let l2 =
+                pu.first_ancestor_with_type(ObjectType::L2Cache).map(TopologyObject::logical_index);
             let llc = llc_type
                 .filter(|kind| pu.first_ancestor_with_type(*kind).is_some())
                 .map(|kind| numbering.index(pu, kind));
             threads.push(HardwareThread {
                 cpu,
                 core,
+                l2,
                 llc,
                 socket,
                 // The smallest node that holds the thread is the nearest.

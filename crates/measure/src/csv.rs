@@ -61,7 +61,7 @@ pub fn render(records: &[Record]) -> String {
     written(&rows)
 }
 
-fn written(rows: &[Vec<String>]) -> String {
+pub(crate) fn written(rows: &[Vec<String>]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for row in rows {
         writer.write_record(row).expect("memory takes every write, and rows are equally long");

@@ -58,7 +58,7 @@ fn parse_stolen(stat: &str) -> Option<u64> {
 }
 
 /// Why a sample does not count.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Cause {
     /// The first pass: caches, pages and clocks settle.
     WarmUp,

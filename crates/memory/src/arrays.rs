@@ -7,13 +7,14 @@
 
 use crate::kernels::{Args, Element, Prefetch};
 use nodegauge_measure::Bytes;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 
 /// Which pages the arrays are asked to lie on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pages {
     /// The base page, and transparent huge pages refused.
     Base,
@@ -66,7 +67,7 @@ impl FromStr for Pages {
 }
 
 /// Where the arrays start relative to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Layout {
     /// Each array starts [`STAGGER`] bytes later within its page than the one before.
     Staggered,

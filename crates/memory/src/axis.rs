@@ -11,7 +11,7 @@ use crate::kernels::{Prefetch, Stores};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_placement::{PlacesSpec, ThreadCounts};
+use nodegauge_placement::{PlacesSpec, Policy, ThreadCounts};
 use std::fmt;
 use std::str::FromStr;
 
@@ -32,6 +32,10 @@ pub enum Axis {
     Size(Vec<SizeSpec>),
     /// Prefetch distances.
     Prefetch(Vec<Prefetch>),
+    /// Numbers of ranks.
+    Ranks(ThreadCounts),
+    /// Policies of ranks.
+    Policy(Vec<Policy>),
     /// Who made the loops.
     Compiler(Vec<Choice>),
 }
@@ -50,6 +54,8 @@ impl Axis {
             Self::Pages(_) => "pages",
             Self::Size(_) => "size",
             Self::Prefetch(_) => "prefetch",
+            Self::Ranks(_) => "ranks",
+            Self::Policy(_) => "policy",
             Self::Compiler(_) => "compiler",
         }
     }
@@ -60,12 +66,15 @@ impl Axis {
             values.iter().map(ToString::to_string).collect()
         }
         match self {
-            Self::Threads(counts) | Self::PerCache(counts) => words(counts.counts()),
+            Self::Threads(counts) | Self::PerCache(counts) | Self::Ranks(counts) => {
+                words(counts.counts())
+            }
             Self::Places(places) => words(places),
             Self::Stores(stores) => words(stores),
             Self::Pages(pages) => words(pages),
             Self::Size(sizes) => words(sizes),
             Self::Prefetch(prefetches) => words(prefetches),
+            Self::Policy(policies) => words(policies),
             Self::Compiler(choices) => words(choices),
         }
     }
@@ -130,6 +139,26 @@ fn list<T: FromStr>(
     Ok(values)
 }
 
+/// Reads `0-5` or `0,3,5`.
+fn policies(whole: &Cursor<'_>, text: &str, start: usize) -> Result<Vec<Policy>, SyntaxError> {
+    let pair = |part: &str| -> Result<(Policy, Policy), String> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (Policy, Policy) = (first.parse()?, last.parse()?);
+        match first <= last {
+            true => Ok((first, last)),
+            false => Err("a range goes from the smaller number up".to_owned()),
+        }
+    };
+    let mut at = start;
+    let mut policies = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = pair(part.trim()).map_err(|problem| whole.error_at(at, problem))?;
+        policies.extend((first.number()..=last.number()).filter_map(Policy::new));
+        at += part.len() + 1;
+    }
+    Ok(policies)
+}
+
 impl FromStr for Axis {
     type Err = SyntaxError;
 
@@ -146,15 +175,21 @@ impl FromStr for Axis {
         match name {
             "stores" if alone => Ok(Self::Stores(Stores::ALL.to_vec())),
             "pages" if alone => Ok(Self::Pages(vec![Pages::Base, Pages::Transparent])),
-            "threads" | "per-cache" | "places" | "size" | "prefetch" | "compiler" if alone => {
+            "threads" | "per-cache" | "places" | "size" | "prefetch" | "ranks" | "policy" | "compiler"
+                if alone => {
                 Err(needs_values())
             }
-            "threads" | "per-cache" => {
+            "threads" | "per-cache" | "ranks" => {
                 let counts: ThreadCounts = rest.parse().map_err(|error: SyntaxError| {
                     cursor.error_at(start + error.at, error.problem)
                 })?;
-                Ok(if name == "threads" { Self::Threads(counts) } else { Self::PerCache(counts) })
+                Ok(match name {
+                    "threads" => Self::Threads(counts),
+                    "ranks" => Self::Ranks(counts),
+                    _ => Self::PerCache(counts),
+                })
             }
+            "policy" => Ok(Self::Policy(policies(&cursor, rest, start)?)),
             "places" => Ok(Self::Places(list(&cursor, rest, start, ';', syntax)?)),
             "compiler" => Ok(Self::Compiler(commands(&cursor, rest, start)?)),
             "size" => Ok(Self::Size(list(&cursor, rest, start, ',', syntax)?)),
@@ -170,7 +205,7 @@ impl FromStr for Axis {
             }
             _ => Err(cursor.error_at(
                 0,
-                "expected an axis of threads, per-cache, places, stores, pages, size, prefetch or compiler",
+                "expected an axis of threads, per-cache, places, stores, pages, size, prefetch, compiler, ranks or policy",
             )),
         }
     }
@@ -194,6 +229,8 @@ mod tests {
             "compiler=native;all;gcc -O3 -march=native;clang '-DX=a;b' -O2",
             "stores",
             "pages",
+            "ranks=1,2-8:2",
+            "policy=0-3,5",
         ] {
             let axis: Axis = text.parse().unwrap();
             assert_eq!(axis.to_string().parse::<Axis>(), Ok(axis), "{text}");
@@ -212,6 +249,9 @@ mod tests {
             ("size=1GiB,2Qb", 11),
             ("prefetch=off,51x", 15),
             ("stores;", 6),
+            ("policy=0-6", 7),
+            ("policy=1,5-2", 9),
+            ("ranks=0", 6),
             ("compiler", 8),
             ("compiler=gcc;", 13),
             ("compiler=gcc;cc 'x;y", 16),

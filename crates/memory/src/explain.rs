@@ -413,6 +413,7 @@ mod tests {
             seconds: vec![1.0],
             round_trips: (trip, trip),
             causes,
+            each: Vec::new(),
         };
         let (near, far, none) = (90e-9, 380e-9, f64::NAN);
         let preempted = || vec![Cause::Faults(99)];

@@ -57,40 +57,51 @@ fn play(member: &Member<'_>, courts: &Courts) -> Option<f64> {
     member.barrier();
     let ball = &court?.0;
     if serves {
-        let start = Instant::now();
-        let mut best = f64::INFINITY;
-        let mut ping = 1;
-        for _ in 0..BATCHES {
-            let batch = Instant::now();
-            let mut trips = 0;
-            while trips < TRIPS && start.elapsed() < PATIENCE {
-                for _ in 0..TRIPS_A_LOOK {
-                    ball.store(ping, Ordering::Release);
-                    wait_until(ball, |seen| seen == ping + 1);
-                    ping += 2;
-                }
-                trips += TRIPS_A_LOOK;
+        return Some(serve(ball, &std::thread::yield_now));
+    }
+    answer(ball, &std::thread::yield_now);
+    None
+}
+
+/// Plays the first part of a pair on a line that holds 0 when both have come; returns the round
+/// trip in seconds. `idle` is called while the other is long in answering.
+pub(crate) fn serve(ball: &AtomicU64, idle: &dyn Fn()) -> f64 {
+    let start = Instant::now();
+    let mut best = f64::INFINITY;
+    let mut ping = 1;
+    for _ in 0..BATCHES {
+        let batch = Instant::now();
+        let mut trips = 0;
+        while trips < TRIPS && start.elapsed() < PATIENCE {
+            for _ in 0..TRIPS_A_LOOK {
+                ball.store(ping, Ordering::Release);
+                wait_until(ball, idle, |seen| seen == ping + 1);
+                ping += 2;
             }
-            if trips > 0 {
-                best = best.min(batch.elapsed().as_secs_f64() / trips as f64);
-            }
+            trips += TRIPS_A_LOOK;
         }
-        ball.store(END, Ordering::Release);
-        Some(best)
-    } else {
-        loop {
-            // Odd values are the server's; the answer is the next even one.
-            let ping = wait_until(ball, |seen| seen % 2 == 1);
-            if ping == END {
-                return None;
-            }
-            ball.store(ping + 1, Ordering::Release);
+        if trips > 0 {
+            best = best.min(batch.elapsed().as_secs_f64() / trips as f64);
         }
+    }
+    ball.store(END, Ordering::Release);
+    best
+}
+
+/// Plays the second part.
+pub(crate) fn answer(ball: &AtomicU64, idle: &dyn Fn()) {
+    loop {
+        // Odd values are the server's; the answer is the next even one.
+        let ping = wait_until(ball, idle, |seen| seen % 2 == 1);
+        if ping == END {
+            return;
+        }
+        ball.store(ping + 1, Ordering::Release);
     }
 }
 
 /// Spins until `done` holds of the value, and returns it.
-fn wait_until(ball: &AtomicU64, done: impl Fn(u64) -> bool) -> u64 {
+fn wait_until(ball: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> u64 {
     let mut spins = 0u32;
     loop {
         let seen = ball.load(Ordering::Acquire);
@@ -101,7 +112,7 @@ fn wait_until(ball: &AtomicU64, done: impl Fn(u64) -> bool) -> u64 {
         if spins < SPINS_BEFORE_YIELD {
             std::hint::spin_loop();
         } else {
-            std::thread::yield_now();
+            idle();
         }
     }
 }

@@ -4,17 +4,21 @@
 use crate::arrays::{ArrayError, Arrays, Layout, Pages};
 use crate::fingerprint::{self, Courts};
 use crate::kernels::{self, Element, Kernel, Loop, Shape};
+use crate::pages;
+use crate::subject::{Seen, Subject};
 use crate::team::{Team, TeamError};
+use crate::traffic::{self, Counted};
 use crate::values::{SCALAR, Values, WrongValue};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Seconds;
+use nodegauge_measure::clock::nanos;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{MemoryPolicy, SysError};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is asked of a point.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct PointConfig {
     /// CPUs of each thread; an empty list leaves that thread unbound.
     pub places: Vec<Vec<CpuId>>,
@@ -64,6 +68,9 @@ pub enum PointError {
         /// What the arrays hold.
         element: Element,
     },
+    /// A process of several that measure together.
+    #[error(transparent)]
+    Rank(#[from] crate::ranks::RankError),
 }
 
 /// One pass over the kernels of a point.
@@ -76,7 +83,16 @@ pub struct Sample {
     pub round_trips: (f64, f64),
     /// Why it does not count; empty when it does.
     pub causes: Vec<Cause>,
+    /// Time of each kernel in each of several processes, seconds; empty for one process.
+    pub each: Vec<Vec<f64>>,
 }
+
+/// When each kernel of a pass started on the first thread and ended on the last, nanoseconds of
+/// [`nanos`].
+pub(crate) type Spans = Vec<(u64, u64)>;
+
+/// Waits until every process of several is here.
+pub(crate) type Gate<'a> = Option<&'a (dyn Fn() + Sync)>;
 
 /// A configuration with its team and its arrays, ready to be measured.
 pub struct Point {
@@ -86,7 +102,6 @@ pub struct Point {
     arrays: Arrays,
     courts: Courts,
     values: Values,
-    origin: Instant,
     /// The first check that failed.
     pub wrong: Option<WrongValue>,
     /// How often all arrays were checked.
@@ -95,7 +110,7 @@ pub struct Point {
 
 /// What one thread saw of one pass.
 struct Lap {
-    /// Start and end of each kernel, nanoseconds since the point's origin.
+    /// Start and end of each kernel, nanoseconds.
     times: Vec<(u64, u64)>,
     /// What each kernel returned.
     sums: Vec<f64>,
@@ -132,7 +147,6 @@ impl Point {
                 0
             }),
             values: Values::new(config.element),
-            origin: Instant::now(),
             wrong: None,
             checks: 0,
             config,
@@ -165,6 +179,36 @@ impl Point {
     /// When a member of the team fails.
     pub fn round_trip(&mut self) -> Result<f64, PointError> {
         Ok(fingerprint::take(&mut self.team, &self.courts)?)
+    }
+
+    /// Lets the first thread play one part of a pair with a thread of another process; the part that
+    /// serves returns the round trip in seconds. `meet` waits until both are there.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub(crate) fn rally(
+        &mut self,
+        court: Option<(&AtomicU64, bool)>,
+        meet: &(dyn Fn() + Sync),
+        idle: &(dyn Fn() + Sync),
+    ) -> Result<Option<f64>, PointError> {
+        let played = self.team.map(|member| {
+            if member.index > 0 {
+                return None;
+            }
+            if let Some((ball, true)) = court {
+                ball.store(0, Ordering::Relaxed);
+            }
+            meet();
+            match court? {
+                (ball, true) => Some(fingerprint::serve(ball, &|| idle())),
+                (ball, false) => {
+                    fingerprint::answer(ball, &|| idle());
+                    None
+                }
+            }
+        })?;
+        Ok(played.into_iter().flatten().next())
     }
 
     /// Chooses other kernels or other native loops for the same arrays.
@@ -238,52 +282,142 @@ impl Point {
         Ok(())
     }
 
+    /// Checks and fills anew arrays whose values have grown too far for another pass.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn renew(&mut self) -> Result<(), PointError> {
+        if self.values.must_renew() {
+            self.check()?;
+            self.fill()?;
+        }
+        Ok(())
+    }
+
+    /// Runs kernel number `i` once, and no other; its time is not taken. After [`Point::renew`], each
+    /// kernel may run once.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn run_alone(&mut self, i: usize) -> Result<(), PointError> {
+        let (arrays, each) = (&self.arrays, &self.loops[i]);
+        let sums = self.team.map(|member| {
+            let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
+            // SAFETY: as in a pass: the loop can run here, and the share is this member's alone.
+            unsafe { each.run(&args) }
+        })?;
+        self.account(i, sums.iter().sum());
+        Ok(())
+    }
+
+    /// Takes into account that kernel number `i` ran, and checks what it returned if it only reads.
+    fn account(&mut self, i: usize, sum: f64) {
+        let kernel = self.loops[i].kernel();
+        let each = self.values.apply(kernel);
+        if !kernel.writes() {
+            let outcome = self.values.check_sum(kernel, each, self.config.elements, sum);
+            if let Err(wrong) = outcome {
+                self.wrong.get_or_insert(wrong);
+            }
+        }
+    }
+
     /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and
     /// filled anew before.
     ///
     /// # Errors
     /// When a member of the team fails.
     pub fn pass(&mut self) -> Result<Sample, PointError> {
-        if self.values.must_renew() {
-            self.check()?;
-            self.fill()?;
-        }
+        Ok(self.pass_with(None)?.0)
+    }
+
+    /// As [`Point::pass`], and before each kernel the team waits at the gate for other processes.
+    pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
+        self.renew()?;
         let before = fingerprint::take(&mut self.team, &self.courts)?;
         let stolen = stolen_ticks();
-        let (arrays, loops, origin) = (&self.arrays, &self.loops, self.origin);
-        let laps = self.team.map(|member| lap(member, arrays, loops, origin))?;
+        let (arrays, loops) = (&self.arrays, &self.loops);
+        let laps = self.team.map(|member| lap(member, arrays, loops, gate))?;
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let after = fingerprint::take(&mut self.team, &self.courts)?;
 
-        for (i, kernel) in self.loops.iter().map(Loop::kernel).enumerate() {
-            let each = self.values.apply(kernel);
-            if !kernel.writes() {
-                let sum: f64 = laps.iter().map(|lap| lap.sums[i]).sum();
-                let outcome = self.values.check_sum(kernel, each, self.config.elements, sum);
-                if let Err(wrong) = outcome {
-                    self.wrong.get_or_insert(wrong);
-                }
-            }
+        for i in 0..self.loops.len() {
+            self.account(i, laps.iter().map(|lap| lap.sums[i]).sum());
         }
-        Ok(Sample {
-            seconds: (0..self.loops.len()).map(|i| span(&laps, i)).collect(),
+        let spans: Spans = (0..self.loops.len()).map(|i| span(&laps, i)).collect();
+        let sample = Sample {
+            seconds: spans.iter().map(|span| seconds(*span)).collect(),
             round_trips: (before, after),
             causes: causes(&laps, stolen),
+            each: Vec::new(),
+        };
+        Ok((sample, spans))
+    }
+}
+
+impl Subject for Point {
+    fn config(&self) -> &PointConfig {
+        self.config()
+    }
+
+    fn loops(&self) -> &[Loop] {
+        self.loops()
+    }
+
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
+        self.set_loops(loops)
+    }
+
+    fn pass(&mut self) -> Result<Sample, PointError> {
+        self.pass()
+    }
+
+    fn check(&mut self) -> Result<(), PointError> {
+        self.check()
+    }
+
+    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
+        self.reshape(kernels)
+    }
+
+    fn seen(&mut self) -> Result<Seen, PointError> {
+        let shares = pages::observe(&self.arrays, self.team.len());
+        Ok(Seen {
+            affinity: self.observed().to_vec(),
+            pages: self.arrays.pages_got().ok(),
+            nodes: [0, 1, 2].map(|array| pages::of_array(&shares, array)),
+            shares,
+            wrong: self.wrong.as_ref().map(ToString::to_string),
+            checks: self.checks,
+            ranks: Vec::new(),
         })
+    }
+
+    fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {
+        traffic::measure(self).map(Some)
     }
 }
 
 /// One thread's part of a pass.
-fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], origin: Instant) -> Lap {
+fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: Gate<'_>) -> Lap {
     let mut times = Vec::with_capacity(loops.len());
     let mut sums = Vec::with_capacity(loops.len());
-    let nanos = || origin.elapsed().as_nanos() as u64;
-    member.barrier();
+    let together = || {
+        member.barrier();
+        if let Some(gate) = gate {
+            if member.index == 0 {
+                gate();
+            }
+            member.barrier();
+        }
+    };
+    // Who gives other processes their orders must not count as a disturbance of this one.
+    together();
     let begun = nanos();
     let counts = ThreadCounts::now();
     for each in loops {
         let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
-        member.barrier();
+        together();
         let start = nanos();
         // SAFETY: the loop was found available on this processor, or was tried on it; the share has
         // `n` elements of the loop's type in each array, and is this member's alone between two
@@ -295,15 +429,20 @@ fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], origin
     }
     let counts = ThreadCounts::now() - counts;
     let wall_nanos = nanos() - begun;
-    member.barrier();
+    together();
     Lap { times, sums, counts, wall_nanos }
 }
 
-/// Time of kernel `i`: from the first start to the last end, seconds.
-fn span(laps: &[Lap], i: usize) -> f64 {
+/// When kernel `i` first started and last ended.
+fn span(laps: &[Lap], i: usize) -> (u64, u64) {
     let start = laps.iter().map(|lap| lap.times[i].0).min().unwrap_or(0);
     let end = laps.iter().map(|lap| lap.times[i].1).max().unwrap_or(0);
-    (end - start) as f64 * 1e-9
+    (start, end)
+}
+
+/// The length of a span.
+pub(crate) fn seconds((start, end): (u64, u64)) -> f64 {
+    end.saturating_sub(start) as f64 * 1e-9
 }
 
 /// Why a pass does not count.
@@ -330,7 +469,7 @@ fn causes(laps: &[Lap], stolen: u64) -> Vec<Cause> {
 
 /// Whether every thread is bound and no two share a CPU. Round trips between threads that do, or
 /// that wander, are turns of the scheduler and no fingerprint.
-fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
+pub(crate) fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
     let all = cpus.len();
     cpus.sort_unstable();
@@ -338,7 +477,10 @@ fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     cpus.len() == all && places.iter().all(|place| !place.is_empty())
 }
 
-fn native_loops(kernels: &[(Kernel, Shape)], element: Element) -> Result<Vec<Loop>, PointError> {
+pub(crate) fn native_loops(
+    kernels: &[(Kernel, Shape)],
+    element: Element,
+) -> Result<Vec<Loop>, PointError> {
     kernels
         .iter()
         .map(|(kernel, shape)| {

@@ -4,11 +4,14 @@
 use crate::arrays::Layout;
 use crate::kernels::compiled::CompiledLoop;
 use crate::kernels::{Kernel, Loop, Prefetch, Row, Stores};
-use crate::point::{Point, Sample};
+use crate::pages::{self, Truth};
+use crate::point::Sample;
+use crate::ranks;
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
-use crate::values::WrongValue;
-use nodegauge_machine::Topology;
+use crate::subject::{Seen, Subject};
+use crate::traffic::Counted;
+use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
     Category, Disturbed, Finding, Limit, Machine, Measurement, Moved, Severity, Status, Validity,
@@ -16,17 +19,17 @@ use nodegauge_measure::record::{
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
-use nodegauge_placement::Placement;
+use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 
 /// All that is known of a run when its figures are made.
 pub(crate) struct Evidence<'a> {
     pub machine: &'a Machine,
     pub topology: &'a Topology,
     pub placement: &'a Placement,
-    pub point: &'a Point,
+    pub subject: &'a dyn Subject,
+    pub seen: &'a Seen,
     pub size: &'a Size,
     pub samples: &'a [Sample],
     pub sorted: &'a Sorted,
@@ -34,6 +37,8 @@ pub(crate) struct Evidence<'a> {
     /// How many loops a trial chose from; 0 without a trial.
     pub loops_tried: usize,
     pub clock: ClockQuality,
+    /// What the memory controllers counted, or why they did not; `None` where nobody asked.
+    pub traffic: Option<&'a Result<Counted, String>>,
 }
 
 /// A round trip above this contradicts a shared last-level cache: on processors whose shared
@@ -44,20 +49,20 @@ const PAGES_GOT_ENOUGH: f64 = 0.9;
 /// More disturbed passes than this share make a figure suspect.
 const DISTURBED_TOO_MANY: f64 = 0.5;
 
-/// Bytes that STREAM counts for a pass of kernel number `i`.
-pub(crate) fn counted(point: &Point, i: usize) -> f64 {
-    let config = point.config();
-    (point.loops()[i].kernel().counted(config.element) * config.elements) as f64
+/// Bytes that STREAM counts for a pass of kernel number `i`, of all processes.
+pub(crate) fn counted(subject: &dyn Subject, i: usize) -> f64 {
+    let config = subject.config();
+    let elements = config.elements * subject.processes();
+    (subject.loops()[i].kernel().counted(config.element) * elements) as f64
 }
 
 /// One measurement a kernel; none when not a single pass counts.
 pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let Some(_) = evidence.sorted.headline() else { return Vec::new() };
-    // Asked once: the kernel walks all page tables for the answer.
-    let pages = evidence.point.arrays().pages_got().ok();
-    let config = common_config(evidence, pages.as_ref());
-    let doubts = common_validity(evidence, pages.as_ref());
-    let loops = evidence.point.loops().iter().enumerate();
+    let numa = numa(evidence);
+    let config = common_config(evidence, &numa);
+    let doubts = common_validity(evidence, &numa);
+    let loops = evidence.subject.loops().iter().enumerate();
     loops.map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
 }
 
@@ -68,9 +73,9 @@ fn one(
     config: &Map<String, Value>,
     doubts: &Validity,
 ) -> Measurement {
-    let element = evidence.point.config().element;
+    let element = evidence.subject.config().element;
     let kernel = each.kernel();
-    let bytes = counted(evidence.point, i);
+    let bytes = counted(evidence.subject, i);
     let samples = evidence
         .sorted
         .headline()
@@ -110,18 +115,19 @@ fn one(
     let moved_factor = Some(factors[0]).filter(|_| factors[0] == factors[1]);
     let mut config = config.clone();
     config.extend(describe(each));
+    config.extend(ranks::evidence::config(evidence, i));
+    let computed = best.zip(moved_factor).map(|(best, factor)| Moved {
+        value: best * factor,
+        basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
+    });
+    let moved = moved(evidence, i, best.map(|best| best / bytes), computed, &mut config);
     Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: kernel.name().to_owned(),
         unit: "B/s".to_owned(),
         value: best.filter(|_| validity.status != Status::Invalid),
-        moved: best.filter(|_| validity.status != Status::Invalid).zip(moved_factor).map(
-            |(best, factor)| Moved {
-                value: best * factor,
-                basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
-            },
-        ),
+        moved: moved.filter(|_| validity.status != Status::Invalid),
         disturbed: evidence
             .sorted
             .disturbed
@@ -139,6 +145,30 @@ fn one(
         limit,
         validity,
     }
+}
+
+/// What kernel number `i` moves at `runs_per_s`: as the memory controllers counted it, with what is
+/// computed beside it in the configuration; as computed where they did not, with the reason.
+fn moved(
+    evidence: &Evidence<'_>,
+    i: usize,
+    runs_per_s: Option<f64>,
+    computed: Option<Moved>,
+    config: &mut Map<String, Value>,
+) -> Option<Moved> {
+    let Some(traffic) = evidence.traffic else { return computed };
+    let seen = match traffic {
+        Ok(seen) => seen,
+        Err(why) => {
+            config.insert("counters".to_owned(), json!({"unavailable": why}));
+            return computed;
+        }
+    };
+    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.subject, i)));
+    let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
+    let beside = computed.map(|moved| json!({"value": moved.value, "basis": moved.basis}));
+    config.insert("moved_computed".to_owned(), json!(beside));
+    Some(Moved { value: moved.total * runs_per_s?, basis: "counters".to_owned() })
 }
 
 /// What a loop adds to the configuration of its run.
@@ -223,14 +253,30 @@ fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
 }
 
 /// Why figures of a run with wrong values are no result.
-pub(crate) fn wrong_in_words(wrong: &WrongValue) -> String {
+pub(crate) fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
     format!("the arrays do not hold what they must: {wrong}")
 }
 
+/// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
+fn numa(evidence: &Evidence<'_>) -> Truth {
+    let policy = &evidence.subject.config().policy;
+    let threads = &evidence.placement.threads;
+    let bound = evidence.placement.bind != Bind::None;
+    let home = |thread: &ThreadPlace| match bound {
+        true => thread.nodes(evidence.topology),
+        false => Vec::new(),
+    };
+    let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
+    match evidence.seen.shares.is_empty() {
+        true => Truth::of_arrays(policy, &evidence.seen.nodes),
+        false => pages::truth(&evidence.seen.shares, policy, &homes),
+    }
+}
+
 /// Doubts that hold for every kernel of the run.
-fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) -> Validity {
+fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
     let mut validity = Validity::valid();
-    if let Some(wrong) = &evidence.point.wrong {
+    if let Some(wrong) = &evidence.seen.wrong {
         validity.add(Status::Invalid, wrong_in_words(wrong));
     }
     if evidence.size.follows_rule == Some(false) {
@@ -254,8 +300,8 @@ fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) 
             format!("{disturbed} of {} passes were disturbed", counted + disturbed),
         );
     }
-    let asked = evidence.point.arrays().pages_asked();
-    if let Some(got) = pages {
+    let asked = evidence.subject.config().pages;
+    if let Some(got) = &evidence.seen.pages {
         let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
         if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
             validity.add(
@@ -267,6 +313,12 @@ fn common_validity(evidence: &Evidence<'_>, pages: Option<&BTreeMap<u64, f64>>) 
             );
         }
     }
+    if let Some(broken) = numa.in_words() {
+        validity.add(Status::Suspect, broken);
+    }
+    ranks::evidence::doubts(&evidence.seen.ranks)
+        .into_iter()
+        .for_each(|doubt| validity.add(Status::Suspect, doubt));
     validity
 }
 
@@ -288,6 +340,7 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
             cost: None,
         });
     }
+    findings.extend(memory_elsewhere(evidence));
     let llcs: Vec<Option<usize>> = evidence
         .placement
         .threads
@@ -314,29 +367,37 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Pages that are not where the policy wants them.
+fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
+    let text = numa(evidence).in_words()?;
+    let remedy = match &evidence.subject.config().policy {
+        MemoryPolicy::Default | MemoryPolicy::Local => {
+            "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
+             while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
+        }
+        _ => {
+            "free memory on the nodes that were asked for (numactl --hardware shows it), or use \
+             smaller arrays"
+        }
+    };
+    Some(Finding {
+        id: "memory-elsewhere".to_owned(),
+        severity: Severity::Warning,
+        text,
+        remedy: remedy.to_owned(),
+        cost: None,
+    })
+}
+
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(
-    evidence: &Evidence<'_>,
-    pages: Option<&BTreeMap<u64, f64>>,
-) -> Map<String, Value> {
-    let point = evidence.point;
-    let asked = point.config();
-    let arrays = point.arrays();
-    let got = pages.map(|got| {
+fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> Map<String, Value> {
+    let seen = evidence.seen;
+    let asked = evidence.subject.config();
+    let got = seen.pages.as_ref().map(|got| {
         Value::Object(got.iter().map(|(size, share)| (size.to_string(), json!(share))).collect())
     });
     let observed: Vec<Vec<u32>> =
-        point.observed().iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
-    let nodes: Map<String, Value> = ["a", "b", "c"]
-        .iter()
-        .zip(arrays.ranges())
-        .filter_map(|(name, (start, length))| {
-            let shares = crate::pages::node_shares(start, length)?;
-            let shares =
-                shares.iter().map(|(node, share)| (node.to_string(), json!(share))).collect();
-            Some(((*name).to_owned(), Value::Object(shares)))
-        })
-        .collect();
+        seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
     let config = json!({
         "engine": "native",
         "threads": evidence.placement.threads.len(),
@@ -344,9 +405,9 @@ fn common_config(
         "places_asked": evidence.placement.places,
         "bind": evidence.placement.bind.to_string(),
         "stores": null,
-        "pages": {"asked": arrays.pages_asked().name(), "got": got},
+        "pages": {"asked": asked.pages.name(), "got": got},
         "element": asked.element.name(),
-        "array_bytes": arrays.array_bytes().0,
+        "array_bytes": asked.elements * asked.element.bytes(),
         "array_elements": asked.elements,
         "array_times_llc": evidence.size.times_llc,
         "layout": match asked.layout {
@@ -354,11 +415,11 @@ fn common_config(
             Layout::Sequential { offset } => json!({"sequential": {"offset": offset}}),
         },
         "memory_policy": asked.policy.as_str(),
-        "memory_nodes": nodes,
+        "numa": numa.to_json(evidence.topology.nodes.len()),
         "passes": evidence.samples.len() - 1,
         "stopped": evidence.stop.to_string(),
         "loops_tried": evidence.loops_tried,
-        "checks": point.checks,
+        "checks": seen.checks,
         "clock_granularity_s": evidence.clock.granularity.0,
         "round_trip_s": evidence
             .sorted

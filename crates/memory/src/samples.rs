@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn sample(seconds: f64, before: f64, after: f64, causes: Vec<Cause>) -> Sample {
-        Sample { seconds: vec![seconds], round_trips: (before, after), causes }
+        Sample { seconds: vec![seconds], round_trips: (before, after), causes, each: Vec::new() }
     }
 
     #[test]

@@ -214,16 +214,28 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
             share(around.fraction)
         ));
     }
-    let bytes = (elements * element.bytes()) as f64;
-    let times_llc = llc.map(|llc| bytes / llc);
-    Ok(Size {
-        elements,
-        times_llc,
-        // A length in whole elements may miss the factor by a rounding.
-        follows_rule: times_llc
-            .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
-        notices,
-    })
+    Ok(Size::of(elements, element, llc, notices))
+}
+
+impl Size {
+    /// Arrays of `elements` elements held against the sum of last-level caches, bytes.
+    pub(crate) fn of(
+        elements: u64,
+        element: Element,
+        llc: Option<f64>,
+        notices: Vec<String>,
+    ) -> Self {
+        let bytes = (elements * element.bytes()) as f64;
+        let times_llc = llc.map(|llc| bytes / llc);
+        Self {
+            elements,
+            times_llc,
+            // A length in whole elements may miss the factor by a rounding.
+            follows_rule: times_llc
+                .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
+            notices,
+        }
+    }
 }
 
 #[cfg(test)]

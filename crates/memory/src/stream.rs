@@ -7,16 +7,18 @@
 use crate::arrays::{Layout, Pages};
 use crate::kernels::{self, Element, Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError, Sample};
+use crate::ranks::{self, FleetPoint, SharedFleet};
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
+use crate::subject::Subject;
 use crate::trial::{self, Breadth, Wishes};
 use nodegauge_machine::{CpuId, NodeId, SysRoot, Topology};
 use nodegauge_measure::record::{Finding, HugePages, Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Bytes, Watch, clock};
-use nodegauge_placement::{Bind, MemoryPolicy, Placement, PlacementError};
+use nodegauge_placement::{Bind, MemoryPolicy, Placement, PlacementError, RankPlan};
 use std::time::{Duration, Instant};
 
 /// What can be asked of a run.
@@ -178,7 +180,7 @@ fn available(machine: &Machine, options: &Options) -> Bytes {
 }
 
 /// The CPUs of each thread; an empty list leaves a thread unbound.
-fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
+pub(crate) fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
     let bound = placement.bind != Bind::None;
     placement
         .threads
@@ -219,8 +221,8 @@ pub fn best_pages(machine: &Machine) -> Pages {
 }
 
 /// A point whose arrays are mapped and whose loops are chosen.
-pub(crate) struct Ready {
-    pub point: Point,
+pub(crate) struct Ready<S> {
+    pub point: S,
     pub size: Size,
     /// What was clamped, and what the trial came to.
     pub notices: Vec<String>,
@@ -236,14 +238,27 @@ pub(crate) fn ready(
     trial_share: f64,
     started: Instant,
     watch: &mut dyn Watch,
-) -> Result<Ready, StreamError> {
-    let shapes = candidates(options, Breadth::Likely)?;
+) -> Result<Ready<Point>, StreamError> {
     watch.phase(&format!(
         "preparing 3 arrays of {} on {} threads",
         Bytes(size.elements * options.element.bytes()),
         config.places.len()
     ));
-    let mut point = Point::prepare(config)?;
+    let point = Point::prepare(config)?;
+    with_loops(point, size, options, trial_share, started, watch)
+}
+
+/// Chooses the loops that the options leave open, in at most `trial_share` of the budget since
+/// `started`.
+pub(crate) fn with_loops<S: Subject>(
+    mut point: S,
+    size: Size,
+    options: &Options,
+    trial_share: f64,
+    started: Instant,
+    watch: &mut dyn Watch,
+) -> Result<Ready<S>, StreamError> {
+    let shapes = candidates(options, Breadth::Likely)?;
     let mut notices = size.notices.clone();
     let mut tried = 0;
     let open = |kernel: &Kernel| options.loops.iter().all(|(known, _)| known != kernel);
@@ -276,15 +291,55 @@ pub fn run(
 ) -> Result<Outcome, StreamError> {
     let started = Instant::now();
     let config = plan(topology, machine, placement, options)?;
-    let Ready { mut point, size, notices, tried } =
-        ready(config, options, TRIAL_SHARE, started, watch)?;
+    let ready = ready(config, options, TRIAL_SHARE, started, watch)?;
+    measure(ready, topology, machine, placement, options, started, watch)
+}
+
+/// Measures STREAM in several processes; `together` is the placement of all of their threads.
+///
+/// # Errors
+/// No memory, pages or CPUs as asked, and a process that fails or ends.
+pub fn run_ranks(
+    topology: &Topology,
+    machine: &Machine,
+    ranks: &RankPlan,
+    fleet: &SharedFleet,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, StreamError> {
+    let started = Instant::now();
+    let (size, configs) = ranks::plan(topology, machine, ranks, options)?;
+    watch.phase(&format!(
+        "preparing 3 arrays of {} in each of {} ranks",
+        Bytes(configs[0].elements * options.element.bytes()),
+        configs.len()
+    ));
+    let point = FleetPoint::prepare(fleet, topology, ranks, configs)?;
+    let ready = with_loops(point, size, options, TRIAL_SHARE, started, watch)?;
+    measure(ready, topology, machine, &ranks.together(), options, started, watch)
+}
+
+/// Measures what is ready, until it is stable or the budget is spent.
+fn measure<S: Subject>(
+    ready: Ready<S>,
+    topology: &Topology,
+    machine: &Machine,
+    placement: &Placement,
+    options: &Options,
+    started: Instant,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, StreamError> {
+    let Ready { mut point, size, notices, tried } = ready;
     watch.phase("measuring");
     let (samples, stop) = repeat(&mut point, options, started, watch)?;
+    let traffic = if stop == Stop::Interrupted { None } else { point.traffic()? };
     point.check()?;
+    let seen = point.seen()?;
     let evidence = Evidence {
         machine,
         placement,
-        point: &point,
+        subject: &point,
+        seen: &seen,
         size: &size,
         sorted: &samples::sort(&samples),
         samples: &samples,
@@ -292,19 +347,20 @@ pub fn run(
         loops_tried: tried,
         clock: clock::quality(),
         topology,
+        traffic: traffic.as_ref(),
     };
     Ok(Outcome {
         measurements: result::measurements(&evidence),
         findings: result::findings(&evidence),
         notices,
         stop,
-        affinity: point.observed().iter().map(ToString::to_string).collect(),
+        affinity: seen.affinity.iter().map(ToString::to_string).collect(),
     })
 }
 
 /// Repeats passes until the stop rule, the budget or the user ends it.
 fn repeat(
-    point: &mut Point,
+    point: &mut dyn Subject,
     options: &Options,
     started: Instant,
     watch: &mut dyn Watch,
@@ -341,7 +397,7 @@ fn decide(
     rule: &StopRule,
     samples: &[Sample],
     elapsed: Duration,
-    point: &Point,
+    point: &dyn Subject,
     watch: &mut dyn Watch,
 ) -> Option<Stop> {
     let sorted = samples::sort(samples);
@@ -363,7 +419,7 @@ fn decide(
 }
 
 /// The best of the last kernel of STREAM's four so far, in words.
-fn latest(samples: &[Sample], point: &Point) -> String {
+fn latest(samples: &[Sample], point: &dyn Subject) -> String {
     let kernels = &point.config().kernels;
     let shown = kernels.iter().position(|(k, _)| *k == Kernel::Triad).unwrap_or(0);
     let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);

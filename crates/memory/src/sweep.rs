@@ -7,19 +7,21 @@
 
 use crate::compiled::Variant;
 use crate::kernels::{Kernel, Loop, Prefetch, Stores};
-use crate::point::{Point, Sample};
+use crate::point::{Point, PointError, Sample};
 use crate::race::Shuffler;
+use crate::ranks::{self, FleetPoint, SharedFleet};
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, StreamError};
+use crate::subject::Subject;
 use crate::trial::{self, Breadth};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Watch, clock, stats};
-use nodegauge_placement::Placement;
+use nodegauge_placement::{Placement, RankPlan};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,10 +34,14 @@ pub type Coordinates = Vec<(String, String)>;
 pub struct Cell {
     /// Its value on each axis, in the order of the axes.
     pub coordinates: Coordinates,
-    /// Where its threads go.
+    /// Where its threads go; of ranks, all of them together.
     pub placement: Placement,
+    /// Where its ranks go; `None` for one process.
+    pub ranks: Option<RankPlan>,
     /// Everything else.
     pub options: Options,
+    /// The cell that its rates are held against.
+    pub reference: Option<usize>,
     /// Who made its loops; `None` for the native ones.
     pub variant: Option<Arc<Variant>>,
 }
@@ -56,6 +62,8 @@ pub struct Outcome {
     pub notices: Vec<String>,
     /// Why repetition ended.
     pub stop: Stop,
+    /// What ended the sweep before its time; what was measured until then is kept.
+    pub broken: Option<String>,
 }
 
 /// Share of the budget for all trials together.
@@ -77,7 +85,7 @@ const SATURATED: f64 = 0.98;
 
 /// A cell under measurement.
 struct Stand {
-    point: Point,
+    point: Box<dyn Subject>,
     size: Size,
     samples: Vec<Sample>,
     tried: usize,
@@ -91,6 +99,7 @@ pub fn run(
     topology: &Topology,
     machine: &Machine,
     cells: &[Cell],
+    fleet: Option<&SharedFleet>,
     budget: Duration,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, StreamError> {
@@ -100,39 +109,84 @@ pub fn run(
     let cells = cells.as_slice();
     let nothing = idle.iter().flat_map(|cell| located(cell, Vec::new())).collect();
     if cells.is_empty() {
-        return Ok(Outcome { measurements: nothing, notices, stop: Stop::Budget });
+        return Ok(Outcome { measurements: nothing, notices, stop: Stop::Budget, broken: None });
     }
     watch.phase(&format!("preparing {} configurations", cells.len()));
-    let mut stands = prepare(topology, machine, cells, &mut notices)?;
+    let mut stands = prepare(topology, machine, cells, fleet, &mut notices)?;
     watch.phase("choosing loops");
     choose_loops(&mut stands, cells, started, budget, watch, &mut notices)?;
     watch.phase(&format!("measuring {} configurations by turns", cells.len()));
-    let stop = rounds(&mut stands, cells, started, budget, watch)?;
-    if stop != Stop::Interrupted {
-        notices.extend(mend_trends(&mut stands, cells, topology)?);
-    }
+    let mut broken = None;
+    let measured = rounds(&mut stands, cells, started, budget, watch).and_then(|stop| {
+        if stop != Stop::Interrupted {
+            notices.extend(mend_trends(&mut stands, cells, topology)?);
+        }
+        Ok(stop)
+    });
+    let stop = match measured {
+        Ok(stop) => stop,
+        // A rank has gone: what was measured until then is kept.
+        Err(StreamError::Point(PointError::Rank(error))) => {
+            broken = Some(error.to_string());
+            Stop::Interrupted
+        }
+        Err(error) => return Err(error),
+    };
     let quality = clock::quality();
     let mut measurements = Vec::new();
+    let mut ends = Vec::new();
     for (stand, cell) in stands.iter_mut().zip(cells) {
-        stand.point.check()?;
+        // Ranks that have gone check nothing; their cells say how often they were checked before.
+        if broken.is_none() || cell.ranks.is_none() {
+            stand.point.check()?;
+        }
+        let seen = stand.point.seen()?;
         let sorted = samples::sort(&stand.samples);
         let evidence = Evidence {
             machine,
             topology,
             placement: &cell.placement,
-            point: &stand.point,
+            subject: &*stand.point,
+            seen: &seen,
             size: &stand.size,
             samples: &stand.samples,
             sorted: &sorted,
             stop,
             loops_tried: stand.tried,
             clock: quality,
+            traffic: None,
         };
         measurements.extend(located(cell, result::measurements(&evidence)));
+        ends.push(measurements.len());
     }
+    relate(&mut measurements, &ends, cells);
     measurements.extend::<Vec<Measurement>>(nothing);
     notices.extend(saturation(&stands, cells));
-    Ok(Outcome { measurements, notices, stop })
+    Ok(Outcome { measurements, notices, stop, broken })
+}
+
+/// Gives each measurement its rate over that of the same kernel in the reference cell, medians.
+/// `ends` says where the measurements of each cell end.
+fn relate(measurements: &mut [Measurement], ends: &[usize], cells: &[Cell]) {
+    let median = |m: &Measurement| m.summary.as_ref().map(|summary| summary.median);
+    let medians: Vec<Option<f64>> = measurements.iter().map(median).collect();
+    let names: Vec<String> = measurements.iter().map(|m| m.name.clone()).collect();
+    let range = |cell: usize| (if cell == 0 { 0 } else { ends[cell - 1] })..ends[cell];
+    for (i, cell) in cells.iter().enumerate() {
+        let Some(reference) = cell.reference else { continue };
+        for m in range(i) {
+            let same = range(reference).find(|other| names[*other] == names[m]);
+            let ratio = same.and_then(|other| Some(medians[m]? / medians[other]?));
+            let to: Map<String, Value> = cells[reference]
+                .coordinates
+                .iter()
+                .map(|(axis, value)| (axis.clone(), json!(value)))
+                .collect();
+            measurements[m]
+                .config
+                .insert("relative".to_owned(), json!({"to": to, "median": ratio}));
+        }
+    }
 }
 
 /// The measurements of a cell with its coordinates; of what its compiler did not make, the reason.
@@ -154,6 +208,7 @@ fn prepare(
     topology: &Topology,
     machine: &Machine,
     cells: &[Cell],
+    fleet: Option<&SharedFleet>,
     notices: &mut Vec<String>,
 ) -> Result<Vec<Stand>, StreamError> {
     let mut stands = Vec::new();
@@ -162,13 +217,21 @@ fn prepare(
             memory_fraction: cell.options.memory_fraction / cells.len() as f64,
             ..cell.options.clone()
         };
-        let (size, config) = stream::plan(topology, machine, &cell.placement, &options)?;
+        let (size, point): (Size, Box<dyn Subject>) = match cell.ranks.as_ref().zip(fleet) {
+            Some((plan, fleet)) => {
+                let (size, configs) = ranks::plan(topology, machine, plan, &options)?;
+                (size, Box::new(FleetPoint::prepare(fleet, topology, plan, configs)?))
+            }
+            None => {
+                let (size, config) = stream::plan(topology, machine, &cell.placement, &options)?;
+                (size, Box::new(Point::prepare(config)?))
+            }
+        };
         for notice in &size.notices {
             if !notices.contains(notice) {
                 notices.push(notice.clone());
             }
         }
-        let point = Point::prepare(config)?;
         stands.push(Stand { point, size, samples: Vec::new(), tried: 0 });
     }
     Ok(stands)
@@ -215,7 +278,7 @@ fn choose_loops(
         let shapes = trial::candidates(wishes(&cells[widest]), Breadth::Likely);
         let deadline = (started + share * (done as u32 + 1)).max(Instant::now() + share / 2);
         let chosen =
-            trial::choose(&mut stands[widest].point, &shapes, deadline, || watch.interrupted())?;
+            trial::choose(&mut *stands[widest].point, &shapes, deadline, || watch.interrupted())?;
         notices.push(stream::trial_in_words(&chosen, shapes.len()));
         for i in members {
             stands[i].point.reshape(chosen.loops.clone())?;
@@ -279,12 +342,12 @@ fn figures(stand: &Stand) -> Vec<Vec<f64>> {
     let sorted = samples::sort(&stand.samples);
     let Some(group) = sorted.headline() else { return Vec::new() };
     (0..stand.point.loops().len())
-        .map(|i| Sorted::rates(&stand.samples, group, i, result::counted(&stand.point, i)))
+        .map(|i| Sorted::rates(&stand.samples, group, i, result::counted(&*stand.point, i)))
         .collect()
 }
 
 /// The kernel that trends are read from: Triad when it runs, else the last.
-fn read_from(point: &Point) -> (usize, Kernel) {
+fn read_from(point: &dyn Subject) -> (usize, Kernel) {
     let kernels: Vec<Kernel> = point.loops().iter().map(Loop::kernel).collect();
     let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
     (i, kernels[i])
@@ -292,7 +355,7 @@ fn read_from(point: &Point) -> (usize, Kernel) {
 
 /// The median rate of the kernel that trends are read from; NaN without samples.
 fn typical(stand: &Stand) -> f64 {
-    let (i, _) = read_from(&stand.point);
+    let (i, _) = read_from(&*stand.point);
     figures(stand).get(i).map_or(f64::NAN, |rates| stats::median(rates))
 }
 
@@ -302,7 +365,7 @@ fn rows(cells: &[Cell]) -> Vec<(String, Vec<usize>)> {
     let mut rows: Vec<(String, Vec<usize>)> = Vec::new();
     for axis in 0..axes {
         let name = &cells[0].coordinates[axis].0;
-        if !["threads", "per-cache"].contains(&name.as_str()) {
+        if !["threads", "per-cache", "ranks"].contains(&name.as_str()) {
             continue;
         }
         let rest = |cell: &Cell| {
@@ -359,7 +422,7 @@ fn mend_trends(
             });
             let fresh: Vec<(Vec<Sample>, f64)> = fresh.collect();
             let real = is_dip(fresh[0].1, fresh[1].1, fresh[2].1);
-            let count = cells[here].placement.threads.len();
+            let count = counted(&cells[here], &name);
             for (n, (i, (old, _))) in three.iter().zip(fresh).enumerate() {
                 // The dip's first samples were wrong if it is gone now; all else is kept.
                 let gone = n == 1 && !real;
@@ -370,12 +433,12 @@ fn mend_trends(
             }
             notices.push(if real {
                 format!(
-                    "{name}: {count} threads break the trend, also when measured again: {}",
+                    "{name}: {count} break the trend, also when measured again: {}",
                     reason(&cells[here].placement, topology)
                 )
             } else {
                 format!(
-                    "{name}: {count} threads broke the trend; measured again they do not, and the \
+                    "{name}: {count} broke the trend; measured again they do not, and the \
                      new samples stand"
                 )
             });
@@ -410,6 +473,15 @@ fn reason(placement: &Placement, topology: &Topology) -> String {
     }
 }
 
+/// `1 thread`, `4 ranks`: the length of a row's step.
+fn counted(cell: &Cell, row: &str) -> String {
+    let (count, noun) = match &cell.ranks {
+        Some(plan) if row.starts_with("ranks") => (plan.ranks.len(), "rank"),
+        _ => (cell.placement.threads.len(), "thread"),
+    };
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Names the fewest threads that reach nearly the best, along each axis of numbers.
 fn saturation(stands: &[Stand], cells: &[Cell]) -> Vec<String> {
     rows(cells)
@@ -419,14 +491,13 @@ fn saturation(stands: &[Stand], cells: &[Cell]) -> Vec<String> {
             let rates: Vec<f64> = row.iter().map(|i| typical(&stands[*i])).collect();
             let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
             let first = rates.iter().position(|rate| *rate >= SATURATED * best)?;
-            let (_, kernel) = read_from(&stands[row[first]].point);
-            let threads = cells[row[first]].placement.threads.len();
+            let (_, kernel) = read_from(&*stands[row[first]].point);
+            let threads = counted(&cells[row[first]], &name);
             let last = first + 1 == row.len();
-            let plural = if threads == 1 { "thread" } else { "threads" };
             Some(if last {
-                format!("{name}: {kernel} still grows at {threads} {plural}")
+                format!("{name}: {kernel} still grows at {threads}")
             } else {
-                format!("{name}: {kernel} saturates at {threads} {plural} (within 2 % of the best)")
+                format!("{name}: {kernel} saturates at {threads} (within 2 % of the best)")
             })
         })
         .collect()
@@ -443,7 +514,9 @@ mod tests {
         Cell {
             coordinates: vec![("threads".to_owned(), threads.to_string())],
             placement: nodegauge_placement::plan(topology, &request).unwrap(),
+            ranks: None,
             options: Options::default(),
+            reference: None,
             variant: None,
         }
     }

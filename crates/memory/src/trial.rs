@@ -6,8 +6,9 @@
 //! from one line a step, reads from four).
 
 use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, Stores};
-use crate::point::{Point, PointError};
+use crate::point::PointError;
 use crate::race::{Race, Shuffler};
+use crate::subject::Subject;
 use nodegauge_measure::regime;
 use std::time::Instant;
 
@@ -123,7 +124,7 @@ const PASSES_A_CANDIDATE: usize = 4;
 /// # Errors
 /// When the point cannot be measured.
 pub fn choose(
-    point: &mut Point,
+    point: &mut dyn Subject,
     shapes: &[Shape],
     deadline: Instant,
     mut stop: impl FnMut() -> bool,
@@ -180,7 +181,11 @@ pub fn choose(
 
 /// One pass in which each kernel runs with its candidate number `turn`; returns the passes that it
 /// took.
-fn run_turn(point: &mut Point, fields: &mut [Field], turn: usize) -> Result<usize, PointError> {
+fn run_turn(
+    point: &mut dyn Subject,
+    fields: &mut [Field],
+    turn: usize,
+) -> Result<usize, PointError> {
     let picked: Vec<usize> = fields.iter().map(|field| turn % field.race.len()).collect();
     let kernels =
         fields.iter().zip(&picked).map(|(field, i)| (field.kernel, *field.race.get(*i))).collect();
@@ -219,7 +224,7 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[Shape]) -> Vec<S
 
 /// Gives the point the winners.
 fn finish(
-    point: &mut Point,
+    point: &mut dyn Subject,
     mut fields: Vec<Field>,
     tried: usize,
     passes: usize,

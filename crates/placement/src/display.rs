@@ -10,7 +10,7 @@ use nodegauge_machine::CpuId;
 use std::fmt;
 
 /// Where a thread may run, as the kernel says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ObservedAffinity {
     /// The number of its process.
     pub process: u32,

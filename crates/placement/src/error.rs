@@ -154,4 +154,63 @@ pub enum PlacementError {
         /// What there is, e.g. `nodes 0-3`.
         nodes: String,
     },
+    /// More ranks, each with its threads, than hardware threads.
+    #[error(
+        "cannot place {ranks} ranks of {}: this process may use {} ({allowed})\nhint: {}",
+        counted(*.threads as usize, "thread"),
+        counted(*.usable, "hardware thread"),
+        ranks_that_fit(*.threads, *.usable)
+    )]
+    TooManyRanks {
+        /// Ranks asked for.
+        ranks: u32,
+        /// Threads a rank.
+        threads: u32,
+        /// Hardware threads that may be used.
+        usable: usize,
+        /// The allowed CPUs in range notation.
+        allowed: String,
+    },
+    /// Zero ranks.
+    #[error("cannot place 0 ranks\nhint: ask for at least 1")]
+    NoRanks,
+    /// `--cpus` whose length fits neither the ranks nor their threads.
+    #[error(
+        "--cpus names {}, but there are {ranks} ranks of {}\nhint: name {}, or one group a rank, e.g. --cpus '{{0-3}},{{4-7}}'",
+        counted(*.named, "entry").replace("entrys", "entries"),
+        counted(*.threads as usize, "thread"),
+        counted(*.ranks as usize * *.threads as usize, "CPU")
+    )]
+    WrongCpus {
+        /// Entries of the list.
+        named: usize,
+        /// Ranks.
+        ranks: u32,
+        /// Threads a rank.
+        threads: u32,
+    },
+    /// A policy that names NUMA nodes on a machine without.
+    #[error(
+        "policy {policy} needs NUMA nodes, of which this machine shows none\nhint: use --policy 0 or 5"
+    )]
+    NoNodes {
+        /// The number of the policy.
+        policy: u8,
+    },
+    /// Two options that each decide where memory goes.
+    #[error("{first} and {second} both say where memory goes\nhint: give one of them")]
+    MemoryConflict {
+        /// One option.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+}
+
+/// What to do about too many ranks.
+fn ranks_that_fit(threads: u32, usable: usize) -> String {
+    match usable / threads.max(1) as usize {
+        0 => format!("ask for {usable} or fewer threads a rank, e.g. --threads {usable}"),
+        most => format!("ask for {most} or fewer, e.g. --ranks {most}"),
+    }
 }

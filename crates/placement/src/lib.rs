@@ -8,23 +8,28 @@
 #![deny(unsafe_code)]
 
 pub mod bind;
+pub mod cpu_list;
 pub mod cpus;
 pub mod display;
+pub mod emit;
 pub mod env;
 pub mod error;
 pub mod json;
 pub mod kmp;
 pub mod numa;
+pub mod pairs;
 pub mod per_cache;
 pub mod pin;
 pub mod places;
 pub mod plan;
+pub mod ranks;
 mod sys;
 #[cfg(test)]
 mod tests;
 pub mod threads;
 
 pub use bind::Bind;
+pub use cpu_list::CpuList;
 pub use env::Environment;
 pub use error::PlacementError;
 pub use kmp::KmpAffinity;
@@ -32,5 +37,6 @@ pub use numa::{MemoryPolicy, NumaSpec};
 pub use pin::{PinError, PinGuard, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, Request, ThreadPlace, plan};
+pub use ranks::{Policy, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};
 pub use sys::SysError;
 pub use threads::ThreadCounts;

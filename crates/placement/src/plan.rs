@@ -97,7 +97,7 @@ impl Placement {
         cpus::sorted(self.threads.iter().flat_map(|thread| thread.cpus.iter().copied()))
     }
 
-    fn new(bind: Bind, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
+    pub(crate) fn new(bind: Bind, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
         let threads = (0..).zip(cpus).map(|(thread, cpus)| ThreadPlace { thread, cpus }).collect();
         Self { threads, bind, places: places.into(), notices: Vec::new() }
     }

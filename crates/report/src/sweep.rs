@@ -2,7 +2,7 @@
 //! from.
 
 use crate::table::{Style, incomplete, paragraph, table};
-use crate::words;
+use crate::{published, ranks, words};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use serde_json::Value;
 
@@ -12,6 +12,7 @@ const BAR: (usize, usize) = (24, 4);
 /// The table with its chart, the evidence, and what the sweep found.
 pub fn render(record: &Record, style: Style) -> String {
     let mut out = section(record, style);
+    out.push_str(&published::beneath(record, style));
     for notice in &record.notices {
         out.push_str(&paragraph(style, "note", notice));
     }
@@ -38,6 +39,10 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     let mut header = axes.clone();
     header.extend(&kernels);
     header.push("5 %..95 %");
+    let reference = cells.iter().find_map(|cell| ranks::reference(cell.get(charted)?));
+    if reference.is_some() {
+        header.push("x");
+    }
     let mut rows: Vec<Vec<String>> = cells
         .iter()
         .map(|cell| {
@@ -49,6 +54,10 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
                 || "-".to_owned(),
                 |s| format!("{}..{}", words::gb(s.p05), words::gb(s.p95)),
             ));
+            if reference.is_some() {
+                let ratio = cell.get(charted).and_then(|m| ranks::relative(m));
+                row.push(ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")));
+            }
             row
         })
         .collect();
@@ -67,6 +76,10 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     let right: Vec<usize> = (0..header.len() - 1).collect();
     let mut out = table(style, &header, &rows, &right);
     out.push_str(&format!("\nmedians in GB/s; spread and bars are of {}\n", kernels[charted]));
+    if let Some(reference) = reference {
+        let kernel = kernels[charted];
+        out.push_str(&format!("x: median of {kernel} over that of {reference}\n"));
+    }
     for (name, command, made) in compilers.legend(&cells, charted) {
         out.push_str(&paragraph(style, &name, &format!("{command}{made}")));
     }

@@ -18,7 +18,8 @@ pub(crate) fn man() -> Result<Exit, Failure> {
     definition.build();
     let mut roff = Vec::new();
     clap_mangen::Man::new(definition.clone()).render(&mut roff).map_err(cannot)?;
-    for command in definition.get_subcommands().filter(|command| command.get_name() != "help") {
+    let shown = |command: &&clap::Command| command.get_name() != "help" && !command.is_hide_set();
+    for command in definition.get_subcommands().filter(shown) {
         section(command, "nodegauge", &mut roff).map_err(cannot)?;
     }
     output::print(&String::from_utf8_lossy(&roff));

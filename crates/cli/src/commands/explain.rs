@@ -1,7 +1,7 @@
 //! `nodegauge explain`.
 
 use crate::args::StreamArgs;
-use crate::commands::{places, stream};
+use crate::commands::{places, ranks, stream};
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Found, Node, Shown};
 use nodegauge_memory::explain;
@@ -23,6 +23,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if args.standard.is_some() {
         return Err(Failure::usage("--standard is for stream only"));
     }
+    ranks::refuse(&args.ranks, "explain")?;
     if !args.compiler.is_empty() {
         return Err(Failure::usage("--compiler is for stream only"));
     }

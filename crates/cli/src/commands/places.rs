@@ -1,12 +1,14 @@
 //! `nodegauge places`, and how all commands turn placement options into placements.
 
 use crate::args::{PlacementArgs, PlacesArgs};
+use crate::commands::ranks;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use nodegauge_machine::{Source, Topology};
 use nodegauge_memory::team::Team;
 use nodegauge_placement::json::PlacesDocument;
-use nodegauge_placement::{Bind, Environment, MemoryPolicy, Placement, Request};
+use nodegauge_placement::pairs;
+use nodegauge_placement::{Bind, Environment, MemoryPolicy, Placement, RankPlan, Request};
 
 /// Placements for each thread count that was asked for, the memory policy, and what the user
 /// should know of both.
@@ -74,31 +76,39 @@ pub(crate) fn plan_or(
 pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     let source = args.described.topology.clone().unwrap_or_default();
     let topology = Topology::load(&source)?;
+    if args.mpi_pairs {
+        return mpi_pairs(args, &topology);
+    }
+    let ranked = ranks::plan(&args.placement, &args.ranks, &topology)?;
+    if let Some(launcher) = args.emit {
+        let plan = match ranked {
+            Some(plan) => plan,
+            None => single(&args.placement, &topology)?,
+        };
+        output::print(&ranks::emitted(&plan, &topology, launcher));
+        plan.notices.iter().for_each(|notice| output::note(&format!("note: {notice}")));
+        return Ok(Exit::Success);
+    }
+    if let Some(plan) = ranked {
+        if args.verbose {
+            return Err(Failure::usage(
+                "-v shows the threads of one process\nhint: leave out -v, or --ranks",
+            ));
+        }
+        if !show(args, &[ranks::document(&plan, &topology)])? {
+            output::print(&ranks::remarks(&plan));
+        }
+        return Ok(Exit::Success);
+    }
     let planned = plan(&args.placement, &topology)?;
     let documents: Vec<PlacesDocument> = planned
         .placements
         .iter()
         .map(|placement| PlacesDocument::new(&topology, placement, &planned.policy))
         .collect();
-    if let Some(sink) = args.json.as_deref().map(Sink::from) {
-        let [document] = documents.as_slice() else {
-            return Err(Failure::usage(
-                "--json shows one placement\nhint: give one thread count, e.g. --threads 4",
-            ));
-        };
-        let text = serde_json::to_string_pretty(document)
-            .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
-        sink.write(&(text + "\n"))?;
-        if sink == Sink::Stdout {
-            return Ok(Exit::Success);
-        }
+    if show(args, &documents)? {
+        return Ok(Exit::Success);
     }
-    let style = output::style();
-    let tables: Vec<String> = documents
-        .iter()
-        .map(|document| nodegauge_report::places::render(document, style))
-        .collect();
-    output::print(&tables.join("\n"));
     for notice in &planned.notices {
         output::print(&format!("note: {notice}\n"));
     }
@@ -111,6 +121,61 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         for placement in &planned.placements {
             output::print(&observed(placement)?);
         }
+    }
+    Ok(Exit::Success)
+}
+
+/// One process, as a plan of ranks.
+fn single(args: &PlacementArgs, topology: &Topology) -> Result<RankPlan, Failure> {
+    let planned = plan(args, topology)?;
+    let [placement] = planned.placements.as_slice() else {
+        return Err(Failure::usage(
+            "--emit takes one placement\nhint: give one thread count, e.g. --threads 4",
+        ));
+    };
+    let plan = RankPlan::single(placement.clone(), planned.policy);
+    Ok(RankPlan { notices: planned.notices, ..plan })
+}
+
+/// Writes the document and prints the tables; whether standard output is taken by the document.
+fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure> {
+    if let Some(sink) = args.json.as_deref().map(Sink::from) {
+        let [document] = documents else {
+            return Err(Failure::usage(
+                "--json shows one placement\nhint: give one thread count, e.g. --threads 4",
+            ));
+        };
+        let text = serde_json::to_string_pretty(document)
+            .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
+        sink.write(&(text + "\n"))?;
+        if sink == Sink::Stdout {
+            return Ok(true);
+        }
+    }
+    let style = output::style();
+    let tables: Vec<String> = documents
+        .iter()
+        .map(|document| nodegauge_report::places::render(document, style))
+        .collect();
+    output::print(&tables.join("\n"));
+    Ok(false)
+}
+
+/// The pairs that `mpi` would measure on a machine.
+fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
+    let rows = pairs::rows(topology, &pairs::by_distance(topology));
+    if let Some(sink) = args.json.as_deref().map(Sink::from) {
+        let document = serde_json::json!({ "schema": "nodegauge/1", "pairs": rows });
+        let text = serde_json::to_string_pretty(&document)
+            .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
+        sink.write(&(text + "\n"))?;
+        if sink == Sink::Stdout {
+            return Ok(Exit::Success);
+        }
+    }
+    output::print(&nodegauge_report::places::pairs(&rows, output::style()));
+    if rows.is_empty() {
+        output::print("one hardware thread has no partner\n");
     }
     Ok(Exit::Success)
 }

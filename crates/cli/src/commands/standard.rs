@@ -2,7 +2,7 @@
 //! kernels.
 
 use crate::args::StreamArgs;
-use crate::commands::{compiled, places, stream};
+use crate::commands::{compiled, places, ranks, stream};
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Found, Node, Shown};
 use nodegauge_measure::Watch;
@@ -38,6 +38,7 @@ fn refuse(args: &StreamArgs) -> Result<(), Failure> {
 
 pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
     refuse(args)?;
+    ranks::refuse(&args.ranks, "--standard")?;
     let source = Source::open(path).map_err(Failure::usage)?;
     let presets = if args.compiler.contains(&Choice::All) { presets(&source)? } else { Vec::new() };
     let node = Node::live(&args.common)?;

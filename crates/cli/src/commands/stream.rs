@@ -2,6 +2,7 @@
 
 use crate::args::StreamArgs;
 use crate::commands::places::{self, Planned};
+use crate::commands::ranks::{self, measure};
 use crate::commands::{compiled, standard, sweep, tune};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -11,6 +12,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::kernels::STREAM;
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::stream::{self, Options};
+use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
 /// Time for everything unless the user says otherwise.
@@ -18,6 +20,11 @@ const BUDGET: Duration = Duration::from_secs(10);
 
 /// The options of a run, with `budget` unless the user gives another.
 pub(crate) fn options(args: &StreamArgs, planned: &Planned, budget: Duration) -> Options {
+    options_of(args, planned.policy.clone(), budget)
+}
+
+/// The same, with the memory policy of one process, or none for ranks, which have their own.
+pub(crate) fn options_of(args: &StreamArgs, policy: MemoryPolicy, budget: Duration) -> Options {
     let mut kernels = Vec::new();
     for kernel in &args.kernels {
         if !kernels.contains(kernel) {
@@ -35,7 +42,7 @@ pub(crate) fn options(args: &StreamArgs, planned: &Planned, budget: Duration) ->
         stores: args.stores.0,
         pages: args.pages.0,
         prefetch: args.prefetch.0,
-        policy: planned.policy.clone(),
+        policy,
         budget: args.common.budget.unwrap_or(budget),
         loops: Vec::new(),
         samples: args.common.samples.map(|n| n as usize),
@@ -51,15 +58,22 @@ fn remembered(args: &StreamArgs, node: &Node) -> Option<tune::Remembered> {
 }
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
+    if let Some(started) = measure::started() {
+        return measure::join(args, started);
+    }
     if let Some(path) = &args.standard {
         return standard::execute(args, path);
     }
     if args.tune {
+        ranks::refuse(&args.ranks, "--tune")?;
         return tune::execute(args);
     }
     let axes = sweep::axes(args)?;
     if !axes.is_empty() {
-        return sweep::execute(args, axes);
+        return sweep::execute(args, axes, None);
+    }
+    if args.ranks.given().is_some() {
+        return measure::execute(args, None);
     }
     if !args.compiler.is_empty() {
         return compiled::execute(args);
@@ -80,11 +94,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if let Some(choice) = choice {
         choice.fill(&mut options);
     }
-    if args.stream_text && !options.kernels.iter().any(|kernel| STREAM.contains(kernel)) {
-        return Err(Failure::usage(
-            "--stream-text shows copy, scale, add and triad, none of which is in --kernels\nhint: leave out --stream-text",
-        ));
-    }
+    refuse_empty_table(args, &options)?;
     // Everything that can be refused is refused before the history is touched.
     stream::plan(&node.topology, &node.machine, placement, &options)?;
     session::conduct(
@@ -102,6 +112,16 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     )
 }
 
+/// Refuses a classic table without any of its kernels.
+pub(crate) fn refuse_empty_table(args: &StreamArgs, options: &Options) -> Result<(), Failure> {
+    if args.stream_text && !options.kernels.iter().any(|kernel| STREAM.contains(kernel)) {
+        return Err(Failure::usage(
+            "--stream-text shows copy, scale, add and triad, none of which is in --kernels\nhint: leave out --stream-text",
+        ));
+    }
+    Ok(())
+}
+
 /// What a run found, with what was noticed before it.
 pub(crate) fn found(mut notices: Vec<String>, outcome: stream::Outcome) -> Found {
     notices.extend(outcome.notices);
@@ -116,7 +136,7 @@ pub(crate) fn found(mut notices: Vec<String>, outcome: stream::Outcome) -> Found
 }
 
 /// The classic table; without a valid result the reason on standard error, and no table.
-fn classic(record: &Record) -> Shown {
+pub(crate) fn classic(record: &Record) -> Shown {
     Shown::Table(nodegauge_report::classic::render(record).unwrap_or_else(|| {
         let reason = record.measurements.iter().flat_map(|m| &m.validity.reasons).next();
         let reason = reason.map_or("nothing was measured", String::as_str);

@@ -1,7 +1,10 @@
 //! `nodegauge stream --sweep`: turns axes into cells, and runs them by turns.
 
+mod relative;
+
 use crate::args::StreamArgs;
-use crate::commands::{compiled, places, stream};
+use crate::commands::ranks::measure::{self, Joined};
+use crate::commands::{compiled, places, ranks, stream};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::session::{self, Found, Node, Shown};
@@ -9,9 +12,10 @@ use nodegauge_machine::Topology;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::axis::Axis;
 use nodegauge_memory::compiled::{Choice, Chosen, Variant};
+use nodegauge_memory::ranks::SharedFleet;
 use nodegauge_memory::size::SizeSpec;
-use nodegauge_memory::sweep::{self, Cell};
-use nodegauge_placement::ThreadCounts;
+use nodegauge_memory::sweep::{self, Cell, Coordinates};
+use nodegauge_placement::{MemoryPolicy, ThreadCounts};
 use nodegauge_toolchain::Limits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,6 +62,8 @@ pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
         Axis::Prefetch(_) => args.prefetch.0.is_some(),
         // Given twice is what it was found to be above.
         Axis::Compiler(_) => false,
+        Axis::Ranks(_) => args.ranks.ranks.is_some(),
+        Axis::Policy(_) => args.ranks.policy.is_some(),
     };
     if let Some(axis) = axes.iter().find(|axis| fixed(axis)) {
         let name = axis.name();
@@ -85,6 +91,8 @@ fn with_value(args: &StreamArgs, axis: &Axis, i: usize) -> StreamArgs {
         Axis::Pages(pages) => args.pages.0 = Some(pages[i]),
         Axis::Size(sizes) => args.size = sizes[i],
         Axis::Prefetch(distances) => args.prefetch.0 = Some(distances[i]),
+        Axis::Ranks(counts) => args.ranks.ranks = Some(counts.counts()[i]),
+        Axis::Policy(policies) => args.ranks.policy = Some(policies[i]),
         // Loops are made when all is planned.
         Axis::Compiler(_) => {}
     }
@@ -97,7 +105,7 @@ fn cells(
     axes: &[Axis],
     topology: &Topology,
 ) -> Result<(Vec<Cell>, Vec<String>), Failure> {
-    let mut partial: Vec<(StreamArgs, Vec<(String, String)>)> = vec![(args.clone(), Vec::new())];
+    let mut partial: Vec<(StreamArgs, Coordinates)> = vec![(args.clone(), Vec::new())];
     for axis in axes {
         partial = partial
             .iter()
@@ -111,7 +119,7 @@ fn cells(
             .collect();
     }
     let mut notices: Vec<String> = Vec::new();
-    let mut seen: Vec<Vec<(String, String)>> = Vec::new();
+    let mut seen: Vec<Coordinates> = Vec::new();
     partial.retain(|(_, coordinates)| {
         let new = !seen.contains(coordinates);
         if new {
@@ -122,6 +130,7 @@ fn cells(
         }
         new
     });
+    let references = relative::complete(&mut partial, &mut notices);
     if partial.len() > MOST_CELLS {
         return Err(Failure::usage(format!(
             "{} combinations are more than {MOST_CELLS}\nhint: take fewer values",
@@ -129,16 +138,28 @@ fn cells(
         )));
     }
     let mut cells = Vec::new();
-    for (args, coordinates) in partial {
+    for ((args, coordinates), reference) in partial.into_iter().zip(references) {
+        let mut note = |more: Vec<String>| {
+            for notice in more {
+                if !notices.contains(&notice) {
+                    notices.push(notice);
+                }
+            }
+        };
+        if let Some(mut plan) = ranks::plan(&args.placement, &args.ranks, topology)? {
+            note(std::mem::take(&mut plan.notices));
+            let options = stream::options_of(&args, MemoryPolicy::Default, BUDGET);
+            let placement = plan.together();
+            let ranks = Some(plan);
+            cells.push(Cell { coordinates, placement, ranks, options, variant: None, reference });
+            continue;
+        }
         let planned = places::plan(&args.placement, topology)?;
         let options = stream::options(&args, &planned, BUDGET);
-        for notice in planned.notices {
-            if !notices.contains(&notice) {
-                notices.push(notice);
-            }
-        }
+        note(planned.notices);
         let Some(placement) = planned.placements.into_iter().next() else { continue };
-        cells.push(Cell { coordinates, placement, options, variant: None });
+        let ranks = None;
+        cells.push(Cell { coordinates, placement, ranks, options, variant: None, reference });
     }
     let threads: usize = cells.iter().map(|cell| cell.placement.threads.len()).sum();
     if threads > MOST_THREADS {
@@ -174,15 +195,15 @@ fn not_theirs(axes: &[Axis]) -> Option<String> {
 }
 
 /// Gives each cell of the axis `compiler` the loops that its compiler made. Cells of presets that a
-/// compiler refuses are left out; `None` when the user ends the run.
-fn with_variants(
-    mut cells: Vec<Cell>,
+/// compiler refuses are left out, and what was is returned; `None` when the user ends the run.
+fn give_variants(
+    cells: &mut Vec<Cell>,
     chosen: &[Chosen],
     limits: Limits,
     progress: &mut Progress,
-) -> Result<Option<(Vec<Cell>, Vec<String>)>, Failure> {
+) -> Result<Option<Vec<String>>, Failure> {
     let Some(options) = cells.first().map(|cell| cell.options.clone()) else {
-        return Ok(Some((cells, Vec::new())));
+        return Ok(Some(Vec::new()));
     };
     let Some(made) = compiled::make(chosen, &options, limits, progress)? else { return Ok(None) };
     let variants: BTreeMap<String, Arc<Variant>> =
@@ -194,10 +215,14 @@ fn with_variants(
         cell.variant = compiler.and_then(|value| variants.get(value).cloned());
         compiler.is_none_or(|value| *value == native) || cell.variant.is_some()
     });
-    Ok(Some((cells, made.notices)))
+    Ok(Some(made.notices))
 }
 
-pub(crate) fn execute(args: &StreamArgs, axes: Vec<Axis>) -> Result<Exit, Failure> {
+pub(crate) fn execute(
+    args: &StreamArgs,
+    axes: Vec<Axis>,
+    joined: Option<&Joined>,
+) -> Result<Exit, Failure> {
     if args.stream_text {
         return Err(Failure::usage(
             "--stream-text shows one configuration\nhint: leave out --sweep",
@@ -206,24 +231,58 @@ pub(crate) fn execute(args: &StreamArgs, axes: Vec<Axis>) -> Result<Exit, Failur
     let (axes, chosen) = resolved(axes)?;
     let limits = compiled::limits()?;
     let node = Node::live(&args.common)?;
-    let (cells, notices) = cells(args, &axes, &node.topology)?;
+    let (mut cells, notices) = match joined {
+        Some(joined) => {
+            let mut args = args.clone();
+            if !axes.iter().any(|axis| matches!(axis, Axis::Ranks(_))) {
+                args.ranks.ranks.get_or_insert(joined.ranks());
+            }
+            cells(&args, &axes, &joined.topology(&node.topology))?
+        }
+        None => cells(args, &axes, &node.topology)?,
+    };
+    let most = cells.iter().filter_map(|cell| Some(cell.ranks.as_ref()?.ranks.len())).max();
+    if most.is_some() {
+        measure::refuse_compilers(args)?;
+        if axes.iter().any(|axis| axis.name() == COMPILER) {
+            return Err(Failure::usage(
+                "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out",
+            ));
+        }
+    }
+    if let (Some(joined), Some(most)) = (joined, most)
+        && most > joined.ranks() as usize
+    {
+        return Err(Failure::usage(format!(
+            "the sweep asks for {most} ranks, but {} are started\nhint: start {most}",
+            joined.ranks()
+        )));
+    }
     let budget = args.common.budget.unwrap_or(BUDGET);
     session::conduct(
         &args.common,
         node,
         |node, progress| {
             let mut found = Found { notices, ..Found::default() };
-            let Some((cells, left_out)) = with_variants(cells, &chosen, limits, progress)? else {
+            let Some(left_out) = give_variants(&mut cells, &chosen, limits, progress)? else {
                 found.interrupted = true;
                 return Ok(found);
             };
             found.notices.extend(left_out);
             found.notices.extend(not_theirs(&axes));
-            let outcome = sweep::run(&node.topology, &node.machine, &cells, budget, progress)?;
+            let fleet = match (joined, most) {
+                (Some(joined), _) => Some(SharedFleet::clone(&joined.fleet)),
+                (None, Some(most)) => Some(measure::start(most, progress)?),
+                (None, None) => None,
+            };
+            let Node { topology, machine } = node;
+            let fleet = fleet.as_ref();
+            let outcome = sweep::run(topology, machine, &cells, fleet, budget, progress)?;
             found.extend(Found {
                 measurements: outcome.measurements,
                 notices: outcome.notices,
                 interrupted: outcome.stop == Stop::Interrupted,
+                failure: outcome.broken.map(Failure::missing),
                 ..Found::default()
             });
             Ok(found)

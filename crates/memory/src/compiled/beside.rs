@@ -14,13 +14,15 @@ use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, Ready, StreamError};
+use crate::subject::Subject;
 use crate::values::WrongValue;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Finding, Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Watch, clock};
+use nodegauge_measure::{Bytes, Watch, clock};
 use nodegauge_placement::Placement;
+use nodegauge_toolchain::memcpy_streams_from;
 use std::time::{Duration, Instant};
 
 /// What all found.
@@ -110,8 +112,9 @@ pub fn run(
 ) -> Result<Outcome, StreamError> {
     let started = Instant::now();
     let config = stream::plan(topology, machine, placement, options)?;
-    let Ready { mut point, size, notices, tried } =
+    let Ready { mut point, size, mut notices, tried } =
         stream::ready(config, options, TRIAL_SHARE, started, watch)?;
+    notices.extend(about_memcpy(variants, &point, watch));
     let mut native = Stand::new(point.loops().to_vec());
     let mut stands: Vec<Stand> = variants.iter().map(|v| Stand::new(v.loops())).collect();
     watch.phase("checking every element");
@@ -134,6 +137,29 @@ pub fn run(
         stop,
         affinity: point.observed().iter().map(ToString::to_string).collect(),
     })
+}
+
+/// Where loops became calls of memcpy: whether it stores past the caches for copies as long as these.
+fn about_memcpy(variants: &[Variant], point: &Point, watch: &dyn Watch) -> Option<String> {
+    let calls_it = |each: &Loop| match each {
+        Loop::Compiled(made) => {
+            made.code.as_ref().is_some_and(|code| code.calls.iter().any(|call| call == "memcpy"))
+        }
+        Loop::Native { .. } => false,
+    };
+    if !variants.iter().flat_map(Variant::loops).any(|each| calls_it(&each)) {
+        return None;
+    }
+    let from = memcpy_streams_from(&|| watch.interrupted())?;
+    let config = point.config();
+    let share = config.elements * config.element.bytes() / config.places.len().max(1) as u64;
+    let does = if share >= from { "so it does here" } else { "so it does not here" };
+    Some(format!(
+        "memcpy of this C library stores past the caches from {} on; a thread's share of an array \
+         is {}, {does}",
+        Bytes(from),
+        Bytes(share)
+    ))
 }
 
 /// Lets each make one pass over fresh arrays, and checks them.
@@ -258,17 +284,20 @@ impl Around<'_> {
         point.set_loops(stand.loops)?;
         point.wrong = stand.wrong;
         let sorted = samples::sort(&stand.samples);
+        let seen = point.seen()?;
         let evidence = Evidence {
             machine: self.machine,
             topology: self.topology,
             placement: self.placement,
-            point,
+            subject: point,
+            seen: &seen,
             size: self.size,
             samples: &stand.samples,
             sorted: &sorted,
             stop: self.stop,
             loops_tried,
             clock: clock::quality(),
+            traffic: None,
         };
         Ok((result::measurements(&evidence), result::findings(&evidence)))
     }

@@ -18,13 +18,19 @@ const SOURCE: &str = include_str!("../../../../probes/kernels.c");
 /// What makes a shared object of them, for compilers that understand gcc's flags: all that there are.
 const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
+/// What a compiler made of one kernel: a loop, or why there is none.
+#[derive(Debug, Clone)]
+struct Made {
+    kernel: Kernel,
+    outcome: Result<Arc<CompiledLoop>, String>,
+}
+
 /// What a compiler made of the kernels that were wished for.
 #[derive(Debug, Clone)]
 pub struct Variant {
     /// Who made it.
     pub compiler: Arc<Compiler>,
-    /// A loop for each kernel, or why there is none.
-    kernels: Vec<(Kernel, Result<Arc<CompiledLoop>, String>)>,
+    kernels: Vec<Made>,
     /// Whether it was compiled at all; each kernel has the reason why not.
     compiled: bool,
 }
@@ -32,13 +38,13 @@ pub struct Variant {
 impl Variant {
     /// The loops that can be run, in the order of the wished kernels.
     pub fn loops(&self) -> Vec<Loop> {
-        let good = |made: &Result<Arc<CompiledLoop>, String>| made.as_ref().ok().cloned();
-        self.kernels.iter().filter_map(|(_, made)| good(made)).map(Loop::Compiled).collect()
+        let good = |made: &Made| made.outcome.as_ref().ok().cloned();
+        self.kernels.iter().filter_map(good).map(Loop::Compiled).collect()
     }
 
     /// Why it was not compiled; `None` when it was.
     pub fn refusal(&self) -> Option<&str> {
-        let first = self.kernels.first()?.1.as_ref().err()?;
+        let first = self.kernels.first()?.outcome.as_ref().err()?;
         (!self.compiled).then_some(first.as_str())
     }
 
@@ -49,12 +55,12 @@ impl Variant {
         mut measured: Vec<Measurement>,
         wrong: Option<&str>,
     ) -> Vec<Measurement> {
-        let of = |(kernel, made): &(Kernel, Result<Arc<CompiledLoop>, String>)| {
-            if let Some(i) = measured.iter().position(|m| m.name == kernel.name()) {
+        let of = |made: &Made| {
+            if let Some(i) = measured.iter().position(|m| m.name == made.kernel.name()) {
                 return Some(measured.remove(i));
             }
-            let why = made.as_ref().err().map(String::as_str).or(wrong)?;
-            Some(result::missing(&self.compiler, *kernel, why))
+            let why = made.outcome.as_ref().err().map(String::as_str).or(wrong)?;
+            Some(result::missing(&self.compiler, made.kernel, why))
         };
         self.kernels.iter().filter_map(of).collect()
     }
@@ -111,7 +117,7 @@ impl<'a> Workshop<'a> {
             Ok(library) => self.kernels_of(&library, &compiler, interrupted)?,
             Err(error) => {
                 let why = self.in_words(error)?;
-                let none = |kernel: &Kernel| (*kernel, Err(why.clone()));
+                let none = |kernel: &Kernel| Made { kernel: *kernel, outcome: Err(why.clone()) };
                 let kernels = self.kernels.iter().map(none).collect();
                 return Ok(Variant { compiler, kernels, compiled: false });
             }
@@ -170,7 +176,7 @@ impl<'a> Workshop<'a> {
         library: &Path,
         compiler: &Arc<Compiler>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Vec<(Kernel, Result<Arc<CompiledLoop>, String>)>, ToolchainError> {
+    ) -> Result<Vec<Made>, ToolchainError> {
         let mut tried = Vec::new();
         let mut hung = None;
         for kernel in self.kernels {
@@ -187,7 +193,7 @@ impl<'a> Workshop<'a> {
         let object = if passed { SharedObject::open(library).ok() } else { None };
         // SAFETY: a process of its own loaded it and came to a good end.
         let loaded = passed.then(|| unsafe { compiled::load(library) });
-        let made = |kernel: Kernel, outcome: Trial| match (outcome, &loaded) {
+        let outcome = |kernel: Kernel, trial: Trial| match (trial, &loaded) {
             (Trial::Passed, Some(Ok(loaded))) => {
                 let code = object
                     .as_ref()
@@ -201,7 +207,8 @@ impl<'a> Workshop<'a> {
             (Trial::Passed, None) => Err("it was not loaded".to_owned()),
             (Trial::Failed(why) | Trial::Hung(why), _) => Err(why),
         };
-        Ok(tried.into_iter().map(|(kernel, outcome)| (kernel, made(kernel, outcome))).collect())
+        let made = |(kernel, trial)| Made { kernel, outcome: outcome(kernel, trial) };
+        Ok(tried.into_iter().map(made).collect())
     }
 
     /// Lets another process try a kernel.

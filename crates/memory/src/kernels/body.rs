@@ -220,6 +220,9 @@ pub(crate) unsafe fn map<V: Vector, K: Map, const NT: bool, const U: usize, cons
 /// that a sum of equal `f32` keeps seven digits.
 const STEPS_A_BLOCK: usize = 256;
 
+/// Lanes of the widest vector. Lanes and sums are powers of two.
+const MOST_LANES: usize = 16;
+
 /// Runs a summing kernel and returns the sum. `U`: independent sums; `P`: see [`prefetch`].
 ///
 /// # Safety
@@ -252,16 +255,32 @@ pub(crate) unsafe fn reduce<V: Vector, K: Reduce, const U: usize, const P: u8>(a
                 }
                 i += step;
             }
-            for sum in sums {
-                // A vector is its lanes, in order.
-                let lanes: *const V::Scalar = std::ptr::from_ref(&sum).cast();
-                for lane in 0..V::LANES {
-                    let term = (*lanes.add(lane)).to_f64() - carry;
-                    let next: f64 = total + term;
-                    carry = (next - total) - term;
-                    total = next;
+            // Pairwise, so that few operations wait for one another: a block ends within some tens of
+            // cycles, while the loads of the next are under way.
+            let mut left = U;
+            while left > 1 {
+                left /= 2;
+                for u in 0..left {
+                    sums[u] = sums[u].add(sums[u + left]);
                 }
             }
+            // A vector is its lanes, in order.
+            let lanes: *const V::Scalar = std::ptr::from_ref(&sums[0]).cast();
+            let mut parts = [0.0; MOST_LANES];
+            for (lane, part) in parts.iter_mut().enumerate().take(V::LANES) {
+                *part = (*lanes.add(lane)).to_f64();
+            }
+            let mut left = V::LANES;
+            while left > 1 {
+                left /= 2;
+                for lane in 0..left {
+                    parts[lane] += parts[lane + left];
+                }
+            }
+            let term = parts[0] - carry;
+            let next: f64 = total + term;
+            carry = (next - total) - term;
+            total = next;
         }
         for i in i..n {
             total += K::scalar(std::array::from_fn(|k| {

@@ -15,11 +15,12 @@ pub use body::Args;
 pub use loops::Loop;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// A kernel of STREAM or one of its relatives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kernel {
     /// `c = a`
     Copy,
@@ -179,7 +180,7 @@ impl FromStr for Kernel {
 }
 
 /// The type of an array's elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Element {
     /// 8 bytes, as STREAM's results are quoted.
     #[default]
@@ -200,7 +201,7 @@ impl Element {
 }
 
 /// How results are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stores {
     /// Through the caches, which read each line before it is overwritten.
     Regular,
@@ -210,7 +211,7 @@ pub enum Stores {
 names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal");
 
 /// An instruction set with kernels of its own, narrowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Isa {
     /// Plain code for the target's baseline.
     Portable,
@@ -263,7 +264,7 @@ impl Isa {
 }
 
 /// Software prefetch: off, or how far ahead lines are asked for, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Prefetch {
     /// The hardware's prefetchers alone.
     #[default]
@@ -335,7 +336,7 @@ impl Prefetch {
 }
 
 /// How a kernel's loop is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shape {
     /// Instruction set.
     pub isa: Isa,

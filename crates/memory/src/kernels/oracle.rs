@@ -5,8 +5,8 @@ use super::{Args, Element, Kernel};
 
 /// Elements before and behind the share that must stay as they were.
 const GUARD: usize = 16;
-/// What guards hold.
-const UNTOUCHED: f64 = -7.5;
+/// What the guards of `a`, `b` and `c` hold: not the same, or one copied into another goes unseen.
+const UNTOUCHED: [f64; 3] = [-7.5, -8.5, -9.5];
 /// Offsets of the first array from a cache line, elements; those of the others follow from it.
 const OFFSETS: [usize; 3] = [0, 1, 3];
 /// STREAM's scalar.
@@ -66,8 +66,8 @@ struct Guarded<T> {
 }
 
 impl<T: Number> Guarded<T> {
-    fn new(n: usize, offset: usize, value: impl Fn(usize) -> f64) -> Self {
-        let mut buffer = vec![T::of(UNTOUCHED); n + 2 * GUARD + 64];
+    fn new(n: usize, offset: usize, guard: f64, value: impl Fn(usize) -> f64) -> Self {
+        let mut buffer = vec![T::of(guard); n + 2 * GUARD + 64];
         let start = buffer.as_ptr().align_offset(64) + GUARD + offset;
         for i in 0..n {
             buffer[start + i] = T::of(value(i));
@@ -112,9 +112,9 @@ fn one<T: Number>(
     offset: usize,
     run: &mut dyn FnMut(&Args) -> f64,
 ) -> Result<(), Mismatch> {
-    let mut a = Guarded::<T>::new(n, offset, |i| 1.0 + (i % 1021) as f64);
-    let mut b = Guarded::<T>::new(n, (offset * 5) % 8, |i| 2.0 + (i % 7) as f64);
-    let mut c = Guarded::<T>::new(n, (offset * 3) % 8, |i| 0.5 * (i % 509) as f64);
+    let mut a = Guarded::<T>::new(n, offset, UNTOUCHED[0], |i| 1.0 + (i % 1021) as f64);
+    let mut b = Guarded::<T>::new(n, (offset * 5) % 8, UNTOUCHED[1], |i| 2.0 + (i % 7) as f64);
+    let mut c = Guarded::<T>::new(n, (offset * 3) % 8, UNTOUCHED[2], |i| 0.5 * (i % 509) as f64);
     let expected = [a.values(), b.values(), c.values()];
     let (expected, sum) = replay::<T>(kernel, n, expected, [a.start, b.start, c.start]);
     let (near, far) = (512, 4096);

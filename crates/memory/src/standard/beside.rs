@@ -13,6 +13,7 @@ use crate::standard::build::{self, Contender};
 use crate::standard::figures::{self, Around, Common};
 use crate::standard::output::Output;
 use crate::stream::{self, Options, Ready, StreamError};
+use crate::subject::Subject;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Status};
@@ -92,17 +93,20 @@ pub fn run(
     point.check()?;
 
     let sorted = samples::sort(&native);
+    let seen = point.seen()?;
     let evidence = Evidence {
         machine,
         topology,
         placement,
-        point: &point,
+        subject: &point,
+        seen: &seen,
         size: &size,
         samples: &native,
         sorted: &sorted,
         stop,
         loops_tried: tried,
         clock: clock::quality(),
+        traffic: None,
     };
     let mut measurements = result::measurements(&evidence);
     let regimes = all_regimes(&native, &stands);
@@ -118,7 +122,7 @@ pub fn run(
         findings: result::findings(&evidence),
         notices,
         stop,
-        affinity: point.observed().iter().map(ToString::to_string).collect(),
+        affinity: seen.affinity.iter().map(ToString::to_string).collect(),
     })
 }
 

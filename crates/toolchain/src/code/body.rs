@@ -27,7 +27,7 @@ impl Body {
         for part in std::iter::once(function.clone()).chain(image.parts(function)) {
             let bytes = image.bytes(part.start, part.size);
             instructions.extend(&mut Decoder::with_ip(64, bytes, part.start, DecoderOptions::NONE));
-            parts.push((part.start, part.start + bytes.len() as u64));
+            parts.push((part.start, part.start.saturating_add(bytes.len() as u64)));
         }
         Self { instructions, parts }
     }

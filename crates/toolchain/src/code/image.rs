@@ -82,13 +82,12 @@ impl<'a> Image<'a> {
 
     /// The bytes from an address on, `length` at most; empty outside all code.
     pub(super) fn bytes(&self, start: u64, length: u64) -> &'a [u8] {
-        let section = self
-            .code
-            .iter()
-            .find(|(address, data)| (*address..*address + data.len() as u64).contains(&start));
+        let section = self.code.iter().find(|(address, data)| {
+            (*address..address.saturating_add(data.len() as u64)).contains(&start)
+        });
         let Some((address, data)) = section else { return &[] };
         let from = (start - address) as usize;
-        let to = (from + length as usize).min(data.len());
+        let to = from.saturating_add(length as usize).min(data.len());
         &data[from..to]
     }
 

@@ -1,0 +1,116 @@
+//! The native kernels beside what every installed compiler makes of the same loops, on the same
+//! arrays and threads, by turns in one run: `nodegauge stream --compiler all`.
+//!
+//! STREAM's four run together, as STREAM runs them; each of their relatives alone, because what the
+//! kernel before it leaves in the caches is not the same after streaming and after regular stores.
+//! `BUDGET` is the time of each run in seconds (default 30); arguments are the kernels of each run
+//! in the place of these, e.g. `cargo bench --bench compilers -- read dot`. Prints Markdown for docs/benchmarks.md:
+//! for each kernel and regime the best and the median of all compiled variants, each of whichever
+//! variant has it.
+
+use nodegauge_measure::Seconds;
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::regime;
+use nodegauge_measure::stats::Summary;
+use serde_json::Value;
+use std::process::Command;
+
+/// Kernels of each run.
+const RUNS: [&str; 6] = ["copy,scale,add,triad", "read", "write", "update", "dot", "nstream"];
+/// A regime with fewer samples of a loop than this says nothing of it.
+const LEAST: usize = 3;
+
+fn main() {
+    let budget = std::env::var("BUDGET").unwrap_or_else(|_| "30".to_owned());
+    let mut out = String::from(
+        "| loop | round trip | native best (median) | compiled best | of | compiled median | of | best / best | median / median | samples |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    // `cargo bench` adds options of its own.
+    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let runs = if asked.is_empty() { RUNS.map(str::to_owned).to_vec() } else { asked };
+    for kernels in &runs {
+        note(&format!("{kernels} ..."));
+        let record = measure(kernels, &budget);
+        for native in record.measurements.iter().filter(|m| !is_compiled(m)) {
+            let compiled: Vec<&Measurement> = record
+                .measurements
+                .iter()
+                .filter(|m| is_compiled(m) && m.name == native.name)
+                .collect();
+            for (trip, summary) in regimes(native) {
+                out.push_str(&line(native, trip, &summary, &compiled));
+            }
+        }
+    }
+    print_text(&out);
+}
+
+fn measure(kernels: &str, budget: &str) -> Record {
+    let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
+        .args(["stream", "--no-save", "--json", "-", "--compiler", "all"])
+        .args(["--kernels", kernels, "--budget", budget])
+        .output()
+        .expect("nodegauge runs");
+    serde_json::from_slice(&output.stdout).expect("a record")
+}
+
+fn is_compiled(m: &Measurement) -> bool {
+    m.config.get("engine").and_then(Value::as_str) == Some("compiled")
+}
+
+fn command(m: &Measurement) -> &str {
+    m.config["compiler"]["command"].as_str().unwrap_or("?")
+}
+
+/// Each regime that a loop met often enough, with its round trip (NaN for one thread).
+fn regimes(m: &Measurement) -> Vec<(f64, Summary)> {
+    if m.regimes.is_empty() {
+        let trip = m.config.get("round_trip_s").and_then(Value::as_f64).unwrap_or(f64::NAN);
+        return m.summary.iter().map(|summary| (trip, summary.clone())).collect();
+    }
+    let often = m.regimes.iter().filter(|regime| regime.summary.n >= LEAST);
+    often.map(|regime| (regime.round_trip_s, regime.summary.clone())).collect()
+}
+
+fn line(native: &Measurement, trip: f64, own: &Summary, compiled: &[&Measurement]) -> String {
+    let alike: Vec<(&str, Summary)> = compiled
+        .iter()
+        .flat_map(|m| regimes(m).into_iter().map(|(other, summary)| (command(m), other, summary)))
+        .filter(|(_, other, _)| regime::same(*other, trip))
+        .map(|(command, _, summary)| (command, summary))
+        .collect();
+    let most = |figure: &dyn Fn(&Summary) -> f64| {
+        alike
+            .iter()
+            .map(|(command, summary)| (*command, figure(summary)))
+            .max_by(|x, y| x.1.total_cmp(&y.1))
+    };
+    let (Some(best), Some(median)) = (most(&|s| s.best), most(&|s| s.median)) else {
+        return String::new();
+    };
+    let samples: usize = alike.iter().map(|(_, summary)| summary.n).sum();
+    format!(
+        "| {} | {} | {:.1} ({:.1}) GB/s | {:.1} | {} | {:.1} | {} | {:.3} | {:.3} | {} : {samples} |\n",
+        native.name,
+        Seconds(trip),
+        own.best / 1e9,
+        own.median / 1e9,
+        best.1 / 1e9,
+        best.0,
+        median.1 / 1e9,
+        median.0,
+        own.best / best.1,
+        own.median / median.1,
+        own.n,
+    )
+}
+
+#[allow(clippy::print_stdout)]
+fn print_text(text: &str) {
+    println!("{text}");
+}
+
+#[allow(clippy::print_stderr)]
+fn note(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,126 @@
+//! What the record says of ranks: their places, their own rates, and whether their memory is where
+//! it was to be. Pure.
+
+use super::point::numbers;
+use crate::result::Evidence;
+use crate::subject::RankSeen;
+use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_placement::cpus::number_ranges;
+use serde_json::{Map, Value, json};
+
+/// Share of pages that may be elsewhere before it is said.
+const ELSEWHERE: f64 = 0.02;
+/// By how much a node's share of interleaved pages may differ from an even one.
+const UNEVEN: f64 = 0.1;
+
+/// Entries of a measurement's configuration, for kernel number `i`: `processes` and `ranks`, one
+/// object each; none for a single process.
+pub(crate) fn config(evidence: &Evidence<'_>, i: usize) -> Map<String, Value> {
+    let mut map = Map::new();
+    let seen = &evidence.seen.ranks;
+    if seen.is_empty() {
+        return map;
+    }
+    let config = evidence.subject.config();
+    let bytes = (config.kernels[i].0.counted(config.element) * config.elements) as f64;
+    let passes = evidence.sorted.headline().map(|group| group.passes.clone()).unwrap_or_default();
+    let rank = |rank: &RankSeen| {
+        let own = |pass: &usize| evidence.samples[*pass].each.get(rank.rank as usize);
+        let rates: Vec<f64> =
+            passes.iter().filter_map(own).map(|seconds| bytes / seconds[i]).collect();
+        let summary = Summary::of(&rates, Better::Higher);
+        json!({
+            "rank": rank.rank,
+            "cpus": rank.cpus,
+            "memory": {"policy": rank.memory.0, "nodes": rank.memory.1},
+            "memory_got": rank.nodes.as_ref().map(numbers),
+            "best": summary.as_ref().map(|summary| summary.best),
+            "median": summary.as_ref().map(|summary| summary.median),
+        })
+    };
+    map.insert("processes".to_owned(), json!(seen.len()));
+    map.insert("threads_per_rank".to_owned(), json!(config.places.len()));
+    map.insert("ranks".to_owned(), seen.iter().map(rank).collect());
+    map
+}
+
+/// What is to be said of ranks whose pages are not where they were to be.
+pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+    for rank in ranks {
+        let Some(doubt) = doubt(rank) else { continue };
+        match groups.iter_mut().find(|(known, _)| *known == doubt) {
+            Some((_, numbers)) => numbers.push(rank.rank),
+            None => groups.push((doubt, vec![rank.rank])),
+        }
+    }
+    let words = |(doubt, numbers): (String, Vec<u32>)| {
+        let several = if numbers.len() > 1 { "ranks" } else { "rank" };
+        format!("placement did not hold: {several} {}: {doubt}", number_ranges(numbers))
+    };
+    groups.into_iter().map(words).collect()
+}
+
+fn doubt(rank: &RankSeen) -> Option<String> {
+    let (expected, got) = (rank.expected.as_ref()?, rank.nodes.as_ref()?);
+    let on = |node: u32| got.iter().find(|(id, _)| id.0 == node).map_or(0.0, |(_, share)| *share);
+    let there: f64 = expected.iter().map(|node| on(*node)).sum();
+    let nodes = number_ranges(expected.iter().copied());
+    if there < 1.0 - ELSEWHERE {
+        return Some(format!(
+            "{:.0} % of the pages are not on node {nodes}",
+            (1.0 - there) * 100.0
+        ));
+    }
+    let even = 1.0 / expected.len() as f64;
+    let uneven = |node: &&u32| (on(**node) - even).abs() > UNEVEN;
+    if rank.memory.0 == "interleave"
+        && let Some(node) = expected.iter().find(uneven)
+    {
+        let share = on(*node) * 100.0;
+        return Some(format!("node {node} has {share:.0} % of pages interleaved over {nodes}"));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::NodeId;
+
+    fn rank(number: u32, policy: &str, expected: &[u32], got: &[(u32, f64)]) -> RankSeen {
+        RankSeen {
+            rank: number,
+            process: 1,
+            cpus: vec![0],
+            memory: (policy.to_owned(), Some(expected.to_vec())),
+            expected: Some(expected.to_vec()),
+            nodes: Some(got.iter().map(|(node, share)| (NodeId(*node), *share)).collect()),
+        }
+    }
+
+    #[test]
+    fn pages_elsewhere_are_said_with_the_ranks() {
+        let held = [
+            rank(0, "bind", &[0], &[(0, 1.0)]),
+            rank(1, "local", &[1], &[(1, 0.99), (0, 0.01)]),
+            rank(2, "interleave", &[0, 1], &[(0, 0.52), (1, 0.48)]),
+            RankSeen { expected: None, ..rank(3, "local", &[], &[(1, 1.0)]) },
+            RankSeen { nodes: None, ..rank(4, "bind", &[0], &[]) },
+        ];
+        assert_eq!(doubts(&held), [""; 0]);
+        let broken = [
+            rank(0, "bind", &[0], &[(0, 1.0)]),
+            rank(1, "local", &[1], &[(0, 1.0)]),
+            rank(2, "local", &[1], &[(0, 1.0)]),
+            rank(5, "interleave", &[0, 1], &[(0, 0.9), (1, 0.1)]),
+        ];
+        assert_eq!(
+            doubts(&broken),
+            [
+                "placement did not hold: ranks 1-2: 100 % of the pages are not on node 1",
+                "placement did not hold: rank 5: node 0 has 90 % of pages interleaved over 0-1"
+            ]
+        );
+    }
+}

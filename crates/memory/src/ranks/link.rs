@@ -1,0 +1,82 @@
+//! How ranks find the coordinator: a local socket with an abstract name, which no file system holds
+//! and which ends with its process. Only processes of the same user are heard.
+#![allow(unsafe_code)]
+
+use super::RankError;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+/// Between two looks for somebody who has not come.
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn address(name: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(name)
+}
+
+/// Listens under a name.
+pub(super) fn listen(name: &str) -> Result<UnixListener, RankError> {
+    let listener = address(name).and_then(|address| UnixListener::bind_addr(&address));
+    let listener = listener.map_err(|cause| match cause.kind() {
+        io::ErrorKind::AddrInUse => RankError::Taken,
+        _ => RankError::system("listen for ranks", cause),
+    })?;
+    let set = listener.set_nonblocking(true);
+    set.map_err(|cause| RankError::system("listen for ranks", cause))?;
+    Ok(listener)
+}
+
+/// The next process of this user that comes before the deadline.
+pub(super) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixStream> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) if is_own(&stream) => {
+                if stream.set_nonblocking(false).is_ok() {
+                    return Some(stream);
+                }
+            }
+            Ok(_) => {}
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+    }
+}
+
+/// Connects to who listens under a name, and waits for it until the deadline.
+pub(super) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
+    let address = address(name).ok()?;
+    loop {
+        match UnixStream::connect_addr(&address) {
+            Ok(stream) if is_own(&stream) => return Some(stream),
+            _ if Instant::now() >= deadline => return None,
+            _ => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// The user of this process.
+pub(super) fn user() -> u32 {
+    // SAFETY: no arguments, always succeeds.
+    unsafe { libc::geteuid() }
+}
+
+/// Whether the other side belongs to the same user.
+fn is_own(stream: &UnixStream) -> bool {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes of the structure, which is plain numbers.
+    let done = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    done == 0 && peer.uid == user()
+}

@@ -1,0 +1,268 @@
+//! One configuration that several ranks measure together.
+
+use super::RankError;
+use super::fleet::SharedFleet;
+use super::wire::{Order, Passed, Reply};
+use crate::kernels::{Kernel, Loop, Row, Shape};
+use crate::point::{
+    PointConfig, PointError, Sample, have_cpus_of_their_own, native_loops, seconds,
+};
+use crate::subject::{RankSeen, Seen, Subject};
+use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_measure::stats;
+use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
+use std::collections::BTreeMap;
+
+/// A point of each of the first ranks of a fleet.
+pub struct FleetPoint {
+    fleet: SharedFleet,
+    number: u32,
+    configs: Vec<PointConfig>,
+    loops: Vec<Loop>,
+    /// Whether fingerprints are taken between ranks: they have one thread each, on CPUs of its own.
+    courts: bool,
+    /// Nodes on which each rank's pages are to be; `None` where anything will do.
+    expected: Vec<Option<Vec<u32>>>,
+    /// What was seen last, for when a rank has gone.
+    seen: Seen,
+}
+
+impl FleetPoint {
+    /// Lets each rank set up its own point.
+    ///
+    /// # Errors
+    /// When a rank has no memory, pages or CPUs as asked, or has gone.
+    pub fn prepare(
+        fleet: &SharedFleet,
+        topology: &Topology,
+        plan: &RankPlan,
+        configs: Vec<PointConfig>,
+    ) -> Result<Self, PointError> {
+        let number = fleet.borrow_mut().new_point();
+        let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
+        let seen = Seen::default();
+        let places: Vec<Vec<CpuId>> = configs.iter().flat_map(|c| c.places.clone()).collect();
+        let courts = places.len() == configs.len() && have_cpus_of_their_own(&places);
+        let loops = native_loops(&configs[0].kernels, configs[0].element)?;
+        let mut point = Self {
+            fleet: SharedFleet::clone(fleet),
+            number,
+            configs,
+            loops,
+            courts,
+            expected,
+            seen,
+        };
+        let order = |rank: usize| Order::Prepare {
+            point: number,
+            config: Box::new(point.configs[rank].clone()),
+        };
+        fleet.borrow_mut().ask(point.configs.len(), order)?;
+        point.seen()?;
+        Ok(point)
+    }
+
+    fn ask(&self, order: impl Fn() -> Order) -> Result<Vec<Reply>, RankError> {
+        self.fleet.borrow_mut().ask(self.configs.len(), |_| order())
+    }
+}
+
+/// The nodes on which a rank's pages are to be: those that its policy names, else those nearest to
+/// the CPUs that it is bound to.
+fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
+    let nodes = match &place.memory {
+        MemoryPolicy::Default | MemoryPolicy::Local if place.placement.bind == Bind::None => {
+            return None;
+        }
+        MemoryPolicy::Default | MemoryPolicy::Local => {
+            ThreadPlace { thread: 0, cpus: place.placement.cpus() }.nodes(topology)
+        }
+        MemoryPolicy::Preferred(node) => vec![*node],
+        MemoryPolicy::Interleave(nodes) | MemoryPolicy::Bind(nodes) => nodes.clone(),
+    };
+    (!nodes.is_empty()).then(|| nodes.iter().map(|node| node.0).collect())
+}
+
+impl Subject for FleetPoint {
+    fn config(&self) -> &PointConfig {
+        &self.configs[0]
+    }
+
+    fn processes(&self) -> u64 {
+        self.configs.len() as u64
+    }
+
+    fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    /// Ranks run native loops only: what a compiler made here is not there.
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
+        let native = |each: &Loop| match each {
+            Loop::Native { row, prefetch } => {
+                let Row { isa, stores, unroll, .. } = **row;
+                Some((row.kernel, Shape { isa, stores, unroll, prefetch: *prefetch }))
+            }
+            Loop::Compiled(_) => None,
+        };
+        let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
+        match kernels {
+            Some(kernels) => self.reshape(kernels),
+            None => {
+                Err(RankError::system("run compiled loops in ranks", "they are not there").into())
+            }
+        }
+    }
+
+    fn pass(&mut self) -> Result<Sample, PointError> {
+        let ranks = self.configs.len();
+        let courts = self.courts;
+        let replies = self.ask(|| Order::Pass { point: self.number, ranks, courts })?;
+        let parts = replies.into_iter().filter_map(|reply| match reply {
+            Reply::Passed(passed) => Some(passed),
+            _ => None,
+        });
+        Ok(joined(&parts.collect::<Vec<_>>()))
+    }
+
+    fn check(&mut self) -> Result<(), PointError> {
+        self.ask(|| Order::Check { point: self.number })?;
+        Ok(())
+    }
+
+    fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
+        self.ask(|| Order::Reshape { point: self.number, kernels: kernels.clone() })?;
+        self.loops = native_loops(&kernels, self.configs[0].element)?;
+        self.configs.iter_mut().for_each(|config| config.kernels = kernels.clone());
+        Ok(())
+    }
+
+    /// Of a fleet that lost a rank, what was seen before.
+    fn seen(&mut self) -> Result<Seen, PointError> {
+        if self.fleet.borrow().broken().is_some() {
+            return Ok(self.seen.clone());
+        }
+        let replies = self.ask(|| Order::See { point: self.number })?;
+        let parts: Vec<Seen> = replies
+            .into_iter()
+            .filter_map(|reply| match reply {
+                Reply::Seen(seen) => Some(*seen),
+                _ => None,
+            })
+            .collect();
+        self.seen = self.together(&parts);
+        Ok(self.seen.clone())
+    }
+}
+
+impl FleetPoint {
+    fn together(&self, parts: &[Seen]) -> Seen {
+        let rank = |(rank, part): (usize, &Seen)| {
+            let affinity = part.affinity.iter();
+            let mut cpus: Vec<u32> =
+                affinity.flat_map(|thread| thread.cpus.iter().map(|cpu| cpu.0)).collect();
+            cpus.sort_unstable();
+            cpus.dedup();
+            let policy = &self.configs[rank].policy;
+            let named = policy.nodes().map(|nodes| nodes.iter().map(|node| node.0).collect());
+            RankSeen {
+                rank: rank as u32,
+                process: part.affinity.first().map_or(0, |thread| thread.process),
+                cpus,
+                memory: (policy.as_str().to_owned(), named),
+                expected: self.expected[rank].clone(),
+                nodes: mean(&part.nodes.iter().collect::<Vec<_>>()),
+            }
+        };
+        let array = |i: usize| mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>());
+        let wrong = parts.iter().enumerate().find_map(|(rank, part)| {
+            part.wrong.as_ref().map(|wrong| format!("rank {rank}: {wrong}"))
+        });
+        Seen {
+            affinity: parts.iter().flat_map(|part| part.affinity.clone()).collect(),
+            pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
+            // Where each rank's pages are is in `ranks`.
+            shares: Vec::new(),
+            nodes: [array(0), array(1), array(2)],
+            wrong,
+            checks: parts.iter().map(|part| part.checks).min().unwrap_or(0),
+            ranks: parts.iter().enumerate().map(rank).collect(),
+        }
+    }
+}
+
+/// Mean shares over arrays or ranks of the same length; `None` when one is not known.
+fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, f64>>]) -> Option<BTreeMap<K, f64>> {
+    let mut sum = BTreeMap::new();
+    for share in shares {
+        for (key, value) in share.as_ref()? {
+            *sum.entry(*key).or_insert(0.0) += value / shares.len() as f64;
+        }
+    }
+    Some(sum)
+}
+
+/// One sample of all ranks: from the first start to the last end, and every reason for doubt.
+fn joined(parts: &[Passed]) -> Sample {
+    let kernels = parts.first().map_or(0, |part| part.spans.len());
+    let whole = |i: usize| {
+        let start = parts.iter().map(|part| part.spans[i].0).min().unwrap_or(0);
+        let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
+        seconds((start, end))
+    };
+    // Of each rank of several threads, or of each pair of ranks.
+    let trip = |of: &dyn Fn(&Passed) -> Option<f64>| {
+        let trips: Vec<f64> = parts.iter().filter_map(of).collect();
+        if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
+    };
+    Sample {
+        seconds: (0..kernels).map(whole).collect(),
+        round_trips: (trip(&|part| part.round_trips.0), trip(&|part| part.round_trips.1)),
+        causes: parts.iter().flat_map(|part| part.causes.clone()).collect(),
+        each: parts
+            .iter()
+            .map(|part| part.spans.iter().map(|span| seconds(*span)).collect())
+            .collect(),
+    }
+}
+
+impl Drop for FleetPoint {
+    fn drop(&mut self) {
+        // A fleet that is broken or about to end gives its memory back by itself.
+        if let Ok(mut fleet) = self.fleet.try_borrow_mut() {
+            let number = self.number;
+            let _ = fleet.ask(self.configs.len(), |_| Order::Forget { point: number });
+        }
+    }
+}
+
+/// Nodes of a share map as numbers.
+pub(super) fn numbers(shares: &BTreeMap<NodeId, f64>) -> BTreeMap<String, f64> {
+    shares.iter().map(|(node, share)| (node.to_string(), *share)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_lasts_from_the_first_start_to_the_last_end() {
+        let part = |start: u64, end: u64| Passed {
+            spans: vec![(start, end)],
+            round_trips: (None, None),
+            causes: Vec::new(),
+        };
+        let sample = joined(&[part(1000, 3000), part(1500, 4000)]);
+        assert!((sample.seconds[0] - 3e-6).abs() < 1e-12);
+        assert!((sample.each[1][0] - 2.5e-6).abs() < 1e-12);
+        assert!(sample.round_trips.0.is_nan());
+    }
+
+    #[test]
+    fn shares_are_averaged_and_unknown_when_one_is() {
+        let some = |pairs: &[(u64, f64)]| Some(pairs.iter().copied().collect::<BTreeMap<_, _>>());
+        let (one, two) = (some(&[(0, 1.0)]), some(&[(0, 0.5), (1, 0.5)]));
+        assert_eq!(mean(&[&one, &two]), some(&[(0, 0.75), (1, 0.25)]));
+        assert_eq!(mean(&[&one, &None]), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! Whether an MPI launcher or srun has started this process as one of several ranks, from the
+//! variables that it sets. Pure.
+//!
+//! The first launcher whose variables are there decides, MPI before Slurm: mpirun inside of an
+//! allocation is the one that counts. One rank is no ranks, so that `srun -n1`, a batch script
+//! (which has `SLURM_PROCID` but is no step of several tasks) and `mpirun -np 1` measure as ever.
+
+use super::link;
+
+/// What the launcher says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// Who started it, in words.
+    pub launcher: &'static str,
+    /// This process's rank.
+    pub rank: u32,
+    /// How many ranks there are, at least 2.
+    pub ranks: u32,
+    /// How many of them are on this host, where the launcher says.
+    pub here: Option<u32>,
+    /// What tells this job from others of this user.
+    job: String,
+}
+
+/// Variables of a launcher: its name; rank, number of ranks, number of ranks on this host; what
+/// names the job.
+struct Launcher {
+    name: &'static str,
+    rank: &'static str,
+    ranks: &'static str,
+    here: &'static [&'static str],
+    job: &'static [&'static str],
+}
+
+/// In the order in which they decide.
+const LAUNCHERS: [Launcher; 5] = [
+    Launcher {
+        name: "Open MPI",
+        rank: "OMPI_COMM_WORLD_RANK",
+        ranks: "OMPI_COMM_WORLD_SIZE",
+        here: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
+        job: &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"],
+    },
+    Launcher {
+        name: "MVAPICH",
+        rank: "MV2_COMM_WORLD_RANK",
+        ranks: "MV2_COMM_WORLD_SIZE",
+        here: &["MV2_COMM_WORLD_LOCAL_SIZE"],
+        job: &["MPISPAWN_ID", "PMI_ID", "PMI_PORT"],
+    },
+    // MPICH's Hydra, and Intel MPI, whose launcher is a Hydra.
+    Launcher {
+        name: "MPICH or Intel MPI",
+        rank: "PMI_RANK",
+        ranks: "PMI_SIZE",
+        here: &["MPI_LOCALNRANKS", "MPI_LOCALNUMRANKS", "PALS_LOCAL_SIZE"],
+        job: &["PALS_APID", "PMI_JOBID", "PMI_PORT"],
+    },
+    Launcher {
+        name: "PALS",
+        rank: "PALS_RANKID",
+        ranks: "PALS_SIZE",
+        here: &["PALS_LOCAL_SIZE"],
+        job: &["PALS_APID"],
+    },
+    Launcher {
+        name: "Slurm",
+        rank: "SLURM_PROCID",
+        ranks: "SLURM_STEP_NUM_TASKS",
+        here: &[],
+        job: &["SLURM_STEP_ID"],
+    },
+];
+
+impl Started {
+    /// Looks the variables up, e.g. with `|name| std::env::var(name).ok()`.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name: &str| lookup(name).and_then(|text| text.trim().parse::<u32>().ok());
+        // srun speaks PMI itself; a Hydra inside of an allocation is a step of one task a host.
+        let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
+            && number("PMI_SIZE") == number("SLURM_STEP_NUM_TASKS");
+        let found = |launcher: &&Launcher| {
+            number(launcher.rank).is_some()
+                && number(launcher.ranks).is_some()
+                && !(by_srun && launcher.rank == "PMI_RANK")
+        };
+        let launcher = LAUNCHERS.iter().find(found)?;
+        let (rank, ranks) = (number(launcher.rank)?, number(launcher.ranks)?);
+        let here = launcher.here.iter().find_map(|name| number(name));
+        let here = match launcher.name {
+            // A step on one node has all of its tasks here.
+            "Slurm" => {
+                number("SLURM_STEP_NUM_NODES").filter(|nodes| *nodes == 1).map(|_| ranks).or(
+                    // Of several nodes it says `2(x3),1`; how many are elsewhere does not matter.
+                    number("SLURM_STEP_NUM_NODES").map(|_| ranks.saturating_sub(1)),
+                )
+            }
+            _ => here,
+        };
+        let named = launcher.job.iter().chain(&["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"]);
+        let job: Vec<String> = named.filter_map(|name| lookup(name)).collect();
+        (ranks > 1 && rank < ranks).then(|| Self {
+            launcher: launcher.name,
+            rank,
+            ranks,
+            here,
+            job: job.join("/"),
+        })
+    }
+
+    /// Whether some ranks are on other hosts.
+    pub fn is_spread(&self) -> bool {
+        self.here.is_some_and(|here| here < self.ranks)
+    }
+
+    /// The name under which the ranks of this job meet: of the user, the launcher, the job and the
+    /// number of ranks. Names of sockets are short, so a digest stands for the words.
+    pub fn meeting(&self) -> String {
+        // Hydra names no job, but its proxy on a host is the ancestor of all ranks there.
+        let proxy = if self.job.is_empty() { ancestor("hydra_") } else { None };
+        let proxy = proxy.map_or(String::new(), |process| process.to_string());
+        let words = format!("{}/{}{proxy}/{}", self.launcher, self.job, self.ranks);
+        format!("nodegauge-{}-{:016x}", link::user(), digest(&words))
+    }
+}
+
+/// The nearest ancestor of this process whose name begins so.
+fn ancestor(name: &str) -> Option<u32> {
+    let mut process = std::os::unix::process::parent_id();
+    while process > 1 {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // pid (name) state parent ...; the name may hold blanks and brackets.
+        let (head, tail) = stat.rsplit_once(") ")?;
+        if head.split_once('(')?.1.starts_with(name) {
+            return Some(process);
+        }
+        process = tail.split(' ').nth(1)?.parse().ok()?;
+    }
+    None
+}
+
+/// FNV-1a, 64 bits: the same in every process.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(variables: &[(&str, &str)]) -> Option<Started> {
+        Started::read(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn each_launcher_is_known_by_its_variables() {
+        let open_mpi = [
+            ("OMPI_COMM_WORLD_RANK", "3"),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
+            // Inside of an allocation.
+            ("SLURM_PROCID", "0"),
+            ("SLURM_STEP_NUM_TASKS", "2"),
+        ];
+        let found = started(&open_mpi).unwrap();
+        assert_eq!(
+            (found.launcher, found.rank, found.ranks, found.here),
+            ("Open MPI", 3, 4, Some(4))
+        );
+        assert!(!found.is_spread());
+        for (variables, launcher) in [
+            (
+                [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("MPI_LOCALNRANKS", "1")],
+                "MPICH or Intel MPI",
+            ),
+            (
+                [
+                    ("MV2_COMM_WORLD_RANK", "1"),
+                    ("MV2_COMM_WORLD_SIZE", "2"),
+                    ("MV2_COMM_WORLD_LOCAL_SIZE", "1"),
+                ],
+                "MVAPICH",
+            ),
+            ([("PALS_RANKID", "1"), ("PALS_SIZE", "2"), ("PALS_LOCAL_SIZE", "1")], "PALS"),
+            (
+                [
+                    ("SLURM_PROCID", "1"),
+                    ("SLURM_STEP_NUM_TASKS", "2"),
+                    ("SLURM_STEP_NUM_NODES", "2"),
+                ],
+                "Slurm",
+            ),
+        ] {
+            let found = started(&variables).unwrap();
+            assert_eq!((found.launcher, found.rank, found.ranks), (launcher, 1, 2));
+            assert!(found.is_spread(), "{launcher}");
+        }
+    }
+
+    #[test]
+    fn one_process_is_no_ranks() {
+        let batch = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_JOB_ID", "7")];
+        assert_eq!(started(&batch), None);
+        let alone = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")];
+        assert_eq!(started(&alone), None);
+        // srun speaks PMI, too.
+        let srun = [
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "2"),
+            ("SLURM_PROCID", "1"),
+            ("SLURM_STEP_NUM_TASKS", "2"),
+            ("SLURM_STEP_NUM_NODES", "1"),
+        ];
+        let found = started(&srun).unwrap();
+        assert_eq!((found.launcher, found.here), ("Slurm", Some(2)));
+        // One rank of mpirun in a step of several tasks is one rank.
+        let nested = [
+            ("OMPI_COMM_WORLD_RANK", "0"),
+            ("OMPI_COMM_WORLD_SIZE", "1"),
+            ("SLURM_PROCID", "1"),
+            ("SLURM_STEP_NUM_TASKS", "4"),
+        ];
+        assert_eq!(started(&nested), None);
+        assert_eq!(started(&[]), None);
+    }
+
+    #[test]
+    fn ancestors_are_found_by_name() {
+        let parent = std::os::unix::process::parent_id();
+        let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap();
+        assert_eq!(ancestor(name.trim()), Some(parent));
+        assert_eq!(ancestor("no such program"), None);
+    }
+
+    #[test]
+    fn jobs_meet_under_different_names() {
+        let job = |port: &str| {
+            started(&[("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_PORT", port)]).unwrap().meeting()
+        };
+        assert_eq!(job("a:1"), job("a:1"));
+        assert_ne!(job("a:1"), job("a:2"));
+        assert!(job("a:1").len() < 100);
+    }
+}

@@ -1,0 +1,177 @@
+//! The grammar of `--cpus`: one entry a thread or one a rank, in the order typed.
+//!
+//! `0,2,8-15` and `0-62:2` name single CPUs; `{0-3},{4-7}` names groups. Numbers are the operating
+//! system's. Unlike a cpuset, order counts, and a CPU may be named again.
+
+use crate::cpus::{self, number_ranges};
+use crate::error::PlacementError;
+use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use std::fmt;
+use std::str::FromStr;
+
+const WHAT: &str = "cpus";
+const EXAMPLE: &str = "--cpus 0,2,4-7, --cpus 0-30:2 or --cpus '{0-3},{4-7}'";
+
+/// Entries that are read at most, and CPUs of a group.
+const MOST: usize = 65_536;
+
+/// CPUs in the order of threads or ranks; at least one entry, each with at least one CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuList(Vec<Vec<u32>>);
+
+impl CpuList {
+    /// The entries, each checked against the machine; CPUs within an entry are sorted.
+    ///
+    /// # Errors
+    /// When a CPU does not exist or this process may not use it.
+    pub fn resolve(&self, topology: &Topology) -> Result<Vec<Vec<CpuId>>, PlacementError> {
+        let allowed = cpus::allowed(topology);
+        let check = |cpu: u32| match topology.thread(CpuId(cpu)) {
+            Some(thread) if thread.allowed => Ok(CpuId(cpu)),
+            Some(_) => Err(PlacementError::CpuNotAllowed { cpu, allowed: cpus::ranges(&allowed) }),
+            None => Err(PlacementError::NoSuchCpu {
+                cpu: i64::from(cpu),
+                machine: number_ranges(topology.threads.iter().map(|thread| thread.cpu.0)),
+                allowed: cpus::ranges(&allowed),
+            }),
+        };
+        let entry = |cpus: &Vec<u32>| {
+            let checked: Result<Vec<CpuId>, _> = cpus.iter().map(|cpu| check(*cpu)).collect();
+            checked.map(cpus::sorted)
+        };
+        self.0.iter().map(entry).collect()
+    }
+}
+
+impl FromStr for CpuList {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new(WHAT, EXAMPLE, text);
+        let mut entries: Vec<Vec<u32>> = Vec::new();
+        loop {
+            cursor.skip_blanks();
+            let at = cursor.position();
+            if cursor.eat('{') {
+                let mut group = Vec::new();
+                loop {
+                    cursor.skip_blanks();
+                    range(&mut cursor, &mut |cpu| group.push(cpu))?;
+                    cursor.skip_blanks();
+                    if !cursor.eat(',') {
+                        break;
+                    }
+                }
+                cursor.expect('}', "expected ',' or '}'")?;
+                entries.push(group);
+            } else {
+                range(&mut cursor, &mut |cpu| entries.push(vec![cpu]))?;
+            }
+            if entries.iter().map(Vec::len).sum::<usize>() > MOST {
+                return Err(cursor.error_at(at, "these are too many CPUs"));
+            }
+            cursor.skip_blanks();
+            if !cursor.eat(',') {
+                break;
+            }
+        }
+        cursor.finish("expected ',' or the end")?;
+        Ok(Self(entries))
+    }
+}
+
+/// Reads `A`, `A-B` or `A-B:STEP`.
+fn range(cursor: &mut Cursor<'_>, take: &mut dyn FnMut(u32)) -> Result<(), SyntaxError> {
+    let first = number(cursor, "expected a CPU number")?;
+    if !cursor.eat('-') {
+        take(first);
+        return Ok(());
+    }
+    let last_at = cursor.position();
+    let last = number(cursor, "expected the last CPU after '-'")?;
+    if last < first {
+        return Err(cursor.error_at(last_at, "a range goes from the smaller number up"));
+    }
+    let mut step = 1;
+    if cursor.eat(':') {
+        let at = cursor.position();
+        step = number(cursor, "expected a step after ':'")?;
+        if step == 0 {
+            return Err(cursor.error_at(at, "expected a step of at least 1"));
+        }
+    }
+    (first..=last).step_by(step as usize).for_each(take);
+    Ok(())
+}
+
+fn number(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
+    let at = cursor.position();
+    match u32::try_from(cursor.number(problem)?) {
+        Ok(number) if (number as usize) < MOST => Ok(number),
+        _ => Err(cursor.error_at(at, "this number is too large")),
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, entry) in self.0.iter().enumerate() {
+            let separator = if index > 0 { "," } else { "" };
+            match entry[..] {
+                [cpu] => write!(f, "{separator}{cpu}")?,
+                _ => write!(f, "{separator}{{{}}}", number_ranges(entry.iter().copied()))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{T2K, machine};
+    use proptest::prelude::*;
+
+    #[test]
+    fn entries_keep_the_order_in_which_they_were_typed() {
+        let entries = |text: &str| text.parse::<CpuList>().unwrap().0;
+        assert_eq!(entries("3,1, 0-1"), [[3], [1], [0], [1]]);
+        assert_eq!(entries("0-6:3"), [[0], [3], [6]]);
+        assert_eq!(entries("{0-1,3},{2}"), [vec![0, 1, 3], vec![2]]);
+        for text in ["3,1", "{0-1,3},2"] {
+            assert_eq!(text.parse::<CpuList>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn wrong_texts_are_pointed_at() {
+        for (text, at, problem) in [
+            ("", 0, "expected a CPU number"),
+            ("0,", 2, "expected a CPU number"),
+            ("0-", 2, "expected the last CPU after '-'"),
+            ("3-1", 2, "a range goes from the smaller number up"),
+            ("0-3:0", 4, "expected a step of at least 1"),
+            ("{0", 2, "expected ',' or '}'"),
+            ("{}", 1, "expected a CPU number"),
+            ("0;1", 1, "expected ',' or the end"),
+            ("70000", 0, "this number is too large"),
+        ] {
+            let error = text.parse::<CpuList>().unwrap_err();
+            assert_eq!((error.at, error.problem.as_str()), (at, problem), "{text}");
+        }
+    }
+
+    #[test]
+    fn cpus_that_are_not_there_are_named() {
+        let error = "0,16".parse::<CpuList>().unwrap().resolve(&machine(T2K)).unwrap_err();
+        assert!(error.to_string().starts_with("cpu 16 is not on this machine"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(text in "[0-9{},: -]{0,14}|.{0,8}") {
+            let _ = text.parse::<CpuList>();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The same as shell scripts: `sh run.sh PROGRAM [ARGUMENT]...` starts a program as planned.
+//!
+//! POSIX shell. The scripts hold only numbers and words of this crate, so nothing needs quoting but
+//! the braces of places.
+
+use super::{Launcher, OpenMpi, OpenMpiVersion, PerRank};
+use crate::numa::MemoryPolicy;
+use crate::ranks::{RankPlace, RankPlan};
+use nodegauge_machine::Topology;
+
+const RUN: &str = "run: sh FILE PROGRAM [ARGUMENT]...";
+
+/// What the script is of, as comments at its head.
+fn head(plan: &RankPlan, remark: &str) -> String {
+    let ranks = match plan.ranks.as_slice() {
+        [RankPlace { rank: None, .. }] => String::new(),
+        ranks => format!("{} rank{}, ", ranks.len(), if ranks.len() == 1 { "" } else { "s" }),
+    };
+    let threads = plan.threads();
+    let plural = if threads == 1 { "" } else { "s" };
+    format!("#!/bin/sh\n# {ranks}{threads} thread{plural} in all: {}\n# {remark}\n", plan.words)
+}
+
+/// `A='1'; export A`, line by line.
+fn exports(environment: &[(&'static str, String)]) -> String {
+    environment.iter().map(|(name, value)| format!("export {name}='{value}'\n")).collect()
+}
+
+/// Variables for a shell to read (`. ./FILE`), in each rank.
+pub fn omp(plan: &RankPlan) -> String {
+    let mut text = head(plan, "use: . ./FILE, in the shell that starts the program");
+    if plan.ranks.iter().any(|place| place.memory != MemoryPolicy::Default) {
+        text.push_str("# memory: OpenMP has no words for it; see --emit numactl\n");
+    }
+    let each: Vec<_> = plan.ranks.iter().map(super::omp).collect();
+    match each.as_slice() {
+        [first, rest @ ..] if rest.iter().all(|other| other == first) => text + &exports(first),
+        _ => {
+            text.push_str(
+                "case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:?no rank is set}}} in\n",
+            );
+            for (rank, environment) in each.iter().enumerate() {
+                let words: Vec<String> =
+                    environment.iter().map(|(name, value)| format!("{name}='{value}'")).collect();
+                text.push_str(&format!("{rank}) export {} ;;\n", words.join(" ")));
+            }
+            text + "esac\n"
+        }
+    }
+}
+
+/// One command a rank, all at once; fails when one fails.
+pub fn numactl(plan: &RankPlan) -> String {
+    let mut text = head(plan, RUN);
+    let command = |place: &RankPlace| {
+        let environment = super::threads_within(place);
+        let mut words: Vec<String> = vec!["env".to_owned()];
+        words.extend(environment.iter().map(|(name, value)| format!("{name}='{value}'")));
+        words.extend(super::numactl(place));
+        format!("{} \"$@\"", words.join(" "))
+    };
+    if let [only] = plan.ranks.as_slice() {
+        return text + "exec " + &command(only) + "\n";
+    }
+    text.push_str("pids=\ntrap 'kill $pids 2>/dev/null' INT TERM\n");
+    for place in &plan.ranks {
+        text.push_str(&format!("{} & pids=\"$pids $!\"\n", command(place)));
+    }
+    text + "status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\nexit $status\n"
+}
+
+/// Open MPI, either version, whichever is found; `MPIRUN` names another `mpirun`.
+pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
+    let versions = [OpenMpiVersion::V5, OpenMpiVersion::V4];
+    let [v5, v4] = versions.map(|version| super::openmpi(plan, topology, version));
+    let mut text = head(plan, RUN);
+    text.push_str(&wrapped(plan, Launcher::OpenMpi));
+    text.push_str("mpirun=${MPIRUN:-mpirun}\n");
+    text.push_str(&format!("[ \"$(id -u)\" -ne 0 ] || set -- {} \"$@\"\n", OpenMpi::AS_ROOT));
+    if v5.rankfile.is_some() {
+        text.push_str("rankfile=$(mktemp) || exit 3\ntrap 'rm -f \"$rankfile\"' EXIT\n");
+        text.push_str("trap 'exit 130' INT\ntrap 'exit 143' TERM\n");
+    }
+    text.push_str("case $(\"$mpirun\" --version) in\n");
+    for (pattern, version) in [("*'Open MPI) '[5-9]*", &v5), ("*", &v4)] {
+        text.push_str(&format!("{pattern})\n"));
+        if let Some(rankfile) = &version.rankfile {
+            text.push_str(&format!("cat > \"$rankfile\" <<END\n{rankfile}END\n"));
+        }
+        let args = version.args("\"$rankfile\"").join(" ");
+        text.push_str(&format!("\"$mpirun\" {args} \"$@\" ;;\n"));
+    }
+    text + "esac\n"
+}
+
+/// MPICH and its relatives; `MPIRUN` names another `mpirun`.
+pub fn mpich(plan: &RankPlan) -> String {
+    let args = super::mpich(plan).join(" ");
+    let wrapped = wrapped(plan, Launcher::Mpich);
+    format!("{}{wrapped}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n", head(plan, RUN))
+}
+
+/// Slurm, in an allocation of the whole node, or outside of one.
+pub fn slurm(plan: &RankPlan) -> String {
+    let args = super::slurm(plan).join(" ");
+    let wrapped = wrapped(plan, Launcher::Slurm);
+    let remark = "the job must have the node to itself (--exclusive)\n# ".to_owned() + RUN;
+    format!("{}{wrapped}exec srun {args} \"$@\"\n", head(plan, &remark))
+}
+
+/// Puts what each rank needs in front of the program: variables that all ranks share are exported,
+/// everything else is chosen by a shell that knows its rank.
+fn wrapped(plan: &RankPlan, launcher: Launcher) -> String {
+    let each = super::per_rank(plan, launcher);
+    let Some(first) = each.first() else { return String::new() };
+    let prefix = |rank: &PerRank| rank.prefix.iter().map(|word| format!("{word} ")).collect();
+    if each.iter().all(|rank| rank == first) {
+        let prefix: String = prefix(first);
+        let all = env_words(&first.environment);
+        // Variables as words of the command travel with every launcher.
+        return format!("set -- env {all}{prefix}\"$@\"\n");
+    }
+    let mut text = "set -- sh -c '\n".to_owned();
+    text.push_str(&format!("case ${} in\n", launcher.rank_variable()));
+    for (number, rank) in each.iter().enumerate() {
+        let prefix: String = prefix(rank);
+        let words: String =
+            rank.environment.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
+        text.push_str(&format!("{number}) exec env {words}{prefix}\"$@\" ;;\n"));
+    }
+    text + "esac' sh \"$@\"\n"
+}
+
+fn env_words(environment: &[(&'static str, String)]) -> String {
+    environment.iter().map(|(name, value)| format!("{name}='{value}' ")).collect()
+}

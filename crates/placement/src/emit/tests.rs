@@ -1,0 +1,119 @@
+use super::*;
+use crate::ranks::{Policy, RankMap, RankRequest, plan_ranks};
+use crate::tests::{T2K, machine};
+
+fn planned(description: &str, request: &RankRequest) -> RankPlan {
+    plan_ranks(&machine(description), request).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Four ranks of a node of T2K, two on each of two sockets.
+fn t2k(policy: u8) -> RankPlan {
+    let request = RankRequest {
+        ranks: 4,
+        policy: Policy::new(policy),
+        map: Some(RankMap::Spread),
+        ..RankRequest::default()
+    };
+    planned("Package:2 NUMANode:1 Core:4 PU:1", &request)
+}
+
+/// Two ranks of two threads, each thread on a CPU of its own.
+fn hybrid(description: &str) -> RankPlan {
+    let request = RankRequest {
+        ranks: 2,
+        threads: Some(2),
+        map: Some(RankMap::Cyclic),
+        ..RankRequest::default()
+    };
+    planned(description, &request)
+}
+
+#[test]
+fn openmp_gets_a_place_for_each_thread() {
+    let rank = &hybrid(T2K).ranks[1];
+    assert_eq!(
+        omp(rank),
+        [
+            ("OMP_NUM_THREADS", "2".to_owned()),
+            ("OMP_PLACES", "{4},{5}".to_owned()),
+            ("OMP_PROC_BIND", "close".to_owned())
+        ]
+    );
+    let shared = RankRequest {
+        ranks: 1,
+        threads: Some(4),
+        cpus: "{0-3,8}".parse().ok(),
+        ..RankRequest::default()
+    };
+    assert_eq!(omp(&planned(T2K, &shared).ranks[0])[1].1, "{0:4,8}");
+    let mixed = RankRequest { threads: Some(3), cpus: "5,4,5".parse().ok(), ..shared };
+    assert_eq!(omp(&planned(T2K, &mixed).ranks[0])[1].1, "{5},{4},{5}");
+    assert_eq!(omp(&t2k(5).ranks[0])[1], ("OMP_PROC_BIND", "false".to_owned()));
+}
+
+#[test]
+fn numactl_has_a_word_for_every_policy() {
+    let command = |policy| numactl(&t2k(policy).ranks[2]).join(" ");
+    assert_eq!(command(0), "");
+    assert_eq!(command(1), "numactl --physcpubind=4-7 --interleave=0-1");
+    assert_eq!(command(2), "numactl --physcpubind=4-7 --interleave=1");
+    assert_eq!(command(3), "numactl --physcpubind=4-7 --membind=1");
+    assert_eq!(command(4), "numactl --physcpubind=4-7 --localalloc");
+    assert_eq!(command(5), "numactl --localalloc");
+}
+
+#[test]
+fn rank_files_of_open_mpi_4_and_5_differ_in_how_cpus_are_numbered() {
+    // The system numbers CPUs across the sockets, as many servers do.
+    let text = "Package:2 NUMANode:1 Core:2 PU:2(indexes=0,4,1,5,2,6,3,7)";
+    let topology = machine(text);
+    let plan = hybrid(text);
+    let v4 = openmpi(&plan, &topology, OpenMpiVersion::V4);
+    let v5 = openmpi(&plan, &topology, OpenMpiVersion::V5);
+    assert_eq!(
+        v4.rankfile.as_deref(),
+        Some("rank 0=localhost slot=0-1\nrank 1=localhost slot=2-3\n")
+    );
+    assert_eq!(
+        v5.rankfile.as_deref(),
+        Some("rank 0=localhost slot=0,2\nrank 1=localhost slot=4,6\n")
+    );
+    assert_eq!(
+        v4.args("F").join(" "),
+        "-np 2 --mca rmaps_rank_file_physical 1 --use-hwthread-cpus --rankfile F"
+    );
+    assert_eq!(
+        v5.args("F").join(" "),
+        "-np 2 --map-by rankfile:file=F:hwtcpus --bind-to hwthread:overload-allowed"
+    );
+    let free = openmpi(&t2k(5), &machine(T2K), OpenMpiVersion::V4);
+    assert_eq!(free.rankfile, None);
+    assert_eq!(free.args("").join(" "), "-np 4 --bind-to none --oversubscribe");
+}
+
+#[test]
+fn hydra_joins_the_cpus_of_a_rank() {
+    assert_eq!(mpich(&hybrid(T2K)).join(" "), "-np 2 -bind-to user:0+1,4+5");
+    assert_eq!(mpich(&t2k(0)).join(" "), "-np 4 -bind-to none");
+}
+
+#[test]
+fn srun_gets_numbers_or_masks() {
+    let one = "--nodes=1 --ntasks=4 --cpus-per-task=1 --cpu-bind=";
+    assert_eq!(
+        slurm(&t2k(3)).join(" "),
+        one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0 --mem-bind=map_mem:0,0,1,1"
+    );
+    assert_eq!(slurm(&t2k(5)).join(" "), one.to_owned() + "none");
+    assert_eq!(slurm(&t2k(1)).join(" "), one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0");
+    // Interleaved and local memory are left to numactl.
+    assert_eq!(per_rank(&t2k(5), Launcher::Slurm)[0].prefix, ["numactl", "--localalloc"]);
+    assert_eq!(per_rank(&t2k(1), Launcher::Slurm)[0].prefix, ["numactl", "--interleave=0-1"]);
+    assert!(per_rank(&t2k(3), Launcher::Slurm)[0].prefix.is_empty());
+    let own = RankRequest { ranks: 2, ..RankRequest::default() };
+    assert_eq!(
+        slurm(&planned(T2K, &own)).join(" "),
+        "--nodes=1 --ntasks=2 --cpus-per-task=1 --cpu-bind=map_cpu:0,8"
+    );
+    assert_eq!(hex_mask([0, 5, 64]), "0x10000000000000021");
+}

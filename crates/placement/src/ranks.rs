@@ -1,0 +1,447 @@
+//! Where the processes (ranks) of a flat or hybrid MPI program go: rank maps, the numactl policies
+//! of the ccNUMA lecture, and free settings.
+//!
+//! Pure. A rank has a socket: by the map `block` ranks fill one socket's cores after another (rank
+//! `r` of one thread, C cores a socket, S sockets: socket `r / C mod S`), by `cyclic` they go round
+//! the sockets (`r mod S`), by `spread` consecutive ranks share a socket and all sockets get as many
+//! (`r * S / N`), and by `core` each thread of each rank has a core of its own, in order. A policy
+//! then says which CPUs of that socket a rank may use and where its memory goes. Without a policy
+//! every thread has a CPU of its own, and memory goes where `--numa` says.
+
+use crate::bind::Bind;
+use crate::cpu_list::CpuList;
+use crate::cpus;
+use crate::error::PlacementError;
+use crate::numa::{MemoryPolicy, NumaSpec};
+use crate::plan::{Placement, Request, ThreadPlace, plan};
+use nodegauge_machine::{CpuId, NodeId, Topology};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which socket or core each rank gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RankMap {
+    /// Ranks fill one socket after another.
+    Block,
+    /// Ranks go round the sockets.
+    Cyclic,
+    /// Each thread of each rank on a core of its own, in order.
+    Core,
+    /// As many ranks on every socket, consecutive ones together.
+    Spread,
+}
+
+impl RankMap {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Block, Self::Cyclic, Self::Core, Self::Spread];
+
+    /// As `--rank-map` and the record say it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Cyclic => "cyclic",
+            Self::Core => "core",
+            Self::Spread => "spread",
+        }
+    }
+}
+
+impl fmt::Display for RankMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for RankMap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|map| map.as_str() == text)
+            .ok_or_else(|| format!("unknown map '{text}': expected block, cyclic, core or spread"))
+    }
+}
+
+/// A numactl policy of the ccNUMA lecture, by its number, 0 to 5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Policy(u8);
+
+impl Policy {
+    /// The policy that rates are held against: any CPU, local allocation.
+    pub const REFERENCE: Self = Self(5);
+
+    /// From its number; `None` above 5.
+    pub fn new(number: u8) -> Option<Self> {
+        (number <= 5).then_some(Self(number))
+    }
+
+    /// Its number.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// What it does, in words.
+    pub fn describe(self) -> &'static str {
+        match self.0 {
+            0 => "nothing said",
+            1 => "CPUs of the socket, memory interleaved over all nodes",
+            2 => "CPUs of the socket, memory interleaved over its own nodes",
+            3 => "CPUs of the socket, memory bound to its own nodes",
+            4 => "CPUs of the socket, local allocation",
+            _ => "any CPU, local allocation",
+        }
+    }
+
+    /// Whether ranks are bound to CPUs.
+    fn binds(self) -> bool {
+        (1..=4).contains(&self.0)
+    }
+
+    /// Where the memory of a rank goes whose CPUs are nearest to `own`, of `all` nodes.
+    fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
+        let some = |nodes: Vec<NodeId>| match nodes.is_empty() {
+            true => Err(PlacementError::NoNodes { policy: self.0 }),
+            false => Ok(nodes),
+        };
+        Ok(match self.0 {
+            0 => MemoryPolicy::Default,
+            1 => MemoryPolicy::Interleave(some(all)?),
+            2 => MemoryPolicy::Interleave(some(own)?),
+            3 => MemoryPolicy::Bind(some(own)?),
+            _ => MemoryPolicy::Local,
+        })
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.trim().parse().ok().and_then(Self::new);
+        number.ok_or_else(|| format!("policy {text} is out of range: expected 0 to 5"))
+    }
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RankRequest {
+    /// How many processes.
+    pub ranks: u32,
+    /// Threads of each; one when not said.
+    pub threads: Option<u32>,
+    /// Which socket each gets: `block` when there is a policy, else `spread`.
+    pub map: Option<RankMap>,
+    /// CPUs and memory by number.
+    pub policy: Option<Policy>,
+    /// CPUs by name, instead of map and policy.
+    pub cpus: Option<CpuList>,
+    /// Memory, instead of policy.
+    pub numa: Option<NumaSpec>,
+    /// Places and binding of all threads of all ranks together, instead of map and policy.
+    pub together: Request,
+}
+
+/// Where every rank goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankPlan {
+    /// The ranks, by number.
+    pub ranks: Vec<RankPlace>,
+    /// The policy, where one was asked for.
+    pub policy: Option<Policy>,
+    /// How the ranks were placed, in canonical words for the record: `policy 3 block`, `spread`,
+    /// `cpus 0,2`.
+    pub words: String,
+    /// What the user should know about the answer.
+    pub notices: Vec<String>,
+}
+
+/// Where one rank goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankPlace {
+    /// Its number; `None` for the only process of a program without ranks.
+    pub rank: Option<u32>,
+    /// Where its threads go; `Bind::None` leaves them unbound.
+    pub placement: Placement,
+    /// Where its memory goes.
+    pub memory: MemoryPolicy,
+}
+
+impl RankPlace {
+    /// The CPUs of its threads together, in numeric order; `None` when it is not bound.
+    pub fn bound_cpus(&self) -> Option<Vec<CpuId>> {
+        (self.placement.bind != Bind::None).then(|| self.placement.cpus())
+    }
+}
+
+impl RankPlan {
+    /// Of one process without a rank.
+    pub fn single(placement: Placement, memory: MemoryPolicy) -> Self {
+        let words = placement.places.clone();
+        let notices = placement.notices.clone();
+        Self {
+            ranks: vec![RankPlace { rank: None, placement, memory }],
+            policy: None,
+            words,
+            notices,
+        }
+    }
+
+    /// Threads of all ranks together.
+    pub fn threads(&self) -> usize {
+        self.ranks.iter().map(|rank| rank.placement.threads.len()).sum()
+    }
+
+    /// All threads of all ranks as one placement, for what belongs to the whole, such as the caches
+    /// in use.
+    pub fn together(&self) -> Placement {
+        let cpus = self.ranks.iter().flat_map(|rank| &rank.placement.threads);
+        let bind = self.ranks.first().map_or(Bind::None, |rank| rank.placement.bind);
+        Placement::new(bind, self.words.clone(), cpus.map(|thread| thread.cpus.clone()).collect())
+    }
+}
+
+/// Decides where each rank goes.
+///
+/// # Errors
+/// When two parts of the request both say where ranks or their memory go, when there are more
+/// threads than hardware threads that this process may use, and when CPUs, nodes or places do not
+/// fit the machine.
+pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan, PlacementError> {
+    refuse_conflicts(request)?;
+    let (ranks, threads) = (request.ranks, request.threads.unwrap_or(1));
+    check_counts(topology, ranks, threads)?;
+    let free = |plan: Vec<Placement>, words: String, notices| {
+        let memory = match &request.numa {
+            Some(spec) => spec.resolve(topology)?,
+            None => MemoryPolicy::Default,
+        };
+        let place =
+            |(rank, placement)| RankPlace { rank: Some(rank), placement, memory: memory.clone() };
+        Ok(RankPlan { ranks: (0..).zip(plan).map(place).collect(), policy: None, words, notices })
+    };
+    if let Some(list) = &request.cpus {
+        let (placements, notices) = by_list(topology, list, ranks, threads)?;
+        return free(placements, format!("cpus {list}"), notices);
+    }
+    if let Some(policy) = request.policy {
+        return by_policy(topology, policy, request.map.unwrap_or(RankMap::Block), ranks, threads);
+    }
+    if has_places(&request.together) || request.map.is_none_or(|map| map == RankMap::Spread) {
+        let all = Request { threads: Some(ranks * threads), ..request.together.clone() };
+        let all = plan(topology, &all)?;
+        let words = match has_places(&request.together) {
+            true => format!("places {}", all.places),
+            false => RankMap::Spread.to_string(),
+        };
+        let notices = all.notices.clone();
+        return free(chunks(&all, threads), words, notices);
+    }
+    let map = request.map.unwrap_or(RankMap::Spread);
+    free(own_cpus(topology, map, ranks, threads), map.to_string(), Vec::new())
+}
+
+/// Whether places or binding of all threads together were asked for.
+fn has_places(request: &Request) -> bool {
+    request.places.is_some()
+        || request.bind.is_some()
+        || request.kmp.is_some()
+        || request.per_cache.is_some()
+}
+
+fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
+    let by_places = [
+        ("--places", request.together.places.is_some()),
+        ("--bind", request.together.bind.is_some()),
+        ("--per-cache", request.together.per_cache.is_some()),
+        ("KMP_AFFINITY", request.together.kmp.is_some()),
+    ];
+    let by_places = by_places.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
+    let given = [
+        request.cpus.as_ref().map(|_| "--cpus"),
+        request.policy.map(|_| "--policy").or(request.map.map(|_| "--rank-map")),
+        by_places,
+    ];
+    let mut given = given.into_iter().flatten();
+    if let (Some(first), Some(second)) = (given.next(), given.next()) {
+        return Err(PlacementError::Conflict { first, second });
+    }
+    match (request.policy, &request.numa) {
+        (Some(_), Some(_)) => {
+            Err(PlacementError::MemoryConflict { first: "--policy", second: "--numa" })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), PlacementError> {
+    let usable = topology.allowed().count();
+    if usable == 0 {
+        return Err(PlacementError::NoCpus);
+    }
+    match (ranks, threads) {
+        (0, _) => Err(PlacementError::NoRanks),
+        (_, 0) => Err(PlacementError::NoThreads),
+        _ if u64::from(ranks) * u64::from(threads) > usable as u64 => {
+            let allowed = cpus::ranges(&cpus::allowed(topology));
+            Err(PlacementError::TooManyRanks { ranks, threads, usable, allowed })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Cuts one placement into ranks of `threads` threads.
+fn chunks(all: &Placement, threads: u32) -> Vec<Placement> {
+    let cpus = |places: &[ThreadPlace]| places.iter().map(|place| place.cpus.clone()).collect();
+    all.threads
+        .chunks(threads as usize)
+        .map(|places| Placement::new(all.bind, all.places.clone(), cpus(places)))
+        .collect()
+}
+
+fn by_list(
+    topology: &Topology,
+    list: &CpuList,
+    ranks: u32,
+    threads: u32,
+) -> Result<(Vec<Placement>, Vec<String>), PlacementError> {
+    let entries = list.resolve(topology)?;
+    let (named, count) = (entries.len(), ranks as usize * threads as usize);
+    let threads_each = threads as usize;
+    let entries: Vec<Vec<CpuId>> = match named {
+        _ if named == count => entries,
+        _ if named == ranks as usize => entries
+            .iter()
+            .flat_map(|entry| std::iter::repeat_n(entry.clone(), threads_each))
+            .collect(),
+        _ => return Err(PlacementError::WrongCpus { named, ranks, threads }),
+    };
+    let mut users: BTreeMap<CpuId, Vec<usize>> = BTreeMap::new();
+    for (rank, entries) in entries.chunks(threads_each).enumerate() {
+        for cpu in cpus::sorted(entries.iter().flatten().copied()) {
+            users.entry(cpu).or_default().push(rank);
+        }
+    }
+    let shared: Vec<CpuId> =
+        users.iter().filter(|(_, ranks)| ranks.len() > 1).map(|(cpu, _)| *cpu).collect();
+    let notices = match shared.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("ranks share cpus {}", cpus::ranges(&shared))],
+    };
+    let placement =
+        |cpus: &[Vec<CpuId>]| Placement::new(Bind::Close, format!("cpus {list}"), cpus.to_vec());
+    Ok((entries.chunks(threads_each).map(placement).collect(), notices))
+}
+
+fn by_policy(
+    topology: &Topology,
+    policy: Policy,
+    map: RankMap,
+    ranks: u32,
+    threads: u32,
+) -> Result<RankPlan, PlacementError> {
+    let words = format!("policy {policy} {map}");
+    let mut notices = Vec::new();
+    let allowed = cpus::allowed(topology);
+    let placements: Vec<Placement> = if !policy.binds() {
+        if map != RankMap::Block {
+            notices.push(format!("the map {map} has no effect: policy {policy} binds no rank"));
+        }
+        let everywhere = vec![allowed; threads as usize];
+        vec![Placement::new(Bind::None, "none", everywhere); ranks as usize]
+    } else if map == RankMap::Core {
+        own_cpus(topology, map, ranks, threads)
+    } else {
+        let sockets = Sockets::of(topology);
+        let place = |rank| {
+            let cpus = sockets.cpus[sockets.of_rank(map, rank, ranks, threads)].clone();
+            Placement::new(bind_of(map), words.clone(), vec![cpus; threads as usize])
+        };
+        (0..ranks).map(place).collect()
+    };
+    let all: Vec<NodeId> = topology.nodes.iter().map(|node| node.id).collect();
+    let place = |(rank, placement): (u32, Placement)| {
+        let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
+        let memory = policy.memory(together.nodes(topology), all.clone())?;
+        Ok(RankPlace { rank: Some(rank), placement, memory })
+    };
+    let ranks = (0..).zip(placements).map(place).collect::<Result<_, PlacementError>>()?;
+    Ok(RankPlan { ranks, policy: Some(policy), words, notices })
+}
+
+/// The binding that says the same as a map.
+fn bind_of(map: RankMap) -> Bind {
+    match map {
+        RankMap::Block | RankMap::Core => Bind::Close,
+        RankMap::Cyclic | RankMap::Spread => Bind::Spread,
+    }
+}
+
+/// Every thread on a CPU of its own: cores before their siblings, in the order of the map.
+fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<Placement> {
+    let sockets = Sockets::of(topology);
+    let mut free = sockets.turns.clone();
+    let mut take = |socket: Option<usize>| {
+        let wanted = free.iter().position(|(of, _)| socket.is_none_or(|socket| *of == socket));
+        // A socket that is full sends its threads to the next free CPU.
+        (!free.is_empty()).then(|| free.remove(wanted.unwrap_or(0)).1)
+    };
+    let place = |rank| {
+        let socket = match map {
+            RankMap::Block | RankMap::Core => None,
+            RankMap::Cyclic | RankMap::Spread => Some(sockets.of_rank(map, rank, ranks, threads)),
+        };
+        let cpus = (0..threads).filter_map(|_| take(socket)).map(|cpu| vec![cpu]).collect();
+        Placement::new(bind_of(map), map.as_str(), cpus)
+    };
+    (0..ranks).map(place).collect()
+}
+
+/// The sockets with CPUs that this process may use.
+struct Sockets {
+    /// The CPUs of each.
+    cpus: Vec<Vec<CpuId>>,
+    /// The socket of each core, in order: how ranks fill them.
+    fill: Vec<usize>,
+    /// Every CPU with its socket: the first of each core, then the second of each, and so on.
+    turns: Vec<(usize, CpuId)>,
+}
+
+impl Sockets {
+    fn of(topology: &Topology) -> Self {
+        let cpus = cpus::grouped(topology, |thread| Some(thread.socket));
+        let socket_of = |cpu: CpuId| cpus.iter().position(|of| of.contains(&cpu)).unwrap_or(0);
+        let cores: Vec<(usize, Vec<CpuId>)> = cpus::grouped(topology, |thread| Some(thread.core))
+            .into_iter()
+            .map(|core| (socket_of(core[0]), core))
+            .collect();
+        let most = cores.iter().map(|(_, core)| core.len()).max().unwrap_or(0);
+        let turn = |sibling: usize| {
+            cores.iter().filter_map(move |(socket, core)| Some((*socket, *core.get(sibling)?)))
+        };
+        let turns = (0..most).flat_map(turn).collect();
+        Self { fill: cores.iter().map(|(socket, _)| *socket).collect(), turns, cpus }
+    }
+
+    /// The index of a rank's socket.
+    fn of_rank(&self, map: RankMap, rank: u32, ranks: u32, threads: u32) -> usize {
+        let (rank, count) = (u64::from(rank), self.cpus.len() as u64);
+        match map {
+            RankMap::Block | RankMap::Core => {
+                self.fill[(rank * u64::from(threads) % self.fill.len() as u64) as usize]
+            }
+            RankMap::Cyclic => (rank % count) as usize,
+            RankMap::Spread => (rank * count / u64::from(ranks)) as usize,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+use super::*;
+use crate::tests::{ROME, T2K, machine};
+use proptest::prelude::*;
+
+fn planned(description: &str, request: RankRequest) -> RankPlan {
+    plan_ranks(&machine(description), &request).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn lecture(ranks: u32, policy: u8, map: RankMap) -> RankRequest {
+    RankRequest { ranks, policy: Policy::new(policy), map: Some(map), ..RankRequest::default() }
+}
+
+/// Socket, memory and core of each rank on a node of T2K.
+fn rows(request: RankRequest) -> Vec<(Vec<u32>, String, Vec<u32>)> {
+    let topology = machine(T2K);
+    planned(T2K, request)
+        .ranks
+        .iter()
+        .map(|rank| {
+            let all = ThreadPlace { thread: 0, cpus: rank.placement.cpus() };
+            (all.sockets(&topology), rank.memory.to_string(), all.cores(&topology))
+        })
+        .collect()
+}
+
+fn sockets(request: RankRequest) -> Vec<u32> {
+    rows(request).iter().map(|(sockets, _, _)| sockets[0]).collect()
+}
+
+#[test]
+fn sixteen_ranks_as_the_lecture_lays_them_out() {
+    let block: Vec<u32> = (0..16).map(|rank| rank / 4 % 4).collect();
+    let cyclic: Vec<u32> = (0..16).map(|rank| rank % 4).collect();
+    assert_eq!(sockets(lecture(16, 3, RankMap::Block)), block);
+    assert_eq!(sockets(lecture(16, 3, RankMap::Cyclic)), cyclic);
+    let by_core = rows(lecture(16, 4, RankMap::Core));
+    for (rank, row) in (0..).zip(by_core) {
+        assert_eq!(row, (vec![rank / 4], "local".to_owned(), vec![rank]));
+    }
+}
+
+#[test]
+fn eight_ranks_on_two_sockets_or_two_on_each() {
+    assert_eq!(sockets(lecture(8, 3, RankMap::Block)), [0, 0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(sockets(lecture(8, 3, RankMap::Cyclic)), [0, 1, 2, 3, 0, 1, 2, 3]);
+    assert_eq!(sockets(lecture(8, 3, RankMap::Spread)), [0, 0, 1, 1, 2, 2, 3, 3]);
+}
+
+#[test]
+fn each_policy_says_its_cpus_and_its_memory() {
+    let of_rank_5 = |policy| rows(lecture(16, policy, RankMap::Block)).swap_remove(5);
+    let all: Vec<u32> = (0..16).collect();
+    let (own, everywhere) = (vec![1], vec![0, 1, 2, 3]);
+    for (policy, memory, bound) in [
+        (0, "default", false),
+        (1, "interleave:0-3", true),
+        (2, "interleave:1", true),
+        (3, "bind:1", true),
+        (4, "local", true),
+        (5, "local", false),
+    ] {
+        let (sockets, cores) = match bound {
+            true => (own.clone(), vec![4, 5, 6, 7]),
+            false => (everywhere.clone(), all.clone()),
+        };
+        assert_eq!(of_rank_5(policy), (sockets, memory.to_owned(), cores), "policy {policy}");
+        let plan = planned(T2K, lecture(16, policy, RankMap::Block));
+        assert_eq!(plan.ranks[5].bound_cpus().is_some(), bound);
+    }
+    let (sockets, memory, cores) = rows(lecture(16, 3, RankMap::Core)).swap_remove(5);
+    assert_eq!((sockets, memory.as_str(), cores), (vec![1], "bind:1", vec![5]));
+}
+
+#[test]
+fn a_socket_of_several_nodes_owns_all_of_them() {
+    let plan = planned(ROME, lecture(2, 3, RankMap::Spread));
+    assert_eq!(plan.ranks[1].memory.to_string(), "bind:4-7");
+    let plan = planned(ROME, lecture(128, 3, RankMap::Core));
+    assert_eq!(plan.ranks[127].memory.to_string(), "bind:7");
+}
+
+#[test]
+fn without_a_policy_every_thread_has_a_cpu_of_its_own() {
+    let cpus = |ranks, threads, map| -> Vec<Vec<u32>> {
+        let plan = planned(
+            "Package:2 NUMANode:1 Core:4 PU:2",
+            RankRequest { ranks, threads, map, ..RankRequest::default() },
+        );
+        let of = |rank: &RankPlace| rank.placement.threads.iter().map(|t| t.cpus[0].0).collect();
+        plan.ranks.iter().map(of).collect()
+    };
+    assert_eq!(cpus(4, None, None), [[0], [4], [8], [12]]);
+    assert_eq!(cpus(2, Some(2), None), [[0, 4], [8, 12]]);
+    assert_eq!(cpus(3, None, Some(RankMap::Block)), [[0], [2], [4]]);
+    assert_eq!(cpus(3, Some(2), Some(RankMap::Cyclic)), [[0, 2], [8, 10], [4, 6]]);
+    // Cores come before their siblings.
+    assert_eq!(cpus(10, None, Some(RankMap::Core))[8..], [[1], [3]]);
+    assert_eq!(cpus(8, Some(2), Some(RankMap::Core))[4..6], [[1, 3], [5, 7]]);
+}
+
+#[test]
+fn a_list_of_cpus_goes_by_thread_or_by_rank() {
+    let cpus = |list: &str, ranks, threads| {
+        let request = RankRequest {
+            ranks,
+            threads: Some(threads),
+            cpus: Some(list.parse().unwrap()),
+            ..RankRequest::default()
+        };
+        let plan = planned(T2K, request);
+        let of = |rank: &RankPlace| {
+            rank.placement.threads.iter().map(|t| cpus::ranges(&t.cpus)).collect::<Vec<_>>()
+        };
+        (plan.ranks.iter().map(of).collect::<Vec<_>>(), plan.notices)
+    };
+    assert_eq!(cpus("5,3", 2, 1).0, [["5"], ["3"]]);
+    assert_eq!(cpus("0-3", 2, 2).0, [["0", "1"], ["2", "3"]]);
+    assert_eq!(cpus("{0-3},{4-7}", 2, 2).0, [["0-3", "0-3"], ["4-7", "4-7"]]);
+    assert_eq!(cpus("{0-3},{3-7}", 2, 1).1, ["ranks share cpus 3"]);
+}
+
+#[test]
+fn refusals_name_the_numbers() {
+    let error = |request: RankRequest| plan_ranks(&machine(T2K), &request).unwrap_err().to_string();
+    let some = RankRequest { ranks: 2, ..RankRequest::default() };
+    assert_eq!(
+        error(RankRequest { ranks: 17, ..some.clone() }),
+        "cannot place 17 ranks of 1 thread: this process may use 16 hardware threads (0-15)\nhint: ask for 16 or fewer, e.g. --ranks 16"
+    );
+    assert_eq!(
+        error(RankRequest { threads: Some(32), ..some.clone() }),
+        "cannot place 2 ranks of 32 threads: this process may use 16 hardware threads (0-15)\nhint: ask for 16 or fewer threads a rank, e.g. --threads 16"
+    );
+    assert_eq!(
+        error(RankRequest { cpus: "0-2".parse().ok(), ..some.clone() }),
+        "--cpus names 3 entries, but there are 2 ranks of 1 thread\nhint: name 2 CPUs, or one group a rank, e.g. --cpus '{0-3},{4-7}'"
+    );
+    let policy = RankRequest { policy: Policy::new(3), ..some.clone() };
+    assert_eq!(
+        error(RankRequest { numa: "local".parse().ok(), ..policy.clone() }),
+        "--policy and --numa both say where memory goes\nhint: give one of them"
+    );
+    assert_eq!(
+        error(RankRequest { cpus: "0-1".parse().ok(), ..policy.clone() }),
+        "--cpus and --policy both say where threads go\nhint: give one of them"
+    );
+    let together = Request { bind: Some(Bind::Close), ..Request::default() };
+    assert_eq!(
+        error(RankRequest { together, ..policy }),
+        "--policy and --bind both say where threads go\nhint: give one of them"
+    );
+    assert_eq!(error(RankRequest::default()), "cannot place 0 ranks\nhint: ask for at least 1");
+    assert_eq!("6".parse::<Policy>(), Err("policy 6 is out of range: expected 0 to 5".to_owned()));
+}
+
+proptest! {
+    #[test]
+    fn no_two_threads_share_a_cpu_without_a_policy(
+        ranks in 1u32..20, threads in 1u32..6, map in 0usize..4,
+    ) {
+        let topology = machine("Package:2 NUMANode:1 L3Cache:2 Core:4 PU:2");
+        let map = Some(RankMap::ALL[map]);
+        let request = RankRequest { ranks, threads: Some(threads), map, ..RankRequest::default() };
+        match plan_ranks(&topology, &request) {
+            Ok(plan) => {
+                prop_assert_eq!(plan.ranks.len(), ranks as usize);
+                prop_assert_eq!(plan.threads(), (ranks * threads) as usize);
+                prop_assert_eq!(plan.together().cpus().len(), plan.threads());
+            }
+            Err(_) => prop_assert!(ranks * threads > 32),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What the C library of this system says of itself.
+
+use crate::{CommandLine, Job, run};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// glibc's dynamic linker, by the paths that its ABI fixes.
+const LINKERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2"];
+/// The tunable, as glibc's manual has it ("Hardware Capability Tunables").
+const TUNABLE: &str = "glibc.cpu.x86_non_temporal_threshold:";
+/// It has nothing to wait for.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Bytes from which on `memcpy` of the C library stores past the caches, as glibc's dynamic linker
+/// lists it (since version 2.33); `None` where it does not say.
+pub fn memcpy_streams_from(interrupted: &dyn Fn() -> bool) -> Option<u64> {
+    let linker = LINKERS.into_iter().find(|path| PathBuf::from(path).is_file())?;
+    let job = Job {
+        command: CommandLine::new(linker, ["--list-tunables"]),
+        folder: PathBuf::from("/"),
+        environment: Vec::new(),
+        limit: LIMIT,
+    };
+    threshold(&run(&job, interrupted).ok()?.success(&job).ok()?)
+}
+
+/// The threshold in a list of tunables; 0 is that nobody has set it.
+fn threshold(list: &str) -> Option<u64> {
+    let line = list.lines().find_map(|line| line.trim().strip_prefix(TUNABLE))?;
+    let digits = line.split_whitespace().next()?.strip_prefix("0x")?;
+    u64::from_str_radix(digits, 16).ok().filter(|bytes| *bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threshold_is_read_from_the_list_of_tunables() {
+        let list = "glibc.rtld.nns: 0x4 (min: 0x1, max: 0x10)\n\
+                    glibc.cpu.x86_non_temporal_threshold: 0x12000000 (min: 0x4040, max: 0xf)\n";
+        assert_eq!(threshold(list), Some(288 << 20));
+        assert_eq!(threshold("glibc.cpu.x86_non_temporal_threshold: 0x0 (min: 0x0)"), None);
+        assert_eq!(threshold("glibc.malloc.check: 0 (min: 0, max: 3)"), None);
+    }
+
+    #[test]
+    fn the_library_here_says_something_sensible_or_nothing() {
+        let bytes = memcpy_streams_from(&|| false);
+        assert!(bytes.is_none_or(|bytes| bytes >= 4096), "{bytes:?}");
+    }
+}

@@ -1,0 +1,310 @@
+//! `places --emit`: a real program is started with what is printed, by the real launcher, and says
+//! itself where its threads may run and where its memory goes.
+
+use crate::harness::{Harness, Outcome, T2K, skip};
+use crate::slurm::Slurm;
+use serde_json::Value;
+
+/// Prints `rank thread cpus policy` for each of its OpenMP threads.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int main(void)
+{
+    static const char *names[] = {
+        "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"
+    };
+    static const char *policies[] = {
+        "default", "preferred", "bind", "interleave", "local"
+    };
+    const char *rank = "-";
+    for (int i = 0; i < 3; i++)
+        if (getenv(names[i]))
+            rank = getenv(names[i]);
+    #pragma omp parallel
+    {
+        char line[4096];
+        cpu_set_t set;
+        int mode = -1, used;
+        sched_getaffinity(0, sizeof set, &set);
+        syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0);
+        mode &= 0x1fff;
+        used = snprintf(line, sizeof line, "%s %d", rank, omp_get_thread_num());
+        for (int cpu = 0, first = 1; cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &set)) {
+                used += snprintf(line + used, sizeof line - used, "%c%d", first ? ' ' : ',', cpu);
+                first = 0;
+            }
+        used += snprintf(line + used, sizeof line - used, " %s\n",
+                         mode >= 0 && mode <= 4 ? policies[mode] : "unknown");
+        if (write(1, line, used) != used)
+            abort();
+    }
+    return 0;
+}
+"#;
+
+/// The program, compiled.
+fn program(harness: &Harness) -> String {
+    let source = harness.write("where.c", PROGRAM);
+    let mut gcc = harness.command("gcc");
+    gcc.args(["-O1", "-fopenmp", "-o", &harness.arg("where"), &source]);
+    let built = gcc.output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    harness.arg("where")
+}
+
+/// What the plan says, in the words of the program: rank, thread, CPUs; and the memory policy.
+fn planned(harness: &Harness, args: &[&str], memory: bool) -> Vec<String> {
+    let document = harness.run(&[&["places", "--json"], args].concat()).exits(0).json();
+    let line = |thread: &Value| {
+        let rank = thread["rank"].as_u64().map_or("-".to_owned(), |rank| rank.to_string());
+        let cpus: Vec<String> =
+            thread["cpus"].as_array().unwrap().iter().map(Value::to_string).collect();
+        let policy = if memory { thread["memory"]["policy"].as_str().unwrap() } else { "*" };
+        format!("{rank} {} {} {policy}", thread["thread"], cpus.join(","))
+    };
+    let mut lines: Vec<String> = document["threads"].as_array().unwrap().iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+/// Runs the emitted script with the program.
+fn started(
+    harness: &Harness,
+    emit: &str,
+    args: &[&str],
+    variables: &[(&str, &str)],
+) -> (String, Outcome) {
+    let emitted = harness.run(&[&["places", "--emit", emit], args].concat()).exits(0);
+    let script = harness.write("run.sh", &emitted.stdout);
+    let program = harness.arg("where");
+    let words = ["timeout", "50", "sh", &script, &program];
+    let outcome = harness.run_other(&words, variables).exits(0);
+    (emitted.stdout, outcome)
+}
+
+/// The lines that the program printed, in order, after `with` has had its way with the words.
+fn lines(outcome: &Outcome, with: impl Fn(&mut Vec<String>)) -> Vec<String> {
+    let mut lines: Vec<String> = outcome
+        .stdout
+        .lines()
+        .map(|line| {
+            let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            with(&mut words);
+            words.join(" ")
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+/// The first two CPUs, in reverse; `None` where there is only one.
+fn two_cpus(harness: &Harness) -> Option<String> {
+    let places = harness.run(&["places", "--places", "threads", "--json"]).exits(0).json();
+    let cpus: Vec<String> = places["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|thread| thread["cpus"][0].to_string())
+        .collect();
+    match cpus.as_slice() {
+        [first, second, ..] => Some(format!("{second},{first}")),
+        _ => {
+            skip("there is one CPU");
+            None
+        }
+    }
+}
+
+/// Whether memory policies may be set here: containers may forbid it.
+fn policies_work(harness: &Harness) -> bool {
+    let works = harness
+        .command("numactl")
+        .args(["--localalloc", "true"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !works {
+        skip("numactl cannot set a memory policy");
+    }
+    works
+}
+
+/// Placements of ranks that differ in how they are told to a launcher.
+fn cases(cpus: &str, memory: bool) -> Vec<Vec<&str>> {
+    let mut cases = vec![
+        vec!["--ranks", "2"],
+        vec!["--ranks", "2", "--cpus", cpus],
+        vec!["--ranks", "1", "--threads", "2", "--cpus", cpus],
+        vec!["--ranks", "2", "--policy", "0"],
+    ];
+    if memory {
+        cases.extend([
+            vec!["--ranks", "2", "--policy", "1"],
+            vec!["--ranks", "2", "--policy", "2", "--rank-map", "core"],
+            vec!["--ranks", "2", "--policy", "3"],
+            vec!["--ranks", "2", "--policy", "4", "--rank-map", "core"],
+            vec!["--ranks", "2", "--policy", "5"],
+            vec!["--ranks", "2", "--numa", "preferred:0"],
+        ]);
+    }
+    cases
+}
+
+/// Starts the program with a launcher in every case, and compares.
+fn check(emit: &str, harness: &Harness, variables: &[(&str, &str)]) {
+    let Some(cpus) = two_cpus(harness) else { return };
+    program(harness);
+    for args in cases(&cpus, policies_work(harness)) {
+        let (script, outcome) = started(harness, emit, &args, variables);
+        let got = lines(&outcome, |_| ());
+        if got != planned(harness, &args, true) {
+            outcome.fail(&format!(
+                "{args:?} gave\n{got:#?}\nnot\n{:#?}\nwith\n{script}",
+                planned(harness, &args, true)
+            ));
+        }
+    }
+}
+
+fn mpiruns(harness: &Harness, family: &str, names: &[&str]) -> Vec<String> {
+    let mut versions = Vec::new();
+    let mut found = Vec::new();
+    for name in names {
+        let Ok(output) = harness.command(name).arg("--version").output() else { continue };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let first = text.lines().take(2).collect::<Vec<_>>().join(" ");
+        // The same program under two names is tried once.
+        let number = first.split_whitespace().last().unwrap_or_default().to_owned();
+        if text.contains(family) && !versions.contains(&number) {
+            versions.push(number);
+            found.push((*name).to_owned());
+        }
+    }
+    if found.is_empty() {
+        skip(&format!("there is no mpirun of {family}"));
+    }
+    found
+}
+
+#[test]
+fn open_mpi_binds_as_planned() {
+    let harness = Harness::new();
+    for family in ["OpenRTE", "Open MPI)"] {
+        for mpirun in mpiruns(&harness, family, &["mpirun.openmpi", "mpirun"]) {
+            check("openmpi", &harness, &[("MPIRUN", &mpirun)]);
+        }
+    }
+}
+
+#[test]
+fn mpich_binds_as_planned() {
+    let harness = Harness::new();
+    for mpirun in mpiruns(&harness, "HYDRA", &["mpirun.mpich", "mpirun"]) {
+        check("mpich", &harness, &[("MPIRUN", &mpirun)]);
+    }
+}
+
+#[test]
+fn slurm_binds_as_planned() {
+    let harness = Harness::new();
+    let Some(slurm) = Slurm::start(&harness) else { return };
+    check("slurm", &harness, &[("SLURM_CONF", &slurm.conf)]);
+}
+
+#[test]
+fn numactl_binds_as_planned() {
+    let harness = Harness::new();
+    let Some(cpus) = two_cpus(&harness) else { return };
+    if !policies_work(&harness) {
+        return;
+    }
+    program(&harness);
+    for args in cases(&cpus, true) {
+        let (_, outcome) = started(&harness, "numactl", &args, &[]);
+        // Nobody gives these processes a number.
+        let mut expected: Vec<String> = planned(&harness, &args, true)
+            .iter()
+            .map(|line| line.split_once(' ').map_or(String::new(), |(_, rest)| format!("- {rest}")))
+            .collect();
+        expected.sort();
+        assert_eq!(lines(&outcome, |_| ()), expected, "{args:?}");
+    }
+}
+
+#[test]
+fn openmp_binds_as_planned() {
+    let harness = Harness::new();
+    let Some(cpus) = two_cpus(&harness) else { return };
+    program(&harness);
+    let hide = |words: &mut Vec<String>| {
+        words.pop();
+        words.push("*".to_owned());
+    };
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let emitted = harness.run(&[&["places", "--emit", "omp"], args].concat()).exits(0);
+        let script = harness.write("omp.sh", &emitted.stdout);
+        let program = harness.arg("where");
+        let both = format!(". {script}; exec {program}");
+        harness.run_other(&["sh", "-c", &both], variables).exits(0)
+    };
+    let reversed = cpus.split(',').map(|cpu| format!("{{{cpu}}}")).collect::<Vec<_>>().join(",");
+    for args in [
+        vec!["--threads", "2"],
+        vec!["--threads", "2", "--places", &reversed],
+        vec!["--threads", "2", "--bind", "primary"],
+        vec!["--threads", "2", "--bind", "none"],
+        vec!["--places", "sockets"],
+    ] {
+        let outcome = run(&args, &[]);
+        assert_eq!(lines(&outcome, hide), planned(&harness, &args, false), "{args:?}");
+    }
+    // Ranks find their line by the variable of whoever started them.
+    let args = ["--ranks", "2", "--cpus", &cpus];
+    let planned = planned(&harness, &args, false);
+    for (rank, expected) in planned.iter().enumerate() {
+        let outcome = run(&args, &[("PMI_RANK", &rank.to_string())]);
+        assert_eq!(lines(&outcome, hide), std::slice::from_ref(expected));
+    }
+}
+
+#[test]
+fn scripts_say_what_they_are_of() {
+    let emit = |emit: &str| {
+        let args = ["places", "--ranks", "2", "--policy", "3", "--topology", T2K, "--emit", emit];
+        Harness::new().run(&args).exits(0).quietly().stdout
+    };
+    insta::assert_snapshot!(emit("slurm"), @r#"
+    #!/bin/sh
+    # 2 ranks, 2 threads in all: policy 3 block
+    # the job must have the node to itself (--exclusive)
+    # run: sh FILE PROGRAM [ARGUMENT]...
+    set -- env OMP_NUM_THREADS='1' OMP_PROC_BIND='false' "$@"
+    exec srun --nodes=1 --ntasks=2 --cpus-per-task=1 --cpu-bind=mask_cpu:0xf,0xf --mem-bind=map_mem:0,0 "$@"
+    "#);
+    insta::assert_snapshot!(emit("mpich"), @r#"
+    #!/bin/sh
+    # 2 ranks, 2 threads in all: policy 3 block
+    # run: sh FILE PROGRAM [ARGUMENT]...
+    set -- env OMP_NUM_THREADS='1' OMP_PROC_BIND='false' numactl --membind=0 "$@"
+    exec "${MPIRUN:-mpirun}" -np 2 -bind-to user:0+1+2+3,0+1+2+3 "$@"
+    "#);
+}
+
+#[test]
+fn one_document_goes_to_standard_output() {
+    let harness = Harness::new();
+    harness.run(&["places", "--emit", "omp", "--json"]).exits(2).complains("cannot be used with");
+    harness.run(&["places", "--emit", "lsf"]).exits(2).complains("invalid value 'lsf'");
+    harness
+        .run(&["places", "--emit", "omp", "--threads", "1,2", "--topology", T2K])
+        .exits(2)
+        .only_error("--emit takes one placement\nhint: give one thread count, e.g. --threads 4");
+}

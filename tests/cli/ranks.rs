@@ -1,0 +1,452 @@
+//! `stream --ranks`: started by itself, by real launchers, swept, and with bad luck.
+
+use crate::harness::{FAST, Harness, Outcome, T2K, has_fields, measurements, skip, texts};
+use crate::slurm::Slurm;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Whether two ranks have a CPU each here.
+fn two_cpus(harness: &Harness) -> bool {
+    let enough = harness.cpus() >= 2;
+    if !enough {
+        skip("there is one CPU");
+    }
+    enough
+}
+
+/// Options of a short run with ranks whose record goes to standard output.
+fn short(args: &[&str]) -> Vec<String> {
+    let fast = [&["stream", "--json", "-", "--no-save"], &FAST[..], args].concat();
+    fast.into_iter().map(str::to_owned).collect()
+}
+
+/// Runs this program under a launcher.
+fn launched(
+    harness: &Harness,
+    launcher: &[&str],
+    variables: &[(&str, &str)],
+    args: &[&str],
+) -> Outcome {
+    let args = short(args);
+    let program = env!("CARGO_BIN_EXE_nodegauge");
+    let words: Vec<&str> = ["timeout", "50"]
+        .iter()
+        .chain(launcher)
+        .copied()
+        .chain([program])
+        .chain(args.iter().map(String::as_str))
+        .collect();
+    harness.run_other(&words, variables)
+}
+
+/// Checks what every record of ranks says.
+#[track_caller]
+fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
+    assert_eq!(measurements(record).len(), 4);
+    for m in measurements(record) {
+        let config = &m["config"];
+        assert_eq!(config["processes"], ranks, "{config:#}");
+        assert_eq!(config["threads_per_rank"], threads);
+        assert_eq!(config["threads"], ranks * threads);
+        let each = config["ranks"].as_array().unwrap();
+        assert_eq!(each.len(), ranks);
+        for (number, rank) in each.iter().enumerate() {
+            assert_eq!(rank["rank"], number);
+            has_fields(
+                rank,
+                &[
+                    ("cpus", "array"),
+                    ("memory", "object"),
+                    ("memory_got", "object?"),
+                    ("best", "number"),
+                    ("median", "number"),
+                ],
+            );
+        }
+        // The whole takes from the first start to the last end, so it is at most the sum of parts.
+        let sum: f64 = each.iter().map(|rank| rank["best"].as_f64().unwrap()).sum();
+        assert!(m["summary"]["best"].as_f64().unwrap() <= sum * 1.0001);
+    }
+}
+
+#[test]
+fn ranks_have_arrays_and_cpus_of_their_own() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    let record = harness.stream_record(&["--ranks", "2", "--rank-map", "core"]);
+    is_of_ranks(&record, 2, 1);
+    let config = &measurements(&record)[0]["config"];
+    assert_ne!(config["ranks"][0]["cpus"], config["ranks"][1]["cpus"]);
+    // A size that is given is that of each rank's arrays.
+    assert_eq!(config["array_elements"], 1_000_000);
+    let record = harness.stream_record(&["--ranks", "1", "--threads", "2", "--policy", "3"]);
+    is_of_ranks(&record, 1, 2);
+    let rank = &measurements(&record)[0]["config"]["ranks"][0];
+    assert_eq!(rank["memory"]["policy"], "bind");
+    if let Some(got) = rank["memory_got"].as_object() {
+        let on = rank["memory"]["nodes"].as_array().unwrap();
+        let there: f64 = on.iter().filter_map(|node| got.get(&node.to_string())?.as_f64()).sum();
+        assert!(there > 0.98, "{got:?}");
+    }
+}
+
+#[test]
+fn the_text_says_how_ranks_were_placed() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    let said = harness.stream(&["--ranks", "2", "--policy", "4", "-v"]).exits(0);
+    said.tells("how 2 ranks of 1 thread (policy 4 block) bound to cpus")
+        .tells("triad of each by itself: slowest rank")
+        .says("rank 1: cpus ");
+}
+
+#[test]
+fn kernels_that_sum_are_checked_in_every_rank() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    let args = ["--ranks", "2", "--kernels", "dot,triad,read", "--element", "f32"];
+    let record = harness.stream_record(&args);
+    assert_eq!(measurements(&record).len(), 3);
+    assert!(measurements(&record).iter().all(|m| m["config"]["checks"].as_u64() >= Some(1)));
+}
+
+#[test]
+fn open_mpi_and_mpich_start_ranks() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    let variables = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+    for (mpirun, launcher) in
+        [("mpirun.openmpi", "Open MPI"), ("mpirun.mpich", "MPICH or Intel MPI")]
+    {
+        if harness.command(mpirun).arg("--version").output().is_err() {
+            skip(&format!("there is no {mpirun}"));
+            continue;
+        }
+        // One document, though two processes run.
+        let record = launched(&harness, &[mpirun, "-np", "2"], &variables, &[]).exits(0).json();
+        is_of_ranks(&record, 2, 1);
+        let said = format!("{launcher} has started 2 ranks");
+        assert!(texts(&record["notices"]).contains(&said.as_str()));
+        let placed = &measurements(&record)[0]["config"]["places_asked"];
+        assert_eq!(placed, &json!(format!("as {launcher} has it")));
+        // One rank is a run like any other.
+        let alone = launched(&harness, &[mpirun, "-np", "1"], &variables, &[]).exits(0).json();
+        assert!(measurements(&alone)[0]["config"].get("processes").is_none());
+        // A refusal is said once, and ends all ranks with its exit code.
+        let refused = launched(&harness, &[mpirun, "-np", "2"], &variables, &["--ranks", "3"]);
+        let message = format!("error: --ranks 3, but {launcher} has started 2\n");
+        assert_eq!(refused.stderr.matches(&message).count(), 1, "{}", refused.stderr);
+        refused.exits(2);
+    }
+}
+
+#[test]
+fn srun_starts_ranks() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    let Some(slurm) = Slurm::start(&harness) else { return };
+    let variables = [("SLURM_CONF", slurm.conf.as_str())];
+    let record = launched(&harness, &["srun", "-n2"], &variables, &["--policy", "5"]);
+    let record = record.exits(0).json();
+    is_of_ranks(&record, 2, 1);
+    assert!(texts(&record["notices"]).contains(&"Slurm has started 2 ranks"));
+    let alone = launched(&harness, &["srun", "-n1"], &variables, &[]).exits(0).json();
+    assert!(measurements(&alone)[0]["config"].get("processes").is_none());
+}
+
+#[test]
+fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    let args = ["--sweep", "ranks=1,2", "--sweep", "policy=3,5"];
+    let record = harness.stream_record(&args);
+    assert_eq!(measurements(&record).len(), 4 * 4);
+    for m in measurements(&record) {
+        let relative = &m["config"]["relative"];
+        assert_eq!(relative["to"], json!({"ranks": "1", "policy": "5"}));
+        let ratio = relative["median"].as_f64().unwrap();
+        if m["config"]["sweep"] == relative["to"] {
+            assert!((ratio - 1.0).abs() < 1e-9);
+        }
+        assert!(ratio > 0.0);
+    }
+    // The reference is measured, too, where it is not asked for.
+    let said = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
+    said.tells("x: median of triad over that of 1 rank of policy 5")
+        .tells("one rank of policy 5 is measured too");
+}
+
+/// The processes that a running program has started.
+fn children(of: u32) -> Vec<u32> {
+    let path = format!("/proc/{of}/task/{of}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+fn wait_for<T>(what: impl Fn() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = what() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "it did not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process is there and no zombie.
+fn lives(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+fn kill(process: u32) {
+    let mut kill = std::process::Command::new("sh");
+    kill.args(["-c", r#"kill -s KILL "$1""#, "sh", &process.to_string()]);
+    assert!(kill.status().unwrap().success());
+}
+
+#[test]
+fn a_killed_rank_is_named_and_the_others_end() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    let running = harness.start(&["stream", "--ranks", "2", "--budget", "30", "--no-save"]);
+    let ranks = wait_for(|| Some(children(running.process())).filter(|ranks| ranks.len() == 2));
+    // In the middle of the trial or of measuring.
+    std::thread::sleep(Duration::from_secs(1));
+    kill(ranks[1]);
+    let outcome = running.end().exits(3);
+    let message = format!("error: rank 1 (process {}) ended in the middle of the run", ranks[1]);
+    outcome.complains(&message).complains("killed by signal 9").prints_nothing();
+    wait_for(|| (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
+}
+
+#[test]
+fn a_sweep_keeps_what_was_measured_before_a_rank_was_killed() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    // A million rounds last longer than any test; loops are chosen in a second.
+    let args = ["--sweep", "ranks=1,2", "--size", "100000", "--samples", "1000000"];
+    let sink = ["--budget", "4", "--json", "killed.json"];
+    let running = harness.start(&[&["stream"], &args[..], &sink].concat());
+    let ranks = wait_for(|| Some(children(running.process())).filter(|ranks| ranks.len() == 2));
+    std::thread::sleep(Duration::from_secs(6));
+    kill(ranks[0]);
+    running.end().exits(3).complains("error: rank 0 (process ").says("incomplete");
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(harness.path("killed.json")).unwrap()).unwrap();
+    assert_eq!(record["complete"], false);
+    assert_eq!(measurements(&record).len(), 2 * 4);
+}
+
+#[test]
+fn ranks_end_with_the_process_that_coordinates_them() {
+    let harness = Harness::new();
+    if !two_cpus(&harness) {
+        return;
+    }
+    let running = harness.start(&["stream", "--ranks", "2", "--budget", "30", "--no-save"]);
+    let ranks = wait_for(|| Some(children(running.process())).filter(|ranks| ranks.len() == 2));
+    std::thread::sleep(Duration::from_millis(500));
+    running.signal("KILL");
+    running.end();
+    wait_for(|| (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
+    // Interrupted, all is measured that can be, and the ranks leave.
+    let running = harness.start(&["stream", "--ranks", "2", "--budget", "30", "--no-save"]);
+    let ranks = wait_for(|| Some(children(running.process())).filter(|ranks| ranks.len() == 2));
+    std::thread::sleep(Duration::from_millis(500));
+    running.signal("INT");
+    running.end().exits(130);
+    assert!(!ranks.iter().any(|rank| lives(*rank)));
+}
+
+#[test]
+fn ranks_that_never_come_are_named() {
+    let harness = Harness::new();
+    let one = |rank: &str| {
+        let variables = [("PMI_RANK", rank), ("PMI_SIZE", "4"), ("NODEGAUGE_JOIN_SECONDS", "0.5")];
+        harness.run_with(&variables, &["stream", "--no-save"]).exits(3)
+    };
+    one("0").only_error(
+        "only 1 of 4 ranks came within 0 s; missing: 1-3\nhint: start all ranks with the same command on one host",
+    );
+    one("2").only_error(
+        "rank 2 of 4: rank 0 has not come within 0 s\nhint: start all ranks with the same command on one host",
+    );
+}
+
+#[test]
+fn ranks_on_several_hosts_are_refused_once() {
+    let harness = Harness::new();
+    let one = |rank: &str| {
+        let variables = [
+            ("OMPI_COMM_WORLD_RANK", rank),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ];
+        harness.run_with(&variables, &["stream", "--no-save"]).exits(3)
+    };
+    one("0").complains("Open MPI has started 4 ranks on several hosts");
+    one("1").prints_nothing().quietly();
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_numbers() {
+    let harness = Harness::new();
+    let refuses = |args: &[&str], message: &str| {
+        harness.run(&[&["stream", "--no-save"], args].concat()).exits(2).complains(message);
+    };
+    refuses(&["--ranks", "60000"], "cannot place 60000 ranks of 1 thread: this process may use");
+    refuses(&["--ranks", "0"], "0 is not in 1..=65536");
+    refuses(&["--ranks", "1", "--policy", "6"], "policy 6 is out of range: expected 0 to 5");
+    refuses(&["--policy", "3"], "--policy places ranks, of which there are none");
+    refuses(&["--ranks", "1", "--rank-map", "round"], "unknown map 'round'");
+    refuses(&["--ranks", "1", "--policy", "3", "--numa", "local"], "both say where memory goes");
+    refuses(&["--ranks", "1", "--compiler", "gcc"], "--compiler runs one process");
+    refuses(&["--ranks", "1", "--tune"], "--ranks has no meaning with --tune");
+    refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is fixed and swept at once");
+    refuses(&["--sweep", "policy=0-6"], "policy 6 is out of range");
+    refuses(&["--sweep", "policy=0-5"], "--policy places ranks, of which there are none");
+    harness.run(&["explain", "--ranks", "2"]).exits(2).complains("no meaning with explain");
+}
+
+#[test]
+fn tables_of_the_lecture() {
+    let table = |args: &[&str]| {
+        let args = [&["places", "--topology", T2K], args].concat();
+        Harness::new().run(&args).exits(0).quietly().stdout
+    };
+    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "3"]), @r"
+    rank  socket  memory   core
+       0       0       0    0-3
+       1       0       0    0-3
+       2       0       0    0-3
+       3       0       0    0-3
+       4       1       1    4-7
+       5       1       1    4-7
+       6       1       1    4-7
+       7       1       1    4-7
+       8       2       2   8-11
+       9       2       2   8-11
+      10       2       2   8-11
+      11       2       2   8-11
+      12       3       3  12-15
+      13       3       3  12-15
+      14       3       3  12-15
+      15       3       3  12-15
+    memory: bound to these nodes
+    policy 3: CPUs of the socket, memory bound to its own nodes
+    ");
+    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "3", "--rank-map", "cyclic"]), @r"
+    rank  socket  memory   core
+       0       0       0    0-3
+       1       1       1    4-7
+       2       2       2   8-11
+       3       3       3  12-15
+       4       0       0    0-3
+       5       1       1    4-7
+       6       2       2   8-11
+       7       3       3  12-15
+       8       0       0    0-3
+       9       1       1    4-7
+      10       2       2   8-11
+      11       3       3  12-15
+      12       0       0    0-3
+      13       1       1    4-7
+      14       2       2   8-11
+      15       3       3  12-15
+    memory: bound to these nodes
+    policy 3: CPUs of the socket, memory bound to its own nodes
+    ");
+    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "4", "--rank-map", "core"]), @r"
+    rank  socket  memory  core
+       0       0       0     0
+       1       0       0     1
+       2       0       0     2
+       3       0       0     3
+       4       1       1     4
+       5       1       1     5
+       6       1       1     6
+       7       1       1     7
+       8       2       2     8
+       9       2       2     9
+      10       2       2    10
+      11       2       2    11
+      12       3       3    12
+      13       3       3    13
+      14       3       3    14
+      15       3       3    15
+    memory: on the node of the CPU that touches it first (local)
+    policy 4: CPUs of the socket, local allocation
+    ");
+    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3"]), @r"
+    rank  socket  memory  core
+       0       0       0   0-3
+       1       0       0   0-3
+       2       0       0   0-3
+       3       0       0   0-3
+       4       1       1   4-7
+       5       1       1   4-7
+       6       1       1   4-7
+       7       1       1   4-7
+    memory: bound to these nodes
+    policy 3: CPUs of the socket, memory bound to its own nodes
+    ");
+    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3", "--rank-map", "cyclic"]), @r"
+    rank  socket  memory   core
+       0       0       0    0-3
+       1       1       1    4-7
+       2       2       2   8-11
+       3       3       3  12-15
+       4       0       0    0-3
+       5       1       1    4-7
+       6       2       2   8-11
+       7       3       3  12-15
+    memory: bound to these nodes
+    policy 3: CPUs of the socket, memory bound to its own nodes
+    ");
+    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3", "--rank-map", "spread"]), @r"
+    rank  socket  memory   core
+       0       0       0    0-3
+       1       0       0    0-3
+       2       1       1    4-7
+       3       1       1    4-7
+       4       2       2   8-11
+       5       2       2   8-11
+       6       3       3  12-15
+       7       3       3  12-15
+    memory: bound to these nodes
+    policy 3: CPUs of the socket, memory bound to its own nodes
+    ");
+    insta::assert_snapshot!(table(&["--ranks", "2", "--policy", "1"]), @r"
+    rank  socket  memory  core
+       0       0     0-3   0-3
+       1       0     0-3   0-3
+    memory: interleaved over these nodes
+    policy 1: CPUs of the socket, memory interleaved over all nodes
+    ");
+    insta::assert_snapshot!(table(&["--ranks", "2", "--threads", "2", "--cpus", "{0-3},{12-15}"]), @r"
+    rank  thread  socket  memory   core
+       0       0       0       0    0-3
+       0       1       0       0    0-3
+       1       0       3       3  12-15
+       1       1       3       3  12-15
+    memory: nothing said; on the node of the CPU that touches it first
+    ");
+}
