@@ -12,6 +12,8 @@
  *   refused <pattern> <why>
  *   size <pattern> <bytes> <a> <b> <pairs>     a size begins; a and b are world ranks
  *   batch <n> <trip before> <trip after> <seconds>...   seconds of one operation, a mean of n each
+ *   lost <share>...                            of each batch, the share of its time for which a rank
+ *                                              was off its core because another program took it
  *   spread <least> <greatest>                  means of the fastest and the slowest rank
  *   wrong <count>                              bytes that were not what was sent
  *   done <why>                                 stable, samples or limit
@@ -34,6 +36,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -71,6 +75,9 @@ static struct {
     int each, multiple, senders, receivers;
     const char *tests, *sizes, *steps;
 } asked = {64, 0, -1, 0, 1, 600, 0.25, 200e-6, 0, 0, 1, 2, "latency", "", ""};
+
+/* A batch that others took more than this share of does not count. */
+static const double TRIFLE = 0.02;
 
 static char *text;
 static size_t text_used, text_room;
@@ -171,24 +178,53 @@ static Plan warm_up(Test *t) {
 }
 
 /* Whether it is over, and why; the first rank decides. */
-static const char *over(const double *samples, long have, long left, double started) {
+static const char *over(const double *samples, long have, long clean, long left, double started) {
     if (asked.iterations || asked.samples) {
         if (asked.iterations ? left <= 0 : have >= asked.samples)
             return "samples";
-    } else if (stable(samples, have)) {
+    } else if (stable(samples, clean)) {
         return "stable";
-    } else if (have >= MOST_SAMPLES) {
+    } else if (clean >= MOST_SAMPLES) {
         return "samples";
     }
     return now() - started >= asked.limit ? "limit" : NULL;
+}
+
+/* Involuntary switches of this thread so far, and its time on a core. */
+typedef struct {
+    long switches;
+    double on_core;
+} Use;
+
+static Use use(void) {
+    Use u = {0, 0};
+#ifdef RUSAGE_THREAD
+    struct rusage usage;
+    struct timespec cpu;
+    if (getrusage(RUSAGE_THREAD, &usage) == 0 && clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) == 0)
+        u = (Use){usage.ru_nivcsw, (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec};
+#endif
+    return u;
+}
+
+/* Runs a batch; tells the share of the time for which others had this thread's core. A thread that
+ * sleeps by itself, as some libraries do while they wait for a network, lost nothing. */
+static double batch(Test *t, long n, double *lost) {
+    const Use before = use();
+    const double start = now(), seconds = t->pattern->run(t, n), wall = now() - start;
+    const Use after = use();
+    const double off = wall - (after.on_core - before.on_core);
+    *lost = after.switches > before.switches && off > 0 ? off / wall : 0;
+    return seconds / (double)n;
 }
 
 static void measure(Test *t) {
     const int collective = t->pattern->collective;
     const int timed = collective ? t->ranks : t->pairs, counts = collective || t->rank < t->pairs;
     double group[GROUP], mean[GROUP], least[GROUP], greatest[GROUP], all[MOST_SAMPLES] = {0};
+    double off[GROUP], lost[GROUP];
     double before, after, started, least_sum = 0, greatest_sum = 0;
-    long have = 0, left = asked.iterations, wrong;
+    long have = 0, clean = 0, left = asked.iterations, wrong;
     const char *why = NULL;
     int go = 1;
     MPI_Barrier(t->comm);
@@ -204,12 +240,13 @@ static void measure(Test *t) {
             batches = (int)(left / n);
         before = trip(t);
         for (int g = 0; g < batches; g++) {
-            const double seconds = t->pattern->run(t, n) / (double)n;
+            const double seconds = batch(t, n, &off[g]);
             group[g] = counts ? seconds : 0;
         }
         after = trip(t);
         left -= batches * n;
         MPI_Reduce(group, mean, batches, MPI_DOUBLE, MPI_SUM, 0, t->comm);
+        MPI_Reduce(off, lost, batches, MPI_DOUBLE, MPI_MAX, 0, t->comm);
         if (collective) {
             MPI_Reduce(group, least, batches, MPI_DOUBLE, MPI_MIN, 0, t->comm);
             MPI_Reduce(group, greatest, batches, MPI_DOUBLE, MPI_MAX, 0, t->comm);
@@ -218,13 +255,16 @@ static void measure(Test *t) {
             say("batch %ld %.3e %.3e", n, before, after);
             for (int g = 0; g < batches; g++, have++) {
                 say(" %.5e", mean[g] / timed);
-                if (have < MOST_SAMPLES)
-                    all[have] = mean[g] / timed;
+                if (clean < MOST_SAMPLES && lost[g] <= TRIFLE)
+                    all[clean++] = mean[g] / timed;
                 if (collective)
                     least_sum += least[g], greatest_sum += greatest[g];
             }
+            say("\nlost");
+            for (int g = 0; g < batches; g++)
+                say(" %.3f", lost[g]);
             say("\n");
-            why = over(all, have, left, started);
+            why = over(all, have, clean, left, started);
             go = !why;
         }
         MPI_Bcast(&go, 1, MPI_INT, 0, t->comm);

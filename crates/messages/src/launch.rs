@@ -8,8 +8,10 @@
 use crate::options::{Options, Threads};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_placement::cpus::{number_ranges, ranges};
+use nodegauge_placement::emit::{self, OpenMpiVersion};
 use nodegauge_placement::pairs::Distance;
+use nodegauge_placement::ranks::{RankPlace, RankPlan};
+use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::{Launcher, LauncherKind};
 use std::time::Duration;
@@ -94,8 +96,12 @@ impl Launch {
     /// The arguments of the probe.
     pub fn probe_arguments(&self, options: &Options) -> Vec<String> {
         let names: Vec<&str> = self.patterns.iter().map(|pattern| pattern.name()).collect();
-        let mut sizes: Vec<u64> =
-            self.patterns.iter().flat_map(|p| self.sizes_of(*p, options)).collect();
+        // A barrier takes one size, whatever the others do.
+        let sized = self.patterns.iter().filter(|pattern| **pattern != Pattern::Barrier);
+        let mut sizes: Vec<u64> = sized.flat_map(|p| self.sizes_of(*p, options)).collect();
+        if sizes.is_empty() {
+            sizes.push(0);
+        }
         sizes.sort_unstable();
         sizes.dedup();
         let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
@@ -155,102 +161,72 @@ impl Launch {
         rankfile: &str,
         in_job: bool,
     ) -> (Vec<String>, Option<String>) {
-        let mut words = vec!["-np".to_owned(), self.ranks().to_string()];
+        let mut words = Vec::new();
         if as_root {
             words.push("--allow-run-as-root".to_owned());
         }
         for framework in ["pml", "btl"] {
             words.extend(["--mca", &format!("{framework}_base_verbose"), "10"].map(str::to_owned));
         }
-        let old = launcher.major().is_none_or(|major| major < 5);
-        let cpus = match &self.ranks {
-            Where::Hosts(hosts) => {
-                let slots: Vec<String> = hosts.iter().map(|host| format!("{host}:1")).collect();
-                let more = ["--map-by", "node", "--bind-to", "core"];
-                words.extend(["--host".to_owned(), slots.join(",")]);
-                words.extend(more.map(str::to_owned));
-                return (words, None);
-            }
-            Where::Here(cpus) => cpus,
+        if let Where::Hosts(hosts) = &self.ranks {
+            let slots: Vec<String> = hosts.iter().map(|host| format!("{host}:1")).collect();
+            words.extend(["-np".to_owned(), hosts.len().to_string()]);
+            words.extend(["--host".to_owned(), slots.join(",")]);
+            words.extend(["--map-by", "node", "--bind-to", "core"].map(str::to_owned));
+            return (words, None);
+        }
+        let version = match launcher.major() {
+            Some(5..) => OpenMpiVersion::V5,
+            _ => OpenMpiVersion::V4,
         };
-        let options: &[&str] = if old {
-            &["--mca", "rmaps_rank_file_physical", "1", "--use-hwthread-cpus", "--rankfile"]
-        } else {
-            &["--bind-to", "hwthread:overload-allowed", "--map-by"]
-        };
-        words.extend(options.iter().map(|word| (*word).to_owned()));
-        words.push(match old {
-            true => rankfile.to_owned(),
-            false => format!("rankfile:file={rankfile}:hwtcpus"),
-        });
+        let emitted = emit::openmpi(&self.plan(), topology, version);
+        words.extend(emitted.args(rankfile));
         // In a job the node has a name of its own, and is the first of it.
-        let host = if in_job { "+n0" } else { "localhost" };
-        let slots = |cpus: &[CpuId]| match old {
-            true => ranges(cpus),
-            false => number_ranges(cpus.iter().filter_map(|cpu| {
-                let at = topology.allowed().position(|thread| thread.cpu == *cpu);
-                at.map(|at| at as u32)
-            })),
+        let host = |file: String| if in_job { file.replace("=localhost ", "=+n0 ") } else { file };
+        (words, emitted.rankfile.map(host))
+    }
+
+    /// The ranks of this node, as those who place threads see them.
+    fn plan(&self) -> RankPlan {
+        let ranks = match &self.ranks {
+            Where::Here(ranks) => ranks.as_slice(),
+            Where::Hosts(_) => &[],
         };
-        let line = |(rank, cpus): (usize, &Vec<CpuId>)| {
-            format!("rank {rank}={host} slot={}\n", slots(cpus))
+        let place = |(rank, cpus): (usize, &Vec<CpuId>)| RankPlace {
+            rank: u32::try_from(rank).ok(),
+            placement: Placement::new(Bind::Close, "cpus".to_owned(), vec![cpus.clone()]),
+            memory: MemoryPolicy::Default,
         };
-        (words, Some(cpus.iter().enumerate().map(line).collect()))
+        RankPlan {
+            ranks: ranks.iter().enumerate().map(place).collect(),
+            policy: None,
+            words: "cpus".to_owned(),
+            notices: Vec::new(),
+        }
     }
 
     fn hydra(&self) -> Vec<String> {
-        let mut words = vec!["-np".to_owned(), self.ranks().to_string()];
-        match &self.ranks {
-            Where::Here(cpus) => {
-                let rank = |cpus: &Vec<CpuId>| {
-                    cpus.iter().map(CpuId::to_string).collect::<Vec<_>>().join("+")
-                };
-                let ranks: Vec<String> = cpus.iter().map(rank).collect();
-                words.extend(["-bind-to".to_owned(), format!("user:{}", ranks.join(","))]);
-            }
-            Where::Hosts(hosts) => {
-                words.extend(["-ppn", "1", "-bind-to", "core", "-hosts"].map(str::to_owned));
-                words.push(hosts.join(","));
-            }
-        }
+        let Where::Hosts(hosts) = &self.ranks else { return emit::mpich(&self.plan()) };
+        let mut words = ["-np", &hosts.len().to_string()].map(str::to_owned).to_vec();
+        words.extend(["-ppn", "1", "-bind-to", "core", "-hosts"].map(str::to_owned));
+        words.push(hosts.join(","));
         words
     }
 
     fn slurm(&self) -> Vec<String> {
-        let mut words = vec![format!("--ntasks={}", self.ranks()), "--overlap".to_owned()];
-        match &self.ranks {
-            Where::Here(cpus) => {
-                words.push("--nodes=1".to_owned());
-                let one = cpus.iter().all(|cpus| cpus.len() == 1);
-                let rank = |cpus: &Vec<CpuId>| match one {
-                    true => cpus[0].to_string(),
-                    false => hex_mask(cpus),
-                };
-                let ranks: Vec<String> = cpus.iter().map(rank).collect();
-                let kind = if one { "map_cpu" } else { "mask_cpu" };
-                words.push(format!("--cpu-bind={kind}:{}", ranks.join(",")));
-            }
-            Where::Hosts(hosts) => {
-                words.push(format!("--nodes={}", hosts.len()));
-                words.push("--ntasks-per-node=1".to_owned());
-                words.push(format!("--nodelist={}", hosts.join(",")));
-                words.push("--cpu-bind=cores".to_owned());
-            }
-        }
+        // Steps of one job may share its CPUs.
+        let mut words = vec!["--overlap".to_owned()];
+        let Where::Hosts(hosts) = &self.ranks else {
+            words.extend(emit::slurm(&self.plan()));
+            return words;
+        };
+        words.push(format!("--nodes={}", hosts.len()));
+        words.push(format!("--ntasks={}", hosts.len()));
+        words.push("--ntasks-per-node=1".to_owned());
+        words.push(format!("--nodelist={}", hosts.join(",")));
+        words.push("--cpu-bind=cores".to_owned());
         words
     }
-}
-
-/// A mask in hexadecimal: `0x5` for 0 and 2.
-fn hex_mask(cpus: &[CpuId]) -> String {
-    let mut digits = vec![0u32];
-    for cpu in cpus {
-        let digit = cpu.0 as usize / 4;
-        digits.resize(digits.len().max(digit + 1), 0);
-        digits[digit] |= 1 << (cpu.0 % 4);
-    }
-    let text: String = digits.iter().rev().filter_map(|d| char::from_digit(*d, 16)).collect();
-    format!("0x{text}")
 }
 
 #[cfg(test)]
@@ -289,7 +265,7 @@ mod tests {
             words(&launch(&[&[2], &[0, 1]]), &launcher(LauncherKind::OpenMpi, "4.1.4"), false);
         assert_eq!(
             command,
-            "run -np 2 --allow-run-as-root --mca pml_base_verbose 10 --mca btl_base_verbose 10 \
+            "run --allow-run-as-root --mca pml_base_verbose 10 --mca btl_base_verbose 10 -np 2 \
              --mca rmaps_rank_file_physical 1 --use-hwthread-cpus --rankfile /t/ranks"
         );
         assert_eq!(file.unwrap(), "rank 0=localhost slot=2\nrank 1=localhost slot=0-1\n");
@@ -300,7 +276,7 @@ mod tests {
         let (command, file) =
             words(&launch(&[&[2], &[1]]), &launcher(LauncherKind::OpenMpi, "5.0.3"), true);
         assert!(command.ends_with(
-            "--bind-to hwthread:overload-allowed --map-by rankfile:file=/t/ranks:hwtcpus"
+            "--map-by rankfile:file=/t/ranks:hwtcpus --bind-to hwthread:overload-allowed"
         ));
         assert_eq!(file.unwrap(), "rank 0=+n0 slot=1\nrank 1=+n0 slot=2\n");
     }
@@ -315,11 +291,11 @@ mod tests {
         let slurm = launcher(LauncherKind::Slurm, "22.05.8");
         assert_eq!(
             words(&launch(&[&[2], &[0]]), &slurm, false).0,
-            "run --ntasks=2 --overlap --nodes=1 --cpu-bind=map_cpu:2,0"
+            "run --overlap --nodes=1 --ntasks=2 --cpus-per-task=1 --cpu-bind=map_cpu:2,0"
         );
         assert_eq!(
             words(&launch(&[&[0, 2], &[65]]), &slurm, false).0,
-            "run --ntasks=2 --overlap --nodes=1 --cpu-bind=mask_cpu:0x5,0x20000000000000000"
+            "run --overlap --nodes=1 --ntasks=2 --cpus-per-task=1 --cpu-bind=mask_cpu:0x5,0x20000000000000000"
         );
     }
 
@@ -335,7 +311,7 @@ mod tests {
         assert_eq!(of(LauncherKind::Hydra, "4.0.2"), "run -np 2 -ppn 1 -bind-to core -hosts a,b");
         assert_eq!(
             of(LauncherKind::Slurm, "22.05.8"),
-            "run --ntasks=2 --overlap --nodes=2 --ntasks-per-node=1 --nodelist=a,b --cpu-bind=cores"
+            "run --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=a,b --cpu-bind=cores"
         );
     }
 

@@ -13,6 +13,9 @@ pub struct Group {
     pub trips: (f64, f64),
     /// Seconds of one operation: the mean of each batch.
     pub seconds: Vec<f64>,
+    /// Of each batch, the share of its time for which a rank was off its core because another
+    /// program took it; empty when the probe did not say.
+    pub lost: Vec<f64>,
 }
 
 /// Why the probe went on to the next size.
@@ -165,7 +168,16 @@ impl Heard {
                 }
                 let trips = (seconds[0], seconds[1]);
                 seconds.drain(..2);
-                self.sizes.last_mut()?.groups.push(Group { operations, trips, seconds });
+                self.sizes.last_mut()?.groups.push(Group {
+                    operations,
+                    trips,
+                    seconds,
+                    lost: Vec::new(),
+                });
+            }
+            "lost" => {
+                let lost: Result<Vec<f64>, _> = words.map(str::parse).collect();
+                self.sizes.last_mut()?.groups.last_mut()?.lost = lost.ok()?;
             }
             "spread" => {
                 let mut number = || words.next()?.parse().ok();
@@ -201,6 +213,7 @@ rank 1 23643 1,4-5 vm
 [vm:1] a line of the library
 size latency 8 0 1 1
 batch 982 8.888e-08 8.903e-08 9.77016e-08 9.62943e-08
+lost 0.000 0.310
 batch 982 0.000e+00 0.000e+00 9.4e-08
 wrong 0
 done stable
@@ -228,6 +241,10 @@ spread 1.5e-6 2.5e-6
         assert_eq!((latency.pattern, latency.bytes, latency.pairs), (Pattern::Latency, 8, 1));
         assert_eq!(latency.groups[0].seconds, [9.77016e-8, 9.62943e-8]);
         assert_eq!(latency.groups[0].trips.0, 8.888e-8);
+        assert_eq!(
+            (latency.groups[0].lost.as_slice(), &latency.groups[1].lost),
+            (&[0.0, 0.31][..], &vec![])
+        );
         assert_eq!((latency.wrong, latency.done), (Some(0), Some(Done::Stable)));
         assert_eq!(heard.unfinished().map(|size| size.pattern), Some(Pattern::Allreduce));
         assert_eq!(heard.sizes[1].spread, Some((1.5e-6, 2.5e-6)));

@@ -7,7 +7,7 @@
 use crate::launch::Where;
 use crate::options::Options;
 use crate::pattern::Pattern;
-use crate::protocol::SizeRun;
+use crate::protocol::{Group, SizeRun};
 use crate::session::{Broken, Report};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::Cause;
@@ -20,6 +20,10 @@ use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::pairs::Distance;
 use nodegauge_toolchain::mpi::Mpi;
 use serde_json::{Map, Value, json};
+
+/// A batch of whose time other programs had more than this share does not count; the probe's own
+/// bound.
+const TRIFLE: f64 = 0.02;
 
 /// The gauge's name in records.
 pub const GAUGE: &str = "messages";
@@ -189,7 +193,10 @@ struct Size<'a> {
 /// Batches of one regime: seconds of an operation and operations of each.
 struct Sorted {
     counting: Vec<(f64, u64)>,
-    moved: Vec<f64>,
+    /// Seconds of batches that do not count, and why.
+    disturbed: Vec<(f64, String)>,
+    /// Whether others used the cores in every batch.
+    never_alone: bool,
     /// All regimes met, when there are several: index and seconds.
     regimes: Vec<(usize, Vec<f64>)>,
     /// Whether batches of the headline's regime count.
@@ -216,13 +223,23 @@ impl Size<'_> {
 
     fn sort(&self) -> Sorted {
         let mut by_regime: Vec<Vec<(f64, u64)>> = vec![Vec::new(); self.regimes.len()];
-        let (mut moved, mut all) = (Vec::new(), Vec::new());
+        let (mut disturbed, mut homeless) = (Vec::new(), Vec::new());
+        let alone = |group: &Group, i: usize| group.lost.get(i).is_none_or(|lost| *lost <= TRIFLE);
+        let never_alone =
+            !self.run.groups.iter().any(|group| (0..group.seconds.len()).any(|i| alone(group, i)));
         for group in &self.run.groups {
-            let batches = group.seconds.iter().map(|seconds| (*seconds, group.operations));
-            all.extend(batches.clone());
-            match regime::assign(self.regimes, group.trips.0, group.trips.1) {
-                Some(at) => by_regime[at].extend(batches),
-                None => moved.extend(group.seconds.iter().copied()),
+            let at = regime::assign(self.regimes, group.trips.0, group.trips.1);
+            for (i, seconds) in group.seconds.iter().enumerate() {
+                match at {
+                    _ if !alone(group, i) && !never_alone => {
+                        let share = group.lost.get(i).copied().unwrap_or(0.0) * 100.0;
+                        let why =
+                            format!("another program had a core for {share:.0} % of the time");
+                        disturbed.push((*seconds, why));
+                    }
+                    Some(at) => by_regime[at].push((*seconds, group.operations)),
+                    None => homeless.push((*seconds, group.operations)),
+                }
             }
         }
         let met: Vec<usize> =
@@ -241,17 +258,23 @@ impl Size<'_> {
         let trips: Vec<f64> =
             self.run.groups.iter().map(|group| group.trips.0).filter(|trip| *trip > 0.0).collect();
         match chosen {
-            Some(at) => Sorted {
-                counting: std::mem::take(&mut by_regime[at]),
-                moved,
-                regimes,
-                in_headline: self.headline.is_none_or(|headline| headline == at),
-                trip: stats::median(&trips),
-            },
+            Some(at) => {
+                let moved = homeless.iter().map(|(s, _)| (*s, Cause::Moved.to_string()));
+                disturbed.extend(moved);
+                Sorted {
+                    counting: std::mem::take(&mut by_regime[at]),
+                    disturbed,
+                    never_alone,
+                    regimes,
+                    in_headline: self.headline.is_none_or(|headline| headline == at),
+                    trip: stats::median(&trips),
+                }
+            }
             // Ranks without a shared line, or moved all the time.
             None => Sorted {
-                counting: all,
-                moved: Vec::new(),
+                counting: homeless,
+                disturbed,
+                never_alone,
                 regimes,
                 in_headline: self.regimes.is_empty(),
                 trip: f64::NAN,
@@ -294,11 +317,11 @@ impl Size<'_> {
             summary: Summary::of(&samples, better),
             samples,
             disturbed: sorted
-                .moved
+                .disturbed
                 .iter()
-                .map(|seconds| Disturbed {
+                .map(|(seconds, reason)| Disturbed {
                     value: digits(figure(*seconds)),
-                    reason: Cause::Moved.to_string(),
+                    reason: reason.clone(),
                 })
                 .collect(),
             regimes: sorted.regimes.iter().filter_map(regime).collect(),
@@ -368,6 +391,9 @@ impl Size<'_> {
                 Status::Suspect
             };
             validity.add(status, reason);
+        }
+        if sorted.never_alone && !run.groups.is_empty() {
+            validity.add(Status::Suspect, "other programs used the cores in every batch");
         }
         if !sorted.in_headline {
             validity.add(

@@ -142,7 +142,7 @@ fn summary(all: &[&Measurement], style: Style) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
-    let header = ["messages", "", "cpus", "us", "bw GB/s", "bibw", "Mmsg/s", "rendezvous", "n1/2"];
+    let header = ["messages", "", "cpus", "us", "bw GB/s", "bibw", "Mmsg/s", "eager <", "n1/2"];
     table(style, &header, &rows, &[3, 4, 5, 6, 7, 8])
 }
 

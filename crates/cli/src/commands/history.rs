@@ -9,6 +9,7 @@ use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Seconds};
 use nodegauge_memory::standard::figures;
 use nodegauge_memory::standard::output::Output;
+use nodegauge_messages::osu;
 use nodegauge_report::history::Line;
 use std::path::{Path, PathBuf};
 
@@ -89,9 +90,19 @@ fn imported(
         let record = imported_record(file, labels, host, imported.measurements, Vec::new());
         return Ok(record);
     }
+    if text.lines().any(|line| line.trim().starts_with("# OSU MPI")) {
+        let output = osu::Output::read(&text).map_err(|error| {
+            Failure::usage(format!(
+                "{shown} is not the output of an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
+            ))
+        })?;
+        let trust = "neither the MPI nor where its ranks were are known".to_owned();
+        let figures = osu::output::of_saved(&output);
+        return Ok(imported_record(file, labels, host, figures, vec![trust]));
+    }
     let output = Output::read(&text).map_err(|error| {
         Failure::usage(format!(
-            "{shown} is not the output of stream.c, iozone or fio: {error}\nhint: give a file with all that one run printed"
+            "{shown} is not the output of stream.c, iozone, fio or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
         ))
     })?;
     let trust = "neither the machine's caches nor the source are known: that the size follows STREAM's \
