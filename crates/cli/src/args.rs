@@ -5,6 +5,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 mod compare;
+pub(crate) mod io;
 pub(crate) mod ranks;
 
 pub(crate) use compare::CompareArgs;
@@ -23,6 +24,10 @@ use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+mod mpi;
+
+pub(crate) use mpi::{MpiArgs, Root};
 
 /// Gauges a compute node: what it really sustains, and why.
 ///
@@ -99,6 +104,10 @@ pub(crate) enum Command {
     Stream(StreamArgs),
     /// Take the best STREAM result apart: what each choice is worth on this node
     Explain(StreamArgs),
+    /// Measure MPI messages: latency, bandwidth, message rate, collectives
+    Mpi(Box<MpiArgs>),
+    /// Measure files: IOzone's operations, with the page cache told apart from the device
+    Io(Box<io::IoArgs>),
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
@@ -198,6 +207,8 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "How long")]
     pub(crate) full: bool,
     #[command(flatten)]
+    pub(crate) root: Root,
+    #[command(flatten)]
     pub(crate) common: Common,
 }
 
@@ -275,6 +286,9 @@ pub(crate) struct PlacesArgs {
     /// Write the placement as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
+    /// Show the pairs of hardware threads that `nodegauge mpi` measures, one for each distance
+    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose"], help_heading = "What")]
+    pub(crate) mpi_pairs: bool,
     /// Bind threads as shown and print where the kernel says that they may run
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
@@ -406,7 +420,7 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
-    /// Save what stream.c, its MPI version or stream.f printed, as records of standard results
+    /// Save what stream.c (C, MPI, Fortran), an OSU micro-benchmark, iozone or fio printed, as records
     Import {
         /// Files with saved output, one run each
         #[arg(required = true)]

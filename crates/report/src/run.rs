@@ -2,7 +2,7 @@
 //! evidence.
 
 use crate::table::{Style, incomplete, paragraph};
-use crate::{compiled, explain, machine, published, standard, stream, sweep, tune};
+use crate::{compiled, explain, io, machine, messages, published, standard, stream, sweep, tune};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
@@ -10,7 +10,7 @@ use nodegauge_measure::record::{Finding, Record, Severity};
 const FINDINGS_SHOWN: usize = 3;
 
 /// What each gauge has to say of a record, empty when it took no part; in the order of the page.
-const SECTIONS: [fn(&Record, Style) -> String; 7] = [
+const SECTIONS: [fn(&Record, Style) -> String; 9] = [
     tune::render,
     stream::section,
     compiled::render,
@@ -18,6 +18,8 @@ const SECTIONS: [fn(&Record, Style) -> String; 7] = [
     sweep::section,
     explain::section,
     published::section,
+    messages::section,
+    io::section,
 ];
 
 /// Any saved record: its page, and what was noticed on the way.
