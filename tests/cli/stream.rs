@@ -384,6 +384,26 @@ fn variables_are_honoured_and_said() {
 }
 
 #[test]
+fn what_moves_is_counted_or_it_is_said_why_not() {
+    let record = Harness::new().stream_record(&["--no-save"]);
+    for m in measurements(&record) {
+        let counters = &m["config"]["counters"];
+        match counters["unavailable"].as_str() {
+            // Guests and containers are shown none.
+            Some(why) => {
+                assert!(!why.is_empty());
+                assert_ne!(m["moved"]["basis"], "counters");
+            }
+            None if counters["factor"].is_number() => {
+                assert_eq!(m["moved"]["basis"], "counters");
+                assert!(m["config"]["moved_computed"]["value"].is_number());
+            }
+            None => assert!(counters["family"].is_string(), "{counters:#}"),
+        }
+    }
+}
+
+#[test]
 fn memory_policies_are_recorded() {
     let harness = Harness::new();
     for (numa, policy) in [("interleave", "interleave"), ("bind:0", "bind"), ("local", "local")] {
@@ -530,6 +550,7 @@ fn the_table_says_how_it_was_measured() {
         .tells("3 arrays of 7.6 MiB")
         .tells("samples 3 count, ")
         .tells("limit 163.8 TB/s theoretical (option)")
+        .tells("counters moved ")
         .tells("name based on a variant of the STREAM benchmark code")
         .says("\nOMP: pid ")
         .says("\nsaved ");

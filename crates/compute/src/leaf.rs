@@ -58,8 +58,6 @@ pub(crate) type Largest = (f64, usize);
 /// written ones belong to nobody else.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Leaf {
-    /// Name of the instruction set.
-    pub name: &'static str,
     /// Searches `rows` values.
     pub largest: unsafe fn(*const f64, usize) -> Largest,
     /// `x *= inverse; rest -= x pivot_row`; returns the largest of the first column of `rest`.
@@ -217,7 +215,7 @@ unsafe fn solve<const FMA: bool>(
 }
 
 macro_rules! leaf {
-    ($name:literal, [$($feature:literal)?], $fma:literal, $rows:literal, $columns:literal) => {{
+    ([$($feature:literal)?], $fma:literal, $rows:literal, $columns:literal) => {{
         $(#[target_feature(enable = $feature)])?
         unsafe fn largest_here(x: *const f64, rows: usize) -> Largest {
             // SAFETY: the caller's promise.
@@ -245,7 +243,6 @@ macro_rules! leaf {
             unsafe { solve::<$fma>(size, l, ldl, b, ldb) }
         }
         Leaf {
-            name: $name,
             largest: largest_here,
             eliminate: eliminate_here,
             update: update_here,
@@ -264,19 +261,19 @@ impl Leaf {
     /// The loops for every instruction set of this processor, widest last.
     pub(crate) fn available() -> Vec<Self> {
         #[allow(unused_mut, reason = "only some architectures have more")]
-        let mut all = vec![leaf!("baseline", [], false, 4, 4)];
+        let mut all = vec![leaf!([], false, 4, 4)];
         #[cfg(target_arch = "x86_64")]
         {
             if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-                all.push(leaf!("avx2+fma", ["avx2,fma"], true, 12, 4));
+                all.push(leaf!(["avx2,fma"], true, 12, 4));
             }
             if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512vl")
             {
-                all.push(leaf!("avx512", ["avx512f,avx512vl,avx512dq,avx2,fma"], true, 24, 8));
+                all.push(leaf!(["avx512f,avx512vl,avx512dq,avx2,fma"], true, 24, 8));
             }
         }
         #[cfg(target_arch = "aarch64")]
-        all.push(leaf!("neon", ["neon"], true, 8, 6));
+        all.push(leaf!(["neon"], true, 8, 6));
         all
     }
 }
@@ -315,11 +312,7 @@ mod tests {
                         let sum: f64 =
                             (0..k).map(|p| a[p * lda + i.min(lda - 1)] * b[j * ldb + p]).sum();
                         let expected = c[j * ldc + i] - if i < m { sum } else { 0.0 };
-                        assert!(
-                            (got[j * ldc + i] - expected).abs() < 1e-13,
-                            "{} {m} {n} {k}",
-                            leaf.name
-                        );
+                        assert!((got[j * ldc + i] - expected).abs() < 1e-13, "{m} {n} {k}");
                     }
                 }
             }

@@ -3,11 +3,17 @@
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
 //! another gauge.
 
+pub mod choose;
+pub mod dgemm;
 mod engine;
+pub mod hpl;
 mod leaf;
 pub mod lu;
 pub mod matrix;
+pub mod peak;
 pub mod random;
 pub mod residual;
+pub mod result;
+pub mod size;
 
 pub use engine::Multiplier;

@@ -151,9 +151,10 @@ pub fn flops(n: usize) -> f64 {
 /// Threads that factor a panel together. A panel of m rows must be ready before the others have
 /// updated m columns with the one before: m nb^2 / (g r') + 2 m nb^2 / (g r) <= half of
 /// 2 m^2 nb / (p r), with a panel's rate r' of a quarter of r; at m = n / 3 this gives
-/// g >= 18 nb p / n.
+/// g >= 18 nb p / n. Never more than half: a panel on fewer threads is factored with less waiting,
+/// and columns can be brought up to date beside it.
 pub fn crew_size(n: usize, nb: usize, threads: usize) -> usize {
-    (18 * nb * threads).div_ceil(n.max(1)).clamp(1, threads.max(1))
+    (18 * nb * threads).div_ceil(n.max(1)).clamp(1, (threads / 2).max(1))
 }
 
 /// Factors `matrix` on `team` with panels of `nb` columns and solves; x is in the column of the

@@ -6,7 +6,7 @@ use std::io;
 
 /// Why a matrix could not be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot map {wanted} of memory for the matrix: {cause}\nhint: use a smaller --size")]
+#[error("cannot map {wanted} of memory for the matrix: {cause}\nhint: use a smaller --order")]
 pub struct MatrixError {
     /// How much.
     pub wanted: Bytes,

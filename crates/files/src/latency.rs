@@ -96,7 +96,7 @@ pub fn overhead(clock: Clock) -> Seconds {
     for i in 0..OPERATIONS {
         let now = clock.now();
         // A spread over three octaves touches as many buckets as real latencies do.
-        latency.record(now - last + (i * 2_654_435_761 & 0x1fff));
+        latency.record(now - last + ((i * 2_654_435_761) & 0x1fff));
         last = now;
     }
     std::hint::black_box(&latency);

@@ -241,6 +241,8 @@ impl About<'_> {
         let mut config = self.config(operation);
         config.insert("engine".into(), json!(program.name()));
         config.insert("version".into(), json!(program.version()));
+        // The engine of the own figures beside which these stand.
+        config.insert("beside_engine".into(), json!(self.task.setup.engine.name()));
         let mut validity = Validity::valid();
         if let Some(figure) = figures.first() {
             config.insert("command".into(), json!(figure.command));

@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod host;
 pub mod identity;
 pub mod memory;
+pub mod power;
 pub mod processor;
 pub mod published;
 pub mod root;

@@ -172,7 +172,11 @@ fn how(m: &Measurement) -> String {
         Some("beyond") => "a file larger than memory".to_owned(),
         _ => "page cache unknown".to_owned(),
     }];
-    if let Some(engine) = text(m, "engine").filter(|_| m.category == Category::Variant) {
+    let engine = match m.category {
+        Category::Variant => text(m, "engine"),
+        _ => text(m, "beside_engine"),
+    };
+    if let Some(engine) = engine {
         let depth = number(m, "depth").unwrap_or(1.0);
         let msync =
             text(m, "msync").filter(|mode| *mode != "none").map(|mode| format!(" msync {mode}"));

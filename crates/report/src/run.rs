@@ -7,7 +7,7 @@ use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
 /// Findings that the page shows; `doctor` shows all.
-const FINDINGS_SHOWN: usize = 3;
+const FINDINGS_SHOWN: usize = 2;
 
 /// What each gauge has to say of a record, empty when it took no part; in the order of the page.
 const SECTIONS: [fn(&Record, Style) -> String; 9] = [

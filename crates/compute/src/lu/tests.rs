@@ -46,10 +46,10 @@ fn agrees(n: usize, nb: usize, threads: usize, seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn random_systems_of_odd_sizes_agree_with_faer(
-        n in 1usize..260, nb in 1usize..100, threads in 1usize..5, seed: u64,
+        n in 1usize..260, nb in 1usize..100, threads in 1usize..6, seed: u64,
     ) {
         agrees(n, nb, threads, seed);
     }
@@ -134,7 +134,7 @@ fn a_wrong_solution_does_not_pass() {
 fn crews_grow_with_threads_and_shrink_with_the_order() {
     assert_eq!(crew_size(8000, 192, 2), 1);
     assert_eq!(crew_size(100_000, 256, 128), 6);
-    assert_eq!(crew_size(1000, 256, 4), 4);
+    assert_eq!(crew_size(1000, 256, 4), 2);
 }
 
 #[test]

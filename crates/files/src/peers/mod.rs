@@ -13,7 +13,6 @@ use crate::cell::Task;
 use crate::ground::Ground;
 use crate::operation::Operation;
 use serde_json::Value;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,7 +68,7 @@ fn time_limit(left: Option<Duration>) -> Duration {
 fn located(program: &Path, name: &str) -> Result<String, FilesError> {
     let is_word = program.components().count() == 1;
     let found: Option<PathBuf> = if is_word && !program.exists() {
-        let paths = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+        let paths = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|p| p.is_file())
     } else {
         std::fs::canonicalize(program).ok().filter(|path| path.is_file())

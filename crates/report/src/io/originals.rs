@@ -91,11 +91,14 @@ pub fn iozone(record: &Record) -> String {
                 .find(|m| m.name == *column && sizes(m) == Some(cell))
                 .and_then(|m| m.value)
                 .map(|value| value / KIB);
+            // Two columns are wider in the original.
+            let wide = ["record_rewrite", "stride_read"].contains(column);
+            let width = if wide { 9 } else { 8 };
             match value {
-                Some(value) => out.push_str(&format!(" {value:>8.0}")),
+                Some(value) => out.push_str(&format!(" {value:>width$.0}")),
                 // As IOzone: 0 for a cell that was not measured, blank for a test that was not.
-                None if measured.contains(column) => out.push_str(&format!(" {:>8}", 0)),
-                None => out.push_str(&" ".repeat(9)),
+                None if measured.contains(column) => out.push_str(&format!(" {:>width$}", 0)),
+                None => out.push_str(&" ".repeat(width + 1)),
             }
         }
         out.push('\n');
