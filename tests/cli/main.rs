@@ -16,6 +16,8 @@ mod explain;
 mod fortran;
 mod harness;
 mod history;
+mod io;
+mod io_faults;
 mod machine;
 mod output;
 mod places;

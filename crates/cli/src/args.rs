@@ -5,6 +5,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 mod compare;
+pub(crate) mod io;
 pub(crate) mod ranks;
 
 pub(crate) use compare::CompareArgs;
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     Explain(StreamArgs),
     /// Measure MPI messages: latency, bandwidth, message rate, collectives
     Mpi(Box<MpiArgs>),
+    /// Measure files: IOzone's operations, with the page cache told apart from the device
+    Io(Box<io::IoArgs>),
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
@@ -417,7 +420,7 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
-    /// Save what stream.c (C, MPI, Fortran) or an OSU micro-benchmark printed, as records
+    /// Save what stream.c (C, MPI, Fortran), an OSU micro-benchmark, iozone or fio printed, as records
     Import {
         /// Files with saved output, one run each
         #[arg(required = true)]

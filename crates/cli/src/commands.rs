@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod explain;
 mod history;
+mod io;
 mod machine;
 mod mpi;
 mod places;
@@ -31,6 +32,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
         Some(Command::Mpi(mpi)) => mpi::execute(mpi),
+        Some(Command::Io(io)) => io::execute(io),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Completions { shell }) => documents::completions(*shell),

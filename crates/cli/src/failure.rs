@@ -62,6 +62,11 @@ impl Failure {
         Self { code: Exit::Usage, message: error.to_string() }
     }
 
+    /// A result is invalid.
+    pub(crate) fn unmet(error: impl fmt::Display) -> Self {
+        Self { code: Exit::Unmet, message: error.to_string() }
+    }
+
     /// Something is missing: a permission, memory, disk.
     pub(crate) fn missing(error: impl fmt::Display) -> Self {
         Self { code: Exit::Missing, message: error.to_string() }

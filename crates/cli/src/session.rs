@@ -102,7 +102,7 @@ pub(crate) struct Found {
     pub(crate) details: Vec<String>,
     /// Whether something was cut short.
     pub(crate) interrupted: bool,
-    /// What ended it before its time, with what was measured until then.
+    /// What ended the measuring early; what was measured before is kept.
     pub(crate) failure: Option<Failure>,
 }
 
@@ -156,9 +156,13 @@ pub(crate) fn conduct(
         id: record::new_id(),
         started: session.started_at.clone(),
         seconds: session.started.elapsed().as_secs_f64(),
-        complete: !found.interrupted,
+        complete: !found.interrupted && found.failure.is_none(),
         tool: tool(),
-        command: std::env::args().skip(1).collect(),
+        // Paths need not be UTF-8.
+        command: std::env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
         labels: common.label.iter().cloned().collect(),
         machine: node.machine,
         findings,
@@ -166,7 +170,7 @@ pub(crate) fn conduct(
         measurements: found.measurements,
     };
     let talks = !session.stdout_is_taken() && !common.quiet;
-    let exit = match show(&record, output::style()) {
+    let ended = match show(&record, output::style()) {
         Shown::Table(table) if !session.stdout_is_taken() => {
             output::print(&table);
             session.end(common, &record, false)
@@ -180,9 +184,10 @@ pub(crate) fn conduct(
         }
         _ => session.end(common, &record, false),
     }?;
-    match found.failure {
-        Some(failure) => Err(failure),
-        None => Ok(exit),
+    // Why it ended early stands last, below what was measured until then.
+    match (ended, found.failure) {
+        (Exit::Success | Exit::Unmet, Some(failure)) => Err(failure),
+        _ => Ok(ended),
     }
 }
 

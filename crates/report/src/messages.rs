@@ -80,7 +80,9 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
         return matrix::render(&all, style);
     }
     let mut out = summary(&all, style);
-    out.push_str(&how(&all, style));
+    // On a page with other gauges only what one must know to read the row.
+    let alone = all.len() == record.measurements.len();
+    out.push_str(&how(&all, !alone, style));
     out.push_str(&doubts(&all, style));
     out
 }
@@ -149,7 +151,7 @@ fn is_collective(name: &str) -> bool {
 }
 
 /// What the figures are of.
-fn how(all: &[&Measurement], style: Style) -> String {
+fn how(all: &[&Measurement], brief: bool, style: Style) -> String {
     let mut out = String::new();
     let mut seen: Vec<String> = Vec::new();
     for m in all {
@@ -170,9 +172,12 @@ fn how(all: &[&Measurement], style: Style) -> String {
             Some(transport) => transport.to_owned(),
             None => "transport unknown".to_owned(),
         });
-        parts.extend(part("compiler").map(str::to_owned));
+        parts.extend(part("compiler").filter(|_| !brief).map(str::to_owned));
         out.push_str(&paragraph(style, "how", &parts.join(", ")));
         seen.push(library);
+    }
+    if brief {
+        return out;
     }
     let rate = all.iter().find(|m| m.unit == "B/s" && m.summary.is_some());
     if let Some(m) = rate {

@@ -46,6 +46,9 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 let as_root = args.root.allow_run_as_root;
                 found.extend(super::mpi::quick(&node.topology, args.full, as_root, progress));
             }
+            if !found.interrupted {
+                found.extend(super::io::glance(progress));
+            }
             Ok(found)
         },
         |record, style| Shown::Text(nodegauge_report::run::render(record, style)),

@@ -221,7 +221,7 @@ pub(super) fn beside(all: &[&Measurement], style: Style) -> String {
     }
     let mut out = parts.join("\n");
     if all.iter().any(|m| m.category == Category::Variant) {
-        out.push_str(&how(all, style));
+        out.push_str(&how(all, false, style));
     }
     out.push_str(&doubts(all, style));
     out

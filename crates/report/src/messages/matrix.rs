@@ -63,7 +63,7 @@ pub(super) fn render(all: &[&Measurement], style: Style) -> String {
         parts.push(part);
     }
     let mut out = parts.join("\n");
-    out.push_str(&how(all, style));
+    out.push_str(&how(all, false, style));
     out.push_str(&doubts(all, style));
     out
 }
