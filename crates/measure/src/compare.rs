@@ -362,6 +362,11 @@ impl Pair {
     pub fn title(&self) -> String {
         pairing::title(&self.name, &self.at)
     }
+
+    /// What tells it from others of its name: `8 B`, `threads 4`; empty where nothing needs to.
+    pub fn place(&self) -> String {
+        pairing::title("", &self.at).trim_start_matches([',', ' ']).to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,9 @@ pub const LEAST_RUNS: usize = 3;
 /// the median with less than 95 %.
 pub const LEAST_SAMPLES: usize = 6;
 
+/// Best samples from which it is told how well the best one is known.
+const TOP: usize = 5;
+
 /// What is quoted of a run's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
@@ -183,14 +186,32 @@ impl Source {
     }
 }
 
-/// The standard deviation that is allowed for between a run and another of its kind.
+/// The standard deviation that is allowed for between a run and another of its kind, relative.
 fn allowance(run: &[f64], statistic: Statistic) -> f64 {
     let scatter =
         (stats::quantile(run, 0.75) - stats::quantile(run, 0.25)) / stats::median(run) / 1.35;
     match statistic {
-        Statistic::Best(_) => RUN_TO_RUN,
+        Statistic::Best(better) => RUN_TO_RUN.hypot(luck(run, better)),
         _ => RUN_TO_RUN.max(SCATTER_BETWEEN_RUNS * scatter),
     }
+}
+
+/// Standard deviation of the logarithm of the best sample, from how far the few best ones lie apart:
+/// the best of many has an extreme-value distribution, whose scale is the mean distance of the best m
+/// to the next one (Weissman, "Estimation of parameters and large quantiles based on the k largest
+/// observations", 1978). Where many samples come close to the best, it is a ceiling; where few do, luck.
+fn luck(run: &[f64], better: Better) -> f64 {
+    let mut logs: Vec<f64> = run.iter().map(|x| x.ln()).collect();
+    logs.sort_by(f64::total_cmp);
+    if better == Better::Higher {
+        logs.reverse();
+    }
+    let m = TOP.min(logs.len().saturating_sub(1));
+    if m == 0 {
+        return 0.0;
+    }
+    let scale = logs[..m].iter().map(|x| (x - logs[m]).abs()).sum::<f64>() / m as f64;
+    scale * std::f64::consts::PI / 6f64.sqrt()
 }
 
 /// Drawing from few runs makes them look more alike than they are: their deviations lack the factor
@@ -297,6 +318,23 @@ mod tests {
         let far = side(&[90.0, 100.0, 110.0, 95.0, 105.0]);
         let [low, high] = ci95(&far, &far, Statistic::Median).unwrap();
         assert!(low < 0.9 && high > 1.1, "{low} {high}");
+    }
+
+    #[test]
+    fn a_best_that_stands_alone_is_luck() {
+        let ceiling: Vec<f64> = (0..60).map(|i| 100.0 - f64::from(i) * 0.01).collect();
+        assert!(luck(&ceiling, Better::Higher) < 0.001);
+        let scattered = [100.0, 93.0, 88.0, 80.0, 71.0, 66.0, 50.0];
+        assert!(luck(&scattered, Better::Higher) > 0.2);
+        // Of times the shortest.
+        assert!(luck(&scattered.map(f64::recip), Better::Lower) > 0.2);
+        assert_eq!(luck(&[1.0], Better::Higher), 0.0);
+        // Best of exponential scatter: the standard deviation of the best is that of one sample.
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut run =
+            || -> Vec<f64> { (0..200).map(|_| (0.02 * random.f64().ln()).exp().recip()).collect() };
+        let mean = (0..200).map(|_| luck(&run(), Better::Higher)).sum::<f64>() / 200.0;
+        assert!((mean / (0.02 * 1.2825) - 1.0).abs() < 0.15, "{mean}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The text of `compare`: what differs between the settings, then a table a test, then every reason
 //! for doubt.
 
-use crate::table::{LABEL, Loudness, Style, loud_paragraph, paragraph, table, wrap};
+use crate::table::{LABEL, Loudness, Style, loud_paragraph, paragraph, table};
 use nodegauge_measure::compare::threshold::change_in_words;
 use nodegauge_measure::compare::{Comparison, Difference, Pair, Runners, Verdict};
 use nodegauge_measure::ratio::{LEAST_RUNS, RUN_TO_RUN};
@@ -11,12 +11,10 @@ use nodegauge_measure::{BytesPerSec, FlopsPerSec, Seconds, quantity};
 const IN_TABLE: usize = 27;
 /// Longest value of a difference that is shown.
 const SHOWN: usize = 160;
-/// Widest column of names.
-const NAME: usize = 22;
 /// Most runs of a side that are listed.
 const RUNS: usize = 3;
 /// Most names in a list.
-const NAMES: usize = 12;
+const NAMES: usize = 6;
 /// From this difference on the medians are worth a line of their own.
 const MEDIANS_DIFFER: f64 = 0.02;
 
@@ -113,26 +111,63 @@ fn tests(pairs: &[Pair]) -> Vec<Vec<&Pair>> {
     tests
 }
 
+/// The table of a test. Names are rows; where several pairs have a name, what tells them apart heads the
+/// rows, or, when that is one thing such as a size, the other way round.
 fn pairs(pairs: &[&Pair], style: Style) -> String {
-    let rows: Vec<Vec<String>> = pairs
-        .iter()
-        .map(|pair| {
-            vec![
-                wrap(&pair.title(), NAME).join("\n"),
-                figure(pair.a.value, &pair.unit),
-                figure(pair.b.value, &pair.unit),
-                pair.ratio.map_or_else(|| "-".to_owned(), change_in_words),
-                pair.ci95.map_or_else(|| "-".to_owned(), interval),
-                pair.verdict.name().to_owned(),
-            ]
-        })
-        .collect();
-    let test = pairs[0].test.as_str();
-    let text = table(style, &[test, "A", "B", "B to A", "95 %", "verdict"], &rows, &[1, 2, 3, 4]);
-    match style.colour {
-        true => text.lines().map(|line| coloured(line, style) + "\n").collect(),
-        false => text,
+    let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
+    let heads = |pair: &Pair| if by_name { pair.name.clone() } else { pair.place() };
+    let mut groups: Vec<(String, Vec<&Pair>)> = Vec::new();
+    for pair in pairs {
+        let head = heads(pair);
+        match groups.iter_mut().find(|(known, _)| *known == head) {
+            Some((_, group)) => group.push(pair),
+            None => groups.push((head, vec![pair])),
+        }
     }
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (head, group) in &groups {
+        let headed = !head.is_empty();
+        if headed {
+            rows.push(vec![HEAD.to_string() + head]);
+        }
+        for pair in group {
+            let title = if by_name { pair.place() } else { pair.name.clone() };
+            rows.push(row(pair, format!("{}{title}", if headed { "  " } else { "" })));
+        }
+    }
+    let test = pairs[0].test.as_str();
+    let shown: Vec<Vec<String>> =
+        rows.iter().filter(|row| !row[0].starts_with(HEAD)).cloned().collect();
+    let text = table(style, &[test, "A", "B", "B to A", "95 %", "verdict"], &shown, &[1, 2, 3, 4]);
+    // Headings are lines of their own, so that they widen no column.
+    let mut lines = text.lines();
+    let mut out = String::new();
+    let mut line = |text: &str| {
+        out.push_str(&if style.colour { coloured(text, style) } else { text.to_owned() });
+        out.push('\n');
+    };
+    line(lines.next().unwrap_or_default());
+    for row in &rows {
+        match row[0].strip_prefix(HEAD) {
+            Some(head) => line(head),
+            None => line(lines.next().unwrap_or_default()),
+        }
+    }
+    out
+}
+
+/// Marks a heading among rows; in no name.
+const HEAD: char = '\u{1}';
+
+fn row(pair: &Pair, title: String) -> Vec<String> {
+    vec![
+        title,
+        figure(pair.a.value, &pair.unit),
+        figure(pair.b.value, &pair.unit),
+        pair.ratio.map_or_else(|| "-".to_owned(), change_in_words),
+        pair.ci95.map_or_else(|| "-".to_owned(), interval),
+        pair.verdict.name().to_owned(),
+    ]
 }
 
 /// A line of the table; a verdict that matters stands out.
@@ -193,15 +228,18 @@ fn verdicts(comparison: &Comparison, style: Style) -> String {
 
 /// Medians that say something else than what is quoted.
 fn medians(comparison: &Comparison, style: Style) -> String {
-    let far: Vec<String> = comparison
+    let mut far: Vec<(f64, String)> = comparison
         .pairs
         .iter()
         .filter_map(|pair| {
             let (ratio, median) = pair.ratio.zip(pair.median_ratio)?;
-            let far = (median / ratio - 1.0).abs() > MEDIANS_DIFFER;
-            far.then(|| format!("{} {}", pair.title(), change_in_words(median)))
+            let far = (median / ratio).ln().abs();
+            let text = format!("{} {}", pair.title(), change_in_words(median));
+            (far > MEDIANS_DIFFER).then_some((far, text))
         })
         .collect();
+    far.sort_by(|x, y| y.0.total_cmp(&x.0));
+    let far: Vec<String> = far.into_iter().map(|(_, text)| text).collect();
     match far.is_empty() {
         true => String::new(),
         false => paragraph(style, "medians", &format!("say otherwise: {}", listed(&far))),
@@ -239,7 +277,9 @@ fn basis(comparison: &Comparison, style: Style) -> String {
 
 /// A list that stays short.
 fn listed(texts: &[String]) -> String {
-    let shown = texts.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
+    let shown = texts.iter().take(NAMES).cloned().collect::<Vec<_>>();
+    // Titles may have commas in them.
+    let shown = shown.join(if shown.iter().any(|text| text.contains(',')) { "; " } else { ", " });
     match texts.len().saturating_sub(NAMES) {
         0 => shown,
         n => format!("{shown} and {n} more"),

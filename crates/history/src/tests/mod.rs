@@ -93,10 +93,10 @@ fn a_label_names_all_runs_that_carry_it() {
     };
     assert_eq!(ids("nps=4"), [second.id.clone(), first.id.clone()]);
     assert_eq!(ids("4"), [second.id.clone(), first.id.clone()]);
-    assert_eq!(ids("bios=tuned"), [second.id.clone()]);
-    assert_eq!(ids("tuned"), [second.id.clone()]);
-    assert_eq!(ids("latest"), [second.id.clone()]);
-    assert_eq!(ids("01abcd"), [first.id.clone()]);
+    assert_eq!(ids("bios=tuned"), [second.id.as_str()]);
+    assert_eq!(ids("tuned"), [second.id.as_str()]);
+    assert_eq!(ids("latest"), [second.id.as_str()]);
+    assert_eq!(ids("01abcd"), [first.id.as_str()]);
     assert!(matches!(store.find_all("nps=5"), Err(HistoryError::NotFound { .. })));
 }
 

@@ -207,7 +207,7 @@ fn configurations(points: &[Point<'_>]) -> Vec<Difference> {
 fn in_short(titles: &[String]) -> String {
     match titles {
         [one] => one.clone(),
-        [one, two] => format!("{one}, {two}"),
+        [one, two] => format!("{one}; {two}"),
         [one, .., last] => format!("{one} ... {last}"),
         [] => String::new(),
     }
