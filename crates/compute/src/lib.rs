@@ -4,14 +4,17 @@
 //! another gauge.
 
 pub mod choose;
+pub mod dat;
 pub mod dgemm;
 mod engine;
 pub mod hpl;
 mod leaf;
 pub mod lu;
 pub mod matrix;
+pub mod output;
 pub mod peak;
 pub mod random;
+pub mod real;
 pub mod residual;
 pub mod result;
 pub mod size;

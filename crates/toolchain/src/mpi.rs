@@ -13,8 +13,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod linked;
 mod words;
 
+pub use linked::library_of_program;
 pub use words::{launcher_of, library_of};
 
 /// Libraries that differ in their launchers.
@@ -214,6 +216,38 @@ impl fmt::Display for LauncherKind {
             Self::Slurm => "Slurm",
         })
     }
+}
+
+/// The launcher for a finished program: the one that the user names, else one of the program's own
+/// library, or of any when `library` is not known.
+///
+/// # Errors
+/// When there is none, or the named one does not start programs of that library.
+pub fn launcher_for(
+    program: &Path,
+    library: Option<&Library>,
+    named: Option<&CommandLine>,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Launcher, MpiError> {
+    let name = program.display().to_string();
+    let families = match library {
+        Some(library) => vec![library.clone()],
+        None => [(Family::OpenMpi, "Open MPI"), (Family::Mpich, "MPICH")]
+            .map(|(family, name)| Library { family, name: name.to_owned(), version: None })
+            .to_vec(),
+    };
+    let mut last = None;
+    for library in &families {
+        let found = match named {
+            Some(command) => named_launcher(command, library, &name, interrupted),
+            None => own_launcher(program, library, &name, interrupted),
+        };
+        match found {
+            Ok(launcher) => return Ok(launcher),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| MpiError::NoSuchLauncher { program: name }))
 }
 
 /// The launcher that the user names.
