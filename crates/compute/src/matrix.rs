@@ -144,7 +144,11 @@ mod tests {
     fn columns_lie_apart_by_an_odd_number_of_lines() {
         for order in [1, 7, 8, 9, 64, 1000, 8000, 8192, 16384] {
             let distance = column_distance(order);
-            assert!(distance >= order && distance % 8 == 0 && (distance / 8) % 2 == 1);
+            assert!(
+                distance >= order
+                    && distance.is_multiple_of(8)
+                    && !(distance / 8).is_multiple_of(2)
+            );
             assert!(distance <= order + 16);
         }
     }

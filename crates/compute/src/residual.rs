@@ -116,10 +116,10 @@ pub fn check(team: &mut Team, source: &impl Source, x: &[f64]) -> Result<Residua
         // A value that is no number is the largest, so that it cannot hide.
         values.fold(0.0f64, |a, b| if b.is_nan() || a.is_nan() { f64::NAN } else { a.max(b.abs()) })
     };
-    let of_parts =
-        |part: &dyn Fn(&(Vec<f64>, Vec<f64>)) -> f64| parts.iter().map(part).sum::<f64>();
-    let error = largest(&mut (0..n).map(|i| of_parts(&|(product, _)| product[i]) - b[i]));
-    let a = largest(&mut (0..n).map(|i| of_parts(&|(_, sums)| sums[i])));
+    let product = |i: usize| parts.iter().map(|(product, _)| product[i]).sum::<f64>();
+    let row_sum = |i: usize| parts.iter().map(|(_, sums)| sums[i]).sum::<f64>();
+    let error = largest(&mut (0..n).map(|i| product(i) - b[i]));
+    let a = largest(&mut (0..n).map(row_sum));
     let norm_x = largest(&mut x.iter().copied());
     let norm_b = largest(&mut b.iter().copied());
     Ok(Residual::new(n, error, a, norm_x, norm_b))

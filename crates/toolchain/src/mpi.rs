@@ -247,7 +247,7 @@ pub fn launcher_for(
             Err(error) => last = Some(error),
         }
     }
-    Err(last.unwrap_or_else(|| MpiError::NoSuchLauncher { program: name }))
+    Err(last.unwrap_or(MpiError::NoSuchLauncher { program: name }))
 }
 
 /// The launcher that the user names.
