@@ -7,7 +7,7 @@
 //! panel, since only U and the transformed b are needed for x.
 //!
 //! The exchanges touch a line for each element, so they are asked for ahead. The team's threads
-//! share the matrix through [`View`], by parts that do not overlap: a block of columns belongs to
+//! share the matrix through `View`, by parts that do not overlap: a block of columns belongs to
 //! who has claimed it, and within a product rows are cut.
 
 mod panel;
