@@ -178,7 +178,7 @@ fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Opti
         false => None,
     };
     let validated = match validates {
-        true => Some(words.iter().any(|word| *word == "Pass")),
+        true => Some(words.contains(&"Pass")),
         false => None,
     };
     Some(Row { bytes, value, messages, spread, validated })
