@@ -394,10 +394,14 @@ fn hosts_that_do_not_answer_are_named() {
     let harness = Harness::new();
     // In the place of ssh: every host is this one, but for one that is dead.
     // Each has a folder for temporary files, as hosts have: daemons of one run would share it.
+    let folder = harness.path("").display().to_string();
     let agent = harness.write(
         "agent",
-        "#!/bin/sh\nTMPDIR=$(mktemp -d) && export TMPDIR PMIX_MCA_gds=hash\nwhile :; do case $1 in -*) shift ;; *) break ;; esac; done\n\
-         [ \"$1\" = deadnode ] && exec sleep 600\nshift\nexec sh -c \"$*\"\n",
+        format!(
+            "#!/bin/sh\nTMPDIR=$(mktemp -d {folder}/XXXXXX) && export TMPDIR PMIX_MCA_gds=hash\n\
+             while :; do case $1 in -*) shift ;; *) break ;; esac; done\n\
+             [ \"$1\" = deadnode ] && exec sleep 600\nshift\nexec sh -c \"$*\"\n"
+        ),
     );
     make_program(&agent);
     for which in installed(&harness) {
