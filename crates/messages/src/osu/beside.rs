@@ -283,8 +283,16 @@ fn together(measured: &Rounds) -> Vec<Measurement> {
                     peer.config.insert(key.to_owned(), value.clone());
                 }
             }
-            if let (Some(x), Some(y)) = (own.value, peer.value.filter(|y| *y > 0.0)) {
-                own.config.insert("over_osu".to_owned(), json!(x / y));
+            // Of each round, whose two runs met the same machine; the median of that.
+            let ratios: Vec<f64> = own
+                .samples
+                .iter()
+                .zip(&theirs)
+                .map(|(x, y)| x / y)
+                .filter(|ratio| ratio.is_finite())
+                .collect();
+            if own.value.is_some() && !ratios.is_empty() {
+                own.config.insert("over_osu".to_owned(), json!(stats::median(&ratios)));
             }
             found.push(own);
             found.push(peer);

@@ -212,7 +212,7 @@ pub(super) fn beside(all: &[&Measurement], style: Style) -> String {
         if let Some(rounds) = own.iter().find_map(|m| words::number(m, "rounds")) {
             let timing = own.iter().find_map(|m| words::text(m, "timing")).unwrap_or("batch");
             let text = format!(
-                "medians of {rounds} rounds by turns; the clock around each {}",
+                "medians of {rounds} rounds by turns, of their ratios too; the clock around each {}",
                 if timing == "each" { "operation, as in OSU 7" } else { "batch, as in OSU 5" }
             );
             part.push_str(&paragraph(style, "", &text));
