@@ -12,8 +12,8 @@ fn page(harness: &Harness, args: &[&str]) -> Outcome {
 fn the_result_is_one_page_and_saved() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
-    if outcome.stdout.lines().count() > 40 {
-        outcome.fail("expected 40 lines at most");
+    if outcome.stdout.lines().count() > 50 {
+        outcome.fail("expected 50 lines at most");
     }
     // A path cannot be broken.
     for line in outcome.stdout.lines().filter(|line| !line.starts_with("saved ")) {
