@@ -13,6 +13,7 @@ pub mod compiled;
 pub mod explain;
 pub mod fingerprint;
 pub mod kernels;
+pub mod mapping;
 mod pages;
 pub mod point;
 mod race;
