@@ -19,11 +19,14 @@ check:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 
-# nodegauge beside its peers and beside compilers; STREAM_C=path/to/stream.c adds the original.
+# nodegauge beside its peers, one after another; each file under benches/ says what its variables add,
+# e.g. STREAM_C=path/to/stream.c. One alone: make bench BENCHES=tune
+BENCHES = peers compilers tune io mpi
 bench:
 	@./scripts/setup run bench
-	cargo bench --package nodegauge --bench peers --locked
-	cargo bench --package nodegauge --bench compilers --locked
+	for bench in $(BENCHES); do \
+		cargo bench --package nodegauge --bench $$bench --locked || exit 1; \
+	done
 
 PREFIX ?= /usr/local
 install: build

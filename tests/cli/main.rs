@@ -4,6 +4,8 @@
 //! are checked for their presence, their place and their relations.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod against;
+mod compare;
 mod compilers;
 mod contract;
 mod doctor;
@@ -14,7 +16,10 @@ mod explain;
 mod fortran;
 mod harness;
 mod history;
+mod io;
+mod io_faults;
 mod machine;
+mod mpi;
 mod output;
 mod places;
 mod ranks;

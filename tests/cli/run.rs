@@ -1,6 +1,6 @@
 //! `nodegauge` and `nodegauge run`: one page.
 
-use crate::harness::{Harness, Outcome, names};
+use crate::harness::{Harness, Outcome, measurements, names};
 
 /// Runs with little time, on a machine whose memory is as fast as can be said.
 fn page(harness: &Harness, args: &[&str]) -> Outcome {
@@ -23,12 +23,19 @@ fn the_result_is_one_page_and_saved() {
     }
     let outcome = outcome.says("nodegauge 0").says("\nmachine ").says("\nhow ");
     let outcome = outcome.tells("name based on a variant of the STREAM benchmark code");
+    let outcome = outcome.says("\nfiles ");
     for kernel in ["copy", "scale", "add", "triad"] {
         let row = outcome.stdout.lines().find(|line| line.starts_with(&format!("{kernel} ")));
         assert!(row.is_some_and(|row| row.contains(" % ")), "{kernel}");
     }
     let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
-    assert_eq!(names(&record), ["copy", "scale", "add", "triad"]);
+    let memory: Vec<&str> = measurements(&record)
+        .iter()
+        .filter(|m| m["gauge"] == "memory")
+        .map(|m| m["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(memory, ["copy", "scale", "add", "triad"]);
+    assert!(names(&record).contains(&"random_read"), "files have their part");
     let (id, database) =
         (record["id"].as_str().unwrap(), harness.arg(".local/share/nodegauge/history.db"));
     outcome.tells(&format!("saved {id} in {database}"));

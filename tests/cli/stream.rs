@@ -265,8 +265,12 @@ fn prefetch_is_what_was_asked_for() {
 
 #[test]
 fn nothing_is_tried_when_nothing_is_left_to_choose() {
-    let record = Harness::new().stream_record(&["--no-save"]);
-    assert!(texts(&record["notices"]).iter().any(|text| text.starts_with("chosen by trial: copy")));
+    // Enough time for a trial on a busy machine too.
+    let args = ["stream", "--no-save", "--samples", "3", "--size", "1000000", "--budget", "5"];
+    let args = [&args[..], &["--dimms", "1024x20000", "--json"]].concat();
+    let record = Harness::new().run(&args).exits(0).json();
+    let notices = texts(&record["notices"]);
+    assert!(notices.iter().any(|text| text.starts_with("chosen by trial")), "{notices:?}");
     assert!(measurements(&record)[0]["config"]["loops_tried"].as_u64().unwrap() > 1);
 }
 
@@ -380,6 +384,26 @@ fn variables_are_honoured_and_said() {
 }
 
 #[test]
+fn what_moves_is_counted_or_it_is_said_why_not() {
+    let record = Harness::new().stream_record(&["--no-save"]);
+    for m in measurements(&record) {
+        let counters = &m["config"]["counters"];
+        match counters["unavailable"].as_str() {
+            // Guests and containers are shown none.
+            Some(why) => {
+                assert!(!why.is_empty());
+                assert_ne!(m["moved"]["basis"], "counters");
+            }
+            None if counters["factor"].is_number() => {
+                assert_eq!(m["moved"]["basis"], "counters");
+                assert!(m["config"]["moved_computed"]["value"].is_number());
+            }
+            None => assert!(counters["family"].is_string(), "{counters:#}"),
+        }
+    }
+}
+
+#[test]
 fn memory_policies_are_recorded() {
     let harness = Harness::new();
     for (numa, policy) in [("interleave", "interleave"), ("bind:0", "bind"), ("local", "local")] {
@@ -389,7 +413,18 @@ fn memory_policies_are_recorded() {
             continue;
         }
         let record = outcome.exits(0).json();
-        assert_eq!(measurements(&record)[0]["config"]["memory_policy"], policy);
+        let config = &measurements(&record)[0]["config"];
+        assert_eq!(config["memory_policy"], policy);
+        // What was got is asked of the kernel, where it tells.
+        if let Some(numa) = config["numa"].as_object() {
+            assert!(numa["asked"].as_str().unwrap().starts_with(policy));
+            let shares: f64 =
+                numa["got"].as_object().unwrap().values().filter_map(|share| share.as_f64()).sum();
+            assert!((shares - 1.0).abs() < 1e-9, "{numa:?}");
+            if policy == "bind" {
+                assert_eq!((&numa["got"]["0"], &numa["held"]), (&1.0.into(), &1.0.into()));
+            }
+        }
     }
 }
 
@@ -515,6 +550,7 @@ fn the_table_says_how_it_was_measured() {
         .tells("3 arrays of 7.6 MiB")
         .tells("samples 3 count, ")
         .tells("limit 163.8 TB/s theoretical (option)")
+        .tells("counters moved ")
         .tells("name based on a variant of the STREAM benchmark code")
         .says("\nOMP: pid ")
         .says("\nsaved ");

@@ -4,9 +4,14 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+mod compare;
+pub(crate) mod io;
 pub(crate) mod ranks;
 
+pub(crate) use compare::CompareArgs;
+
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use nodegauge_machine::published::Against;
 use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
@@ -19,6 +24,10 @@ use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+mod mpi;
+
+pub(crate) use mpi::{MpiArgs, Root};
 
 /// Gauges a compute node: what it really sustains, and why.
 ///
@@ -95,9 +104,15 @@ pub(crate) enum Command {
     Stream(StreamArgs),
     /// Take the best STREAM result apart: what each choice is worth on this node
     Explain(StreamArgs),
+    /// Measure MPI messages: latency, bandwidth, message rate, collectives
+    Mpi(Box<MpiArgs>),
+    /// Measure files: IOzone's operations, with the page cache told apart from the device
+    Io(Box<io::IoArgs>),
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
+    /// Compare two runs or settings: ratio, confidence and verdict for each measurement
+    Compare(CompareArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// The shell
@@ -159,6 +174,13 @@ pub(crate) struct Common {
     /// Say more: where each thread runs, what was met of the expectations
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
+    /// Set published figures beside those of this node, e.g. --against 'EPYC 7H12'
+    ///
+    /// Every word of NAME must be in what is known of a published node: its processor, settings or
+    /// source. --against list shows what there is, and measures nothing. What was published of this
+    /// node's processor is shown without being asked for.
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub(crate) against: Option<Against>,
     /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
     #[arg(long, value_name = "COUNTxMT/s", help_heading = "Machine")]
     pub(crate) dimms: Option<DimmSpec>,
@@ -184,6 +206,8 @@ pub(crate) struct RunArgs {
     /// Take more time for every gauge
     #[arg(long, help_heading = "How long")]
     pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) root: Root,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -262,6 +286,9 @@ pub(crate) struct PlacesArgs {
     /// Write the placement as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
+    /// Show the pairs of hardware threads that `nodegauge mpi` measures, one for each distance
+    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose"], help_heading = "What")]
+    pub(crate) mpi_pairs: bool,
     /// Bind threads as shown and print where the kernel says that they may run
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
@@ -393,7 +420,7 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
-    /// Save what stream.c, its MPI version or stream.f printed, as records of standard results
+    /// Save what stream.c (C, MPI, Fortran), an OSU micro-benchmark, iozone or fio printed, as records
     Import {
         /// Files with saved output, one run each
         #[arg(required = true)]

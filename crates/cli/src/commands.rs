@@ -1,12 +1,15 @@
 //! One module a command; each turns arguments into a plan, lets a crate below carry it out, and
 //! hands the result to a renderer.
 
+mod compare;
 mod compiled;
 mod doctor;
 mod documents;
 mod explain;
 mod history;
+mod io;
 mod machine;
+mod mpi;
 mod places;
 mod ranks;
 mod run;
@@ -28,7 +31,10 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Places(places)) => places::execute(places),
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
+        Some(Command::Mpi(mpi)) => mpi::execute(mpi),
+        Some(Command::Io(io)) => io::execute(io),
         Some(Command::History(history)) => history::execute(history),
+        Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
         Some(Command::MeasureAsRank { name, rank, ranks }) => {

@@ -4,8 +4,10 @@
 use nodegauge_machine::TopologyError;
 use nodegauge_memory::point::PointError;
 use nodegauge_memory::stream::StreamError;
+use nodegauge_messages::MessagesError;
 use nodegauge_placement::PlacementError;
 use nodegauge_toolchain::ToolchainError;
+use nodegauge_toolchain::mpi::MpiError;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -60,6 +62,11 @@ impl Failure {
         Self { code: Exit::Usage, message: error.to_string() }
     }
 
+    /// A result is invalid.
+    pub(crate) fn unmet(error: impl fmt::Display) -> Self {
+        Self { code: Exit::Unmet, message: error.to_string() }
+    }
+
     /// Something is missing: a permission, memory, disk.
     pub(crate) fn missing(error: impl fmt::Display) -> Self {
         Self { code: Exit::Missing, message: error.to_string() }
@@ -107,6 +114,26 @@ impl From<PointError> for Failure {
 impl From<ToolchainError> for Failure {
     fn from(error: ToolchainError) -> Self {
         Self::missing(error)
+    }
+}
+
+impl From<MessagesError> for Failure {
+    fn from(error: MessagesError) -> Self {
+        match error {
+            // What the user named does not fit together, or is not there.
+            MessagesError::NoPair(_)
+            | MessagesError::Osu { .. }
+            | MessagesError::Mpi(MpiError::Mismatch { .. } | MpiError::NotALauncher { .. }) => {
+                Self::usage(error)
+            }
+            _ => Self::missing(error),
+        }
+    }
+}
+
+impl From<MpiError> for Failure {
+    fn from(error: MpiError) -> Self {
+        MessagesError::from(error).into()
     }
 }
 

@@ -26,11 +26,15 @@ fn main() -> ExitCode {
 }
 
 /// Ends with what clap says of the arguments. A value that does not follow its grammar points at the
-/// wrong character by itself, and needs none of clap's words around it.
+/// wrong character by itself, and a name that is not known offers others: these need none of clap's
+/// words around them.
 fn refuse(error: &clap::Error) -> ! {
-    let grammar = std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<nodegauge_measure::SyntaxError>());
-    match grammar {
+    let source = std::error::Error::source(error);
+    let own = source.filter(|source| {
+        source.is::<nodegauge_measure::SyntaxError>()
+            || source.is::<nodegauge_machine::published::Unknown>()
+    });
+    match own {
         Some(wrong) => {
             output::error(&wrong.to_string());
             std::process::exit(2)

@@ -7,6 +7,7 @@ use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use nodegauge_history::Store;
+use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{Options as DescribeOptions, Source, SysRoot, Topology};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
 use nodegauge_report::Style;
@@ -101,7 +102,7 @@ pub(crate) struct Found {
     pub(crate) details: Vec<String>,
     /// Whether something was cut short.
     pub(crate) interrupted: bool,
-    /// What ended it before its time, with what was measured until then.
+    /// What ended the measuring early; what was measured before is kept.
     pub(crate) failure: Option<Failure>,
 }
 
@@ -139,20 +140,29 @@ pub(crate) fn conduct(
     gauge: impl FnOnce(&Node, &mut Progress) -> Result<Found, Failure>,
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
+    if common.against == Some(Against::List) {
+        output::print(&nodegauge_report::published::list(output::style()));
+        return Ok(Exit::Success);
+    }
     let session = Session::begin(common)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     let mut progress = Progress::new(common.quiet, session.signals.clone());
-    let found = gauge(&node, &mut progress)?;
+    let mut found = gauge(&node, &mut progress)?;
     progress.finish();
+    published(common, &node.machine, &mut found);
     add_findings(&mut findings, found.findings);
     let record = Record {
         schema: record::SCHEMA.to_owned(),
         id: record::new_id(),
         started: session.started_at.clone(),
         seconds: session.started.elapsed().as_secs_f64(),
-        complete: !found.interrupted,
+        complete: !found.interrupted && found.failure.is_none(),
         tool: tool(),
-        command: std::env::args().skip(1).collect(),
+        // Paths need not be UTF-8.
+        command: std::env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
         labels: common.label.iter().cloned().collect(),
         machine: node.machine,
         findings,
@@ -160,7 +170,7 @@ pub(crate) fn conduct(
         measurements: found.measurements,
     };
     let talks = !session.stdout_is_taken() && !common.quiet;
-    let exit = match show(&record, output::style()) {
+    let ended = match show(&record, output::style()) {
         Shown::Table(table) if !session.stdout_is_taken() => {
             output::print(&table);
             session.end(common, &record, false)
@@ -174,10 +184,39 @@ pub(crate) fn conduct(
         }
         _ => session.end(common, &record, false),
     }?;
-    match found.failure {
-        Some(failure) => Err(failure),
-        None => Ok(exit),
+    // Why it ended early stands last, below what was measured until then.
+    match (ended, found.failure) {
+        (Exit::Success | Exit::Unmet, Some(failure)) => Err(failure),
+        _ => Ok(ended),
     }
+}
+
+/// Puts the published figures behind what was measured: those that were asked for, of the same tests;
+/// else of STREAM those of the nearest node with this processor.
+fn published(common: &Common, machine: &Machine, found: &mut Found) {
+    let threads = found
+        .measurements
+        .iter()
+        .find_map(|m| m.config.get("threads")?.as_u64())
+        .and_then(|threads| u32::try_from(threads).ok());
+    let measured = |test: &str| found.measurements.iter().any(|m| m.test == test);
+    let figures: Vec<Measurement> = match &common.against {
+        Some(Against::Nodes { nodes, .. }) => nodes
+            .iter()
+            .filter(|node| measured(node.test))
+            .flat_map(|node| node.measurements(threads, "asked"))
+            .collect(),
+        _ if measured("stream") => published::nearest(machine, threads.unwrap_or(0))
+            .map(|node| node.measurements(threads, "nearest"))
+            .unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    if let (Some(Against::Nodes { asked, .. }), true) = (&common.against, figures.is_empty())
+        && !found.measurements.is_empty()
+    {
+        found.notices.push(format!("nothing published of {asked} is of what was measured here"));
+    }
+    found.measurements.extend(figures);
 }
 
 impl Session {

@@ -57,6 +57,33 @@ impl Store {
         self.record(&id)
     }
 
+    /// All records that `selector` names, newest first: those with a label, where [`Store::find`]
+    /// takes the newest; else the one that it finds.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub fn find_all(&self, selector: &str) -> Result<Vec<Record>, HistoryError> {
+        let label = match Selector::from(selector) {
+            Selector::Latest(_) => None,
+            Selector::Label(key, value) => Some((Some(key), value)),
+            // A word may be an identifier as well as the value of a label.
+            Selector::Word(word) => self
+                .resolve(selector)
+                .is_ok_and(|id| !id.starts_with(&word.to_ascii_uppercase()))
+                .then_some((None, word)),
+        };
+        let ids = match label {
+            Some((key, value)) => {
+                self.all_with(key.as_deref(), &value).map_err(self.failed(Access::Read))?
+            }
+            None => Vec::new(),
+        };
+        match ids.is_empty() {
+            true => Ok(vec![self.find(selector)?]),
+            false => ids.iter().map(|id| self.record(id)).collect(),
+        }
+    }
+
     /// The record of this identifier, with its labels of today.
     fn record(&self, id: &str) -> Result<Record, HistoryError> {
         let failed = self.failed(Access::Read);
@@ -136,15 +163,19 @@ impl Store {
 
     /// The newest run with this value of the label `key`, or of any label.
     fn newest_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Option<String>> {
+        Ok(self.all_with(key, value)?.into_iter().next())
+    }
+
+    /// The runs with this value of the label `key`, or of any label, newest first.
+    fn all_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Vec<String>> {
         self.connection
-            .query_row(
-                "SELECT id FROM run JOIN label ON label.run = run.id
+            .prepare(
+                "SELECT DISTINCT id, started FROM run JOIN label ON label.run = run.id
                  WHERE value = ?2 AND (?1 IS NULL OR key = ?1)
-                 ORDER BY started DESC, id DESC LIMIT 1",
-                (key, value),
-                |row| row.get(0),
-            )
-            .optional()
+                 ORDER BY started DESC, id DESC",
+            )?
+            .query_map((key, value), |row| row.get(0))?
+            .collect()
     }
 
     fn with_prefix(&self, prefix: &str) -> rusqlite::Result<Vec<String>> {

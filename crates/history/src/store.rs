@@ -45,7 +45,7 @@ pub struct RunLine {
     pub complete: bool,
     /// Its labels.
     pub labels: Vec<(String, String)>,
-    /// Its figures.
+    /// Its own figures: none of another program or of a publication.
     pub headlines: Vec<Headline>,
 }
 
@@ -214,7 +214,7 @@ impl Store {
             self.connection.prepare("SELECT key, value FROM label WHERE run = ?1 ORDER BY key")?;
         let mut figures = self.connection.prepare(
             "SELECT test, name, unit, CASE status WHEN 'invalid' THEN NULL ELSE value END
-             FROM measurement WHERE run = ?1 ORDER BY position",
+             FROM measurement WHERE run = ?1 AND category <> 'reference' ORDER BY position",
         )?;
         for line in &mut lines {
             line.labels = labels

@@ -262,7 +262,7 @@ fn by_name(name: &str) -> Option<Entry> {
 }
 
 /// A name without trade marks, filler words and doubled blanks, in lower case.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     let mut text = name.to_lowercase();
     for mark in ["(r)", "(tm)", "\u{ae}", "\u{2122}"] {
         text = text.replace(mark, " ");
@@ -281,7 +281,7 @@ pub fn clock_in_name(name: &str) -> Option<Hertz> {
 }
 
 /// Edits that turn `a` into `b` (Levenshtein).
-fn edits(a: &str, b: &str) -> usize {
+pub(crate) fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

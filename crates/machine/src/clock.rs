@@ -49,6 +49,13 @@ pub fn under_load() -> Option<Hertz> {
     Some(Hertz((UNROLLED * ROUNDS) as f64 / fastest.as_secs_f64()))
 }
 
+/// The clock of one burst of 70 us: right after other work, before the core changes its clock.
+pub fn one_burst() -> Option<Hertz> {
+    let start = Instant::now();
+    chain(ROUNDS)?;
+    Some(Hertz((UNROLLED * ROUNDS) as f64 / start.elapsed().as_secs_f64()))
+}
+
 /// Runs `rounds` times [`UNROLLED`] additions, each of which waits for the one before. Registers
 /// are added, not constants: recent cores fold small constants away.
 #[cfg(target_arch = "x86_64")]

@@ -7,13 +7,16 @@
 pub mod catalog;
 pub mod cgroup;
 pub mod clock;
+pub mod counters;
 pub mod describe;
 pub mod dimms;
 pub mod doctor;
 pub mod host;
 pub mod identity;
 pub mod memory;
+pub mod power;
 pub mod processor;
+pub mod published;
 pub mod root;
 mod synthetic;
 pub mod sys;

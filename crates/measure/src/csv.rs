@@ -46,6 +46,8 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("complete", |r, _| r.complete.to_string()),
     ("labels", |r, _| joined(r.labels.iter().map(|(key, value)| format!("{key}={value}")))),
     ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
+    ("device_share", |_, m| config(m, "device_share")),
+    ("iops", |_, m| config(m, "iops")),
 ];
 
 /// All measurements of the records, under one header.
@@ -59,7 +61,7 @@ pub fn render(records: &[Record]) -> String {
     written(&rows)
 }
 
-fn written(rows: &[Vec<String>]) -> String {
+pub(crate) fn written(rows: &[Vec<String>]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for row in rows {
         writer.write_record(row).expect("memory takes every write, and rows are equally long");
@@ -148,10 +150,10 @@ mod tests {
     #[test]
     fn a_record_is_a_line_a_measurement() {
         insta::assert_snapshot!(render(&[record()]), @r#"
-        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,moved,threads,bind,array_bytes,element,stores,pages,engine,compiler,message_bytes,distance,file_bytes,block_bytes,complete,labels,reasons
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,2,close,268435456,f64,nontemporal,thp,native,,,,,,true,"bios=NPS4, ""tuned""; ecc=on",
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,,,,,,,,,,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped"
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,,,,,,,,,8,socket,,,true,"bios=NPS4, ""tuned""; ecc=on",
+        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,moved,threads,bind,array_bytes,element,stores,pages,engine,compiler,message_bytes,distance,file_bytes,block_bytes,complete,labels,reasons,device_share,iops
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,2,close,268435456,f64,nontemporal,thp,native,,,,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,,,,,,,,,,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped",,
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,,,,,,,,,8,socket,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
         "#);
     }
 

@@ -29,7 +29,7 @@ impl Comparison {
     const ALL: [(&'static str, Self); 4] =
         [(">=", Self::AtLeast), ("<=", Self::AtMost), (">", Self::Above), ("<", Self::Below)];
 
-    fn holds(self, value: f64, bound: f64) -> bool {
+    pub(crate) fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Self::AtLeast => value >= bound,
             Self::AtMost => value <= bound,
@@ -112,8 +112,13 @@ impl fmt::Display for Expectation {
     }
 }
 
+/// [`exact`], of a number of bytes.
+pub(crate) fn exact_bytes(bytes: u64) -> String {
+    exact(Bytes(bytes))
+}
+
 /// A size in the largest unit that it is a whole number of.
-fn exact(size: Bytes) -> String {
+pub(crate) fn exact(size: Bytes) -> String {
     [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
         .into_iter()
         .find(|(step, _)| size.0 > 0 && size.0.is_multiple_of(*step))
@@ -126,18 +131,7 @@ impl FromStr for Expectation {
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("expectation", "--expect 'triad>=300GB/s'", text);
         cursor.skip_blanks();
-        let mut name = read_name(&mut cursor);
-        if name.is_empty() {
-            return Err(cursor.error("expected the name of a measurement"));
-        }
-        let mut scope = None;
-        if cursor.eat('.') {
-            scope = Some(name.to_owned());
-            name = read_name(&mut cursor);
-            if name.is_empty() {
-                return Err(cursor.error("expected the name of a measurement after '.'"));
-            }
-        }
+        let (scope, name) = read_scoped(&mut cursor)?;
         cursor.skip_blanks();
         let comparison = read_comparison(&mut cursor)?;
         cursor.skip_blanks();
@@ -160,8 +154,27 @@ impl FromStr for Expectation {
             Some(_) => "expected nothing after the size",
             None => "expected nothing after the unit, or @ and a size",
         })?;
-        Ok(Self { scope, name: name.to_owned(), comparison, bound, unit, size })
+        Ok(Self { scope, name, comparison, bound, unit, size })
     }
+}
+
+/// Reads the name of a measurement, with its gauge or test before a point where there is one.
+pub(crate) fn read_scoped(
+    cursor: &mut Cursor<'_>,
+) -> Result<(Option<String>, String), SyntaxError> {
+    let name = read_name(cursor);
+    if name.is_empty() {
+        return Err(cursor.error("expected the name of a measurement"));
+    }
+    if !cursor.eat('.') {
+        return Ok((None, name.to_owned()));
+    }
+    let scope = name.to_owned();
+    let name = read_name(cursor);
+    if name.is_empty() {
+        return Err(cursor.error("expected the name of a measurement after '.'"));
+    }
+    Ok((Some(scope), name.to_owned()))
 }
 
 /// Reads a name; `n0->n1` is one, `n0->=1` has a comparison in it.
@@ -178,7 +191,7 @@ fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     &text[..length]
 }
 
-fn read_comparison(cursor: &mut Cursor<'_>) -> Result<Comparison, SyntaxError> {
+pub(crate) fn read_comparison(cursor: &mut Cursor<'_>) -> Result<Comparison, SyntaxError> {
     let at = cursor.position();
     let typed = cursor.take_while(|c| "<>=!".contains(c));
     Comparison::ALL
@@ -286,6 +299,7 @@ impl Expectation {
     /// Whether it is about this measurement.
     fn names(&self, m: &Measurement) -> bool {
         m.name == self.name
+            && !m.is_published()
             && self.scope.as_ref().is_none_or(|scope| m.gauge == *scope || m.test == *scope)
             && self.size.is_none_or(|size| size_of(m) == Some(size))
     }
@@ -311,7 +325,7 @@ impl Expectation {
             format!("{scope}{name}{size}")
         };
         let mut known: Vec<String> = Vec::new();
-        for m in measurements {
+        for m in measurements.iter().filter(|m| !m.is_published()) {
             let scope = self.scope.is_some().then_some(m.test.as_str());
             let name = spelt(scope, &m.name, self.size.and_then(|_| size_of(m)));
             if !known.contains(&name) {
@@ -353,7 +367,7 @@ impl Expectation {
 }
 
 /// Message, block or array size of a measurement.
-fn size_of(m: &Measurement) -> Option<Bytes> {
+pub(crate) fn size_of(m: &Measurement) -> Option<Bytes> {
     SIZES.iter().find_map(|key| m.config.get(*key)?.as_u64()).map(Bytes)
 }
 

@@ -5,11 +5,13 @@
 //! only [`clock`] and [`interference`] ask the kernel anything.
 
 pub mod clock;
+pub mod compare;
 pub mod csv;
 pub mod expect;
 pub mod grammar;
 pub mod interference;
 pub mod quantity;
+pub mod ratio;
 pub mod record;
 pub mod regime;
 pub mod repeat;

@@ -380,6 +380,18 @@ pub struct Measurement {
     pub validity: Validity,
 }
 
+/// `config.engine` of a figure that was published elsewhere.
+pub const PUBLISHED: &str = "published";
+
+impl Measurement {
+    /// Whether it is a figure published elsewhere, shown beside those of this run: never a result of
+    /// the run, and nothing that a condition on its results may meet.
+    pub fn is_published(&self) -> bool {
+        self.category == Category::Reference
+            && self.config.get("engine").and_then(Value::as_str) == Some(PUBLISHED)
+    }
+}
+
 /// A sample that something interfered with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Disturbed {

@@ -1,17 +1,318 @@
-//! Where the pages of the arrays really are, asked of the kernel after first touch.
+//! Where the pages of the arrays really are, asked of the kernel after first touch, and whether that
+//! is where the memory policy wants them. The questions are [`observe`]; what follows from the answers
+//! is pure.
 
+use crate::arrays::Arrays;
+use crate::kernels::Prefetch;
 use nodegauge_machine::NodeId;
-use nodegauge_placement::numa;
+use nodegauge_placement::{MemoryPolicy, numa};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Pages that are asked about an array: enough that a share of a per cent shows.
-const ASKED: usize = 1000;
+/// Pages that are asked about, of all arrays: enough that half a per cent shows. The kernel takes some
+/// tenths of a microsecond for each.
+const ASKED: usize = 6000;
+/// Pages that are asked about each thread's share of each array, at least.
+const LEAST_OF_A_SHARE: usize = 8;
+/// From this share of pages on the policy holds. As for page sizes, a tenth elsewhere shows in the
+/// figures; pages that two threads share at the ends of their parts may be fewer.
+const HELD: f64 = 0.9;
+/// A thread with less of its share than this where it should be is named.
+const THREAD_HELD: f64 = 0.5;
+/// The names of the arrays.
+const ARRAYS: [&str; 3] = ["a", "b", "c"];
 
-/// Share (0 to 1) of a range of memory on each NUMA node, from a sample of its pages; `None` when
-/// the kernel does not say.
-pub fn node_shares(start: usize, length: usize) -> Option<BTreeMap<NodeId, f64>> {
-    let counts = numa::pages_by_node(start, length, ASKED).ok()?.nodes;
-    let total: u64 = counts.values().sum();
-    (total > 0)
-        .then(|| counts.into_iter().map(|(node, n)| (node, n as f64 / total as f64)).collect())
+/// Pages on each node.
+pub type Nodes = BTreeMap<NodeId, u64>;
+
+/// Where sampled pages of one thread's share of one array are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// 0 to 2.
+    pub array: usize,
+    /// The thread that touched it first.
+    pub thread: usize,
+    /// Pages on each node.
+    pub nodes: Nodes,
+}
+
+/// Asks the kernel where the shares of `threads` threads are; empty when it does not say.
+pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
+    let sample = (ASKED / (ARRAYS.len() * threads.max(1))).max(LEAST_OF_A_SHARE);
+    let mut shares = Vec::new();
+    for thread in 0..threads {
+        let args = arrays.share(thread, threads, 0.0, Prefetch::Off);
+        let bytes = args.n * arrays.element().bytes() as usize;
+        for (array, start) in [args.a, args.b, args.c].into_iter().enumerate() {
+            let Ok(pages) = numa::pages_by_node(start as usize, bytes, sample) else {
+                return Vec::new();
+            };
+            if !pages.nodes.is_empty() {
+                shares.push(Share { array, thread, nodes: pages.nodes });
+            }
+        }
+    }
+    shares
+}
+
+/// Share of an array on each node, 0 to 1; `None` when the kernel does not say.
+pub fn of_array(shares: &[Share], array: usize) -> Option<BTreeMap<NodeId, f64>> {
+    let nodes = sum(shares, |share| share.array == array);
+    (!nodes.is_empty()).then(|| fractions(&nodes))
+}
+
+fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
+    let mut nodes = Nodes::new();
+    for (node, n) in shares.iter().filter(|share| chosen(share)).flat_map(|share| &share.nodes) {
+        *nodes.entry(*node).or_default() += n;
+    }
+    nodes
+}
+
+/// Whether pages are where they were asked to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Truth {
+    /// What was asked, e.g. `local`, `bind:1`.
+    pub asked: String,
+    /// Share of all pages on each node, 0 to 1.
+    pub got: BTreeMap<NodeId, f64>,
+    /// The same of each array.
+    pub arrays: [BTreeMap<NodeId, f64>; 3],
+    /// Share of the pages that are where the policy wants them; `None` where it wants nothing.
+    pub held: Option<f64>,
+    /// Threads most of whose pages are not where they should be.
+    pub astray: Vec<usize>,
+}
+
+/// What the answers come to. `homes` are the nodes of each thread's CPUs; empty for one that is not
+/// bound, of whose pages a local policy wants nothing.
+pub fn truth(shares: &[Share], policy: &MemoryPolicy, homes: &[Vec<NodeId>]) -> Truth {
+    let got = fractions(&sum(shares, |_| true));
+    let arrays = [0, 1, 2].map(|array| fractions(&sum(shares, |share| share.array == array)));
+    let by_thread: Vec<Nodes> =
+        (0..homes.len()).map(|thread| sum(shares, |share| share.thread == thread)).collect();
+    let wanted = |thread: usize| match policy {
+        MemoryPolicy::Default | MemoryPolicy::Local => homes[thread].clone(),
+        MemoryPolicy::Bind(nodes) => nodes.clone(),
+        MemoryPolicy::Preferred(node) => vec![*node],
+        MemoryPolicy::Interleave(_) => Vec::new(),
+    };
+    let mut astray = Vec::new();
+    let (mut there, mut all) = (0, 0);
+    for (thread, nodes) in by_thread.iter().enumerate() {
+        let wanted = wanted(thread);
+        let total: u64 = nodes.values().sum();
+        if wanted.is_empty() || total == 0 {
+            continue;
+        }
+        let right: u64 =
+            nodes.iter().filter(|(node, _)| wanted.contains(node)).map(|(_, n)| n).sum();
+        if (right as f64) < THREAD_HELD * total as f64 {
+            astray.push(thread);
+        }
+        there += right;
+        all += total;
+    }
+    let held = match policy {
+        MemoryPolicy::Interleave(nodes) => Some(evenness(&got, nodes)),
+        _ => (all > 0).then(|| there as f64 / all as f64),
+    };
+    Truth { asked: policy.to_string(), got, arrays, held, astray }
+}
+
+fn fractions(nodes: &Nodes) -> BTreeMap<NodeId, f64> {
+    let total: u64 = nodes.values().sum();
+    nodes.iter().map(|(node, n)| (*node, *n as f64 / total as f64)).collect()
+}
+
+/// How much of the pages need not move for each of `nodes` to have as many as the others.
+fn evenness(got: &BTreeMap<NodeId, f64>, nodes: &[NodeId]) -> f64 {
+    let each = 1.0 / nodes.len().max(1) as f64;
+    nodes.iter().map(|node| got.get(node).copied().unwrap_or(0.0).min(each)).sum()
+}
+
+impl Truth {
+    /// Where arrays are of which no more is known: several processes with a policy each.
+    pub fn of_arrays(policy: &MemoryPolicy, arrays: &[Option<BTreeMap<NodeId, f64>>; 3]) -> Self {
+        let arrays = arrays.clone().map(Option::unwrap_or_default);
+        let mut got: BTreeMap<NodeId, f64> = BTreeMap::new();
+        for (node, share) in arrays.iter().flatten() {
+            *got.entry(*node).or_default() += share / arrays.len() as f64;
+        }
+        Self { asked: policy.to_string(), got, arrays, held: None, astray: Vec::new() }
+    }
+
+    /// Whether the placement did not hold.
+    pub fn is_broken(&self) -> bool {
+        self.held.is_some_and(|held| held < HELD)
+    }
+
+    /// As the record keeps it: overall, and of each array where they differ by more than a hundredth;
+    /// `null` where the kernel does not say.
+    pub fn to_json(&self, nodes_of_machine: usize) -> Value {
+        let shares = |shares: &BTreeMap<NodeId, f64>| -> Value {
+            Value::Object(shares.iter().map(|(n, share)| (n.to_string(), json!(share))).collect())
+        };
+        let far = |array: &BTreeMap<NodeId, f64>| {
+            array.keys().chain(self.got.keys()).any(|node| {
+                let of = |shares: &BTreeMap<NodeId, f64>| shares.get(node).copied().unwrap_or(0.0);
+                (of(array) - of(&self.got)).abs() > 0.01
+            })
+        };
+        let mut map = Map::new();
+        map.insert("asked".to_owned(), json!(self.asked));
+        let got = (!self.got.is_empty()).then(|| shares(&self.got));
+        map.insert("got".to_owned(), json!(got));
+        if self.arrays.iter().any(far) {
+            let each = ARRAYS.iter().zip(&self.arrays);
+            let each = each.map(|(name, array)| ((*name).to_owned(), shares(array))).collect();
+            map.insert("arrays".to_owned(), Value::Object(each));
+        }
+        map.insert("held".to_owned(), json!(self.held));
+        if !self.astray.is_empty() {
+            map.insert("threads_astray".to_owned(), json!(self.astray));
+        }
+        map.insert("nodes".to_owned(), json!(nodes_of_machine));
+        Value::Object(map)
+    }
+
+    /// What is wrong, in words; `None` when the placement held.
+    pub fn in_words(&self) -> Option<String> {
+        let held = self.held.filter(|_| self.is_broken())?;
+        let astray = 100.0 * (1.0 - held);
+        let asked = &self.asked;
+        let what = match asked.split(':').next() {
+            Some("interleave") => {
+                format!(
+                    "asked for memory {asked}, but {astray:.0} % of the pages lie on one node too many"
+                )
+            }
+            Some("default" | "local") => {
+                format!(
+                    "{astray:.0} % of the pages do not lie on the node of the thread that uses them"
+                )
+            }
+            _ => format!("asked for memory {asked}, but {astray:.0} % of the pages lie elsewhere"),
+        };
+        let got: Vec<String> = self
+            .got
+            .iter()
+            .map(|(node, share)| format!("{:.0} % on node {node}", share * 100.0))
+            .collect();
+        Some(format!("{what} ({})", got.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrays::{Layout, Pages};
+    use crate::kernels::Element;
+
+    fn nodes(counts: &[(u32, u64)]) -> Nodes {
+        counts.iter().map(|(node, n)| (NodeId(*node), *n)).collect()
+    }
+
+    /// All arrays alike: pages of each thread's share.
+    fn alike(threads: &[&[(u32, u64)]]) -> Vec<Share> {
+        let each = threads.iter().enumerate();
+        each.flat_map(|(thread, counts)| {
+            (0..3).map(move |array| Share { array, thread, nodes: nodes(counts) })
+        })
+        .collect()
+    }
+
+    const HOMES: [&[u32]; 2] = [&[0], &[1]];
+
+    fn homes(of: &[&[u32]]) -> Vec<Vec<NodeId>> {
+        of.iter().map(|nodes| nodes.iter().map(|node| NodeId(*node)).collect()).collect()
+    }
+
+    #[test]
+    fn memory_of_each_thread_is_held_against_its_own_node() {
+        let right = truth(&alike(&[&[(0, 10)], &[(1, 10)]]), &MemoryPolicy::Local, &homes(&HOMES));
+        assert_eq!((right.held, right.is_broken(), right.in_words()), (Some(1.0), false, None));
+        assert_eq!(right.got[&NodeId(0)], 0.5);
+        // In sum nothing is wrong, but each has the other's: first touch by the wrong thread.
+        let crossed =
+            truth(&alike(&[&[(1, 10)], &[(0, 10)]]), &MemoryPolicy::Local, &homes(&HOMES));
+        assert_eq!((crossed.held, crossed.astray.clone()), (Some(0.0), vec![0, 1]));
+        assert_eq!(crossed.got, right.got);
+        assert_eq!(
+            crossed.in_words().unwrap(),
+            "100 % of the pages do not lie on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
+        );
+        // All on the first node: the second thread's pages are astray.
+        let piled =
+            truth(&alike(&[&[(0, 10)], &[(0, 10)]]), &MemoryPolicy::Default, &homes(&HOMES));
+        assert_eq!((piled.held, piled.astray.clone()), (Some(0.5), vec![1]));
+        assert!(piled.is_broken());
+    }
+
+    #[test]
+    fn nothing_is_wanted_of_threads_that_are_not_bound() {
+        let shares = alike(&[&[(0, 10)], &[(0, 10)]]);
+        let truth = truth(&shares, &MemoryPolicy::Default, &homes(&[&[], &[]]));
+        assert_eq!((truth.held, truth.is_broken()), (None, false));
+        assert_eq!(truth.to_json(2)["held"], Value::Null);
+    }
+
+    #[test]
+    fn policies_that_name_nodes_are_held_against_them() {
+        let shares = alike(&[&[(0, 3), (1, 7)], &[(1, 10)]]);
+        let of = |policy: MemoryPolicy| truth(&shares, &policy, &homes(&HOMES));
+        let bound = of(MemoryPolicy::Bind(vec![NodeId(1)]));
+        assert_eq!((bound.held, bound.is_broken()), (Some(0.85), true));
+        assert_eq!(
+            bound.in_words().unwrap(),
+            "asked for memory bind:1, but 15 % of the pages lie elsewhere (15 % on node 0, 85 % on node 1)"
+        );
+        assert!(!of(MemoryPolicy::Bind(vec![NodeId(0), NodeId(1)])).is_broken());
+        assert!(of(MemoryPolicy::Preferred(NodeId(0))).is_broken());
+        let both = MemoryPolicy::Interleave(vec![NodeId(0), NodeId(1)]);
+        assert!((of(both.clone()).held.unwrap() - 0.65).abs() < 1e-9);
+        let even = truth(&alike(&[&[(0, 5), (1, 5)], &[(0, 6), (1, 4)]]), &both, &homes(&HOMES));
+        assert_eq!(
+            (even.held.map(|held| (held * 100.0).round()), even.is_broken()),
+            (Some(95.0), false)
+        );
+        let far = truth(&alike(&[&[(3, 10)]]), &both, &homes(&[&[0]]));
+        assert_eq!(far.held, Some(0.0));
+    }
+
+    #[test]
+    fn arrays_are_told_one_by_one_where_they_differ() {
+        let mut shares = alike(&[&[(0, 10)]]);
+        let json = truth(&shares, &MemoryPolicy::Default, &homes(&[&[0]])).to_json(1);
+        assert_eq!(json, json!({"asked": "default", "got": {"0": 1.0}, "held": 1.0, "nodes": 1}));
+        shares[2].nodes = nodes(&[(1, 10)]);
+        let json = truth(&shares, &MemoryPolicy::Default, &homes(&[&[0]])).to_json(2);
+        assert_eq!(json["arrays"], json!({"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"1": 1.0}}));
+        assert!((json["held"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_kernel_tells_where_touched_arrays_are() {
+        let arrays = Arrays::map(1 << 18, Element::F64, Pages::Base, Layout::Staggered).unwrap();
+        // Nothing was touched yet, so nothing is anywhere.
+        if numa::pages_by_node(arrays.mapping().0, 1, 1).is_err() {
+            return;
+        }
+        assert_eq!(observe(&arrays, 2), []);
+        let args = arrays.share(0, 1, 0.0, Prefetch::Off);
+        for array in [args.a, args.b, args.c] {
+            // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
+            unsafe { array.write_bytes(1, (1 << 18) * 8) };
+        }
+        let shares = observe(&arrays, 2);
+        assert_eq!(shares.len(), 6);
+        let truth = truth(&shares, &MemoryPolicy::Default, &[Vec::new(), Vec::new()]);
+        assert!((truth.got.values().sum::<f64>() - 1.0).abs() < 1e-9);
+        let node = truth.got.keys().next().copied().unwrap();
+        let bound = MemoryPolicy::Bind(vec![node]);
+        if truth.got.len() == 1 {
+            assert_eq!(super::truth(&shares, &bound, &[vec![], vec![]]).held, Some(1.0));
+        }
+    }
 }

@@ -4,8 +4,10 @@
 use crate::arrays::{ArrayError, Arrays, Layout, Pages};
 use crate::fingerprint::{self, Courts};
 use crate::kernels::{self, Element, Kernel, Loop, Shape};
+use crate::pages;
 use crate::subject::{Seen, Subject};
 use crate::team::{Team, TeamError};
+use crate::traffic::{self, Counted};
 use crate::values::{SCALAR, Values, WrongValue};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Seconds;
@@ -287,6 +289,46 @@ impl Point {
         Ok(())
     }
 
+    /// Checks and fills anew arrays whose values have grown too far for another pass.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn renew(&mut self) -> Result<(), PointError> {
+        if self.values.must_renew() {
+            self.check()?;
+            self.fill()?;
+        }
+        Ok(())
+    }
+
+    /// Runs kernel number `i` once, and no other; its time is not taken. After [`Point::renew`], each
+    /// kernel may run once.
+    ///
+    /// # Errors
+    /// When a member of the team fails.
+    pub fn run_alone(&mut self, i: usize) -> Result<(), PointError> {
+        let (arrays, each) = (&self.arrays, &self.loops[i]);
+        let sums = self.team.map(|member| {
+            let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
+            // SAFETY: as in a pass: the loop can run here, and the share is this member's alone.
+            unsafe { each.run(&args) }
+        })?;
+        self.account(i, sums.iter().sum());
+        Ok(())
+    }
+
+    /// Takes into account that kernel number `i` ran, and checks what it returned if it only reads.
+    fn account(&mut self, i: usize, sum: f64) {
+        let kernel = self.loops[i].kernel();
+        let each = self.values.apply(kernel);
+        if !kernel.writes() {
+            let outcome = self.values.check_sum(kernel, each, self.config.elements, sum);
+            if let Err(wrong) = outcome {
+                self.wrong.get_or_insert(wrong);
+            }
+        }
+    }
+
     /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and
     /// filled anew before.
     ///
@@ -298,10 +340,7 @@ impl Point {
 
     /// As [`Point::pass`], and before each kernel the team waits at the gate for other processes.
     pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
-        if self.values.must_renew() {
-            self.check()?;
-            self.fill()?;
-        }
+        self.renew()?;
         let before = fingerprint::take(&mut self.team, &self.courts)?;
         let stolen = stolen_ticks();
         let (arrays, loops) = (&self.arrays, &self.loops);
@@ -309,15 +348,8 @@ impl Point {
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let after = fingerprint::take(&mut self.team, &self.courts)?;
 
-        for (i, kernel) in self.loops.iter().map(Loop::kernel).enumerate() {
-            let each = self.values.apply(kernel);
-            if !kernel.writes() {
-                let sum: f64 = laps.iter().map(|lap| lap.sums[i]).sum();
-                let outcome = self.values.check_sum(kernel, each, self.config.elements, sum);
-                if let Err(wrong) = outcome {
-                    self.wrong.get_or_insert(wrong);
-                }
-            }
+        for i in 0..self.loops.len() {
+            self.account(i, laps.iter().map(|lap| lap.sums[i]).sum());
         }
         let spans: Spans = (0..self.loops.len()).map(|i| span(&laps, i)).collect();
         let sample = Sample {
@@ -356,15 +388,20 @@ impl Subject for Point {
     }
 
     fn seen(&mut self) -> Result<Seen, PointError> {
-        let node_shares = |(start, length)| crate::pages::node_shares(start, length);
+        let shares = pages::observe(&self.arrays, self.team.len());
         Ok(Seen {
             affinity: self.observed().to_vec(),
             pages: self.arrays.pages_got().ok(),
-            nodes: self.arrays.ranges().map(node_shares),
+            nodes: [0, 1, 2].map(|array| pages::of_array(&shares, array)),
+            shares,
             wrong: self.wrong.as_ref().map(ToString::to_string),
             checks: self.checks,
             ranks: Vec::new(),
         })
+    }
+
+    fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {
+        traffic::measure(self).map(Some)
     }
 }
 

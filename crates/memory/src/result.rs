@@ -4,12 +4,14 @@
 use crate::arrays::Layout;
 use crate::kernels::compiled::CompiledLoop;
 use crate::kernels::{Kernel, Loop, Prefetch, Row, Stores};
+use crate::pages::{self, Truth};
 use crate::point::Sample;
 use crate::ranks;
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
 use crate::subject::{Seen, Subject};
-use nodegauge_machine::Topology;
+use crate::traffic::Counted;
+use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
     Category, Disturbed, Finding, Limit, Machine, Measurement, Moved, Severity, Status, Validity,
@@ -17,7 +19,7 @@ use nodegauge_measure::record::{
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
-use nodegauge_placement::Placement;
+use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 use serde_json::{Map, Value, json};
 
@@ -35,6 +37,8 @@ pub(crate) struct Evidence<'a> {
     /// How many loops a trial chose from; 0 without a trial.
     pub loops_tried: usize,
     pub clock: ClockQuality,
+    /// What the memory controllers counted, or why they did not; `None` where nobody asked.
+    pub traffic: Option<&'a Result<Counted, String>>,
 }
 
 /// A round trip above this contradicts a shared last-level cache: on processors whose shared
@@ -55,8 +59,9 @@ pub(crate) fn counted(subject: &dyn Subject, i: usize) -> f64 {
 /// One measurement a kernel; none when not a single pass counts.
 pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let Some(_) = evidence.sorted.headline() else { return Vec::new() };
-    let config = common_config(evidence);
-    let doubts = common_validity(evidence);
+    let numa = numa(evidence);
+    let config = common_config(evidence, &numa);
+    let doubts = common_validity(evidence, &numa);
     let loops = evidence.subject.loops().iter().enumerate();
     loops.map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
 }
@@ -111,18 +116,18 @@ fn one(
     let mut config = config.clone();
     config.extend(describe(each));
     config.extend(ranks::evidence::config(evidence, i));
+    let computed = best.zip(moved_factor).map(|(best, factor)| Moved {
+        value: best * factor,
+        basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
+    });
+    let moved = moved(evidence, i, best.map(|best| best / bytes), computed, &mut config);
     Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: kernel.name().to_owned(),
         unit: "B/s".to_owned(),
         value: best.filter(|_| validity.status != Status::Invalid),
-        moved: best.filter(|_| validity.status != Status::Invalid).zip(moved_factor).map(
-            |(best, factor)| Moved {
-                value: best * factor,
-                basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
-            },
-        ),
+        moved: moved.filter(|_| validity.status != Status::Invalid),
         disturbed: evidence
             .sorted
             .disturbed
@@ -140,6 +145,30 @@ fn one(
         limit,
         validity,
     }
+}
+
+/// What kernel number `i` moves at `runs_per_s`: as the memory controllers counted it, with what is
+/// computed beside it in the configuration; as computed where they did not, with the reason.
+fn moved(
+    evidence: &Evidence<'_>,
+    i: usize,
+    runs_per_s: Option<f64>,
+    computed: Option<Moved>,
+    config: &mut Map<String, Value>,
+) -> Option<Moved> {
+    let Some(traffic) = evidence.traffic else { return computed };
+    let seen = match traffic {
+        Ok(seen) => seen,
+        Err(why) => {
+            config.insert("counters".to_owned(), json!({"unavailable": why}));
+            return computed;
+        }
+    };
+    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.subject, i)));
+    let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
+    let beside = computed.map(|moved| json!({"value": moved.value, "basis": moved.basis}));
+    config.insert("moved_computed".to_owned(), json!(beside));
+    Some(Moved { value: moved.total * runs_per_s?, basis: "counters".to_owned() })
 }
 
 /// What a loop adds to the configuration of its run.
@@ -228,8 +257,24 @@ pub(crate) fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
     format!("the arrays do not hold what they must: {wrong}")
 }
 
+/// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
+fn numa(evidence: &Evidence<'_>) -> Truth {
+    let policy = &evidence.subject.config().policy;
+    let threads = &evidence.placement.threads;
+    let bound = evidence.placement.bind != Bind::None;
+    let home = |thread: &ThreadPlace| match bound {
+        true => thread.nodes(evidence.topology),
+        false => Vec::new(),
+    };
+    let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
+    match evidence.seen.shares.is_empty() {
+        true => Truth::of_arrays(policy, &evidence.seen.nodes),
+        false => pages::truth(&evidence.seen.shares, policy, &homes),
+    }
+}
+
 /// Doubts that hold for every kernel of the run.
-fn common_validity(evidence: &Evidence<'_>) -> Validity {
+fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.wrong {
         validity.add(Status::Invalid, wrong_in_words(wrong));
@@ -268,6 +313,9 @@ fn common_validity(evidence: &Evidence<'_>) -> Validity {
             );
         }
     }
+    if let Some(broken) = numa.in_words() {
+        validity.add(Status::Suspect, broken);
+    }
     ranks::evidence::doubts(&evidence.seen.ranks)
         .into_iter()
         .for_each(|doubt| validity.add(Status::Suspect, doubt));
@@ -292,6 +340,7 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
             cost: None,
         });
     }
+    findings.extend(memory_elsewhere(evidence));
     let llcs: Vec<Option<usize>> = evidence
         .placement
         .threads
@@ -318,8 +367,30 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Pages that are not where the policy wants them.
+fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
+    let text = numa(evidence).in_words()?;
+    let remedy = match &evidence.subject.config().policy {
+        MemoryPolicy::Default | MemoryPolicy::Local => {
+            "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
+             while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
+        }
+        _ => {
+            "free memory on the nodes that were asked for (numactl --hardware shows it), or use \
+             smaller arrays"
+        }
+    };
+    Some(Finding {
+        id: "memory-elsewhere".to_owned(),
+        severity: Severity::Warning,
+        text,
+        remedy: remedy.to_owned(),
+        cost: None,
+    })
+}
+
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(evidence: &Evidence<'_>) -> Map<String, Value> {
+fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> Map<String, Value> {
     let seen = evidence.seen;
     let asked = evidence.subject.config();
     let got = seen.pages.as_ref().map(|got| {
@@ -327,18 +398,6 @@ fn common_config(evidence: &Evidence<'_>) -> Map<String, Value> {
     });
     let observed: Vec<Vec<u32>> =
         seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
-    let nodes: Map<String, Value> = ["a", "b", "c"]
-        .iter()
-        .zip(&seen.nodes)
-        .filter_map(|(name, shares)| {
-            let shares = shares
-                .as_ref()?
-                .iter()
-                .map(|(node, share)| (node.to_string(), json!(share)))
-                .collect();
-            Some(((*name).to_owned(), Value::Object(shares)))
-        })
-        .collect();
     let config = json!({
         "engine": "native",
         "threads": evidence.placement.threads.len(),
@@ -356,7 +415,7 @@ fn common_config(evidence: &Evidence<'_>) -> Map<String, Value> {
             Layout::Sequential { offset } => json!({"sequential": {"offset": offset}}),
         },
         "memory_policy": asked.policy.as_str(),
-        "memory_nodes": nodes,
+        "numa": numa.to_json(evidence.topology.nodes.len()),
         "passes": evidence.samples.len() - 1,
         "stopped": evidence.stop.to_string(),
         "loops_tried": evidence.loops_tried,

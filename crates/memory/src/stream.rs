@@ -332,6 +332,7 @@ fn measure<S: Subject>(
     let Ready { mut point, size, notices, tried } = ready;
     watch.phase("measuring");
     let (samples, stop) = repeat(&mut point, options, started, watch)?;
+    let traffic = if stop == Stop::Interrupted { None } else { point.traffic()? };
     point.check()?;
     let seen = point.seen()?;
     let evidence = Evidence {
@@ -346,6 +347,7 @@ fn measure<S: Subject>(
         loops_tried: tried,
         clock: clock::quality(),
         topology,
+        traffic: traffic.as_ref(),
     };
     Ok(Outcome {
         measurements: result::measurements(&evidence),

@@ -2,7 +2,9 @@
 //! several processes share. The protocols above (trial, stream, sweep) know no difference.
 
 use crate::kernels::{Kernel, Loop, Shape};
+use crate::pages::Share;
 use crate::point::{PointConfig, PointError, Sample};
+use crate::traffic::Counted;
 use nodegauge_machine::NodeId;
 use nodegauge_placement::display::ObservedAffinity;
 use serde::{Deserialize, Serialize};
@@ -50,6 +52,15 @@ pub trait Subject {
     /// # Errors
     /// When a process fails.
     fn seen(&mut self) -> Result<Seen, PointError>;
+
+    /// Lets the memory controllers count what each kernel moves; the reason where they cannot, `None`
+    /// for what is not counted at all.
+    ///
+    /// # Errors
+    /// As [`Subject::pass`].
+    fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {
+        Ok(None)
+    }
 }
 
 /// What was got, as the kernel says.
@@ -59,6 +70,10 @@ pub struct Seen {
     pub affinity: Vec<ObservedAffinity>,
     /// Share of the arrays on pages of each size, bytes to 0..1.
     pub pages: Option<BTreeMap<u64, f64>>,
+    /// Where sampled pages of each thread's share of each array are; empty when the kernel does not say,
+    /// and for several processes.
+    #[serde(default)]
+    pub shares: Vec<Share>,
     /// Share of each array on each NUMA node.
     pub nodes: [Option<BTreeMap<NodeId, f64>>; 3],
     /// The first check that failed, in words.

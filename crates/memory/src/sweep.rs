@@ -154,6 +154,7 @@ pub fn run(
             stop,
             loops_tried: stand.tried,
             clock: quality,
+            traffic: None,
         };
         measurements.extend(located(cell, result::measurements(&evidence)));
         ends.push(measurements.len());

@@ -17,6 +17,7 @@ pub mod error;
 pub mod json;
 pub mod kmp;
 pub mod numa;
+pub mod pairs;
 pub mod per_cache;
 pub mod pin;
 pub mod places;

@@ -277,8 +277,10 @@ pub struct PageNodes {
     pub unknown: u64,
 }
 
-/// Asks the kernel on which node each page of an address range is; of at most `sample` pages,
-/// evenly spaced, counted in pages of the base size.
+/// Asks the kernel on which node each page of an address range is; of at most `sample` pages, counted
+/// in pages of the base size, one from each of as many parts of equal length. Where in its part a
+/// page is changes from part to part: of pages at equal distances an interleaving over two nodes would
+/// show one node alone.
 ///
 /// # Errors
 /// When the kernel has no `move_pages`, or a container forbids it.
@@ -287,8 +289,7 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
     let first = address / page;
     let count = address.saturating_add(bytes).div_ceil(page).saturating_sub(first);
     let asked = count.min(sample);
-    let index = |k: usize| (k as u128 * count as u128 / asked as u128) as usize;
-    let pages: Vec<usize> = (0..asked).map(|k| (first + index(k)) * page).collect();
+    let pages: Vec<usize> = (0..asked).map(|k| (first + sampled(k, asked, count)) * page).collect();
     let mut result = PageNodes::default();
     for status in sys::nodes_of_pages(&pages)? {
         match u32::try_from(status) {
@@ -297,6 +298,15 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
         }
     }
     Ok(result)
+}
+
+/// The index of page `k` of `asked` out of `count`, which is not less.
+fn sampled(k: usize, asked: usize, count: usize) -> usize {
+    let start = |k: usize| (k as u128 * count as u128 / asked as u128) as usize;
+    let length = start(k + 1) - start(k);
+    // Multiples of the golden ratio fill the unit interval evenly and follow no power of two.
+    let within = (k as f64 * 0.618_033_988_749_895).fract();
+    start(k) + ((within * length as f64) as usize).min(length.saturating_sub(1))
 }
 
 #[cfg(test)]

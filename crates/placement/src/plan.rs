@@ -97,7 +97,8 @@ impl Placement {
         cpus::sorted(self.threads.iter().flat_map(|thread| thread.cpus.iter().copied()))
     }
 
-    pub(crate) fn new(bind: Bind, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
+    /// Threads that go to these CPUs, in order.
+    pub fn new(bind: Bind, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
         let threads = (0..).zip(cpus).map(|(thread, cpus)| ThreadPlace { thread, cpus }).collect();
         Self { threads, bind, places: places.into(), notices: Vec::new() }
     }

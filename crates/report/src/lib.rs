@@ -3,11 +3,16 @@
 //! returns the text.
 
 pub mod classic;
+pub mod compare;
 mod compiled;
 pub mod explain;
 pub mod history;
+pub mod io;
 pub mod machine;
+pub mod messages;
+pub mod osu;
 pub mod places;
+pub mod published;
 mod ranks;
 pub mod run;
 mod standard;

@@ -221,8 +221,13 @@ pub(crate) fn brief(machine: &Machine, style: Style) -> String {
     if let Some(hypervisor) = &machine.virtualisation {
         parts.push(format!("{hypervisor} guest"));
     }
+    parts.push(match &machine.memory.theoretical {
+        Some(figure) => {
+            format!("{} theoretical ({})", BytesPerSec(figure.value), figure.basis)
+        }
+        None => theoretical(machine),
+    });
     out.push_str(&paragraph(style, "", &parts.join("; ")));
-    out.push_str(&paragraph(style, "", &theoretical(machine)));
     out
 }
 

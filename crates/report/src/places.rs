@@ -4,6 +4,7 @@
 use crate::table::{Style, table};
 use crate::words::ranges;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
+use nodegauge_placement::pairs::PairRow;
 
 /// A table with one line a thread; columns that say nothing on this machine are left out.
 ///
@@ -68,4 +69,23 @@ fn in_words(policy: &str) -> &str {
         "local" => "on the node of the CPU that touches it first (local)",
         _ => "nothing said; on the node of the CPU that touches it first",
     }
+}
+
+/// The pairs of hardware threads between which messages are measured.
+pub fn pairs(rows: &[PairRow], style: Style) -> String {
+    let two = |ends: [u32; 2]| format!("{} - {}", ends[0], ends[1]);
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let node = |node: Option<u32>| node.map_or_else(|| "-".to_owned(), |n| n.to_string());
+            vec![
+                row.distance.words().to_owned(),
+                two(row.cpus),
+                two(row.cores),
+                format!("{} - {}", node(row.numa_nodes[0]), node(row.numa_nodes[1])),
+                two(row.sockets),
+            ]
+        })
+        .collect();
+    table(style, &["distance", "cpus", "cores", "NUMA nodes", "sockets"], &rows, &[])
 }

@@ -2,21 +2,24 @@
 //! evidence.
 
 use crate::table::{Style, incomplete, paragraph};
-use crate::{compiled, explain, machine, standard, stream, sweep, tune};
+use crate::{compiled, explain, io, machine, messages, published, standard, stream, sweep, tune};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
 /// Findings that the page shows; `doctor` shows all.
-const FINDINGS_SHOWN: usize = 3;
+const FINDINGS_SHOWN: usize = 2;
 
 /// What each gauge has to say of a record, empty when it took no part; in the order of the page.
-const SECTIONS: [fn(&Record, Style) -> String; 6] = [
+const SECTIONS: [fn(&Record, Style) -> String; 9] = [
     tune::render,
     stream::section,
     compiled::render,
     standard::render,
     sweep::section,
     explain::section,
+    published::section,
+    messages::section,
+    io::section,
 ];
 
 /// Any saved record: its page, and what was noticed on the way.

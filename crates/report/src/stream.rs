@@ -1,7 +1,7 @@
 //! The result of `stream`: a table with the evidence below it.
 
 use crate::table::{Loudness, Style, incomplete, loud_paragraph, paragraph, table};
-use crate::{compiled, ranks, standard, sweep, words};
+use crate::{compiled, published, ranks, standard, sweep, words};
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
@@ -32,6 +32,9 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     let mut out = rates(&memory, style);
     out.push('\n');
     out.push_str(&paragraph(style, "how", &words::how(first)));
+    if let Some(numa) = words::numa(first) {
+        out.push_str(&paragraph(style, "memory", &numa));
+    }
     if let Some(regimes) = memory.last().and_then(|m| words::regimes(m)) {
         out.push_str(&paragraph(style, "regime", &regimes));
     }
@@ -49,6 +52,7 @@ pub fn render(record: &Record, style: Style) -> String {
         }
         out.push_str(&part);
     }
+    out.push_str(&published::beneath(record, style));
     out.push_str(&incomplete(style, record));
     for finding in record.findings.iter().filter(|finding| OWN_FINDINGS.contains(&&*finding.id)) {
         out.push_str(&paragraph(style, "finding", &finding.text));
@@ -68,6 +72,9 @@ pub(crate) fn block(measurements: &[&Measurement], style: Style) -> String {
     let mut out = rates(measurements, style);
     out.push('\n');
     out.push_str(&paragraph(style, "how", &words::how(first)));
+    if let Some(numa) = words::numa(first) {
+        out.push_str(&paragraph(style, "memory", &numa));
+    }
     if let Some(spread) = measurements.last().and_then(|m| ranks::spread(m)) {
         out.push_str(&paragraph(style, "ranks", &spread));
     }
@@ -97,6 +104,9 @@ pub(crate) fn block(measurements: &[&Measurement], style: Style) -> String {
             "limit",
             "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s",
         ));
+    }
+    if let Some(counters) = words::counters(measurements) {
+        out.push_str(&paragraph(style, "counters", &counters));
     }
     out.push_str(&doubts(measurements, style));
     out.push_str(&paragraph(style, "name", VARIANT));

@@ -2,7 +2,7 @@
 //! from.
 
 use crate::table::{Style, incomplete, paragraph, table};
-use crate::{ranks, words};
+use crate::{published, ranks, words};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use serde_json::Value;
 
@@ -12,6 +12,7 @@ const BAR: (usize, usize) = (24, 4);
 /// The table with its chart, the evidence, and what the sweep found.
 pub fn render(record: &Record, style: Style) -> String {
     let mut out = section(record, style);
+    out.push_str(&published::beneath(record, style));
     for notice in &record.notices {
         out.push_str(&paragraph(style, "note", notice));
     }

@@ -48,7 +48,7 @@ const STACK: usize = 2 << 20;
 
 /// A barrier for threads that all have a CPU: the last to arrive releases the others, which spin.
 #[derive(Debug)]
-struct Barrier {
+pub struct Barrier {
     count: usize,
     arrived: Line<AtomicUsize>,
     round: Line<AtomicUsize>,
@@ -61,7 +61,26 @@ struct Barrier {
 pub struct Line<T>(pub T);
 
 impl Barrier {
-    fn wait(&self) {
+    /// A barrier for `count` threads.
+    pub fn new(count: usize) -> Self {
+        Self {
+            count,
+            arrived: Line::default(),
+            round: Line::default(),
+            broken: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes everybody who waits here, now or later, panic: somebody will never come.
+    pub fn abandon(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits, spinning, until all have called this.
+    ///
+    /// # Panics
+    /// When the barrier was abandoned.
+    pub fn wait(&self) {
         let round = self.round.0.load(Ordering::Acquire);
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
             self.arrived.0.store(0, Ordering::Relaxed);
@@ -152,12 +171,7 @@ impl Team {
             order: Mutex::new(Order { round: 0, job: None, running: 0, failed: None }),
             changed: Condvar::new(),
             finished: Condvar::new(),
-            barrier: Barrier {
-                count,
-                arrived: Line::default(),
-                round: Line::default(),
-                broken: AtomicBool::new(false),
-            },
+            barrier: Barrier::new(count),
         });
         let mut team = Self { shared, members: Vec::with_capacity(count), observed: Vec::new() };
         for (index, place) in places.iter().enumerate() {
@@ -295,7 +309,7 @@ fn work(shared: &Shared, index: usize, count: usize) {
         }));
         let mut order = shared.lock();
         if outcome.is_err() {
-            shared.barrier.broken.store(true, Ordering::Relaxed);
+            shared.barrier.abandon();
             order.failed.get_or_insert(index);
         }
         order.running -= 1;

@@ -49,7 +49,7 @@ pub struct Finished {
 }
 
 /// How often a running program is looked at: seldom, because looking takes a CPU from it.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Output beyond this is read and thrown away.
 const KEPT: usize = 1 << 20;
 /// How long the output of a dead program is waited for: something that left its group may hold it.
@@ -120,13 +120,13 @@ fn see_to_its_end(
 }
 
 /// Reads a pipe to its end on a thread of its own, so that a program never waits for its reader.
-struct Collector {
+pub(crate) struct Collector {
     kept: Arc<Mutex<Vec<u8>>>,
     done: Receiver<()>,
 }
 
 impl Collector {
-    fn of(pipe: Option<impl Read + Send + 'static>) -> Self {
+    pub(crate) fn of(pipe: Option<impl Read + Send + 'static>) -> Self {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (tell, done) = mpsc::channel();
         if let Some(mut pipe) = pipe {
@@ -144,7 +144,15 @@ impl Collector {
         Self { kept, done }
     }
 
-    fn text(self) -> String {
+    /// Takes what has come since the last time, up to the last line break.
+    pub(crate) fn lines(&self) -> String {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = kept.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let rest = kept.split_off(end);
+        String::from_utf8_lossy(&std::mem::replace(&mut *kept, rest)).into_owned()
+    }
+
+    pub(crate) fn text(self) -> String {
         let _ = self.done.recv_timeout(PATIENCE);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).into_owned()
@@ -173,7 +181,7 @@ impl Finished {
 }
 
 /// `exit status 1`, `signal 11 (SIGSEGV)`.
-pub(crate) fn in_words(status: ExitStatus) -> String {
+pub fn in_words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(number)) => {

@@ -3,21 +3,27 @@
 //! A command is a vector of words, never a shell's string; what it makes lies in a private folder
 //! that goes with its owner; it runs in a process group of its own, which is killed at a time limit
 //! and when the user ends the run; what it prints is kept up to a bound. [`code`] reads what a
-//! compiler made. Knows no benchmark.
-#![forbid(unsafe_code)]
+//! compiler made. [`blas`] finds and loads libraries of linear algebra. Knows no benchmark.
+#![deny(unsafe_code)]
 
+pub mod blas;
 pub mod code;
 mod command;
 mod compiler;
 mod error;
+mod family;
 mod guard;
 mod libc;
+pub mod mpi;
 pub mod presets;
 mod scratch;
+mod user;
 
 pub use command::CommandLine;
 pub use compiler::{Compiler, Limits, Program};
 pub use error::ToolchainError;
-pub use guard::{Ended, Finished, Job, run};
+pub use family::{Listener, run_family};
+pub use guard::{Ended, Finished, Job, in_words, run};
 pub use libc::memcpy_streams_from;
 pub use scratch::Scratch;
+pub use user::is_root;

@@ -5,10 +5,11 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{Filter, HistoryError, RunLine, Store};
-use nodegauge_measure::record::{self, Machine, Record, Status};
+use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Seconds};
 use nodegauge_memory::standard::figures;
 use nodegauge_memory::standard::output::Output;
+use nodegauge_messages::osu;
 use nodegauge_report::history::Line;
 use std::path::{Path, PathBuf};
 
@@ -79,14 +80,50 @@ fn imported(
     let shown = file.display();
     let bytes = std::fs::read(file)
         .map_err(|cause| Failure::usage(format!("cannot read {shown}: {cause}")))?;
-    let output = Output::read(&String::from_utf8_lossy(&bytes)).map_err(|error| {
+    let text = String::from_utf8_lossy(&bytes);
+    if let Some(read) = nodegauge_files::peers::read(&text) {
+        let imported = read.map_err(|error| {
+            Failure::usage(format!(
+                "{shown}: {error}\nhint: give a file with all that one run printed"
+            ))
+        })?;
+        let record = imported_record(file, labels, host, imported.measurements, Vec::new());
+        return Ok(record);
+    }
+    if text.lines().any(|line| line.trim().starts_with("# OSU MPI")) {
+        let output = osu::Output::read(&text).map_err(|error| {
+            Failure::usage(format!(
+                "{shown} is not the output of an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
+            ))
+        })?;
+        let trust = "neither the MPI nor where its ranks were are known".to_owned();
+        let figures = osu::output::of_saved(&output);
+        return Ok(imported_record(file, labels, host, figures, vec![trust]));
+    }
+    let output = Output::read(&text).map_err(|error| {
         Failure::usage(format!(
-            "{shown} is not the output of stream.c: {error}\nhint: give a file with all that one run printed"
+            "{shown} is not the output of stream.c, iozone, fio or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
         ))
     })?;
+    let trust = "neither the machine's caches nor the source are known: that the size follows STREAM's \
+                 rule and that the program was unmodified is taken on trust";
+    Ok(imported_record(file, labels, host, figures::of_saved(&output), vec![trust.to_owned()]))
+}
+
+/// A record of imported figures.
+fn imported_record(
+    file: &Path,
+    labels: &[(String, String)],
+    host: Option<&str>,
+    measurements: Vec<Measurement>,
+    notices: Vec<String>,
+) -> Record {
+    let shown = file.display();
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     let started = written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339);
-    Ok(Record {
+    let mut all = vec![format!("imported from {shown}; its time is that of the file")];
+    all.extend(notices);
+    Record {
         schema: record::SCHEMA.to_owned(),
         id: record::new_id(),
         started,
@@ -101,14 +138,9 @@ fn imported(
             ..Machine::default()
         },
         findings: Vec::new(),
-        notices: vec![
-            format!("imported from {shown}; its time is that of the file"),
-            "neither the machine's caches nor the source are known: that the size follows STREAM's rule \
-             and that the program was unmodified is taken on trust"
-                .to_owned(),
-        ],
-        measurements: figures::of_saved(&output),
-    })
+        notices: all,
+        measurements,
+    }
 }
 
 fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {

@@ -7,6 +7,7 @@ use crate::output::{self, Sink};
 use nodegauge_machine::{Source, Topology};
 use nodegauge_memory::team::Team;
 use nodegauge_placement::json::PlacesDocument;
+use nodegauge_placement::pairs;
 use nodegauge_placement::{Bind, Environment, MemoryPolicy, Placement, RankPlan, Request};
 
 /// Placements for each thread count that was asked for, the memory policy, and what the user
@@ -75,6 +76,9 @@ pub(crate) fn plan_or(
 pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     let source = args.described.topology.clone().unwrap_or_default();
     let topology = Topology::load(&source)?;
+    if args.mpi_pairs {
+        return mpi_pairs(args, &topology);
+    }
     let ranked = ranks::plan(&args.placement, &args.ranks, &topology)?;
     if let Some(launcher) = args.emit {
         let plan = match ranked {
@@ -155,6 +159,25 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
         .collect();
     output::print(&tables.join("\n"));
     Ok(false)
+}
+
+/// The pairs that `mpi` would measure on a machine.
+fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
+    let rows = pairs::rows(topology, &pairs::by_distance(topology));
+    if let Some(sink) = args.json.as_deref().map(Sink::from) {
+        let document = serde_json::json!({ "schema": "nodegauge/1", "pairs": rows });
+        let text = serde_json::to_string_pretty(&document)
+            .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
+        sink.write(&(text + "\n"))?;
+        if sink == Sink::Stdout {
+            return Ok(Exit::Success);
+        }
+    }
+    output::print(&nodegauge_report::places::pairs(&rows, output::style()));
+    if rows.is_empty() {
+        output::print("one hardware thread has no partner\n");
+    }
+    Ok(Exit::Success)
 }
 
 /// Forms the team and prints where the kernel says that each thread may run.

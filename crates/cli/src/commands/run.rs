@@ -41,7 +41,15 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         |node, progress| {
             let outcome =
                 stream::run(&node.topology, &node.machine, &placement, &options, progress)?;
-            Ok(super::stream::found(notices, outcome))
+            let mut found = super::stream::found(notices, outcome);
+            if !found.interrupted {
+                let as_root = args.root.allow_run_as_root;
+                found.extend(super::mpi::quick(&node.topology, args.full, as_root, progress));
+            }
+            if !found.interrupted {
+                found.extend(super::io::glance(progress));
+            }
+            Ok(found)
         },
         |record, style| Shown::Text(nodegauge_report::run::render(record, style)),
     )

@@ -86,6 +86,21 @@ fn what_is_saved_is_found_again_in_every_way() {
 }
 
 #[test]
+fn a_label_names_all_runs_that_carry_it() {
+    let (_folder, store, first, second) = two_runs();
+    let ids = |selector: &str| -> Vec<String> {
+        store.find_all(selector).unwrap().into_iter().map(|record| record.id).collect()
+    };
+    assert_eq!(ids("nps=4"), [second.id.clone(), first.id.clone()]);
+    assert_eq!(ids("4"), [second.id.clone(), first.id.clone()]);
+    assert_eq!(ids("bios=tuned"), [second.id.as_str()]);
+    assert_eq!(ids("tuned"), [second.id.as_str()]);
+    assert_eq!(ids("latest"), [second.id.as_str()]);
+    assert_eq!(ids("01abcd"), [first.id.as_str()]);
+    assert!(matches!(store.find_all("nps=5"), Err(HistoryError::NotFound { .. })));
+}
+
+#[test]
 fn a_list_is_newest_first_and_can_be_narrowed() {
     let (_folder, store, first, second) = two_runs();
     let ids = |filter: Filter| -> Vec<String> {
@@ -113,6 +128,26 @@ fn what_is_not_valid_is_no_headline() {
     store.save(&spoilt).unwrap();
     assert_eq!(store.list(&Filter::default()).unwrap()[0].headlines[0].value, None);
     assert_eq!(store.find("latest").unwrap(), spoilt);
+}
+
+#[test]
+fn a_published_figure_is_no_headline() {
+    let folder = folder();
+    let mut store = Store::open(&folder.path().join("history.db")).unwrap();
+    let mut record = record(1e9);
+    let published = Measurement {
+        category: Category::Reference,
+        value: Some(9e9),
+        ..record.measurements[0].clone()
+    };
+    record.measurements.push(published);
+    store.save(&record).unwrap();
+    let values: Vec<Option<f64>> = store.list(&Filter::default()).unwrap()[0]
+        .headlines
+        .iter()
+        .map(|headline| headline.value)
+        .collect();
+    assert_eq!(values, [Some(1e9)]);
 }
 
 #[test]

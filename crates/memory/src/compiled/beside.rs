@@ -297,6 +297,7 @@ impl Around<'_> {
             stop: self.stop,
             loops_tried,
             clock: clock::quality(),
+            traffic: None,
         };
         Ok((result::measurements(&evidence), result::findings(&evidence)))
     }

@@ -181,6 +181,8 @@ impl FleetPoint {
         Seen {
             affinity: parts.iter().flat_map(|part| part.affinity.clone()).collect(),
             pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
+            // Where each rank's pages are is in `ranks`.
+            shares: Vec::new(),
             nodes: [array(0), array(1), array(2)],
             wrong,
             checks: parts.iter().map(|part| part.checks).min().unwrap_or(0),

@@ -126,7 +126,8 @@ mod tests {
         let rounds = by_turns(2, until, &mut Unwatched, |cell| {
             n += 1;
             std::thread::sleep(Duration::from_micros(200));
-            Ok(sample(if cell == 0 { 1.0 } else { 1.0 + f64::from(n % 5) }))
+            // The golden ratio spreads values evenly over 1 to 2.
+            Ok(sample(if cell == 0 { 1.0 } else { 1.0 + (f64::from(n) * 0.618_034).fract() }))
         })
         .unwrap();
         assert_eq!(rounds.stop, Stop::Budget);

@@ -106,6 +106,7 @@ pub fn run(
         stop,
         loops_tried: tried,
         clock: clock::quality(),
+        traffic: None,
     };
     let mut measurements = result::measurements(&evidence);
     let regimes = all_regimes(&native, &stands);

@@ -107,6 +107,19 @@ fn touched_pages_are_on_a_node_and_others_are_not() {
     assert_eq!(pages_by_node(address, 0, 16).unwrap(), PageNodes::default());
 }
 
+#[test]
+fn a_sample_of_interleaved_pages_shows_every_node() {
+    for nodes in [2, 3, 4, 8] {
+        for (asked, count) in [(1000, 262_144), (1000, 1_000_000), (64, 4096), (1000, 1500)] {
+            let mut seen = vec![0; nodes];
+            (0..asked).for_each(|k| seen[sampled(k, asked, count) % nodes] += 1);
+            let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+            assert!(*most < *least * 2 + 6, "{asked} of {count} over {nodes}: {seen:?}");
+        }
+    }
+    assert_eq!((0..5).map(|k| sampled(k, 5, 5)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+}
+
 fn nodes() -> impl Strategy<Value = NodeList> {
     prop_oneof![
         Just(NodeList::All),

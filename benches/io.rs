@@ -1,0 +1,199 @@
+//! nodegauge's files beside IOzone and fio, interleaved in one run, and what a latency costs.
+//!
+//! `IOZONE=PATH` names an iozone (it is not free, so no package is relied on); fio is taken from the
+//! `PATH`. `FOLDER=DIR` is where files are made (default: here), `ROUNDS` how often (default 4),
+//! `MAX_MIB` the largest file of the grid (default 64). Prints Markdown for docs/io.md.
+
+use nodegauge_files::cell::CacheMode;
+use nodegauge_files::gauge;
+use nodegauge_files::operation::{Chosen, in_order};
+use nodegauge_files::peers::{Beside, fio::Fio, iozone::Iozone};
+use nodegauge_files::plan::{self, Options, Shape};
+use nodegauge_files::{Engine, Setup};
+use nodegauge_measure::Bytes;
+use nodegauge_measure::record::{Category, Measurement};
+use nodegauge_measure::stats::median;
+use nodegauge_measure::watch::Unwatched;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Files below this are not compared: a call's own time is most of it.
+const COUNTED: u64 = 1 << 20;
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn main() {
+    let rounds: usize = variable("ROUNDS").and_then(|n| n.parse().ok()).unwrap_or(4);
+    let mib: u64 = variable("MAX_MIB").and_then(|n| n.parse().ok()).unwrap_or(64);
+    let folder = PathBuf::from(variable("FOLDER").unwrap_or_else(|| ".".to_owned()));
+    cost();
+    match variable("IOZONE") {
+        Some(program) => grid(&PathBuf::from(program), &folder, mib, rounds),
+        None => note("IOZONE names no iozone: the grid is skipped"),
+    }
+    if Command::new("fio").arg("--version").output().is_ok() {
+        device(&folder, rounds);
+    } else {
+        note("fio is not installed: skipped");
+    }
+}
+
+/// What a latency costs: nothing may hide in the figures.
+fn cost() {
+    let mut best = f64::INFINITY;
+    let mut memory = Bytes::default();
+    for _ in 0..20 {
+        let (bytes, overhead) = gauge::cost_of_latency();
+        best = best.min(overhead.0);
+        memory = bytes;
+    }
+    say(&format!(
+        "A latency costs {:.1} ns (best of 20 x 100000) and {memory} in all.\n",
+        best * 1e9
+    ));
+}
+
+/// The grid by turns with IOzone, cell by cell; then both as a whole, timed.
+fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: usize) {
+    let iozone = Iozone::new(program, None).expect("this is an iozone");
+    let options = Options {
+        paths: vec![folder.to_owned()],
+        shape: Shape::Grid { files: None, blocks: None, max: Some(Bytes::mib(mib)), full: false },
+        samples: rounds,
+        ..Options::default()
+    };
+    let found = measured(options.clone(), vec![Box::new(iozone)]);
+    say(&format!(
+        "Grid to {mib} MiB, {rounds} rounds by turns; medians over cells with files of 1 MiB and more.\n"
+    ));
+    table(&found, "IOzone");
+    let mut times = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let started = Instant::now();
+        measured(Options { samples: 1, ..options.clone() }, Vec::new());
+        times.0.push(started.elapsed().as_secs_f64());
+        let started = Instant::now();
+        let max = format!("{mib}M");
+        let args = ["-a", "-g", &max, "-f", "nodegauge-bench-iozone"];
+        let output = Command::new(program).args(args).current_dir(folder).output();
+        assert!(output.expect("it runs").status.success());
+        times.1.push(started.elapsed().as_secs_f64());
+    }
+    say(&format!(
+        "Whole grid once: nodegauge {:.2} s, IOzone {:.2} s (medians of {rounds}).\n",
+        median(&times.0),
+        median(&times.1)
+    ));
+}
+
+/// Direct I/O by turns with fio, at the same block size, engine and depth.
+fn device(folder: &std::path::Path, rounds: usize) {
+    let cases: [(&str, u64, Engine, u32); 6] = [
+        ("read", 1 << 20, Engine::Sync, 1),
+        ("read", 128 << 10, Engine::Uring, 8),
+        ("random_read", 4 << 10, Engine::Uring, 8),
+        ("random_write", 4 << 10, Engine::Sync, 1),
+        ("random_write", 4 << 10, Engine::Uring, 8),
+        ("random_write", 128 << 10, Engine::Uring, 8),
+    ];
+    say("Direct I/O on a file of 256 MiB beside fio; medians of rounds by turns.\n");
+    say("| operation | block | engine | depth | nodegauge GB/s | fio GB/s | ratio |");
+    say("| --- | --- | --- | --- | --- | --- | --- |");
+    let limit = Duration::from_millis(700);
+    for (name, block, engine, depth) in cases {
+        let fio = Fio::new(&PathBuf::from("fio"), None, Some(limit)).expect("this is fio");
+        let options = Options {
+            paths: vec![folder.to_owned()],
+            shape: Shape::Grid {
+                files: Some(vec![Bytes::mib(256)]),
+                blocks: Some(vec![Bytes(block)]),
+                max: None,
+                full: false,
+            },
+            operations: in_order(&[name.parse::<Chosen>().expect("it is in the table")]),
+            setup: Setup { engine, depth, ..Setup::default() },
+            caches: vec![CacheMode::Direct],
+            limit: Some(limit),
+            samples: rounds,
+            ..Options::default()
+        };
+        let found = measured(options, vec![Box::new(fio)]);
+        let of = |category| {
+            let m = found.iter().find(|m| m.category == category);
+            m.map_or_else(Vec::new, |m| m.samples.clone())
+        };
+        let (ours, theirs) = (of(Category::Variant), of(Category::Reference));
+        let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(a, b)| a / b).collect();
+        say(&format!(
+            "| {name} | {} | {} | {depth} | {:.3} | {:.3} | {:.3} |",
+            Bytes(block),
+            engine.name(),
+            median(&ours) / 1e9,
+            median(&theirs) / 1e9,
+            median(&ratios)
+        ));
+    }
+}
+
+fn measured(options: Options, mut beside: Vec<Box<dyn Beside>>) -> Vec<Measurement> {
+    let plan = plan::plan(options).expect("this can be measured here");
+    let outcome = gauge::run(&plan, &mut beside, &mut Unwatched).expect("there is memory");
+    if let Some(failure) = outcome.failure {
+        note(&failure.to_string());
+        std::process::exit(1);
+    }
+    outcome.measurements
+}
+
+/// Medians by operation, and the median of the cells' ratios.
+fn table(found: &[Measurement], program: &str) {
+    say(&format!("| operation | nodegauge GB/s | {program} GB/s | ratio | cells |"));
+    say("| --- | --- | --- | --- | --- |");
+    let size = |m: &Measurement, key: &str| m.config.get(key).and_then(serde_json::Value::as_u64);
+    let cell = |m: &Measurement| (size(m, "file_bytes"), size(m, "block_bytes"));
+    let of = |category| {
+        found
+            .iter()
+            .filter(move |m| m.category == category && size(m, "file_bytes") >= Some(COUNTED))
+    };
+    let mut names: Vec<&str> = of(Category::Reference).map(|m| m.name.as_str()).collect();
+    names.dedup();
+    let mut seen: Vec<&str> = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
+        let pairs: Vec<(f64, f64)> = of(Category::Reference)
+            .filter(|m| m.name == name)
+            .filter_map(|theirs| {
+                let ours =
+                    of(Category::Variant).find(|m| m.name == name && cell(m) == cell(theirs))?;
+                Some((ours.value?, theirs.value?))
+            })
+            .collect();
+        let part =
+            |f: &dyn Fn(&(f64, f64)) -> f64| median(&pairs.iter().map(f).collect::<Vec<_>>());
+        say(&format!(
+            "| {name} | {:.2} | {:.2} | {:.3} | {} |",
+            part(&|p| p.0) / 1e9,
+            part(&|p| p.1) / 1e9,
+            part(&|p| p.0 / p.1),
+            pairs.len()
+        ));
+    }
+    say("");
+}
+
+#[allow(clippy::print_stdout)]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+#[allow(clippy::print_stderr)]
+fn note(text: &str) {
+    eprintln!("{text}");
+}

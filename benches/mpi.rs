@@ -1,0 +1,74 @@
+//! The message probe beside the OSU micro-benchmarks, both MPIs, interleaved: what `nodegauge mpi --osu`
+//! measures, against the bounds that the probe is held to. `OSU_OPENMPI=DIR` and `OSU_MPICH=DIR` name
+//! builds of them. Prints Markdown: the ratio probe over OSU for each size, medians of `ROUNDS`
+//! (default 5) rounds.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// Latency within 3 % for these sizes, bandwidth for those.
+const LATENCY: (u64, u64) = (1, 8 << 10);
+const RATE: (u64, u64) = (64 << 10, 4 << 20);
+const BOUND: f64 = 0.03;
+/// OSU prints two decimals: half of the last digit, seconds.
+const HALF_DIGIT: f64 = 0.005e-6;
+
+fn main() {
+    let rounds = std::env::var("ROUNDS").unwrap_or_else(|_| "5".to_owned());
+    for (mpicc, variable) in [("mpicc.openmpi", "OSU_OPENMPI"), ("mpicc.mpich", "OSU_MPICH")] {
+        let Ok(folder) = std::env::var(variable) else {
+            note(&format!("{variable} is not set: {mpicc} skipped"));
+            continue;
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
+            .args(["mpi", "--allow-run-as-root", "--no-save", "--json", "-", "--mpicc", mpicc])
+            .args(["--osu", &folder, "--samples", &rounds, "--patterns", "latency,bw"])
+            .output()
+            .expect("nodegauge runs");
+        let record: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        print_table(mpicc, &record);
+    }
+}
+
+fn print_table(mpicc: &str, record: &Value) {
+    say(&format!(
+        "\n{mpicc}\n\n| | bytes | probe | OSU | ratio | within |\n| --- | --- | --- | --- | --- | --- |"
+    ));
+    let empty = Vec::new();
+    let all = record["measurements"].as_array().unwrap_or(&empty);
+    for own in all.iter().filter(|m| m["category"] == "variant") {
+        let (name, bytes) = (&own["name"], &own["config"]["message_bytes"]);
+        let osu = all.iter().find(|m| {
+            m["category"] == "reference"
+                && m["name"] == *name
+                && m["config"]["message_bytes"] == *bytes
+        });
+        let size = bytes.as_u64().unwrap_or(0);
+        let (least, most) = if name == "latency" { LATENCY } else { RATE };
+        let (Some(x), Some(y)) = (own["value"].as_f64(), osu.and_then(|m| m["value"].as_f64()))
+        else {
+            continue;
+        };
+        let ratio = own["config"]["over_osu"].as_f64().unwrap_or(f64::NAN);
+        let slack = if name == "latency" { HALF_DIGIT / y } else { 0.0 };
+        let within = match (least..=most).contains(&size) {
+            true if (ratio - 1.0).abs() <= BOUND + slack => "yes",
+            true => "NO",
+            false => "",
+        };
+        let (x, y) = if name == "latency" { (x * 1e6, y * 1e6) } else { (x / 1e9, y / 1e9) };
+        let name = name.as_str().unwrap_or("?");
+        say(&format!("| {name} | {size} | {x:.3} | {y:.3} | {ratio:.3} | {within} |"));
+    }
+}
+
+#[allow(clippy::print_stdout)]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+#[allow(clippy::print_stderr)]
+fn note(line: &str) {
+    eprintln!("{line}");
+}

@@ -1,0 +1,77 @@
+//! The arguments of `hpl`.
+
+use super::{Common, PlacementArgs};
+use clap::Args as ClapArgs;
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::blas::Wish;
+use std::path::PathBuf;
+
+/// `hpl`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct HplArgs {
+    /// Order of the system [default: the largest whose predicted time fits the budget]
+    #[arg(long, short = 'N', visible_alias = "size", value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
+    pub(crate) order: Option<u32>,
+    /// Fill memory: N = sqrt(fraction x available / 8), rounded down to a multiple of NB
+    #[arg(long, conflicts_with = "order", help_heading = "What")]
+    pub(crate) full: bool,
+    /// Share of the available memory that --full takes
+    #[arg(long, value_name = "F", value_parser = fraction, default_value = "0.8", help_heading = "What")]
+    pub(crate) memory_fraction: f64,
+    /// Columns of a panel: one, or candidates to choose from [default: a search]
+    #[arg(long, value_name = "NB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "What")]
+    pub(crate) nb: Vec<u32>,
+    /// Seed of the random matrix
+    #[arg(long, value_name = "SEED", default_value = "1", help_heading = "What")]
+    pub(crate) seed: u64,
+    /// Solve this system: a Matrix Market file of a dense square matrix; b is its row sums
+    #[arg(long, value_name = "FILE.mtx", conflicts_with_all = ["order", "full", "xhpl", "plan"], help_heading = "What")]
+    pub(crate) matrix: Option<PathBuf>,
+    /// Library: a name or path, @kernel if wished (repeatable) [default: the fastest found]
+    ///
+    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers;
+    /// several are set side by side. Example: --blas openblas --blas blis@skx
+    #[arg(long, value_name = "LIBRARY", help_heading = "What")]
+    pub(crate) blas: Vec<Wish>,
+    /// Show N, NB, the grid, time and memory with their formulas; measure nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) plan: bool,
+    /// Print the result as HPL 2.3 prints it
+    #[arg(long, help_heading = "Output")]
+    pub(crate) hpl_text: bool,
+    #[command(flatten)]
+    pub(crate) real: RealArgs,
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// The real HPL.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct RealArgs {
+    /// Run this xhpl or hpcc under MPI beside the native run
+    #[arg(long, value_name = "PROGRAM", help_heading = "The real HPL")]
+    pub(crate) xhpl: Option<PathBuf>,
+    /// Write HPL.dat for the plan to this file, '-' for standard output; run nothing
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "plan", help_heading = "The real HPL")]
+    pub(crate) hpl_dat_only: Option<String>,
+    /// MPI ranks [default: one for each last-level cache, else NUMA node, else core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "The real HPL")]
+    pub(crate) ranks: Option<u32>,
+    /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
+    #[arg(long, value_name = "COMMAND", help_heading = "The real HPL")]
+    pub(crate) launcher: Option<CommandLine>,
+    /// Hosts to spread the ranks over, as the launcher names them
+    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', help_heading = "The real HPL")]
+    pub(crate) hosts: Vec<String>,
+    /// Also start ranks as root (containers)
+    #[arg(long, help_heading = "The real HPL")]
+    pub(crate) allow_run_as_root: bool,
+}
+
+/// A share, more than 0 and at most 0.95: beyond that the kernel has nothing left to work with.
+fn fraction(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    if value > 0.0 && value <= 0.95 { Ok(value) } else { Err("expected more than 0 and at most 0.95".into()) }
+}

@@ -1,0 +1,214 @@
+//! The options of `mpi`.
+
+use super::{Common, seconds};
+use clap::Args as ClapArgs;
+use nodegauge_machine::CpuId;
+use nodegauge_measure::Bytes;
+use nodegauge_messages::Pattern;
+use nodegauge_messages::gauge::Between;
+use nodegauge_messages::options::{Buffers, Threads, Timing};
+use nodegauge_messages::pattern;
+use nodegauge_toolchain::CommandLine;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whether root may start ranks.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub(crate) struct Root {
+    /// Let Open MPI start programs of root, as in containers
+    #[arg(long, help_heading = "MPI")]
+    pub(crate) allow_run_as_root: bool,
+}
+
+/// `mpi`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct MpiArgs {
+    /// Compiler of an MPI (repeatable: each is measured by turns) [default: mpicc]
+    #[arg(long, value_name = "MPICC", help_heading = "MPI")]
+    pub(crate) mpicc: Vec<CommandLine>,
+    /// Launcher and options of its own, one for each --mpicc [default: the one that belongs to it]
+    ///
+    /// Words are split as in a shell. Example: --launcher 'srun --mpi=pmi2'
+    #[arg(long, value_name = "'MPIRUN'", help_heading = "MPI")]
+    pub(crate) launcher: Vec<CommandLine>,
+    #[command(flatten)]
+    pub(crate) root: Root,
+    /// Patterns: latency, bw, bibw, multi_lat, mbw_mr, latency_mt; barrier, bcast, allreduce,
+    /// allgather, alltoall; p2p, collectives, all
+    #[arg(long, value_name = "NAMES", default_value = "p2p", value_parser = patterns, help_heading = "What")]
+    pub(crate) patterns: Patterns,
+    /// Message sizes: FROM:TO in powers of two, or a list, e.g. 8,4KiB,1MiB [default: 0, 1 B to 4 MiB]
+    #[arg(long, short = 'm', value_name = "SIZES", value_parser = sizes, help_heading = "What")]
+    pub(crate) sizes: Option<Sizes>,
+    /// Messages under way at once, of bw, bibw and mbw_mr
+    #[arg(long, short = 'W', value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
+    pub(crate) window: u32,
+    /// Exactly this many timed operations a size [default: until the median is stable]
+    #[arg(long, short = 'i', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "How long")]
+    pub(crate) iterations: Option<u64>,
+    /// Operations before timing [default: 100, large messages 10; windows: 10 and 2]
+    #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000), help_heading = "How")]
+    pub(crate) warm_up: Option<u64>,
+    /// Buffers: single (rates within a node are cache rates), multiple (one a message of the window)
+    #[arg(long, short = 'b', value_name = "KIND", default_value = "single", help_heading = "How")]
+    pub(crate) buffers: Buffers,
+    /// Rounds in which all data is checked, for each size; 0 for none
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "How")]
+    pub(crate) validate: u32,
+    /// What the clock is read around: batch (OSU 5 and 6), each operation (OSU 7)
+    #[arg(long, value_name = "KIND", default_value = "batch", help_heading = "How")]
+    pub(crate) timing: Timing,
+    /// Threads of latency_mt [default: 1:2, on two cores 1:1]
+    #[arg(long, short = 't', value_name = "SENDERS:RECEIVERS", help_heading = "How")]
+    pub(crate) threads: Option<Threads>,
+    /// Time for one size
+    #[arg(long, value_name = "SECONDS", value_parser = limit, help_heading = "How long")]
+    pub(crate) size_limit: Option<Duration>,
+    /// Pairs: distances (smt, l2, l3, numa, socket, node), CPU-CPU, or all for a matrix of cores
+    /// [default: one pair for each distance]
+    #[arg(long, value_name = "PAIRS", value_parser = pairs, conflicts_with = "hosts", help_heading = "Where")]
+    pub(crate) pairs: Option<Between>,
+    /// Ranks of multi_lat, mbw_mr and collectives [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65_536), help_heading = "Where")]
+    pub(crate) ranks: Option<u32>,
+    /// Measure between these hosts, one rank on each: a ring, then pairs by chance; 'slurm' for
+    /// those of the job
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', help_heading = "Where")]
+    pub(crate) hosts: Vec<String>,
+    /// Folder with a build of the OSU micro-benchmarks, run by turns (one for each --mpicc)
+    #[arg(long, value_name = "DIR", conflicts_with = "hosts", help_heading = "What")]
+    pub(crate) osu: Vec<PathBuf>,
+    /// Print tables in the columns of the OSU micro-benchmarks
+    #[arg(long, help_heading = "Output")]
+    pub(crate) osu_text: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Patterns in the order of running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Patterns {
+    pub(crate) list: Vec<Pattern>,
+    /// Named one by one: then each must be measured.
+    pub(crate) named: bool,
+}
+
+/// Sizes, ascending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sizes(pub(crate) Vec<u64>);
+
+/// The largest message: MPI counts in signed 32-bit numbers.
+const MOST_BYTES: u64 = 1 << 30;
+
+fn patterns(text: &str) -> Result<Patterns, String> {
+    let mut patterns = Patterns { list: Vec::new(), named: false };
+    for word in text.split(',').map(str::trim) {
+        match word {
+            "all" => patterns.list.extend(Pattern::ALL),
+            "p2p" => patterns.list.extend(Pattern::POINT_TO_POINT),
+            "collectives" => {
+                patterns.list.extend(Pattern::ALL.into_iter().filter(|p| p.is_collective()));
+            }
+            name => {
+                patterns.list.push(name.parse()?);
+                patterns.named = true;
+            }
+        }
+    }
+    patterns.list.sort_unstable();
+    patterns.list.dedup();
+    Ok(patterns)
+}
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let read = |word: &str| -> Result<u64, String> {
+        let bytes: Bytes = word.trim().parse().map_err(|error| format!("{error}"))?;
+        if bytes.0 > MOST_BYTES {
+            return Err(format!("{word} is larger than {} of a message", Bytes(MOST_BYTES)));
+        }
+        Ok(bytes.0)
+    };
+    let mut sizes: Vec<u64> = match text.split_once(':') {
+        Some((from, to)) => {
+            let (from, to) = (read(from)?, read(to)?);
+            if from > to {
+                return Err(format!("{from} is larger than {to}: expected FROM:TO"));
+            }
+            let powers = std::iter::successors(Some(from.max(1)), |size| size.checked_mul(2));
+            let zero = (from == 0).then_some(0);
+            zero.into_iter().chain(powers.take_while(|size| *size <= to)).collect()
+        }
+        None => text.split(',').map(read).collect::<Result<_, _>>()?,
+    };
+    sizes.sort_unstable();
+    sizes.dedup();
+    Ok(Sizes(sizes))
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    match text.trim_end_matches('s').parse::<f64>() {
+        Ok(value) if (0.001..=3600.0).contains(&value) => Ok(Duration::from_secs_f64(value)),
+        _ => seconds(text),
+    }
+}
+
+fn pairs(text: &str) -> Result<Between, String> {
+    if text == "all" {
+        return Ok(Between::All);
+    }
+    if let Some((a, b)) = text.split_once('-') {
+        let cpu = |text: &str| {
+            text.parse().map(CpuId).map_err(|_| {
+                format!("expected two CPUs such as 0-1, distances or all, found {text:?}")
+            })
+        };
+        let (a, b) = (cpu(a)?, cpu(b)?);
+        return if a == b {
+            Err("a pair needs two CPUs".to_owned())
+        } else {
+            Ok(Between::Cpus(a, b))
+        };
+    }
+    text.split(',').map(str::parse).collect::<Result<_, _>>().map(Between::Distances)
+}
+
+impl MpiArgs {
+    /// The sizes, those by custom unless others are given.
+    pub(crate) fn sizes(&self) -> Vec<u64> {
+        self.sizes.as_ref().map_or_else(pattern::usual_sizes, |sizes| sizes.0.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_placement::pairs::Distance;
+
+    #[test]
+    fn sizes_are_ranges_of_powers_or_lists() {
+        let of = |text: &str| sizes(text).map(|sizes| sizes.0);
+        assert_eq!(of("0:8"), Ok(vec![0, 1, 2, 4, 8]));
+        assert_eq!(of("1KiB:4KiB"), Ok(vec![1024, 2048, 4096]));
+        assert_eq!(of("4KiB,8,8"), Ok(vec![8, 4096]));
+        assert!(
+            of("8:4").is_err() && of("2GiB").is_err() && of("many").is_err() && of("").is_err()
+        );
+    }
+
+    #[test]
+    fn pairs_are_distances_cpus_or_all() {
+        assert_eq!(pairs("all"), Ok(Between::All));
+        assert_eq!(pairs("0-5"), Ok(Between::Cpus(CpuId(0), CpuId(5))));
+        assert_eq!(pairs("l3,node"), Ok(Between::Distances(vec![Distance::L3, Distance::Node])));
+        assert!(pairs("0-0").is_err() && pairs("l4").is_err() && pairs("0-x").is_err());
+    }
+
+    #[test]
+    fn patterns_have_names_for_groups() {
+        assert_eq!(patterns("p2p").map(|p| p.list.len()), Ok(6));
+        assert_eq!(patterns("all").map(|p| p.list.len()), Ok(11));
+        let two = patterns("bw,latency").unwrap();
+        assert_eq!((two.list, two.named), (vec![Pattern::Latency, Pattern::Bw], true));
+        assert!(patterns("bandwidth").is_err());
+    }
+}

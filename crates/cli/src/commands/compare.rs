@@ -1,0 +1,82 @@
+//! `nodegauge compare`.
+
+use crate::args::CompareArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Sink};
+use crate::session;
+use nodegauge_history::{HistoryError, Store};
+use nodegauge_measure::compare::{Comparison, Side, compare};
+use std::path::Path;
+
+pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
+    if args.json.as_deref() == Some("-") && args.csv.as_deref() == Some("-") {
+        return Err(Failure::usage(session::BOTH_TO_STDOUT));
+    }
+    let store = Store::open_to_read(&session::store_path(&args.db)?)?;
+    let (a, b) = (side(&args.a, store.as_ref())?, side(&args.b, store.as_ref())?);
+    let comparison = compare(&a, &b);
+    if comparison.pairs.is_empty() {
+        return Err(nothing_in_common(&comparison));
+    }
+    let mut taken = false;
+    if let Some(sink) = args.json.as_deref().map(Sink::from) {
+        sink.write(&json(&comparison)?)?;
+        taken |= sink == Sink::Stdout;
+    }
+    if let Some(sink) = args.csv.as_deref().map(Sink::from) {
+        sink.write(&comparison.to_csv())?;
+        taken |= sink == Sink::Stdout;
+    }
+    if !taken {
+        output::print(&nodegauge_report::compare::render(&comparison, output::style()));
+    }
+    let mut exit = Exit::Success;
+    for threshold in &args.fail_on {
+        let finding = threshold.check(&comparison);
+        match finding.in_words(threshold) {
+            Some(text) if finding.fails() => {
+                exit = Exit::Unmet;
+                output::error(&text);
+            }
+            Some(text) => output::note(&text),
+            None => {}
+        }
+    }
+    Ok(exit)
+}
+
+/// The runs that a selector means; files alone where there is no history yet.
+fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
+    let runs = match store {
+        Some(store) => store.find_all(selector)?,
+        None if Path::new(selector).is_file() => {
+            vec![nodegauge_history::read_file(Path::new(selector))?]
+        }
+        None => {
+            let selector = selector.to_owned();
+            return Err(HistoryError::NotFound { selector, candidates: Vec::new() }.into());
+        }
+    };
+    Ok(Side { asked: selector.to_owned(), runs })
+}
+
+fn json(comparison: &Comparison) -> Result<String, Failure> {
+    serde_json::to_string_pretty(comparison)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::missing(format!("cannot write the comparison: {error}")))
+}
+
+fn nothing_in_common(comparison: &Comparison) -> Failure {
+    let has = |only: &[String]| match only {
+        [] => "nothing".to_owned(),
+        [first, .., last] => format!("{first} ... {last}"),
+        [one] => one.clone(),
+    };
+    Failure::usage(format!(
+        "'{}' and '{}' have no measurement in common: the one has {}, the other {}\nhint: nodegauge history list",
+        comparison.a.asked,
+        comparison.b.asked,
+        has(&comparison.only_a),
+        has(&comparison.only_b),
+    ))
+}

@@ -1,0 +1,103 @@
+//! HPL.dat: all of its lines, as HPL 2.3 reads them (and hpcc's hpccinf.txt, which begins alike).
+//! Pure.
+
+use std::fmt::Write;
+
+/// What stands in the file; everything else is what HPL's TUNING advises for one node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    /// N, one or several.
+    pub orders: Vec<usize>,
+    /// NB, one or several.
+    pub nbs: Vec<usize>,
+    /// P and Q, one or several grids.
+    pub grids: Vec<(usize, usize)>,
+    /// Of the scaled residual.
+    pub threshold: f64,
+}
+
+impl Input {
+    /// Combinations that HPL will run.
+    pub fn runs(&self) -> usize {
+        self.orders.len() * self.nbs.len() * self.grids.len()
+    }
+}
+
+/// Writes the file. HPL skips the first two lines and reads the first word or words of each other.
+pub fn write(input: &Input) -> String {
+    let list = |numbers: &mut dyn Iterator<Item = usize>| {
+        numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let orders = list(&mut input.orders.iter().copied());
+    let nbs = list(&mut input.nbs.iter().copied());
+    let ps = list(&mut input.grids.iter().map(|grid| grid.0));
+    let qs = list(&mut input.grids.iter().map(|grid| grid.1));
+    let threshold = format!("{:.1}", input.threshold);
+    let (n, b, g) = (
+        input.orders.len().to_string(),
+        input.nbs.len().to_string(),
+        input.grids.len().to_string(),
+    );
+    let lines = [
+        ("HPL.out", "output file name (if any)"),
+        ("6", "device out (6=stdout,7=stderr,file)"),
+        (&n, "# of problems sizes (N)"),
+        (&orders, "Ns"),
+        (&b, "# of NBs"),
+        (&nbs, "NBs"),
+        ("0", "PMAP process mapping (0=Row-,1=Column-major)"),
+        (&g, "# of process grids (P x Q)"),
+        (&ps, "Ps"),
+        (&qs, "Qs"),
+        (&threshold, "threshold"),
+        ("1", "# of panel fact"),
+        ("2", "PFACTs (0=left, 1=Crout, 2=Right)"),
+        ("1", "# of recursive stopping criterium"),
+        ("4", "NBMINs (>= 1)"),
+        ("1", "# of panels in recursion"),
+        ("2", "NDIVs"),
+        ("1", "# of recursive panel fact."),
+        ("1", "RFACTs (0=left, 1=Crout, 2=Right)"),
+        ("1", "# of broadcast"),
+        ("1", "BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)"),
+        ("1", "# of lookahead depth"),
+        ("1", "DEPTHs (>=0)"),
+        ("2", "SWAP (0=bin-exch,1=long,2=mix)"),
+        ("64", "swapping threshold"),
+        ("0", "L1 in (0=transposed,1=no-transposed) form"),
+        ("0", "U  in (0=transposed,1=no-transposed) form"),
+        ("1", "Equilibration (0=no,1=yes)"),
+        ("8", "memory alignment in double (> 0)"),
+    ];
+    let mut out = String::from("HPLinpack benchmark input file\nwritten by nodegauge\n");
+    for (value, meaning) in lines {
+        // A long list of values pushes the meaning to the right, never into the values.
+        let _ = writeln!(out, "{value:<12} {meaning}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_hpl_is_there_in_its_order() {
+        let input = Input {
+            orders: vec![8000, 16000],
+            nbs: vec![128, 192, 256],
+            grids: vec![(1, 2)],
+            threshold: 16.0,
+        };
+        let text = write(&input);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 31);
+        assert_eq!(lines[4], "2            # of problems sizes (N)");
+        assert_eq!(lines[5], "8000 16000   Ns");
+        assert_eq!(lines[7], "128 192 256  NBs");
+        assert_eq!((lines[10], lines[11]), ("1            Ps", "2            Qs"));
+        assert_eq!(lines[12], "16.0         threshold");
+        assert_eq!(lines[30], "8            memory alignment in double (> 0)");
+        assert_eq!(input.runs(), 6);
+    }
+}

@@ -1,0 +1,64 @@
+//! DGEMM on all threads: each multiplies matrices of its own, so that the rate is what the cores
+//! and the library give, without the sharing-out that a library's own threads would add.
+
+use crate::engine::{Engine, Multiplier};
+use crate::leaf::Product;
+use crate::random::Sequence;
+use nodegauge_team::{Team, TeamError};
+use std::time::{Duration, Instant};
+
+/// Rows and columns of C. With A and B a thread has three matrices of 1024 columns, beyond any
+/// level-2 cache; LU's products are of this kind.
+const ORDER: usize = 1024;
+/// Columns of A: several times what libraries copy at once.
+const DEPTH: usize = 1024;
+
+/// Rates of single rounds, FLOP/s, for about `time`; the first round, which touches the matrices
+/// first, is left out.
+///
+/// # Errors
+/// When a thread fails.
+pub fn measure(
+    team: &mut Team,
+    multiplier: &Multiplier,
+    time: Duration,
+) -> Result<Vec<f64>, TeamError> {
+    let engine = Engine::new(multiplier);
+    let parts = team.map(|member| {
+        engine.settle();
+        let numbers = |length: usize| {
+            let mut numbers = vec![0.0; length];
+            Sequence::new(member.index as u64).fill(0, &mut numbers);
+            numbers
+        };
+        let (a, b) = (numbers(ORDER * DEPTH), numbers(DEPTH * ORDER));
+        let mut c = numbers(ORDER * ORDER);
+        let mut multiply = || {
+            let job = Product {
+                size: (ORDER, ORDER, DEPTH),
+                a: a.as_ptr(),
+                lda: ORDER,
+                b: b.as_ptr(),
+                ldb: DEPTH,
+                c: c.as_mut_ptr(),
+                ldc: ORDER,
+            };
+            let start = Instant::now();
+            // SAFETY: the vectors have these sizes, and C is this thread's own.
+            unsafe { engine.update(job) };
+            start.elapsed().as_secs_f64()
+        };
+        multiply();
+        member.barrier();
+        let start = Instant::now();
+        let mut seconds = Vec::new();
+        while start.elapsed() < time || seconds.len() < 3 {
+            seconds.push(multiply());
+        }
+        seconds
+    })?;
+    // Threads go their own way; round i of the team is as good as the sum of theirs.
+    let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);
+    let flops = 2.0 * (ORDER * ORDER * DEPTH) as f64;
+    Ok((0..rounds).map(|i| parts.iter().map(|seconds| flops / seconds[i]).sum()).collect())
+}

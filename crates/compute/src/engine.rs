@@ -1,0 +1,124 @@
+//! What multiplies: a library of the site on one thread, or the kernels that are compiled in.
+
+use crate::leaf::{Leaf, Product};
+use nodegauge_toolchain::blas::Library;
+use std::fmt;
+
+/// Order below which a triangular solve is done by plain loops.
+const PLAIN_SOLVE: usize = 24;
+/// Columns of A below which a product by [`Leaf::update`] beats a library's, which copies first.
+const FEW_COLUMNS: usize = 48;
+/// Order from which a library's own triangular solve is taken.
+const LIBRARY_SOLVE: usize = 64;
+
+/// A source of products.
+#[derive(Debug)]
+pub enum Multiplier {
+    /// A library, loaded.
+    Library(Library),
+    /// The `gemm` crate's kernels.
+    BuiltIn,
+}
+
+impl fmt::Display for Multiplier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Library(library) => library.about().fmt(f),
+            Self::BuiltIn => f.write_str("built-in (gemm crate)"),
+        }
+    }
+}
+
+/// Products and triangular solves on the calling thread.
+#[derive(Debug)]
+pub(crate) struct Engine<'a> {
+    multiplier: &'a Multiplier,
+    pub leaf: Leaf,
+}
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(multiplier: &'a Multiplier) -> Self {
+        Self { multiplier, leaf: Leaf::detect() }
+    }
+
+    /// To be called once by every thread that multiplies.
+    pub(crate) fn settle(&self) {
+        if let Multiplier::Library(library) = self.multiplier {
+            library.stay_on_this_thread();
+        }
+    }
+
+    /// `C -= A B`.
+    ///
+    /// # Safety
+    /// As for [`Library::dgemm`].
+    pub(crate) unsafe fn update(&self, job: Product) {
+        let Product { size: (m, n, k), a, lda, b, ldb, c, ldc } = job;
+        if m == 0 || n == 0 || k == 0 {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            if k <= FEW_COLUMNS && n <= 2 * FEW_COLUMNS {
+                (self.leaf.update)(job);
+                return;
+            }
+            match self.multiplier {
+                Multiplier::Library(library) => {
+                    library.dgemm((m, n, k), -1.0, a, lda, b, ldb, 1.0, c, ldc);
+                }
+                Multiplier::BuiltIn => {
+                    let (ldc, lda, ldb) = (ldc as isize, lda as isize, ldb as isize);
+                    let alone = gemm::Parallelism::None;
+                    gemm::gemm(
+                        m, n, k, c, ldc, 1, true, a, lda, 1, b, ldb, 1, 1.0, -1.0, false, false,
+                        false, alone,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Solves L X = B in place of B: L of order `m`, unit lower triangular, B of `n` columns.
+    ///
+    /// # Safety
+    /// As for [`Library::solve_unit_lower`].
+    pub(crate) unsafe fn solve(
+        &self,
+        (m, n): (usize, usize),
+        l: *const f64,
+        ldl: usize,
+        b: *mut f64,
+        ldb: usize,
+    ) {
+        if m == 0 || n == 0 {
+            return;
+        }
+        // SAFETY: the caller's promise; the halves of B are different rows.
+        unsafe {
+            if m <= PLAIN_SOLVE {
+                (self.leaf.solve)((m, n), l, ldl, b, ldb);
+                return;
+            }
+            if let Multiplier::Library(library) = self.multiplier
+                && m >= LIBRARY_SOLVE
+                && n >= LIBRARY_SOLVE
+            {
+                library.solve_unit_lower((m, n), l, ldl, b, ldb);
+                return;
+            }
+            let top = (m / 2).next_multiple_of(8);
+            self.solve((top, n), l, ldl, b, ldb);
+            self.update(Product {
+                size: (m - top, n, top),
+                a: l.add(top),
+                lda: ldl,
+                b,
+                ldb,
+                c: b.add(top),
+                ldc: ldb,
+            });
+            self.solve((m - top, n), l.add(top * ldl + top), ldl, b.add(top), ldb);
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! The protocol of `hpl`: peaks, DGEMM, the width of panels by search, N by memory or time, the
+//! solution, its residual; only then is there a rating.
+
+use crate::choose::Tried;
+use crate::engine::Multiplier;
+use crate::lu::{self, LuError, Progress, Times};
+use crate::matrix::{Matrix, MatrixError};
+use crate::peak::{self, Peak};
+use crate::random::Sequence;
+use crate::residual::{self, Given, Residual, Source};
+use crate::size::{self, Around, Order, OrderError, OrderSpec};
+use crate::{dgemm, result};
+use nodegauge_machine::power::{self, EnergyMeter};
+use nodegauge_machine::{CpuId, SysRoot, Topology};
+use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::watch::Watch;
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
+use nodegauge_placement::{Bind, Placement};
+use nodegauge_team::{Team, TeamError};
+use nodegauge_toolchain::blas::BlasError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// What can be asked of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// How N is chosen.
+    pub order: OrderSpec,
+    /// Share of the available memory for the matrix with [`OrderSpec::Full`], 0 to 1.
+    pub fraction: f64,
+    /// Widths of panels to choose from; empty searches.
+    pub nb: Vec<usize>,
+    /// N shall be a multiple of NB times this.
+    pub multiple: usize,
+    /// Of the random matrix.
+    pub seed: u64,
+    /// Solve this system instead of a random one.
+    pub given: Option<Given>,
+    /// Time for everything.
+    pub budget: Duration,
+    /// Solutions.
+    pub samples: usize,
+    /// This node's Triad and where it comes from, to hold the products' traffic against.
+    pub triad: Option<(BytesPerSec, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            order: OrderSpec::Quick,
+            fraction: 0.8,
+            nb: Vec::new(),
+            multiple: 1,
+            seed: 1,
+            given: None,
+            budget: Duration::from_secs(15),
+            samples: 1,
+            triad: None,
+        }
+    }
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum HplError {
+    /// N.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// Memory.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    /// Threads.
+    #[error(transparent)]
+    Team(#[from] TeamError),
+    /// The library.
+    #[error(transparent)]
+    Blas(#[from] BlasError),
+    /// The matrix has no solution.
+    #[error(transparent)]
+    Singular(LuError),
+}
+
+/// One solution of a system.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// N.
+    pub order: usize,
+    /// NB.
+    pub nb: usize,
+    /// HPL's count over the time, FLOP/s.
+    pub rating: f64,
+    /// Where the time went.
+    pub times: Times,
+    /// Its residual.
+    pub residual: Residual,
+    /// Share of the matrix on huge pages, when the kernel says.
+    pub huge_pages: Option<f64>,
+    /// Energy of the packages during the solution, joules.
+    pub joules: Option<f64>,
+    /// When it began and ended, seconds since the epoch.
+    pub began: f64,
+}
+
+/// What a library reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfLibrary {
+    /// The library.
+    pub tried: Tried,
+    /// Rates of DGEMM on all threads, FLOP/s.
+    pub dgemm: Vec<f64>,
+    /// NB and rates of the search, in order of time: (N, NB, FLOP/s).
+    pub search: Vec<(usize, usize, f64)>,
+    /// How N came about.
+    pub order: Option<Order>,
+    /// Solutions.
+    pub solutions: Vec<Solution>,
+}
+
+/// Everything that a run saw.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Seen {
+    /// Peaks by instruction set and element.
+    pub peaks: Vec<Peak>,
+    /// Results, a library each, in the order they were given.
+    pub libraries: Vec<OfLibrary>,
+    /// Events of throttling during the run; `None` where they are not counted.
+    pub throttled: Option<u64>,
+    /// Where energy comes from, or why there is none.
+    pub energy: Option<Result<String, String>>,
+    /// Where a run that was interrupted was.
+    pub interrupted: Option<String>,
+}
+
+/// What a run found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Rating, DGEMM, peaks.
+    pub measurements: Vec<Measurement>,
+    /// What the user should know.
+    pub notices: Vec<String>,
+    /// What was seen.
+    pub seen: Seen,
+    /// Where each thread ran, for `-v`.
+    pub affinity: Vec<String>,
+    /// Whether it was cut short.
+    pub interrupted: bool,
+}
+
+/// Time for the peaks, a share of the budget and its bounds.
+const PEAKS: (f64, Duration, Duration) =
+    (0.05, Duration::from_millis(20), Duration::from_millis(400));
+/// Time for DGEMM, the same.
+const DGEMM: (f64, Duration, Duration) = (0.06, Duration::from_millis(50), Duration::from_secs(3));
+/// Share of the budget for the search of NB.
+const SEARCH: f64 = 0.25;
+/// Share of the budget for the solution: the rest makes and checks the matrix.
+const SOLUTION: f64 = 0.5;
+/// How often a solution under way is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The surroundings of a choice of N.
+pub fn around(
+    machine: &Machine,
+    options: &Options,
+    dgemm: FlopsPerSec,
+    threads: usize,
+    nb: usize,
+) -> Around {
+    let available = machine.memory.available.unwrap_or(0);
+    let limit = machine.memory.cgroup_limit.filter(|limit| Some(*limit) < machine.memory.bytes);
+    Around {
+        available: Bytes(available),
+        cgroup_limit: limit.map(Bytes),
+        fraction: options.fraction,
+        dgemm: dgemm.0,
+        threads,
+        seconds: options.budget.as_secs_f64() * SOLUTION / options.samples.max(1) as f64,
+        multiple: nb * options.multiple.max(1),
+    }
+}
+
+fn share(of: (f64, Duration, Duration), budget: Duration) -> Duration {
+    budget.mul_f64(of.0).clamp(of.1, of.2)
+}
+
+/// A run under way.
+struct Run<'a> {
+    machine: &'a Machine,
+    options: &'a Options,
+    watch: &'a mut dyn Watch,
+    team: Team,
+    meter: Result<EnergyMeter, String>,
+    seen: Seen,
+}
+
+/// Measures. `libraries` are measured in their order, the same N and NB rules for each.
+///
+/// # Errors
+/// When N does not fit, memory or threads cannot be had, or a given matrix is singular.
+pub fn run(
+    topology: &Topology,
+    machine: &Machine,
+    placement: &Placement,
+    libraries: &[Tried],
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, HplError> {
+    let multipliers =
+        libraries.iter().map(Tried::load).collect::<Result<Vec<Multiplier>, BlasError>>()?;
+    let bound = placement.bind != Bind::None;
+    let places: Vec<Vec<CpuId>> = placement
+        .threads
+        .iter()
+        .map(|thread| if bound { thread.cpus.clone() } else { Vec::new() })
+        .collect();
+    let team = Team::start(&places)?;
+    let affinity = team.observed().iter().map(ToString::to_string).collect();
+    let root = SysRoot::live();
+    let throttled = power::throttle_events(&root);
+    let meter = EnergyMeter::find(&root);
+    let mut run = Run { machine, options, watch, team, meter, seen: Seen::default() };
+    run.peaks()?;
+    for (tried, multiplier) in libraries.iter().zip(&multipliers) {
+        if run.seen.interrupted.is_some() {
+            break;
+        }
+        run.library(tried, multiplier, libraries.len())?;
+    }
+    let Run { mut seen, meter, .. } = run;
+    seen.energy = Some(meter.map(|meter| meter.basis));
+    seen.throttled = power::throttle_events(&root)
+        .zip(throttled)
+        .map(|(after, before)| after.saturating_sub(before));
+    let (measurements, notices) =
+        result::measurements(topology, machine, placement, options, &seen);
+    let interrupted = seen.interrupted.is_some();
+    Ok(Outcome { measurements, notices, seen, affinity, interrupted })
+}
+
+impl Run<'_> {
+    fn interrupted(&mut self, at: &str) -> bool {
+        if self.seen.interrupted.is_none() && self.watch.interrupted() {
+            self.seen.interrupted = Some(at.to_owned());
+        }
+        self.seen.interrupted.is_some()
+    }
+
+    fn peaks(&mut self) -> Result<(), HplError> {
+        self.watch.phase("multiply-adds in registers");
+        let kernels = peak::kernels();
+        let time = share(PEAKS, self.options.budget);
+        for (i, kernel) in kernels.iter().enumerate() {
+            if self.interrupted("while peaks were measured") {
+                return Ok(());
+            }
+            let peak = peak::measure(&mut self.team, kernel, time)?;
+            let latest = format!("{} {} {}", kernel.isa, kernel.element, peak.best());
+            self.watch.progress((i + 1) as f64 / kernels.len() as f64, &latest);
+            self.seen.peaks.push(peak);
+        }
+        Ok(())
+    }
+
+    fn library(
+        &mut self,
+        tried: &Tried,
+        multiplier: &Multiplier,
+        count: usize,
+    ) -> Result<(), HplError> {
+        if self.interrupted("before DGEMM") {
+            return Ok(());
+        }
+        let budget = self.options.budget.div_f64(count as f64);
+        self.watch.phase(&format!("DGEMM by {}", tried.name()));
+        let rates = dgemm::measure(&mut self.team, multiplier, share(DGEMM, budget))?;
+        let best = FlopsPerSec(rates.iter().copied().fold(0.0, f64::max));
+        self.watch.progress(1.0, &best.to_string());
+        self.seen.libraries.push(OfLibrary {
+            tried: tried.clone(),
+            dgemm: rates,
+            search: Vec::new(),
+            order: None,
+            solutions: Vec::new(),
+        });
+        let nb = match self.nb(multiplier, best, budget)? {
+            Some(nb) => nb,
+            None => return Ok(()),
+        };
+        let mut around = around(self.machine, self.options, best, self.team.len(), nb);
+        around.seconds /= count as f64;
+        let spec = match &self.options.given {
+            Some(given) => OrderSpec::Exactly(given.order),
+            None => self.options.order,
+        };
+        let order = size::choose(spec, &around)?;
+        self.now().order = Some(order.clone());
+        for _ in 0..self.options.samples.max(1) {
+            let Some(solution) = self.solve(order.order, nb, multiplier, true)? else { break };
+            self.now().solutions.push(solution);
+        }
+        Ok(())
+    }
+
+    /// The library under way.
+    fn now(&mut self) -> &mut OfLibrary {
+        let last = self.seen.libraries.len() - 1;
+        &mut self.seen.libraries[last]
+    }
+
+    /// The width of panels: the only one, or the fastest of small runs, the best three of which are
+    /// run again at twice the size.
+    fn nb(
+        &mut self,
+        multiplier: &Multiplier,
+        dgemm: FlopsPerSec,
+        budget: Duration,
+    ) -> Result<Option<usize>, HplError> {
+        let candidates: Vec<usize> = match self.options.nb.as_slice() {
+            [] => size::CANDIDATES.to_vec(),
+            [one] => return Ok(Some(*one)),
+            several => several.to_vec(),
+        };
+        let threads = self.team.len();
+        // The second round takes three runs of eight times the operations.
+        let runs = candidates.len() as f64 + 3.0 * 8.0;
+        let seconds = budget.as_secs_f64() * SEARCH / runs;
+        let mut around = around(self.machine, self.options, dgemm, threads, 64);
+        around.seconds = seconds;
+        around.multiple = 64;
+        let small = match self.options.order {
+            OrderSpec::Exactly(order) => size::choose(OrderSpec::Quick, &around)?.order.min(order),
+            _ => size::choose(OrderSpec::Quick, &around)?.order,
+        };
+        let small = small.max(4 * 64);
+        let largest = match size::choose(OrderSpec::Full, &around) {
+            Ok(order) => order.order.max(small),
+            Err(_) => small,
+        };
+        self.watch.phase(&format!("search of NB, N = {small} and {}", (2 * small).min(largest)));
+        let mut field = candidates;
+        for order in [small, (2 * small).min(largest)] {
+            let mut rated = Vec::new();
+            for nb in field.iter().copied().filter(|nb| 4 * nb <= order) {
+                let Some(solution) = self.solve(order, nb, multiplier, false)? else {
+                    return Ok(None);
+                };
+                rated.push((solution.rating, nb));
+                self.now().search.push((order, nb, solution.rating));
+                let latest = format!("NB {nb}: {}", FlopsPerSec(solution.rating));
+                self.watch.progress(0.5, &latest);
+            }
+            if rated.is_empty() {
+                continue;
+            }
+            rated.sort_by(|a, b| b.0.total_cmp(&a.0));
+            field = rated.into_iter().take(3).map(|(_, nb)| nb).collect();
+        }
+        Ok(field.first().copied())
+    }
+
+    /// Solves one system; `None` when interrupted.
+    fn solve(
+        &mut self,
+        order: usize,
+        nb: usize,
+        multiplier: &Multiplier,
+        shown: bool,
+    ) -> Result<Option<Solution>, HplError> {
+        let mut matrix = Matrix::map(order)?;
+        match &self.options.given {
+            Some(given) if shown => {
+                let given = given.clone();
+                self.solve_of(&mut matrix, nb, multiplier, shown, &given)
+            }
+            _ => {
+                let sequence = Sequence::new(self.options.seed);
+                self.solve_of(&mut matrix, nb, multiplier, shown, &sequence)
+            }
+        }
+    }
+
+    fn solve_of(
+        &mut self,
+        matrix: &mut Matrix,
+        nb: usize,
+        multiplier: &Multiplier,
+        shown: bool,
+        source: &impl Source,
+    ) -> Result<Option<Solution>, HplError> {
+        let order = matrix.order();
+        if self.interrupted(&format!("before N = {order}")) {
+            return Ok(None);
+        }
+        if shown {
+            self.watch.phase(&format!("solving, N = {order}, NB = {nb}"));
+        }
+        residual::fill(&mut self.team, matrix, source)?;
+        let progress = Progress::default();
+        let before = self.meter.as_ref().ok().and_then(EnergyMeter::read);
+        let began = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0.0, |since| since.as_secs_f64());
+        let (team, watch) = (&mut self.team, &mut *self.watch);
+        let start = Instant::now();
+        let solved = std::thread::scope(|scope| {
+            let worker = scope.spawn(|| lu::solve(team, matrix, nb, multiplier, &progress));
+            while !worker.is_finished() {
+                std::thread::park_timeout(if shown { LOOK } else { LOOK / 20 });
+                if watch.interrupted() {
+                    progress.stop.store(true, Ordering::Relaxed);
+                }
+                if shown {
+                    report(watch, &progress, order, start);
+                }
+            }
+            worker.join()
+        });
+        let times = match solved {
+            Ok(Ok(times)) => times,
+            Ok(Err(LuError::Interrupted)) => {
+                let done = 100.0 * progress.flops() / lu::flops(order);
+                self.seen.interrupted = Some(format!(
+                    "N = {order} was {done:.0} % done after {:.1} s: no rating",
+                    start.elapsed().as_secs_f64()
+                ));
+                return Ok(None);
+            }
+            Ok(Err(LuError::Team(error))) => return Err(error.into()),
+            Ok(Err(singular)) => return Err(HplError::Singular(singular)),
+            Err(_) => return Err(TeamError::Panicked(0).into()),
+        };
+        let joules = self
+            .meter
+            .as_ref()
+            .ok()
+            .and_then(|meter| meter.joules(before.as_ref()?, &meter.read()?));
+        let huge_pages = if shown { matrix.on_huge_pages() } else { None };
+        let x = matrix.column(order).to_vec();
+        let residual = residual::check(&mut self.team, source, &x)?;
+        let rating = lu::flops(order) / times.total;
+        Ok(Some(Solution { order, nb, rating, times, residual, huge_pages, joules, began }))
+    }
+}
+
+/// Shows how far a solution is, with its rate so far and the time left at that rate.
+fn report(watch: &mut dyn Watch, progress: &Progress, order: usize, start: Instant) {
+    let (done, seconds) = (progress.flops(), start.elapsed().as_secs_f64());
+    let whole = lu::flops(order);
+    let share = (done / whole).min(1.0);
+    if share > 0.0 {
+        let left = (seconds / share - seconds).max(0.0);
+        let latest = format!("{} so far, {left:.0} s left", FlopsPerSec(done / seconds));
+        watch.progress(share, &latest);
+    }
+}

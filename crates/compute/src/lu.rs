@@ -1,0 +1,234 @@
+//! LU with partial pivoting of [A b], and the back-substitution: x of A x = b, in place.
+//!
+//! Right-looking by panels of NB columns: a panel is factored recursively (`panel`), its row
+//! exchanges, triangular solve and product are applied to the columns behind it (`update`), and the
+//! order of all that is decided while it goes on (`schedule`): nobody waits for a panel while there
+//! are columns to bring up to date. As in HPL, rows are not exchanged in the columns left of a
+//! panel, since only U and the transformed b are needed for x.
+//!
+//! The exchanges touch a line for each element, so they are asked for ahead. The team's threads
+//! share the matrix through `View`, by parts that do not overlap: a block of columns belongs to
+//! who has claimed it, and within a product rows are cut.
+
+mod panel;
+mod schedule;
+mod solve;
+mod swaps;
+
+use crate::engine::{Engine, Multiplier};
+use crate::matrix::Matrix;
+use nodegauge_team::{Barrier, Team, TeamError};
+use schedule::Schedule;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Why a factorisation has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum LuError {
+    /// No pivot.
+    #[error(
+        "the matrix is singular: column {column} has no pivot other than zero\nhint: a random matrix is not; try another --seed"
+    )]
+    Singular {
+        /// From 0.
+        column: usize,
+    },
+    /// The user wants to end.
+    #[error("interrupted")]
+    Interrupted,
+    /// A thread failed.
+    #[error(transparent)]
+    Team(#[from] TeamError),
+}
+
+/// What a factorisation tells while it goes on; read by another thread.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Operations done, in HPL's count.
+    flops: AtomicU64,
+    /// Panels factored.
+    panels: AtomicUsize,
+    /// Set from outside to end.
+    pub stop: AtomicBool,
+}
+
+impl Progress {
+    /// Operations done so far.
+    pub fn flops(&self) -> f64 {
+        self.flops.load(Ordering::Relaxed) as f64
+    }
+
+    /// Panels factored so far.
+    pub fn panels(&self) -> usize {
+        self.panels.load(Ordering::Relaxed)
+    }
+}
+
+/// Where the time went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Times {
+    /// From the start to x, seconds.
+    pub total: f64,
+    /// The back-substitution, seconds.
+    pub solve: f64,
+    /// Of the threads' time, the share in panels, 0 to 1.
+    pub panels: f64,
+    /// Of the threads' time, the share spent waiting, 0 to 1.
+    pub waiting: f64,
+    /// Threads that work on a panel together.
+    pub crew: usize,
+}
+
+/// The matrix as the threads see it.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    a: *mut f64,
+    ld: usize,
+    /// Order.
+    n: usize,
+}
+
+// SAFETY: a pointer to shared memory; every use of it says why nobody else uses that part.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl View {
+    /// Address of an element.
+    fn at(&self, i: usize, j: usize) -> *mut f64 {
+        self.a.wrapping_add(j * self.ld + i)
+    }
+}
+
+/// What all threads of a factorisation share.
+struct Shared<'a> {
+    view: View,
+    /// Width of a panel.
+    nb: usize,
+    engine: Engine<'a>,
+    /// The row that each row was exchanged with, written by the panel that it belongs to.
+    pivots: Vec<AtomicU32>,
+    /// The threads that factor panels.
+    crew: panel::Crew,
+    schedule: Schedule,
+    progress: &'a Progress,
+    /// Column without a pivot plus one.
+    singular: AtomicUsize,
+}
+
+impl Shared<'_> {
+    /// Panels.
+    fn panels(&self) -> usize {
+        self.view.n.div_ceil(self.nb)
+    }
+
+    /// First column of a block.
+    fn start(&self, block: usize) -> usize {
+        block * self.nb
+    }
+
+    /// One behind the last column of a panel.
+    fn end(&self, block: usize) -> usize {
+        ((block + 1) * self.nb).min(self.view.n)
+    }
+
+    /// One behind the last column of a block: the last takes the right-hand side along.
+    fn end_with_rhs(&self, block: usize) -> usize {
+        if block + 1 == self.panels() { self.view.n + 1 } else { self.end(block) }
+    }
+
+    fn stopped(&self) -> bool {
+        self.progress.stop.load(Ordering::Relaxed) || self.singular.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Operations of solving a system of order `n`, HPL's count: 2/3 n^3 + 3/2 n^2.
+pub fn flops(n: usize) -> f64 {
+    let n = n as f64;
+    2.0 / 3.0 * n * n * n + 1.5 * n * n
+}
+
+/// Threads that factor a panel together. A panel of m rows must be ready before the others have
+/// updated m columns with the one before: m nb^2 / (g r') + 2 m nb^2 / (g r) <= half of
+/// 2 m^2 nb / (p r), with a panel's rate r' of a quarter of r; at m = n / 3 this gives
+/// g >= 18 nb p / n. Never more than half: a panel on fewer threads is factored with less waiting,
+/// and columns can be brought up to date beside it.
+pub fn crew_size(n: usize, nb: usize, threads: usize) -> usize {
+    (18 * nb * threads).div_ceil(n.max(1)).clamp(1, (threads / 2).max(1))
+}
+
+/// Factors `matrix` on `team` with panels of `nb` columns and solves; x is in the column of the
+/// right-hand side afterwards.
+///
+/// # Errors
+/// When the matrix is singular, `progress.stop` was set, or a thread fails.
+pub fn solve(
+    team: &mut Team,
+    matrix: &mut Matrix,
+    nb: usize,
+    multiplier: &Multiplier,
+    progress: &Progress,
+) -> Result<Times, LuError> {
+    let (n, threads) = (matrix.order(), team.len());
+    let nb = nb.clamp(1, n.max(1));
+    let view = View { a: matrix.pointer(), ld: matrix.distance(), n };
+    let size = crew_size(n, nb, threads);
+    let shared = Shared {
+        view,
+        nb,
+        engine: Engine::new(multiplier),
+        pivots: (0..n).map(|_| AtomicU32::new(0)).collect(),
+        crew: panel::Crew::new(size),
+        schedule: Schedule::new(n.div_ceil(nb), nb, threads),
+        progress,
+        singular: AtomicUsize::new(0),
+    };
+    let start = Instant::now();
+    let busy = team.map(|member| {
+        let guard = AbandonOnPanic(&shared.crew.barrier, &progress.stop);
+        shared.engine.settle();
+        let times = schedule::work(&shared, member.index);
+        drop(guard);
+        times
+    })?;
+    let factored = start.elapsed().as_secs_f64();
+    match shared.singular.load(Ordering::Relaxed) {
+        0 => {}
+        column => return Err(LuError::Singular { column: column - 1 }),
+    }
+    if progress.stop.load(Ordering::Relaxed) {
+        return Err(LuError::Interrupted);
+    }
+    let diagonal = (0..n).find(|&i| {
+        // SAFETY: the team has finished; nobody else uses the matrix.
+        unsafe { *view.at(i, i) == 0.0 }
+    });
+    if let Some(column) = diagonal {
+        return Err(LuError::Singular { column });
+    }
+    team.run(|member| solve::back_substitute(&shared, member))?;
+    let total = start.elapsed().as_secs_f64();
+    let all = factored * threads as f64;
+    Ok(Times {
+        total,
+        solve: total - factored,
+        panels: busy.iter().map(|times| times.panels).sum::<f64>() / all,
+        waiting: busy.iter().map(|times| times.waiting).sum::<f64>() / all,
+        crew: size,
+    })
+}
+
+/// Lets the others go when a thread fails, so that nobody waits for it.
+struct AbandonOnPanic<'a>(&'a Barrier, &'a AtomicBool);
+
+impl Drop for AbandonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.1.store(true, Ordering::Relaxed);
+            self.0.abandon();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

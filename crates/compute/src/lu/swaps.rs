@@ -1,0 +1,52 @@
+//! Row exchanges within a range of columns.
+
+use super::View;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Columns by which lines are asked for ahead: the lines of a column's exchanges, some 16 KiB each
+/// time, arrive while two others are worked on.
+const AHEAD: usize = 2;
+
+/// Exchanges row i with row `pivots[i]` for each i of `rows`, in order, in `columns`.
+///
+/// # Safety
+/// Nobody else may use those columns meanwhile.
+pub(super) unsafe fn apply(
+    view: View,
+    pivots: &[AtomicU32],
+    rows: Range<usize>,
+    columns: Range<usize>,
+) {
+    // Read once: they are the same for every column.
+    let exchanges: Vec<(usize, usize)> = rows
+        .map(|i| (i, pivots[i].load(Ordering::Relaxed) as usize))
+        .filter(|(i, with)| i != with)
+        .collect();
+    for j in columns.clone() {
+        if j + AHEAD < columns.end {
+            for (i, with) in &exchanges {
+                prefetch(view.at(*with, j + AHEAD));
+                if i % 8 == 0 {
+                    prefetch(view.at(*i, j + AHEAD));
+                }
+            }
+        }
+        for (i, with) in &exchanges {
+            // SAFETY: both rows are of this column, which is the caller's.
+            unsafe { std::ptr::swap(view.at(*i, j), view.at(*with, j)) };
+        }
+    }
+}
+
+/// Asks for the line at `address`.
+#[inline(always)]
+fn prefetch(address: *const f64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is allowed.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

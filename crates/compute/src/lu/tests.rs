@@ -1,0 +1,143 @@
+use super::*;
+use crate::random::Sequence;
+use crate::residual::{self, Given, Source};
+use faer::linalg::solvers::Solve;
+use proptest::prelude::*;
+
+fn team(threads: usize) -> Team {
+    Team::start(&vec![Vec::new(); threads]).unwrap()
+}
+
+fn solved(
+    team: &mut Team,
+    n: usize,
+    nb: usize,
+    source: &impl Source,
+) -> Result<(Vec<f64>, f64), LuError> {
+    let mut matrix = Matrix::map(n).unwrap();
+    residual::fill(team, &mut matrix, source)?;
+    solve(team, &mut matrix, nb, &Multiplier::BuiltIn, &Progress::default())?;
+    let x = matrix.column(n).to_vec();
+    let residual = residual::check(team, source, &x)?;
+    Ok((x, residual.value))
+}
+
+/// The same system by another library.
+fn by_faer(n: usize, source: &impl Source) -> Vec<f64> {
+    let mut columns = vec![vec![0.0; n]; n + 1];
+    columns.iter_mut().enumerate().for_each(|(j, column)| source.column(j, column));
+    let a = faer::Mat::from_fn(n, n, |i, j| columns[j][i]);
+    let b = faer::Mat::from_fn(n, 1, |i, _| columns[n][i]);
+    let x = a.partial_piv_lu().solve(&b);
+    (0..n).map(|i| x[(i, 0)]).collect()
+}
+
+fn agrees(n: usize, nb: usize, threads: usize, seed: u64) {
+    let source = Sequence::new(seed);
+    let (x, residual) = solved(&mut team(threads), n, nb, &source).unwrap();
+    assert!(residual < 16.0, "n {n} nb {nb} threads {threads}: residual {residual}");
+    let expected = by_faer(n, &source);
+    let norm = expected.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    // Both are backward stable: they differ by the condition of the matrix, which for random
+    // matrices of this size is below some 1e5.
+    for (x, expected) in x.iter().zip(&expected) {
+        assert!((x - expected).abs() <= 1e-8 * norm, "n {n} nb {nb}: {x} is not {expected}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn random_systems_of_odd_sizes_agree_with_faer(
+        n in 1usize..260, nb in 1usize..100, threads in 1usize..6, seed: u64,
+    ) {
+        agrees(n, nb, threads, seed);
+    }
+}
+
+#[test]
+fn every_edge_of_panels_agrees_with_faer() {
+    for nb in [1, 7, 12, 13, 24, 32] {
+        for n in [nb - 1, nb, nb + 1, 2 * nb - 1, 2 * nb, 2 * nb + 1, 5 * nb + 3] {
+            if n > 0 {
+                agrees(n, nb, 2, nb as u64);
+            }
+        }
+    }
+}
+
+#[test]
+fn wide_ranges_and_cut_rows_agree_with_faer() {
+    agrees(1201, 64, 2, 5);
+    agrees(700, 192, 3, 6);
+}
+
+#[test]
+fn a_matrix_without_a_pivot_is_singular() {
+    let n = 50;
+    let mut elements = vec![0.0; n * (n + 1)];
+    Sequence::new(3).fill(0, &mut elements);
+    // Column 20 is zero: elimination leaves it exactly so.
+    elements[20 * n..21 * n].fill(0.0);
+    let given = Given { order: n, elements };
+    for (nb, threads) in [(8, 1), (8, 2), (64, 2)] {
+        let error = solved(&mut team(threads), n, nb, &given).unwrap_err();
+        assert!(matches!(error, LuError::Singular { column: 20 }), "{error}");
+    }
+}
+
+#[test]
+fn pivots_whose_inverse_overflows_are_divided_by() {
+    let (n, tiny) = (30, 1e-310);
+    let mut elements = vec![0.0; n * (n + 1)];
+    Sequence::new(4).fill(0, &mut elements);
+    elements[..n * n].iter_mut().for_each(|x| *x *= tiny);
+    elements[n * n..].iter_mut().for_each(|x| *x *= tiny);
+    let (x, _) = solved(&mut team(2), n, 8, &Given { order: n, elements }).unwrap();
+    assert!(x.iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn results_are_the_same_whatever_the_number_of_threads_in_a_panel() {
+    // Pivots do not depend on how rows are shared out; sums of products may.
+    let source = Sequence::new(9);
+    let (one, _) = solved(&mut team(1), 200, 16, &source).unwrap();
+    let (four, _) = solved(&mut team(4), 200, 16, &source).unwrap();
+    let norm = one.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    assert!(one.iter().zip(&four).all(|(a, b)| (a - b).abs() < 1e-9 * norm));
+}
+
+#[test]
+fn a_run_that_is_stopped_ends_at_once() {
+    let progress = Progress::default();
+    progress.stop.store(true, Ordering::Relaxed);
+    let mut team = team(2);
+    let mut matrix = Matrix::map(500).unwrap();
+    residual::fill(&mut team, &mut matrix, &Sequence::new(1)).unwrap();
+    let ended = solve(&mut team, &mut matrix, 32, &Multiplier::BuiltIn, &progress);
+    assert!(matches!(ended, Err(LuError::Interrupted)));
+}
+
+#[test]
+fn a_wrong_solution_does_not_pass() {
+    let (n, source) = (40, Sequence::new(2));
+    let mut team = team(1);
+    let mut x = by_faer(n, &source);
+    assert!(residual::check(&mut team, &source, &x).unwrap().passes());
+    x[7] += 1e-6;
+    assert!(!residual::check(&mut team, &source, &x).unwrap().passes());
+    x[7] = f64::NAN;
+    assert!(!residual::check(&mut team, &source, &x).unwrap().passes());
+}
+
+#[test]
+fn crews_grow_with_threads_and_shrink_with_the_order() {
+    assert_eq!(crew_size(8000, 192, 2), 1);
+    assert_eq!(crew_size(100_000, 256, 128), 6);
+    assert_eq!(crew_size(1000, 256, 4), 2);
+}
+
+#[test]
+fn operations_are_counted_as_hpl_counts_them() {
+    assert_eq!(flops(8000), 2.0 / 3.0 * 5.12e11 + 1.5 * 6.4e7);
+}

@@ -1,0 +1,208 @@
+//! What xhpl and hpcc print: every result line with its residual. Pure.
+//!
+//! A result line begins with its variant, `WR11C2R4`: W, the mapping R or C, and digits; other lines
+//! begin with W too. The rate has five figures and is computed from a time that is finer than the
+//! one printed. Progress lines begin otherwise and are never results.
+
+use crate::residual::THRESHOLD;
+use std::fmt::Write;
+
+/// One result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// T/V, e.g. `WR11C2R4`.
+    pub variant: String,
+    /// N.
+    pub n: usize,
+    /// NB.
+    pub nb: usize,
+    /// P.
+    pub p: usize,
+    /// Q.
+    pub q: usize,
+    /// Seconds, two decimals.
+    pub seconds: f64,
+    /// FLOP/s.
+    pub rate: f64,
+    /// The scaled residual; `None` when none was printed.
+    pub residual: Option<f64>,
+    /// PASSED or FAILED; `None` when neither was printed.
+    pub passed: Option<bool>,
+}
+
+/// An output, read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Output {
+    /// `2.3`.
+    pub version: Option<String>,
+    /// Results in order.
+    pub rows: Vec<Row>,
+    /// What HPL says of its input or itself.
+    pub errors: Vec<String>,
+    /// Whether it came to its last line.
+    pub ended: bool,
+}
+
+/// Reads the output.
+pub fn read(text: &str) -> Output {
+    let mut output = Output::default();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("HPLinpack ")
+            && let Some(version) = rest.split_whitespace().next()
+            && version.starts_with(|c: char| c.is_ascii_digit())
+        {
+            output.version = Some(version.to_owned());
+        } else if let Some(row) = row(line) {
+            output.rows.push(row);
+        } else if line.starts_with("||Ax-b||_oo/(eps*") {
+            if let (Some(row), Some((_, value))) = (output.rows.last_mut(), line.split_once('=')) {
+                let mut words = value.split_whitespace();
+                row.residual = words.next().and_then(|word| word.parse().ok());
+                row.passed = match words.next_back() {
+                    Some("PASSED") => Some(true),
+                    Some("FAILED") => Some(false),
+                    _ => None,
+                };
+            }
+        } else if let Some(error) = line.trim().strip_prefix(">>>") {
+            output.errors.push(error.trim_end_matches("<<<").trim().to_owned());
+        } else if line.starts_with("End of Tests.") {
+            output.ended = true;
+        }
+    }
+    output
+}
+
+fn row(line: &str) -> Option<Row> {
+    let after = line.strip_prefix("WR").or_else(|| line.strip_prefix("WC"))?;
+    if !after.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [variant, n, nb, p, q, seconds, gflops] = words[..] else { return None };
+    let gflops: f64 = gflops.parse().ok()?;
+    Some(Row {
+        variant: variant.to_owned(),
+        n: n.parse().ok()?,
+        nb: nb.parse().ok()?,
+        p: p.parse().ok()?,
+        q: q.parse().ok()?,
+        seconds: seconds.parse().ok()?,
+        rate: gflops * 1e9,
+        residual: None,
+        passed: None,
+    })
+}
+
+const DOUBLE: &str =
+    "================================================================================";
+const SINGLE: &str =
+    "--------------------------------------------------------------------------------";
+
+/// Prints rows in HPL's own form, for scripts that read it. `variant` of a native run says what it
+/// does: row-major, look-ahead, recursive.
+pub fn write(rows: &[Row]) -> String {
+    let mut out = String::new();
+    let passed = rows.iter().filter(|row| row.passed == Some(true)).count();
+    let failed = rows.iter().filter(|row| row.passed == Some(false)).count();
+    for row in rows {
+        let Row { variant, n, nb, p, q, seconds, rate, .. } = row;
+        let _ = writeln!(
+            out,
+            "{DOUBLE}\nT/V                N    NB     P     Q               Time                 Gflops\n{SINGLE}"
+        );
+        let gflops = exponent(rate / 1e9, 4);
+        let _ =
+            writeln!(out, "{variant:<8}{n:>12} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}");
+        if let (Some(residual), Some(passed)) = (row.residual, row.passed) {
+            let verdict = if passed { "PASSED" } else { "FAILED" };
+            let residual = exponent(residual, 8);
+            let _ = writeln!(
+                out,
+                "{SINGLE}\n||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= {residual:>16} ...... {verdict}"
+            );
+        }
+    }
+    let _ = writeln!(
+        out,
+        "{DOUBLE}\n\nFinished {:>6} tests with the following results:\n         {passed:>6} tests completed and passed residual checks,\n         {failed:>6} tests completed and failed residual checks,\n         {:>6} tests skipped because of illegal input values.\n{SINGLE}\n\nEnd of Tests.\n{DOUBLE}",
+        rows.len(),
+        0
+    );
+    out
+}
+
+/// As C prints `%.{digits}e`.
+fn exponent(x: f64, digits: usize) -> String {
+    let text = format!("{x:.digits$e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let exponent: i32 = exponent.parse().unwrap_or(0);
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{mantissa}e{sign}{:02}", exponent.abs())
+        }
+        None => text,
+    }
+}
+
+/// Whether a residual passes HPL's usual threshold.
+pub fn passes(residual: f64) -> bool {
+    residual < THRESHOLD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREE: &str = include_str!("../tests/outputs/three-nb.txt");
+    const FAILED: &str = include_str!("../tests/outputs/failed.txt");
+    const PROGRESS: &str = include_str!("../tests/outputs/progress.txt");
+    const TOO_FEW: &str = include_str!("../tests/outputs/too-few-ranks.txt");
+
+    #[test]
+    fn every_result_line_is_read_with_its_residual() {
+        let output = read(THREE);
+        assert_eq!(output.version.as_deref(), Some("2.3"));
+        assert!(output.ended && output.errors.is_empty());
+        let nbs: Vec<usize> = output.rows.iter().map(|row| row.nb).collect();
+        assert_eq!(nbs, [128, 192, 256]);
+        let row = &output.rows[1];
+        assert_eq!((row.n, row.p, row.q, row.seconds), (8000, 1, 2, 3.80));
+        assert_eq!(row.rate, 89.775e9);
+        assert_eq!((row.residual, row.passed), (Some(2.95206088e-03), Some(true)));
+    }
+
+    #[test]
+    fn failed_is_told_from_passed_and_norms_are_no_results() {
+        let output = read(FAILED);
+        assert_eq!(output.rows.len(), 1);
+        assert_eq!(output.rows[0].passed, Some(false));
+        assert_eq!(output.rows[0].residual, Some(2.75856071e-03));
+    }
+
+    #[test]
+    fn progress_is_never_a_result() {
+        let output = read(PROGRESS);
+        assert!(PROGRESS.contains("Fraction="));
+        assert!(output.rows.len() == 1 && output.rows[0].passed == Some(true));
+    }
+
+    #[test]
+    fn what_hpl_refuses_is_kept() {
+        let output = read(TOO_FEW);
+        assert!(output.rows.is_empty() && !output.ended);
+        assert_eq!(output.errors[0], "Need at least 4 processes for these tests");
+    }
+
+    #[test]
+    fn what_is_written_in_hpls_form_is_read_back() {
+        let rows = read(THREE).rows;
+        let text = write(&rows);
+        assert_eq!(read(&text).rows, rows);
+        // The lines themselves are HPL's.
+        for line in THREE.lines().filter(|line| line.starts_with("WR") || line.starts_with("||Ax"))
+        {
+            assert!(text.lines().any(|written| written == line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What the arithmetic units can do: loops that touch registers only.
+//!
+//! Each loop runs independent chains of multiply-adds, as many as the registers hold beside two
+//! constants, which covers the latency of every core known (4 or 5 cycles on two units need 8 to
+//! 10). It is written once, over a vector; without fused instructions a chain is a multiplication
+//! and an addition. Values stay near 2, so nothing becomes denormal. Theory is cores x clock x
+//! operations a cycle, with the clock that was measured under this load.
+
+use nodegauge_machine::clock;
+use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::{FlopsPerSec, Hertz};
+use nodegauge_team::{Team, TeamError};
+use std::time::{Duration, Instant};
+
+/// A register full of numbers.
+///
+/// # Safety
+/// All methods need the instruction set.
+trait Register: Copy {
+    /// Numbers.
+    const LANES: usize;
+    /// All alike.
+    unsafe fn splat(x: f64) -> Self;
+    /// `self * x + y`.
+    unsafe fn mul_add(self, x: Self, y: Self) -> Self;
+}
+
+/// Turns of a loop between looks at the clock.
+const ROUNDS: u64 = 20_000;
+
+/// `CHAINS` chains, each `ROUNDS` long; operations done.
+#[inline(always)]
+unsafe fn chains<R: Register, const CHAINS: usize>() -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (x, y) = (R::splat(std::hint::black_box(0.5)), R::splat(std::hint::black_box(1.0)));
+        let mut sums = [y; CHAINS];
+        for _ in 0..ROUNDS {
+            for sum in &mut sums {
+                *sum = sum.mul_add(x, y);
+            }
+        }
+        std::hint::black_box(sums);
+    }
+    2 * ROUNDS * (CHAINS * R::LANES) as u64
+}
+
+/// One loop.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernel {
+    /// Instruction set: `avx512`, `avx2+fma`, `sse2`, `neon`, `baseline`.
+    pub isa: &'static str,
+    /// `f64` or `f32`.
+    pub element: &'static str,
+    /// Whether multiplication and addition are one instruction.
+    pub fused: bool,
+    run: unsafe fn() -> u64,
+}
+
+macro_rules! kernel {
+    ($isa:literal, [$($feature:literal)?], $element:literal, $fused:literal, $register:ty, $chains:literal) => {{
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn run() -> u64 {
+            // SAFETY: the caller's promise.
+            unsafe { chains::<$register, $chains>() }
+        }
+        Kernel { isa: $isa, element: $element, fused: $fused, run }
+    }};
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Register;
+    use std::arch::x86_64::*;
+
+    macro_rules! register {
+        ($register:ty, $lanes:literal, $number:ty, $splat:ident, |$a:ident, $x:ident, $y:ident| $mul_add:expr) => {
+            impl Register for $register {
+                const LANES: usize = $lanes;
+                #[inline(always)]
+                unsafe fn splat(x: f64) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $splat(x as $number) }
+                }
+                #[inline(always)]
+                unsafe fn mul_add(self, $x: Self, $y: Self) -> Self {
+                    let $a = self;
+                    // SAFETY: the caller's promise.
+                    unsafe { $mul_add }
+                }
+            }
+        };
+    }
+    register!(__m128d, 2, f64, _mm_set1_pd, |a, x, y| _mm_add_pd(_mm_mul_pd(a, x), y));
+    register!(__m128, 4, f32, _mm_set1_ps, |a, x, y| _mm_add_ps(_mm_mul_ps(a, x), y));
+    register!(__m256d, 4, f64, _mm256_set1_pd, |a, x, y| _mm256_fmadd_pd(a, x, y));
+    register!(__m256, 8, f32, _mm256_set1_ps, |a, x, y| _mm256_fmadd_ps(a, x, y));
+    register!(__m512d, 8, f64, _mm512_set1_pd, |a, x, y| _mm512_fmadd_pd(a, x, y));
+    register!(__m512, 16, f32, _mm512_set1_ps, |a, x, y| _mm512_fmadd_ps(a, x, y));
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::Register;
+    use std::arch::aarch64::*;
+
+    macro_rules! register {
+        ($register:ty, $lanes:literal, $number:ty, $splat:ident, $fma:ident) => {
+            impl Register for $register {
+                const LANES: usize = $lanes;
+                #[inline(always)]
+                unsafe fn splat(x: f64) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $splat(x as $number) }
+                }
+                #[inline(always)]
+                unsafe fn mul_add(self, x: Self, y: Self) -> Self {
+                    // SAFETY: the caller's promise.
+                    unsafe { $fma(y, self, x) }
+                }
+            }
+        };
+    }
+    register!(float64x2_t, 2, f64, vdupq_n_f64, vfmaq_f64);
+    register!(float32x4_t, 4, f32, vdupq_n_f32, vfmaq_f32);
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+macro_rules! plain {
+    ($number:ty) => {
+        impl Register for [$number; 4] {
+            const LANES: usize = 4;
+            #[inline(always)]
+            unsafe fn splat(x: f64) -> Self {
+                [x as $number; 4]
+            }
+            #[inline(always)]
+            unsafe fn mul_add(self, x: Self, y: Self) -> Self {
+                std::array::from_fn(|i| self[i] * x[i] + y[i])
+            }
+        }
+    };
+}
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+plain!(f64);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+plain!(f32);
+
+/// The loops that this processor can run, narrowest first, `f64` before `f32`.
+pub fn kernels() -> Vec<Kernel> {
+    let mut all = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128, __m128d, __m256, __m256d, __m512, __m512d};
+        all.push(kernel!("sse2", ["sse2"], "f64", false, __m128d, 12));
+        all.push(kernel!("sse2", ["sse2"], "f32", false, __m128, 12));
+        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+            all.push(kernel!("avx2+fma", ["avx2,fma"], "f64", true, __m256d, 12));
+            all.push(kernel!("avx2+fma", ["avx2,fma"], "f32", true, __m256, 12));
+        }
+        if std::is_x86_feature_detected!("avx512f") {
+            all.push(kernel!("avx512", ["avx512f"], "f64", true, __m512d, 20));
+            all.push(kernel!("avx512", ["avx512f"], "f32", true, __m512, 20));
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        use std::arch::aarch64::{float32x4_t, float64x2_t};
+        all.push(kernel!("neon", ["neon"], "f64", true, float64x2_t, 24));
+        all.push(kernel!("neon", ["neon"], "f32", true, float32x4_t, 24));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        all.push(kernel!("baseline", [], "f64", false, [f64; 4], 8));
+        all.push(kernel!("baseline", [], "f32", false, [f32; 4], 8));
+    }
+    all
+}
+
+/// What a loop reached on all threads of a team.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peak {
+    /// Instruction set.
+    pub isa: &'static str,
+    /// `f64` or `f32`.
+    pub element: &'static str,
+    /// Whether multiplication and addition are one instruction.
+    pub fused: bool,
+    /// Rates of single bursts, FLOP/s, in order of time.
+    pub samples: Vec<f64>,
+    /// The clock right after the load, of the slowest thread; `None` where it cannot be counted.
+    pub clock: Option<Hertz>,
+}
+
+impl Peak {
+    /// The best burst.
+    pub fn best(&self) -> FlopsPerSec {
+        FlopsPerSec(self.samples.iter().copied().fold(0.0, f64::max))
+    }
+
+    /// All bursts.
+    pub fn summary(&self) -> Option<Summary> {
+        Summary::of(&self.samples, Better::Higher)
+    }
+
+    /// Operations a cycle and core that the best burst amounts to.
+    pub fn a_cycle(&self, threads: usize) -> Option<f64> {
+        Some(self.best().0 / threads as f64 / self.clock?.0)
+    }
+}
+
+/// Length of a burst.
+const BURST: Duration = Duration::from_millis(20);
+
+/// Runs `kernel` on all threads for about `time`, in bursts that all start together.
+///
+/// # Errors
+/// When a thread fails.
+pub fn measure(team: &mut Team, kernel: &Kernel, time: Duration) -> Result<Peak, TeamError> {
+    let bursts = (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize;
+    let mut samples = Vec::with_capacity(bursts);
+    let mut clocks = Vec::with_capacity(bursts);
+    for _ in 0..bursts {
+        let parts = team.map(|member| {
+            member.barrier();
+            let start = Instant::now();
+            let mut operations = 0;
+            while start.elapsed() < BURST {
+                // SAFETY: only loops of detected instruction sets are in the list.
+                operations += unsafe { (kernel.run)() };
+            }
+            (operations as f64 / start.elapsed().as_secs_f64(), clock::one_burst())
+        })?;
+        // Threads work for equal times, so their rates add up.
+        samples.push(parts.iter().map(|part| part.0).sum());
+        let slowest = parts.iter().filter_map(|part| part.1).map(|clock| clock.0);
+        clocks.extend(slowest.reduce(f64::min));
+    }
+    let clock = (!clocks.is_empty()).then(|| Hertz(stats::median(&clocks)));
+    let Kernel { isa, element, fused, .. } = *kernel;
+    Ok(Peak { isa, element, fused, samples, clock })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_loop_counts_its_operations() {
+        for kernel in kernels() {
+            // SAFETY: as in `measure`.
+            let operations = unsafe { (kernel.run)() };
+            assert!(operations >= 2 * ROUNDS * 8 && operations.is_multiple_of(2 * ROUNDS));
+        }
+    }
+
+    #[test]
+    fn a_measurement_has_samples_of_all_threads() {
+        let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
+        let kernel = *kernels().last().unwrap();
+        let peak = measure(&mut team, &kernel, Duration::from_millis(50)).unwrap();
+        assert_eq!(peak.samples.len(), 3);
+        assert!(peak.best().0 > 0.0 && peak.element == "f32");
+        assert!(peak.a_cycle(2).is_none_or(|a_cycle| a_cycle > 0.0));
+    }
+}

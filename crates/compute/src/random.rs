@@ -1,0 +1,134 @@
+//! The matrix: uniform random numbers in [-0.5, 0.5) from a linear congruential generator, any of
+//! which can be had without those before it.
+//!
+//! HPL's matrix generator is of this kind: X(i+1) = a X(i) + c modulo 2^64, and X(i+k) is reached
+//! in log2(k) steps, because k steps are again of the form A X + C. So threads make their columns
+//! independently and always the same, and the matrix is made a second time, not kept, when the
+//! residual is computed. Constants: Knuth, The Art of Computer Programming 2, 3.3.4 (MMIX).
+//! Element (i, j) of an order-n problem is number j n + i; the right-hand side is column n.
+
+/// a.
+const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+/// c.
+const INCREMENT: u64 = 1_442_695_040_888_963_407;
+/// Chains that run side by side: a step of one waits for its multiplication, some four cycles.
+const CHAINS: usize = 8;
+
+/// So many steps at once: X becomes `multiplier` X + `increment`.
+#[derive(Debug, Clone, Copy)]
+struct Jump {
+    multiplier: u64,
+    increment: u64,
+}
+
+impl Jump {
+    const ONE: Self = Self { multiplier: MULTIPLIER, increment: INCREMENT };
+    const NONE: Self = Self { multiplier: 1, increment: 0 };
+
+    /// This jump, then `next`.
+    fn then(self, next: Self) -> Self {
+        Self {
+            multiplier: self.multiplier.wrapping_mul(next.multiplier),
+            increment: next.multiplier.wrapping_mul(self.increment).wrapping_add(next.increment),
+        }
+    }
+
+    /// `steps` steps, by squaring.
+    fn of(mut steps: u64) -> Self {
+        let (mut jump, mut power) = (Self::NONE, Self::ONE);
+        while steps > 0 {
+            if steps & 1 == 1 {
+                jump = jump.then(power);
+            }
+            power = power.then(power);
+            steps >>= 1;
+        }
+        jump
+    }
+
+    fn apply(self, x: u64) -> u64 {
+        self.multiplier.wrapping_mul(x).wrapping_add(self.increment)
+    }
+}
+
+/// The upper 53 bits as a number in [-0.5, 0.5); the lower bits of such generators are poor.
+fn number(x: u64) -> f64 {
+    (x >> 11) as f64 * (1.0 / (1u64 << 53) as f64) - 0.5
+}
+
+/// A sequence of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequence {
+    start: u64,
+}
+
+impl Sequence {
+    /// The sequence of `seed`. Seeds that are close give sequences that are not.
+    pub fn new(seed: u64) -> Self {
+        // The finaliser of SplitMix64 (Steele, Lea, Flood 2014) spreads a seed over all bits.
+        let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self { start: x ^ (x >> 31) }
+    }
+
+    /// Fills `out` with the numbers from `first` on.
+    pub fn fill(self, first: u64, out: &mut [f64]) {
+        let mut x = Jump::of(first + 1).apply(self.start);
+        let mut chains = [0; CHAINS];
+        for chain in &mut chains {
+            *chain = x;
+            x = Jump::ONE.apply(x);
+        }
+        let jump = Jump::of(CHAINS as u64);
+        for part in out.chunks_mut(CHAINS) {
+            for (out, chain) in part.iter_mut().zip(&mut chains) {
+                *out = number(*chain);
+                *chain = jump.apply(*chain);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_part_is_the_same_however_it_is_reached() {
+        let sequence = Sequence::new(42);
+        let mut whole = vec![0.0; 1000];
+        sequence.fill(0, &mut whole);
+        for (first, length) in [(0, 1), (1, 17), (7, 993), (999, 1), (512, 64)] {
+            let mut part = vec![0.0; length];
+            sequence.fill(first, &mut part);
+            assert_eq!(part, whole[first as usize..first as usize + length]);
+        }
+    }
+
+    #[test]
+    fn numbers_follow_the_recurrence_and_fill_their_interval() {
+        let sequence = Sequence::new(1);
+        let mut numbers = vec![0.0; 100_000];
+        sequence.fill(0, &mut numbers);
+        let mut x = sequence.start;
+        for got in &numbers[..100] {
+            x = x.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
+            assert_eq!(*got, number(x));
+        }
+        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+        let variance = numbers.iter().map(|x| x * x).sum::<f64>() / numbers.len() as f64;
+        assert!(numbers.iter().all(|x| (-0.5..0.5).contains(x)));
+        assert!(mean.abs() < 0.005 && (variance - 1.0 / 12.0).abs() < 0.001);
+    }
+
+    #[test]
+    fn seeds_that_are_close_give_other_numbers() {
+        let first = |seed| {
+            let mut out = [0.0];
+            Sequence::new(seed).fill(0, &mut out);
+            out[0]
+        };
+        assert!((first(1) - first(2)).abs() > 1e-3);
+    }
+}

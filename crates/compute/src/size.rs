@@ -1,0 +1,289 @@
+//! Sizing: N from memory or from time, NB candidates, the grid P x Q. Pure.
+
+use crate::lu::{crew_size, flops};
+use crate::matrix;
+use nodegauge_measure::Bytes;
+
+/// How N is chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum OrderSpec {
+    /// The largest whose predicted time fits the budget.
+    Quick,
+    /// As much memory as the fraction says.
+    Full,
+    /// This one.
+    Exactly(usize),
+}
+
+/// Why a size is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OrderError {
+    /// It would not fit.
+    #[error(
+        "N = {order} needs {needed} and {available} of memory can be had{limit}: it would swap or be killed\nhint: use --order {largest} or less"
+    )]
+    TooLarge {
+        /// As asked.
+        order: usize,
+        /// For the matrix and what is worked with.
+        needed: Bytes,
+        /// What there is.
+        available: Bytes,
+        /// Whose limit it is, in words.
+        limit: String,
+        /// What would fit.
+        largest: usize,
+    },
+    /// Memory is too small for anything.
+    #[error(
+        "{available} of memory can be had{limit}, which is too little for any N worth a rating\nhint: free memory, or raise the limit"
+    )]
+    NoMemory {
+        /// What there is.
+        available: Bytes,
+        /// Whose limit it is, in words.
+        limit: String,
+    },
+}
+
+/// What a choice of N rests on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Around {
+    /// Memory that can be had now.
+    pub available: Bytes,
+    /// The cgroup's limit, where it is what limits.
+    pub cgroup_limit: Option<Bytes>,
+    /// Share of that for the matrix.
+    pub fraction: f64,
+    /// Rate of DGEMM on all threads, FLOP/s.
+    pub dgemm: f64,
+    /// Threads.
+    pub threads: usize,
+    /// Seconds for one solution.
+    pub seconds: f64,
+    /// N shall be a multiple of this.
+    pub multiple: usize,
+}
+
+/// A chosen N with how it came about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// N.
+    pub order: usize,
+    /// The formula, numbers put in.
+    pub formula: String,
+    /// Predicted time of the solution, seconds.
+    pub seconds: f64,
+    /// Memory of the matrix.
+    pub bytes: Bytes,
+    /// Why the rating would mean little, if so.
+    pub doubt: Option<String>,
+}
+
+/// Memory beside the matrix for a thread: what libraries copy blocks of A and B into, and stacks.
+const PER_THREAD: Bytes = Bytes::mib(32);
+/// Share of the available memory that is never taken: the kernel's own needs grow with use.
+const RESERVE: f64 = 0.02;
+/// Below this share of DGEMM's rate a rating says more of the panels than of the node.
+const MEANINGFUL: f64 = 0.6;
+
+/// Memory that solving a system of this order takes in all.
+pub fn needed(order: usize, threads: usize) -> Bytes {
+    // Pivots, x, and while checking two vectors a thread.
+    let vectors = 8 * order * (3 + 2 * threads);
+    Bytes(matrix::bytes(order).0 + vectors as u64 + threads as u64 * PER_THREAD.0)
+}
+
+/// The share of DGEMM's rate that LU reaches: panels and exchanges cost time in proportion to N^2,
+/// so the share is N / (N + h). h is about 300 a thread with panels of 192 columns (from runs of 2
+/// threads between N = 2000 and 16000); a prediction, never a result.
+pub fn efficiency(order: usize, threads: usize) -> f64 {
+    let half = 300.0 * threads as f64;
+    order as f64 / (order as f64 + half)
+}
+
+/// Predicted seconds of one solution.
+pub fn seconds(order: usize, threads: usize, dgemm: f64) -> f64 {
+    flops(order) / (dgemm * efficiency(order, threads))
+}
+
+/// Chooses N.
+///
+/// # Errors
+/// When it does not fit into memory.
+pub fn choose(spec: OrderSpec, around: &Around) -> Result<Order, OrderError> {
+    let Around { available, fraction, threads, multiple, dgemm, .. } = *around;
+    let usable = Bytes((available.as_f64() * (1.0 - RESERVE)) as u64);
+    let limit = around
+        .cgroup_limit
+        .map_or(String::new(), |limit| format!(" (the cgroup's limit is {limit})"));
+    let fits = |order: &usize| needed(*order, threads) <= usable;
+    let down = |order: usize| order / multiple * multiple;
+    let by_root = |bytes: f64| (bytes / 8.0).max(0.0).sqrt() as usize;
+    let largest = {
+        let mut order = by_root(usable.as_f64());
+        while order > 0 && !fits(&order) {
+            order = order.saturating_sub(order / 200 + 1);
+        }
+        order
+    };
+    if largest < multiple.max(16) {
+        return Err(OrderError::NoMemory { available, limit });
+    }
+    let by_memory = down(by_root(fraction * available.as_f64()).min(largest));
+    let (order, formula) = match spec {
+        OrderSpec::Exactly(order) if !fits(&order) => {
+            return Err(OrderError::TooLarge {
+                order,
+                needed: needed(order, threads),
+                available,
+                limit,
+                largest: down(largest),
+            });
+        }
+        OrderSpec::Exactly(order) => (order, "as asked".to_owned()),
+        OrderSpec::Full => {
+            let formula = format!(
+                "N = sqrt({fraction} x {available} / 8 B), down to a multiple of {multiple}"
+            );
+            (by_memory, formula)
+        }
+        OrderSpec::Quick => {
+            let (mut low, mut high) = (1, by_memory.max(multiple) / multiple);
+            while low < high {
+                let middle = (low + high).div_ceil(2);
+                if seconds(middle * multiple, threads, dgemm) <= around.seconds {
+                    low = middle;
+                } else {
+                    high = middle - 1;
+                }
+            }
+            let order = low * multiple;
+            let formula = format!(
+                "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s x N / (N + {})) <= {:.1} s",
+                dgemm / 1e9,
+                300 * threads,
+                around.seconds,
+            );
+            (order, formula)
+        }
+    };
+    let share = efficiency(order, threads);
+    let doubt = (share < MEANINGFUL).then(|| {
+        let enough = (MEANINGFUL / (1.0 - MEANINGFUL) * 300.0 * threads as f64).ceil() as usize;
+        format!(
+            "N = {order} is so small that panels, not products, set the rating on {threads} threads: at least N = {enough} is needed"
+        )
+    });
+    let seconds = seconds(order, threads, dgemm);
+    Ok(Order { order, formula, seconds, bytes: matrix::bytes(order), doubt })
+}
+
+/// Widths of panels worth trying: multiples of a cache line's 8 numbers around the blocks of the
+/// known libraries (OpenBLAS copies A by 256 to 384 columns, BLIS by 256, MKL by 192 to 384).
+pub const CANDIDATES: [usize; 9] = [32, 64, 96, 128, 160, 192, 256, 320, 384];
+
+/// The grid of `ranks` processes: P <= Q, as square as may be, and P a power of two when one
+/// divides the ranks that is at least half as large as the squarest P.
+pub fn grid(ranks: usize) -> (usize, usize) {
+    let divides = |p: &usize| ranks.is_multiple_of(*p) && p * p <= ranks;
+    let squarest = (1..=ranks.max(1)).take_while(|p| p * p <= ranks.max(1)).filter(divides).max();
+    let squarest = squarest.unwrap_or(1);
+    let power = std::iter::successors(Some(1), |p| Some(p * 2))
+        .take_while(|p| p * p <= ranks)
+        .filter(divides)
+        .max();
+    let p = power.filter(|power| power * 2 >= squarest).unwrap_or(squarest);
+    (p, ranks.max(1) / p)
+}
+
+/// Least common multiple, for N as a multiple of NB x LCM(P, Q).
+pub fn lcm(a: usize, b: usize) -> usize {
+    let (mut x, mut y) = (a.max(1), b.max(1));
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    a.max(1) / x * b.max(1)
+}
+
+/// A word on the crew, for plans: how many threads factor a panel.
+pub fn crew(order: usize, nb: usize, threads: usize) -> usize {
+    crew_size(order, nb, threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn around() -> Around {
+        Around {
+            available: Bytes::gib(64),
+            cgroup_limit: None,
+            fraction: 0.8,
+            dgemm: 100e9,
+            threads: 2,
+            seconds: 10.0,
+            multiple: 192,
+        }
+    }
+
+    #[test]
+    fn full_takes_the_fraction_of_memory_and_says_how() {
+        let order = choose(OrderSpec::Full, &around()).unwrap();
+        assert_eq!(order.order, 82752); // sqrt(0.8 x 64 GiB / 8) = 82897, down to 431 x 192
+        assert_eq!(order.formula, "N = sqrt(0.8 x 64 GiB / 8 B), down to a multiple of 192");
+        assert_eq!(order.doubt, None);
+    }
+
+    #[test]
+    fn quick_fits_the_time_and_a_small_one_is_doubted() {
+        let order = choose(OrderSpec::Quick, &around()).unwrap();
+        assert!(order.seconds <= 10.0 && seconds(order.order + 192, 2, 100e9) > 10.0);
+        let many = Around { threads: 128, dgemm: 6e12, seconds: 0.5, ..around() };
+        let doubt = choose(OrderSpec::Quick, &many).unwrap().doubt.unwrap();
+        assert!(doubt.contains("at least N = 57600"), "{doubt}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_would() {
+        let small =
+            Around { available: Bytes::gib(1), cgroup_limit: Some(Bytes::gib(1)), ..around() };
+        let error = choose(OrderSpec::Exactly(20000), &small).unwrap_err();
+        let OrderError::TooLarge { largest, .. } = error else { panic!("{error}") };
+        assert!(
+            needed(largest, 2) <= Bytes::gib(1) && needed(largest + 400, 2) > Bytes(1_040_000_000)
+        );
+        let error = error.to_string();
+        assert!(error.starts_with("N = 20000 needs 3.0 GiB and 1 GiB of memory can be had (the cgroup's limit is 1 GiB)"), "{error}");
+        let tiny = Around { available: Bytes::mib(8), ..around() };
+        assert!(matches!(choose(OrderSpec::Full, &tiny), Err(OrderError::NoMemory { .. })));
+    }
+
+    #[test]
+    fn grids_are_as_the_literature_has_them() {
+        assert_eq!(grid(32), (4, 8));
+        assert_eq!(
+            [1, 2, 3, 4, 8, 16, 64, 128].map(grid),
+            [(1, 1), (1, 2), (1, 3), (2, 2), (2, 4), (4, 4), (8, 8), (8, 16)]
+        );
+        assert_eq!((grid(12), grid(15), grid(96)), ((2, 6), (3, 5), (8, 12)));
+        assert_eq!((lcm(4, 6), lcm(2, 4), lcm(1, 7)), (12, 4, 7));
+    }
+
+    proptest! {
+        #[test]
+        fn a_grid_uses_every_rank(ranks in 1usize..5000) {
+            let (p, q) = grid(ranks);
+            prop_assert!(p * q == ranks && p <= q);
+        }
+        #[test]
+        fn a_choice_fits_into_memory(mib in 200u64..1_000_000, threads in 1usize..256) {
+            let around = Around { available: Bytes::mib(mib), threads, ..around() };
+            if let Ok(order) = choose(OrderSpec::Full, &around) {
+                prop_assert!(needed(order.order, threads) <= around.available);
+                prop_assert!(order.order % 192 == 0);
+            }
+        }
+    }
+}

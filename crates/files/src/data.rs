@@ -1,0 +1,166 @@
+//! What files hold: pseudo-random bytes, made once and not for every operation, with a stamp in
+//! every 4 KiB that says which offset of which pass it is.
+//!
+//! Random bytes do not compress. The stamp keeps file systems that store equal blocks once from
+//! doing so, and tells a block that went to the wrong place, or that is left from an earlier pass.
+
+use crate::memory::Memory;
+use crate::pattern::mix;
+use std::io;
+
+/// A stamp stands at the beginning of each piece of this size of a block.
+const PIECE: usize = 4096;
+/// Bytes of a stamp.
+const STAMP: usize = 8;
+
+/// A byte that is not what was written there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrongByte {
+    /// Where in the file.
+    pub offset: u64,
+    /// What was written.
+    pub expected: u8,
+    /// What was read.
+    pub found: u8,
+}
+
+/// The contents of files.
+#[derive(Debug)]
+pub struct Data {
+    pristine: Memory,
+    seed: u64,
+}
+
+impl Data {
+    /// Contents for blocks of up to `longest` bytes, `compressible` (0 to 100) percent of which are
+    /// zeros, evenly spread. `seed` tells the contents of two runs apart.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
+        let mut pristine = Memory::new(longest)?;
+        fill(&mut pristine, compressible, seed);
+        Ok(Self { pristine, seed })
+    }
+
+    /// Longest block.
+    pub fn longest(&self) -> usize {
+        self.pristine.len()
+    }
+
+    /// Makes `block` what [`Data::stamp`] expects: the contents without stamps.
+    pub fn fill(&self, block: &mut [u8]) {
+        block.copy_from_slice(&self.pristine[..block.len()]);
+    }
+
+    /// Stamps a filled block for `offset` in pass `pass`: one store in 4 KiB.
+    #[inline]
+    pub fn stamp(&self, block: &mut [u8], offset: u64, pass: u64) {
+        for (i, piece) in block.chunks_mut(PIECE).enumerate() {
+            let stamp = self.stamp_of(offset + (i * PIECE) as u64, pass);
+            let len = piece.len().min(STAMP);
+            piece[..len].copy_from_slice(&stamp[..len]);
+        }
+    }
+
+    fn stamp_of(&self, offset: u64, pass: u64) -> [u8; STAMP] {
+        mix(offset ^ mix(pass.wrapping_add(self.seed))).to_le_bytes()
+    }
+
+    /// Compares a block that was read at `offset` with what pass `pass` wrote there.
+    ///
+    /// # Errors
+    /// The first byte that differs.
+    pub fn check(&self, block: &[u8], offset: u64, pass: u64) -> Result<(), WrongByte> {
+        for (i, (piece, pristine)) in
+            block.chunks(PIECE).zip(self.pristine.chunks(PIECE)).enumerate()
+        {
+            let at = offset + (i * PIECE) as u64;
+            let stamp = self.stamp_of(at, pass);
+            let len = piece.len().min(STAMP);
+            if piece[..len] == stamp[..len] && piece[len..] == pristine[len..piece.len()] {
+                continue;
+            }
+            let expected = stamp[..len].iter().chain(&pristine[len..piece.len()]);
+            let wrong =
+                piece.iter().zip(expected).enumerate().find(|(_, (is, should))| is != should);
+            if let Some((byte, (found, expected))) = wrong {
+                let offset = at + byte as u64;
+                return Err(WrongByte { offset, expected: *expected, found: *found });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fills memory with a sequence of splitmix64, and zeros at the end of every 4 KiB.
+fn fill(memory: &mut [u8], compressible: u8, seed: u64) {
+    let mut state = seed;
+    for piece in memory.chunks_mut(PIECE) {
+        let random = piece.len() * (100 - usize::from(compressible.min(100))) / 100;
+        for word in piece[..random].chunks_mut(8) {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            word.copy_from_slice(&mix(state).to_le_bytes()[..word.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Order-0 entropy in bits a byte.
+    fn entropy(bytes: &[u8]) -> f64 {
+        let mut counts = [0u32; 256];
+        bytes.iter().for_each(|b| counts[usize::from(*b)] += 1);
+        let n = bytes.len() as f64;
+        counts.iter().filter(|c| **c > 0).map(|c| f64::from(*c) / n).map(|p| -p * p.log2()).sum()
+    }
+
+    #[test]
+    fn contents_do_not_compress_unless_asked() {
+        let dense = Data::new(1 << 20, 0, 1).unwrap();
+        assert!(entropy(&dense.pristine) > 7.99);
+        let half = Data::new(1 << 20, 50, 1).unwrap();
+        let zeros = half.pristine.iter().filter(|b| **b == 0).count() as f64 / (1 << 20) as f64;
+        assert!((0.49..0.52).contains(&zeros), "{zeros}");
+        assert!(Data::new(4096, 100, 1).unwrap().pristine.iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn two_places_two_passes_and_two_runs_differ() {
+        let data = Data::new(8192, 0, 1).unwrap();
+        let block = |data: &Data, offset, pass| {
+            let mut block = vec![0; 8192];
+            data.fill(&mut block);
+            data.stamp(&mut block, offset, pass);
+            block
+        };
+        let one = block(&data, 0, 0);
+        assert_ne!(one, block(&data, 8192, 0));
+        assert_ne!(one, block(&data, 0, 1));
+        assert_ne!(one, block(&Data::new(8192, 0, 2).unwrap(), 0, 0));
+        assert_ne!(one[..4096], one[4096..]);
+        assert!(data.check(&one, 0, 0).is_ok());
+        assert!(data.check(&one, 0, 1).is_err() && data.check(&one, 8192, 0).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn one_wrong_bit_is_found_where_it_is(
+            len in 1usize..20_000, at in 0usize..20_000, bit in 0u8..8, offset in 0u64..1 << 40
+        ) {
+            let at = at % len;
+            let data = Data::new(20_000, 30, 7).unwrap();
+            let mut block = vec![0; len];
+            data.fill(&mut block);
+            data.stamp(&mut block, offset, 3);
+            prop_assert_eq!(data.check(&block, offset, 3), Ok(()));
+            let expected = block[at];
+            block[at] ^= 1 << bit;
+            let wrong = WrongByte { offset: offset + at as u64, expected, found: block[at] };
+            prop_assert_eq!(data.check(&block, offset, 3), Err(wrong));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The folder in which files are made: fresh, of its own, removed at the end.
+//!
+//! Its name begins with [`PREFIX`]; it holds a file `lock` that the run keeps locked, and files whose
+//! names begin with `data-`. A run that is killed leaves it behind; as the kernel lets go of locks of
+//! the dead, the next run can tell it from one that is in use, and only such a folder, and only files
+//! of these names, are ever removed.
+
+use crate::FilesError;
+use nodegauge_measure::Bytes;
+use std::fs::{DirBuilder, File};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// With what the names of folders begin.
+pub const PREFIX: &str = "nodegauge-io-";
+const LOCK: &str = "lock";
+const DATA: &str = "data-";
+/// A folder without a lock is being made, unless it is older than this.
+const BEING_MADE: Duration = Duration::from_secs(60);
+
+/// A folder of this run.
+#[derive(Debug)]
+pub struct Ground {
+    folder: PathBuf,
+    /// Open, and thereby locked, until the end.
+    _lock: File,
+    files: std::cell::Cell<u64>,
+}
+
+/// A folder that a run left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// What its files take.
+    pub bytes: Bytes,
+}
+
+impl Ground {
+    /// Makes a fresh folder under `path`, which must be a folder that exists.
+    ///
+    /// # Errors
+    /// When `path` is something else, or nothing can be made there.
+    pub fn make(path: &Path) -> Result<Self, FilesError> {
+        is_folder(path)?;
+        let unwritable = |cause| FilesError::Unwritable { path: path.to_owned(), cause };
+        let folder = path.join(format!("{PREFIX}{}", ulid::Ulid::new()));
+        DirBuilder::new().mode(0o700).create(&folder).map_err(unwritable)?;
+        let lock = match locked(&folder.join(LOCK)) {
+            Ok(lock) => lock,
+            Err(cause) => {
+                let _ = remove(&folder);
+                return Err(unwritable(cause));
+            }
+        };
+        Ok(Self { folder, _lock: lock, files: std::cell::Cell::new(0) })
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A name for a new file, with `what` in it.
+    pub fn file(&self, what: &str) -> PathBuf {
+        let number = self.files.get();
+        self.files.set(number + 1);
+        self.folder.join(format!("{DATA}{what}-{number}"))
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        // What cannot be removed is found by the next run.
+        let _ = remove(&self.folder);
+    }
+}
+
+/// Refuses what is no folder. Devices and files are never opened.
+fn is_folder(path: &Path) -> Result<(), FilesError> {
+    let what = match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(found) if found.file_type().is_block_device() => "a block device, which is never opened",
+        Ok(found) if found.is_file() => "a file, and existing files are never touched",
+        Ok(_) => "no folder",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "not there",
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            "below something that is no folder"
+        }
+        Err(cause) => return Err(FilesError::Unwritable { path: path.to_owned(), cause }),
+    };
+    Err(FilesError::NotAFolder { path: path.to_owned(), what })
+}
+
+/// Makes and locks the lock, and writes into it whose it is.
+fn locked(path: &Path) -> io::Result<File> {
+    let mut lock = File::options().write(true).create_new(true).open(path)?;
+    // SAFETY: locks an open file. Where there are no locks, the folder counts as in use for ever.
+    unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    // Words for people; a full disk shows soon enough.
+    let _ = writeln!(lock, "process {} of nodegauge io", std::process::id());
+    Ok(lock)
+}
+
+/// Whether nobody holds the lock.
+fn is_free(lock: &Path) -> bool {
+    let Ok(file) = File::open(lock) else { return false };
+    // SAFETY: tries to lock an open file; closing it lets go.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// Folders under `path` that runs left behind. Those in use, and those not known to be free, are not
+/// among them.
+pub fn leftovers(path: &Path) -> Vec<Leftover> {
+    let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+    let mut found: Vec<Leftover> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()))
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .filter(|folder| is_left(folder))
+        .map(|folder| Leftover { bytes: Bytes(size(&folder)), folder })
+        .collect();
+    found.sort_by(|a, b| a.folder.cmp(&b.folder));
+    found
+}
+
+fn is_left(folder: &Path) -> bool {
+    let lock = folder.join(LOCK);
+    if std::fs::symlink_metadata(&lock).is_ok() {
+        return is_free(&lock);
+    }
+    let made = std::fs::metadata(folder).and_then(|metadata| metadata.modified());
+    made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
+}
+
+fn size(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum()
+}
+
+/// Removes a folder with its lock and data; a folder with anything else in it stays, with that.
+///
+/// # Errors
+/// When something could not be removed.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    let mut lock = None;
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        let name = entry.file_name();
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && name.as_bytes().starts_with(DATA.as_bytes()) {
+            std::fs::remove_file(entry.path())?;
+        } else if is_file && name == LOCK {
+            lock = Some(entry.path());
+        }
+    }
+    // The lock goes last: without it, the folder would look abandoned to another run.
+    if let Some(lock) = lock {
+        std::fs::remove_file(lock)?;
+    }
+    std::fs::remove_dir(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn it_is_fresh_and_goes_with_its_owner() {
+        let base = tempfile::tempdir().unwrap();
+        let (one, two) = (Ground::make(base.path()).unwrap(), Ground::make(base.path()).unwrap());
+        assert_ne!(one.folder(), two.folder());
+        assert_ne!(one.file("a"), one.file("a"));
+        std::fs::write(one.file("a"), "x").unwrap();
+        assert_eq!(leftovers(base.path()), [], "both are in use");
+        let folder = two.folder().to_owned();
+        drop(one);
+        assert!(folder.exists());
+        drop(two);
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_dead_run_left_is_found_and_only_that_is_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let dead = base.path().join(format!("{PREFIX}DEAD"));
+        std::fs::create_dir(&dead).unwrap();
+        assert_eq!(leftovers(base.path()), [], "it may be being made");
+        std::fs::write(dead.join(LOCK), "").unwrap();
+        std::fs::write(dead.join("data-1"), vec![0; 100]).unwrap();
+        std::fs::create_dir(base.path().join("other")).unwrap();
+        std::fs::write(base.path().join(format!("{PREFIX}file")), "").unwrap();
+        let found = leftovers(base.path());
+        assert_eq!(found, [Leftover { folder: dead.clone(), bytes: Bytes(100) }]);
+        std::fs::write(dead.join("thesis.tex"), "mine").unwrap();
+        assert!(remove(&dead).is_err());
+        assert_eq!(std::fs::read(dead.join("thesis.tex")).unwrap(), b"mine");
+        std::fs::remove_file(dead.join("thesis.tex")).unwrap();
+        remove(&dead).unwrap();
+        assert!(!dead.exists());
+    }
+
+    #[test]
+    fn only_folders_will_do_and_any_name() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("file");
+        std::fs::write(&file, "mine").unwrap();
+        let refused = |path: &Path| match Ground::make(path).unwrap_err() {
+            FilesError::NotAFolder { what, .. } => what,
+            other => panic!("{other}"),
+        };
+        assert!(refused(&file).contains("existing files are never touched"));
+        assert_eq!(refused(&base.path().join("absent")), "not there");
+        assert_eq!(refused(&file.join("below")), "below something that is no folder");
+        assert_eq!(refused(Path::new("/dev/null")), "no folder");
+        let odd = base.path().join(std::ffi::OsString::from_vec(b"a b\xff\n".to_vec()));
+        std::fs::create_dir(&odd).unwrap();
+        let ground = Ground::make(&odd).unwrap();
+        std::fs::write(ground.file("x"), "x").unwrap();
+        assert!(ground.folder().starts_with(&odd));
+        drop(ground);
+        assert_eq!(std::fs::read_dir(&odd).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,152 @@
+//! Latencies of single operations in a histogram of constant size (HDR histogram: buckets whose
+//! width grows with the value, so that every value is known to three digits).
+
+use crate::clock::Clock;
+use hdrhistogram::Histogram;
+use nodegauge_measure::Seconds;
+use serde_json::{Value, json};
+
+/// Longest latency kept apart, in ticks: more than an hour at 4 GHz. Longer ones count as this.
+const LONGEST: u64 = 1 << 44;
+/// Digits to which a value is known.
+const DIGITS: u8 = 3;
+/// Quantiles of the record, by the names they have there.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// What a histogram takes, bytes: eight a bucket, 2^11 buckets for three digits and half as many for
+/// each doubling beyond.
+pub const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
+
+/// Latencies in ticks of the [`Clock`].
+#[derive(Debug, Clone)]
+pub struct Latency(Histogram<u64>);
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latency {
+    /// Nothing recorded yet. Takes some 300 KiB, whatever is recorded.
+    pub fn new() -> Self {
+        // The bounds are constants that the histogram allows; without a histogram there is nothing
+        // to record into, so the smallest that exists is the fallback.
+        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS)
+            .or_else(|_| Histogram::new(DIGITS))
+            .unwrap_or_else(|_| unreachable!("constant bounds are allowed"));
+        Self(histogram)
+    }
+
+    /// Adds the latency of one operation.
+    #[inline]
+    pub fn record(&mut self, ticks: u64) {
+        self.0.saturating_record(ticks);
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// Values with their counts, to be carried to another process.
+    pub fn pairs(&self) -> Vec<(u64, u64)> {
+        self.0
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
+            .collect()
+    }
+
+    /// Adds values with their counts.
+    pub fn merge_pairs(&mut self, pairs: &[(u64, u64)]) {
+        for (value, count) in pairs {
+            self.0.saturating_record_n(*value, *count);
+        }
+    }
+
+    /// The latency that the share `quantile` (0 to 1) of the operations does not exceed; `None` when
+    /// none was recorded.
+    pub fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
+        (self.count() > 0).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
+    }
+
+    /// As it is written in the record: seconds by quantile, the largest as `max`.
+    pub fn to_json(&self, clock: Clock) -> Value {
+        let mut map = serde_json::Map::new();
+        for (name, quantile) in QUANTILES {
+            map.insert(name.to_owned(), json!(self.quantile(quantile, clock).map(|s| s.0)));
+        }
+        map.insert("max".to_owned(), json!(self.quantile(1.0, clock).map(|s| s.0)));
+        Value::Object(map)
+    }
+}
+
+/// What reading the clock and recording costs an operation, measured: the mean over a hundred
+/// thousand, with values spread as latencies are.
+pub fn overhead(clock: Clock) -> Seconds {
+    const OPERATIONS: u64 = 100_000;
+    let mut latency = Latency::new();
+    let start = clock.now();
+    let mut last = start;
+    for i in 0..OPERATIONS {
+        let now = clock.now();
+        // A spread over three octaves touches as many buckets as real latencies do.
+        latency.record(now - last + ((i * 2_654_435_761) & 0x1fff));
+        last = now;
+    }
+    std::hint::black_box(&latency);
+    Seconds(clock.seconds(last - start).0 / OPERATIONS as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_values() {
+        let clock = Clock::get();
+        let mut latency = Latency::new();
+        let unit = clock.ticks(std::time::Duration::from_micros(1));
+        for i in 1..=1000 {
+            latency.record(i * unit);
+        }
+        let micros = |q| latency.quantile(q, clock).unwrap().0 * 1e6;
+        assert!((micros(0.5) - 500.0).abs() < 1.0 && (micros(0.99) - 990.0).abs() < 2.0);
+        assert!((micros(1.0) - 1000.0).abs() < 2.0);
+        assert_eq!(Latency::new().quantile(0.5, clock), None);
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_operations() {
+        let mut latency = Latency::new();
+        let buckets = latency.0.distinct_values();
+        for i in 0..1_000_000 {
+            latency.record(i * 1_000_003);
+        }
+        latency.record(u64::MAX);
+        assert_eq!((latency.0.distinct_values(), latency.count()), (buckets, 1_000_001));
+        assert_eq!(buckets as u64 * 8, MEMORY);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_carried_to_another_process_is_the_same(
+            values in proptest::collection::vec(1u64..1 << 40, 1..200)
+        ) {
+            let mut latency = Latency::new();
+            values.iter().for_each(|value| latency.record(*value));
+            let mut carried = Latency::new();
+            carried.merge_pairs(&latency.pairs());
+            prop_assert_eq!(carried.pairs(), latency.pairs());
+            let mut twice = carried.clone();
+            twice.merge_pairs(&latency.pairs());
+            prop_assert_eq!(twice.count(), 2 * latency.count());
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The operations, one row each: what IOzone calls them, which calls they make, in which order they
+//! visit a file, and what they need of it.
+//!
+//! A new operation is a row here; a new way to move a block is a [`Way`] and its file in `engine`.
+
+use crate::pattern::Pattern;
+use std::str::FromStr;
+
+/// Whether data comes from a file or goes to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the file.
+    Read,
+    /// To the file.
+    Write,
+    /// Reads and writes by a ratio.
+    Mixed,
+}
+
+/// The calls that move a block. Operations of [`Way::Plain`] can be carried out by every engine, the
+/// others are calls of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// `read` and `write` where the file is visited from first to last, `pread` and `pwrite`
+    /// elsewhere; or the engine's own.
+    Plain,
+    /// `pread`, `pwrite`.
+    Positional,
+    /// `preadv`, `pwritev`.
+    Vector,
+    /// `fread`, `fwrite`.
+    Stdio,
+}
+
+/// An operation.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Its name in options, records and tables.
+    pub name: &'static str,
+    /// The number of the IOzone test that measures it (`-i`); none has one for several rows.
+    pub iozone: u8,
+    /// Reads, writes, or both.
+    pub direction: Direction,
+    /// How a block is moved.
+    pub way: Way,
+    /// In which order.
+    pub pattern: Pattern,
+    /// Whether it makes the file; the others find it there.
+    pub creates: bool,
+    /// The operation that it repeats, which runs right before it.
+    pub repeats: Option<&'static str>,
+    /// Whether it belongs to the operations that are measured unless others are asked for.
+    pub usual: bool,
+}
+
+/// A row of the table.
+const fn row(
+    name: &'static str,
+    iozone: u8,
+    direction: Direction,
+    way: Way,
+    pattern: Pattern,
+) -> Operation {
+    Operation { name, iozone, direction, way, pattern, creates: false, repeats: None, usual: true }
+}
+
+impl Operation {
+    const fn creating(mut self) -> Self {
+        self.creates = true;
+        self
+    }
+    const fn again(mut self, of: &'static str) -> Self {
+        self.repeats = Some(of);
+        self
+    }
+    const fn on_request(mut self) -> Self {
+        self.usual = false;
+        self
+    }
+}
+
+use Direction::{Mixed, Read, Write};
+use Pattern::{Backward, Forward, Random, Same, Stride};
+use Way::{Plain, Positional, Stdio, Vector};
+
+/// All operations, in the order in which they are measured: IOzone's, whose columns they are.
+pub const OPERATIONS: &[Operation] = &[
+    row("write", 0, Write, Plain, Forward).creating(),
+    row("rewrite", 0, Write, Plain, Forward).again("write"),
+    row("read", 1, Read, Plain, Forward),
+    row("reread", 1, Read, Plain, Forward).again("read"),
+    row("random_read", 2, Read, Plain, Random),
+    row("random_write", 2, Write, Plain, Random),
+    row("bkwd_read", 3, Read, Plain, Backward),
+    row("record_rewrite", 4, Write, Plain, Same),
+    row("stride_read", 5, Read, Plain, Stride),
+    row("fwrite", 6, Write, Stdio, Forward),
+    row("frewrite", 6, Write, Stdio, Forward).again("fwrite"),
+    row("fread", 7, Read, Stdio, Forward),
+    row("freread", 7, Read, Stdio, Forward).again("fread"),
+    row("random_mix", 8, Mixed, Plain, Random).on_request(),
+    row("pwrite", 9, Write, Positional, Forward).creating().on_request(),
+    row("repwrite", 9, Write, Positional, Forward).again("pwrite").on_request(),
+    row("pread", 10, Read, Positional, Forward).on_request(),
+    row("repread", 10, Read, Positional, Forward).again("pread").on_request(),
+    row("pwritev", 11, Write, Vector, Forward).creating().on_request(),
+    row("repwritev", 11, Write, Vector, Forward).again("pwritev").on_request(),
+    row("preadv", 12, Read, Vector, Forward).on_request(),
+    row("repreadv", 12, Read, Vector, Forward).again("preadv").on_request(),
+];
+
+/// The operation of this name.
+pub fn named(name: &str) -> Option<&'static Operation> {
+    OPERATIONS.iter().find(|operation| operation.name == name)
+}
+
+/// One or several operations as a user names them: a name, `usual`, or `all`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen(pub Vec<&'static Operation>);
+
+impl FromStr for Chosen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = text.trim().replace('-', "_");
+        let chosen: Vec<&'static Operation> = match wanted.as_str() {
+            "all" => OPERATIONS.iter().collect(),
+            "usual" => OPERATIONS.iter().filter(|operation| operation.usual).collect(),
+            name => named(name).into_iter().collect(),
+        };
+        if chosen.is_empty() {
+            let names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
+            return Err(format!("expected usual, all, or some of {}", names.join(", ")));
+        }
+        Ok(Self(chosen))
+    }
+}
+
+/// Several choices as one list in the table's order, each operation once.
+pub fn in_order(chosen: &[Chosen]) -> Vec<&'static Operation> {
+    let wanted = |operation: &&Operation| chosen.iter().any(|c| c.0.contains(operation));
+    OPERATIONS.iter().filter(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound() {
+        for (i, operation) in OPERATIONS.iter().enumerate() {
+            assert!(OPERATIONS[..i].iter().all(|other| other.name != operation.name));
+            if let Some(first) = operation.repeats {
+                let before = &OPERATIONS[i - 1];
+                assert_eq!((before.name, before.pattern), (first, operation.pattern));
+                assert_eq!((before.way, before.direction), (operation.way, operation.direction));
+            }
+        }
+        assert_eq!(OPERATIONS.iter().filter(|o| o.usual).count(), 13, "IOzone's columns");
+        assert_eq!(OPERATIONS.len(), 22);
+    }
+
+    #[test]
+    fn choices_are_lists_groups_and_names_in_the_tables_order() {
+        let chosen = |text: &str| text.parse::<Chosen>().unwrap();
+        let names = |list: &[Chosen]| in_order(list).iter().map(|o| o.name).collect::<Vec<_>>();
+        assert_eq!(names(&[chosen("read"), chosen("write"), chosen("read")]), ["write", "read"]);
+        assert_eq!(names(&[chosen("random-read")]), ["random_read"]);
+        assert_eq!(in_order(&[chosen("all")]).len(), 22);
+        assert!("reed".parse::<Chosen>().unwrap_err().contains("expected usual, all"));
+    }
+}

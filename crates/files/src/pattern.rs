@@ -1,0 +1,148 @@
+//! Which block of a file comes when. Each pattern but the one that stays visits every block exactly
+//! once, so that a file is read or written as a whole whatever the order, and needs no memory that
+//! grows with the file.
+
+/// The order of the blocks of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// First to last.
+    Forward,
+    /// Last to first.
+    Backward,
+    /// Every block once, in an order that looks random.
+    Random,
+    /// Every 17th block from the first on, then every 17th from the second on, and so forth.
+    Stride,
+    /// The first block, over and over.
+    Same,
+}
+
+/// Distance of strided accesses, in blocks: IOzone's.
+pub const STRIDE: u64 = 17;
+
+/// Walks over the numbers of blocks in the order of a pattern.
+#[derive(Debug, Clone)]
+pub struct Walk {
+    pattern: Pattern,
+    blocks: u64,
+    taken: u64,
+    /// The block that comes next; for [`Pattern::Random`] the state of the generator.
+    next: u64,
+    /// Smallest power of two, less one, that covers all blocks.
+    mask: u64,
+    shift: u32,
+    key: u64,
+}
+
+impl Walk {
+    /// Over `blocks` blocks; `seed` tells random orders apart.
+    pub fn new(pattern: Pattern, blocks: u64, seed: u64) -> Self {
+        let mask = blocks.next_power_of_two().max(2) - 1;
+        let next = match pattern {
+            Pattern::Backward => blocks.saturating_sub(1),
+            Pattern::Random => mix(seed) & mask,
+            _ => 0,
+        };
+        let shift = (mask.count_ones() / 2).max(1);
+        Self { pattern, blocks, taken: 0, next, mask, shift, key: mix(seed ^ 0x5bd1) | 1 }
+    }
+
+    /// How many blocks it visits.
+    pub fn len(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Whether there is nothing to visit.
+    pub fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// A permutation of the numbers below the power of two: a linear congruential generator of full
+    /// period (Hull and Dobell, 1962: odd increment, multiplier 1 modulo 4), whose output is stirred
+    /// by steps that can each be undone; numbers beyond the last block are passed over.
+    fn random(&mut self) -> u64 {
+        loop {
+            self.next =
+                self.next.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(self.key) & self.mask;
+            let mut number = self.next;
+            number ^= number >> self.shift;
+            number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) & self.mask;
+            number ^= number >> self.shift;
+            if number < self.blocks {
+                return number;
+            }
+        }
+    }
+}
+
+impl Iterator for Walk {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        if self.taken == self.blocks {
+            return None;
+        }
+        self.taken += 1;
+        Some(match self.pattern {
+            Pattern::Same => 0,
+            Pattern::Forward => self.taken - 1,
+            Pattern::Backward => self.blocks - self.taken,
+            Pattern::Random => self.random(),
+            Pattern::Stride => {
+                let now = self.next;
+                self.next += STRIDE;
+                if self.next >= self.blocks {
+                    self.next = now % STRIDE + 1;
+                }
+                now
+            }
+        })
+    }
+}
+
+/// Stirs 64 bits (the finaliser of splitmix64: Steele, Lea, Flood 2014).
+#[inline]
+pub(crate) fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn orders_are_as_named() {
+        let walk = |pattern, n| Walk::new(pattern, n, 1).collect::<Vec<_>>();
+        assert_eq!(walk(Pattern::Forward, 4), [0, 1, 2, 3]);
+        assert_eq!(walk(Pattern::Backward, 4), [3, 2, 1, 0]);
+        assert_eq!(walk(Pattern::Same, 3), [0, 0, 0]);
+        assert_eq!(walk(Pattern::Stride, 36)[..6], [0, 17, 34, 1, 18, 35]);
+        assert!(walk(Pattern::Forward, 0).is_empty());
+    }
+
+    #[test]
+    fn a_random_order_is_neither_forward_nor_the_same_for_two_seeds() {
+        let walk = |seed| Walk::new(Pattern::Random, 1 << 14, seed).collect::<Vec<_>>();
+        let (one, two) = (walk(1), walk(2));
+        assert_ne!(one, two);
+        let adjacent = one.windows(2).filter(|w| w[1].abs_diff(w[0]) <= 1).count();
+        assert!(adjacent < 20, "{adjacent} of 16384 steps go to a neighbour");
+        // The mean distance of two random points of a line is a third of it.
+        let mean = one.windows(2).map(|w| w[1].abs_diff(w[0]) as f64).sum::<f64>() / 16383.0;
+        assert!((mean / 16384.0 - 1.0 / 3.0).abs() < 0.05, "{mean}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_block_is_visited_once(blocks in 1u64..5000, seed: u64, which in 0usize..4) {
+            let pattern = [Pattern::Forward, Pattern::Backward, Pattern::Random, Pattern::Stride][which];
+            let mut seen: Vec<u64> = Walk::new(pattern, blocks, seed).collect();
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..blocks).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use super::*;
+
+fn recorded(name: &str) -> IozoneOutput {
+    let path = format!("{}/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
+    IozoneOutput::read(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn rate(output: &IozoneOutput, file: u64, block: u64, name: &str) -> Option<f64> {
+    let line = output.lines.iter().find(|l| (l.file, l.block) == (file << 10, block << 10))?;
+    line.rates.iter().find(|(n, _)| *n == name).map(|(_, rate)| rate / 1024.0)
+}
+
+#[test]
+fn the_table_of_automatic_mode_has_all_columns() {
+    let output = recorded("iozone-a.txt");
+    assert_eq!(output.version.as_deref(), Some("3.489"));
+    assert!(output.complete && !output.poor_resolution);
+    assert!(output.lines.iter().all(|line| line.rates.len() == 13));
+    assert_eq!(rate(&output, 64, 4, "write"), Some(1_101_022.0));
+    assert_eq!(rate(&output, 256, 256, "read"), Some(43_286_099.0));
+    assert_eq!(rate(&output, 65536, 16384, "freread"), Some(15_456_641.0));
+}
+
+#[test]
+fn blank_columns_are_tests_that_did_not_run() {
+    // One of the wider columns, behind blank ones.
+    let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n              64      16   743988  5283570                                                          4897948                                   \n";
+    let strided = IozoneOutput::read(text).unwrap();
+    assert_eq!(rate(&strided, 64, 16, "stride_read"), Some(4_897_948.0), "{strided:?}");
+    let output = recorded("iozone-i01-R.txt");
+    let line = &output.lines[0];
+    let names: Vec<_> = line.rates.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["write", "rewrite", "read", "reread"]);
+    assert_eq!(rate(&output, 64, 64, "reread"), Some(30_484_297.0));
+}
+
+#[test]
+fn the_excel_part_says_the_same_as_the_table() {
+    let path = format!("{}/tests/outputs/iozone-i01-R.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let both = IozoneOutput::read(&text).unwrap();
+    let excel = IozoneOutput::read(text.split("Excel output is below:").nth(1).unwrap()).unwrap();
+    assert_eq!(excel.lines.len(), both.lines.len(), "cells that were skipped are no cells");
+    for line in &both.lines {
+        let same = excel.lines.iter().find(|l| (l.file, l.block) == (line.file, line.block));
+        assert_eq!(Some(line), same);
+    }
+}
+
+#[test]
+fn microseconds_become_rates_and_zeros_nothing() {
+    let output = recorded("iozone-N-us.txt");
+    // 4 KiB in 3 us.
+    let write = rate(&output, 65536, 4, "write").unwrap() * 1024.0;
+    assert!((write - 4096.0 / 3e-6).abs() < 1.0);
+    assert_eq!(rate(&output, 65536, 4, "read"), None, "0 us is no figure");
+    assert_eq!(rate(&output, 65536, 4, "random_write").map(f64::round), Some(4_000_000.0));
+}
+
+#[test]
+fn throughput_mode_has_children_and_parents() {
+    let output = recorded("iozone-t2.txt");
+    assert_eq!(output.sizes, (Some(64 << 20), Some(1 << 20)));
+    let of = |name| output.throughput.iter().find(|t| t.name == name).unwrap();
+    let write = of("write");
+    assert_eq!((write.workers, write.children), (2, 851_265.44 * 1024.0));
+    assert_eq!(write.parent, Some(582_491.58 * 1024.0));
+    assert_eq!(write.least_bytes, Some(59392.0 * 1024.0));
+    assert!(["random_mix", "fread", "pread", "bkwd_read"].iter().all(|n| of(n).children > 0.0));
+    assert_eq!(output.throughput.len(), 13);
+}
+
+#[test]
+fn an_impossible_size_gives_no_figures_but_its_line() {
+    let output = recorded("iozone-bad-r.txt");
+    assert!(output.poor_resolution);
+    assert_eq!(output.lines[0].rates, []);
+}
+
+#[test]
+fn nine_digits_touch_their_neighbour() {
+    let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n             128     128  3199360 41924383 60968594111715537 41924383 25804035 25804035  20804356  41924383 21643049 60968594 31945770 60968594\n";
+    let output = IozoneOutput::read(text).unwrap();
+    assert_eq!(rate(&output, 128, 128, "reread"), Some(111_715_537.0));
+    assert_eq!(rate(&output, 128, 128, "freread"), Some(60_968_594.0));
+}
+
+#[test]
+fn what_is_broken_is_not_guessed_at() {
+    assert_eq!(IozoneOutput::read("hello"), Err(OutputError::NotIozone));
+    let banner = "Iozone: Performance Test of File I/O\n";
+    assert_eq!(IozoneOutput::read(banner), Err(OutputError::NoFigures));
+    let moved =
+        format!("{banner}  kB  reclen    write\n              64       4 123456789012  3363612\n");
+    assert_eq!(IozoneOutput::read(&moved), Err(OutputError::Line(3)));
+}

@@ -1,0 +1,302 @@
+//! On which file system and device a folder is, and how much may be written there.
+
+use nodegauge_machine::SysRoot;
+use nodegauge_measure::Bytes;
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A file system as the record keeps it. What the kernel does not say is `null`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Volume {
+    /// The folder that was given.
+    pub path: String,
+    /// `ext4`, `xfs`, `tmpfs`, `nfs4`, `lustre`, ...
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Where it is mounted.
+    pub mount: Option<String>,
+    /// What is mounted: a device, a server's export.
+    pub source: Option<String>,
+    /// Options of the mount and of the file system.
+    pub options: Option<String>,
+    /// Name of the block device, e.g. `nvme0n1p2`; `null` where there is none or it is not known.
+    pub device: Option<String>,
+    /// What the device calls itself.
+    pub model: Option<String>,
+    /// The device's I/O scheduler.
+    pub scheduler: Option<String>,
+    /// Whether the device says that it rotates.
+    pub rotational: Option<bool>,
+    /// Block that direct I/O must keep to, bytes.
+    pub logical_block: Option<u64>,
+    /// Number of the device in the kernel's files, `MAJOR:MINOR`.
+    #[serde(skip)]
+    pub number: Option<String>,
+}
+
+/// File systems that keep everything in memory.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+impl Volume {
+    /// Describes the file system of `folder`.
+    ///
+    /// # Errors
+    /// When the folder cannot be looked at.
+    pub fn of(folder: &Path, root: &SysRoot) -> io::Result<Self> {
+        let number = std::fs::metadata(folder)?.dev();
+        let full = std::fs::canonicalize(folder)?;
+        let mounts = root.bytes("proc/self/mountinfo").unwrap_or_default();
+        Ok(Self::described(folder, &full, number, &String::from_utf8_lossy(&mounts), root))
+    }
+
+    fn described(folder: &Path, full: &Path, dev: u64, mounts: &str, root: &SysRoot) -> Self {
+        let shown = folder.display().to_string();
+        let dev = format!("{}:{}", libc::major(dev), libc::minor(dev));
+        let mut volume = Self { path: shown, ..Self::default() };
+        // The last line that fits is what was mounted last, above the others.
+        let under = |mount: &Mount<'_>| full.starts_with(&mount.at);
+        let mount = mounts
+            .lines()
+            .filter_map(Mount::read)
+            .filter(|mount| mount.number == dev && under(mount))
+            .max_by_key(|mount| mount.at.as_os_str().len());
+        let mut candidates = vec![dev];
+        if let Some(mount) = mount {
+            volume.kind = Some(mount.kind.to_owned());
+            volume.mount = Some(mount.at.display().to_string());
+            volume.source = Some(mount.source.to_owned());
+            volume.options = Some(mount.options);
+            // A file system over several devices, such as btrfs, has a number of its own.
+            if let Ok(source) = std::fs::metadata(mount.source)
+                && source.rdev() != 0
+                && mount.source.starts_with("/dev/")
+            {
+                candidates.push(format!(
+                    "{}:{}",
+                    libc::major(source.rdev()),
+                    libc::minor(source.rdev())
+                ));
+            }
+        }
+        if let Some(number) = candidates
+            .into_iter()
+            .find(|number| root.exists(&format!("sys/dev/block/{number}/stat")))
+        {
+            volume.device(&number, root);
+        }
+        volume
+    }
+
+    fn device(&mut self, number: &str, root: &SysRoot) {
+        let at = format!("sys/dev/block/{number}");
+        let name = std::fs::canonicalize(root.path(&at))
+            .ok()
+            .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+        self.device = name.or_else(|| {
+            let uevent = root.text(&format!("{at}/uevent"))?;
+            uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(str::to_owned)
+        });
+        // A partition's queue is that of the disk above it.
+        let disk = if root.exists(&format!("{at}/queue")) { at } else { format!("{at}/..") };
+        self.scheduler = root.text(&format!("{disk}/queue/scheduler")).map(|list| chosen(&list));
+        self.rotational = root.value::<u8>(&format!("{disk}/queue/rotational")).map(|n| n != 0);
+        self.logical_block = root.value(&format!("{disk}/queue/logical_block_size"));
+        self.model = root.text(&format!("{disk}/device/model")).filter(|model| !model.is_empty());
+        self.number = Some(number.to_owned());
+    }
+
+    /// Whether nothing ever goes to a device.
+    pub fn is_in_memory(&self) -> bool {
+        self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
+    }
+}
+
+/// The scheduler in brackets, or the only one.
+fn chosen(list: &str) -> String {
+    list.split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or(list, |(name, _)| name)
+        .to_owned()
+}
+
+/// A line of mountinfo (proc_pid_mountinfo(5)).
+struct Mount<'a> {
+    number: &'a str,
+    at: PathBuf,
+    options: String,
+    kind: &'a str,
+    source: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let (left, right) = line.split_once(" - ")?;
+        let left: Vec<&str> = left.split(' ').collect();
+        let mut right = right.split(' ');
+        let (kind, source) = (right.next()?, right.next()?);
+        let mut options = (*left.get(5)?).to_owned();
+        for option in right.next().unwrap_or("").split(',').filter(|option| !option.is_empty()) {
+            if !options.split(',').any(|known| known == option) {
+                options.push(',');
+                options.push_str(option);
+            }
+        }
+        Some(Self { number: left.get(2)?, at: unescaped(left.get(4)?), options, kind, source })
+    }
+}
+
+/// Blanks and the like in paths are written as three octal digits.
+fn unescaped(text: &str) -> PathBuf {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let octal = (bytes[i] == b'\\')
+            .then(|| text.get(i + 1..i + 4))
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match octal {
+            Some(byte) => {
+                out.push(byte);
+                i += 4;
+            }
+            None => {
+                out.push(bytes[i]);
+                i += 1;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from(std::ffi::OsStr::from_bytes(&out)))
+}
+
+/// What may still be written in a folder, and what bounds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes.
+    pub free: Bytes,
+    /// `free space` or `quota`.
+    pub basis: &'static str,
+}
+
+/// Asks the file system, and the user's quota where there is one.
+///
+/// # Errors
+/// When the file system does not answer.
+pub fn room(folder: &Path, volume: &Volume) -> io::Result<Room> {
+    let path = CString::new(folder.as_os_str().as_bytes())?;
+    // SAFETY: the kernel fills the structure, for which zero is a value; the path ends with a zero.
+    let stat = unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        if libc::statvfs(path.as_ptr(), &raw mut stat) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        stat
+    };
+    let free = stat.f_bavail as u64 * stat.f_frsize as u64;
+    let room = Room { free: Bytes(free), basis: "free space" };
+    Ok(match quota(volume) {
+        Some(left) if left < free => Room { free: Bytes(left), basis: "quota" },
+        _ => room,
+    })
+}
+
+/// What the user's quota leaves, where the kernel keeps one for this device.
+fn quota(volume: &Volume) -> Option<u64> {
+    let device = CString::new(volume.source.as_deref()?).ok()?;
+    if !device.to_bytes().starts_with(b"/dev/") {
+        return None;
+    }
+    const BLOCK: u64 = 1024;
+    // SAFETY: the kernel fills the structure, for which zero is a value; the path ends with a zero.
+    let quota = unsafe {
+        let mut quota: libc::dqblk = std::mem::zeroed();
+        let command = libc::QCMD(libc::Q_GETQUOTA, libc::USRQUOTA);
+        let user = libc::geteuid() as i32;
+        let done = libc::quotactl(command, device.as_ptr(), user, (&raw mut quota).cast());
+        (done == 0).then_some(quota)?
+    };
+    let hard = quota.dqb_bhardlimit * BLOCK;
+    (hard > 0).then(|| hard.saturating_sub(quota.dqb_curspace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with a partition of a disk, a tmpfs in it, and a mount with a blank in its name.
+    fn recorded() -> (tempfile::TempDir, SysRoot) {
+        let tree = tempfile::tempdir().unwrap();
+        let disk = tree.path().join("sys/devices/pci/nvme0n1");
+        let partition = disk.join("nvme0n1p2");
+        std::fs::create_dir_all(disk.join("queue")).unwrap();
+        std::fs::create_dir_all(disk.join("device")).unwrap();
+        std::fs::create_dir_all(&partition).unwrap();
+        for (file, text) in [
+            ("queue/scheduler", "[none] mq-deadline\n"),
+            ("queue/rotational", "0\n"),
+            ("queue/logical_block_size", "4096\n"),
+            ("device/model", "FAST DISK 3000   \n"),
+            ("nvme0n1p2/stat", "1 2 3 4 5 6 7 8\n"),
+        ] {
+            std::fs::write(disk.join(file), text).unwrap();
+        }
+        let numbers = tree.path().join("sys/dev/block");
+        std::fs::create_dir_all(&numbers).unwrap();
+        std::os::unix::fs::symlink(&partition, numbers.join("259:2")).unwrap();
+        let root = SysRoot::recorded(tree.path());
+        (tree, root)
+    }
+
+    const MOUNTS: &str = "\
+22 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw,errors=remount-ro
+30 22 0:40 / /tmp\\040dir rw,nosuid - tmpfs none rw,size=10k
+31 22 259:2 /home /home rw,noatime - ext4 /dev/nvme0n1p2 rw";
+
+    #[test]
+    fn a_partition_has_the_queue_of_its_disk() {
+        let (_tree, root) = recorded();
+        let dev = libc::makedev(259, 2);
+        let folder = Path::new("/home/me");
+        let volume = Volume::described(folder, folder, dev, MOUNTS, &root);
+        assert_eq!(volume.kind.as_deref(), Some("ext4"));
+        assert_eq!(volume.mount.as_deref(), Some("/home"));
+        assert_eq!(volume.options.as_deref(), Some("rw,noatime"));
+        assert_eq!(volume.device.as_deref(), Some("nvme0n1p2"));
+        assert_eq!(volume.scheduler.as_deref(), Some("none"));
+        assert_eq!((volume.rotational, volume.logical_block), (Some(false), Some(4096)));
+        assert_eq!(volume.model.as_deref(), Some("FAST DISK 3000"));
+        assert!(!volume.is_in_memory());
+    }
+
+    #[test]
+    fn memory_file_systems_have_no_device_and_blanks_are_read() {
+        let (_tree, root) = recorded();
+        let folder = Path::new("/tmp dir/x");
+        let volume = Volume::described(folder, folder, libc::makedev(0, 40), MOUNTS, &root);
+        assert!(volume.is_in_memory());
+        assert_eq!(volume.mount.as_deref(), Some("/tmp dir"));
+        assert_eq!(volume.device, None);
+        assert_eq!(volume.rotational, None);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_show_is_unknown() {
+        let (_tree, root) = recorded();
+        let folder = Path::new("/");
+        let volume = Volume::described(folder, folder, libc::makedev(9, 9), "garbage\n", &root);
+        assert_eq!(volume, Volume { path: "/".into(), ..Volume::default() });
+    }
+
+    #[test]
+    fn this_folder_has_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
+        assert!(volume.kind.is_some());
+        let room = room(folder.path(), &volume).unwrap();
+        assert!(room.free.0 > 0, "{room:?}");
+    }
+}

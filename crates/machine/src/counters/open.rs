@@ -1,0 +1,310 @@
+//! Opens the events of a plan with `perf_event_open` and reads them. The one door to that call.
+#![allow(unsafe_code)]
+
+use super::{Absent, Direction, Event, Plan, find};
+use crate::host;
+use crate::root::SysRoot;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// `perf_event_attr` in its first version (Linux 2.6.32), with the words that later ones put behind
+/// it up to `config2`: `PERF_ATTR_SIZE_VER1`. Everything that is not set here is zero.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    bp_type: u32,
+    config1: u64,
+    config2: u64,
+}
+
+const _: () = assert!(size_of::<Attributes>() == 72);
+
+/// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING`.
+const TIMES: u64 = 1 | 2;
+/// `PERF_FLAG_FD_CLOEXEC`.
+const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+
+/// Opens a counter: of every process on `cpu` when `process` is -1, of the calling one when it is 0.
+fn open(event: &Event, process: libc::pid_t, cpu: libc::c_int) -> io::Result<File> {
+    let attributes = Attributes {
+        kind: event.kind,
+        size: size_of::<Attributes>() as u32,
+        config: event.config[0],
+        config1: event.config[1],
+        config2: event.config[2],
+        read_format: TIMES,
+        ..Attributes::default()
+    };
+    // SAFETY: the kernel reads as many bytes of the structure as its `size` says, which is its own
+    // size, and keeps no pointer to it.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            process,
+            cpu,
+            -1 as RawFd,
+            CLOSE_ON_EXEC,
+        )
+    };
+    match RawFd::try_from(fd) {
+        // SAFETY: the kernel has just made this descriptor for us, and nobody else has it.
+        Ok(fd) if fd >= 0 => Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) })),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A count, and for how much of the time that it was wanted it really counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Count {
+    value: u64,
+    enabled: u64,
+    running: u64,
+}
+
+fn read(file: &File) -> io::Result<Count> {
+    let mut bytes = [0u8; 24];
+    let mut file = file;
+    file.read_exact(&mut bytes)?;
+    let word = |i: usize| {
+        let mut word = [0u8; 8];
+        word.copy_from_slice(&bytes[i * 8..][..8]);
+        u64::from_ne_bytes(word)
+    };
+    Ok(Count { value: word(0), enabled: word(1), running: word(2) })
+}
+
+/// Open counters of all of the node's memory traffic.
+#[derive(Debug)]
+pub struct Counters {
+    plan: Plan,
+    files: Vec<File>,
+}
+
+/// All counters at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading(Vec<Count>);
+
+/// Bytes that moved between two readings.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Traffic {
+    /// From memory; with [`Traffic::write`], `None` where the counters do not tell them apart.
+    pub read: Option<f64>,
+    /// To memory.
+    pub write: Option<f64>,
+    /// Both.
+    pub total: f64,
+}
+
+impl Counters {
+    /// Opens what counts the memory traffic of this machine.
+    ///
+    /// # Errors
+    /// When there is nothing to count with, or the kernel refuses; the reason in words, with its
+    /// remedy.
+    pub fn open(root: &SysRoot) -> Result<Self, Absent> {
+        let plan = find(root)?;
+        let mut files = Vec::with_capacity(plan.events.len());
+        for event in &plan.events {
+            let cpu = libc::c_int::try_from(event.cpu).unwrap_or(-1);
+            let file = open(event, -1, cpu).map_err(|error| refused(root, event, &error))?;
+            // A counter that cannot be read is none; to be known now rather than between passes.
+            read(&file).map_err(|error| refused(root, event, &error))?;
+            files.push(file);
+        }
+        Ok(Self { plan, files })
+    }
+
+    /// What they count.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Reads all.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn read(&self) -> io::Result<Reading> {
+        self.files.iter().map(read).collect::<io::Result<_>>().map(Reading)
+    }
+
+    /// Bytes that moved in intervals, each from its first reading to its second, all together. `None`
+    /// when a counter did not count at all in them: others had it.
+    pub fn traffic(&self, intervals: &[(Reading, Reading)]) -> Option<Traffic> {
+        traffic(&self.plan.events, intervals)
+    }
+}
+
+/// Sums intervals up: of each event its counts, scaled to the time that it should have counted, when
+/// the kernel shared its counter out among events.
+fn traffic(events: &[Event], intervals: &[(Reading, Reading)]) -> Option<Traffic> {
+    let (mut read, mut write, mut both) = (0.0, 0.0, 0.0);
+    for (i, event) in events.iter().enumerate() {
+        let (mut value, mut enabled, mut running) = (0.0, 0.0, 0.0);
+        for (before, after) in intervals {
+            let (before, after) = (before.0.get(i)?, after.0.get(i)?);
+            // Counters are 48 bits or more and the kernel extends them: they do not go backwards.
+            value += after.value.saturating_sub(before.value) as f64;
+            enabled += after.enabled.saturating_sub(before.enabled) as f64;
+            running += after.running.saturating_sub(before.running) as f64;
+        }
+        if running <= 0.0 {
+            return None;
+        }
+        let bytes = value * (enabled / running).max(1.0) * event.bytes;
+        match event.direction {
+            Direction::Read => read += bytes,
+            Direction::Write => write += bytes,
+            Direction::Both => both += bytes,
+        }
+    }
+    let told_apart = events.iter().all(|event| event.direction != Direction::Both);
+    Some(Traffic {
+        read: told_apart.then_some(read),
+        write: told_apart.then_some(write),
+        total: read + write + both,
+    })
+}
+
+/// Why the kernel does not let us, and what to do.
+fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> Absent {
+    let pmu = &event.pmu;
+    let paranoid: Option<i32> = root.value("proc/sys/kernel/perf_event_paranoid");
+    let container = host::container(root);
+    let (why, remedy) = match (error.raw_os_error(), paranoid, container) {
+        (Some(libc::EACCES | libc::EPERM), Some(level), _) if level > 0 => (
+            format!("kernel.perf_event_paranoid is {level}, so {pmu} may not be read"),
+            Some("as root, sysctl kernel.perf_event_paranoid=0; or give CAP_PERFMON".to_owned()),
+        ),
+        (Some(libc::EACCES | libc::EPERM), _, Some(container)) => (
+            format!("this {container} container may not read {pmu}"),
+            Some(
+                "start it with --cap-add PERFMON and a seccomp profile that allows perf_event_open"
+                    .to_owned(),
+            ),
+        ),
+        (Some(libc::EACCES | libc::EPERM), ..) => (
+            format!("{pmu} may not be read: {error}"),
+            Some("as root, or with CAP_PERFMON".to_owned()),
+        ),
+        (Some(libc::ENOSYS), ..) => {
+            ("the kernel, or a filter of system calls, has no perf_event_open".to_owned(), None)
+        }
+        _ => (format!("{pmu} cannot be opened: {error}"), None),
+    };
+    Absent { why, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event of the kernel itself, which every machine has: `PERF_TYPE_SOFTWARE`.
+    fn software(config: u64) -> Event {
+        Event {
+            pmu: "software".to_owned(),
+            kind: 1,
+            config: [config, 0, 0],
+            cpu: 0,
+            direction: Direction::Read,
+            bytes: 4096.0,
+        }
+    }
+
+    #[test]
+    #[allow(clippy::print_stderr)]
+    fn page_faults_of_this_process_are_counted() {
+        /// `PERF_COUNT_SW_PAGE_FAULTS`.
+        const PAGE_FAULTS: u64 = 2;
+        let event = software(PAGE_FAULTS);
+        let file = match open(&event, 0, -1) {
+            Ok(file) => file,
+            Err(error) => {
+                // Containers filter the call; then its other path is what can be tested.
+                eprintln!("skipped: perf_event_open: {error}");
+                let absent = refused(&SysRoot::live(), &event, &error);
+                assert!(!absent.to_string().is_empty());
+                return;
+            }
+        };
+        let counters = Counters {
+            plan: Plan { family: "software".to_owned(), events: vec![event] },
+            files: vec![file],
+        };
+        let before = counters.read().unwrap();
+        let touched = vec![1u8; 16 << 20];
+        std::hint::black_box(&touched);
+        let after = counters.read().unwrap();
+        let moved = counters.traffic(&[(before.clone(), after.clone())]).unwrap();
+        // Pages of 4 KiB or huge ones: some at least were touched for the first time.
+        assert!(moved.total >= 4096.0, "{moved:?}");
+        assert_eq!((moved.read, moved.write), (Some(moved.total), Some(0.0)));
+        // Without time between them nothing counted, which is not the same as nothing moved.
+        assert_eq!(counters.traffic(&[(after.clone(), after)]), None);
+    }
+
+    #[test]
+    fn an_event_that_does_not_exist_is_refused_with_a_reason() {
+        let event = Event { kind: u32::MAX - 1, pmu: "amd_umc_0".to_owned(), ..software(0) };
+        let error = open(&event, 0, -1).unwrap_err();
+        let absent = refused(&SysRoot::recorded("/nonexistent"), &event, &error);
+        assert!(
+            absent.why.contains("amd_umc_0") || absent.why.contains("perf_event_open"),
+            "{absent}"
+        );
+    }
+
+    #[test]
+    fn refusals_name_what_stands_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = folder.path().join("proc/sys/kernel");
+        std::fs::create_dir_all(&kernel).unwrap();
+        let root = SysRoot::recorded(folder.path());
+        let event = Event { pmu: "uncore_imc_0".to_owned(), ..software(0) };
+        let of = |errno: i32| refused(&root, &event, &io::Error::from_raw_os_error(errno));
+        std::fs::write(kernel.join("perf_event_paranoid"), "2\n").unwrap();
+        assert_eq!(
+            of(libc::EACCES).to_string(),
+            "kernel.perf_event_paranoid is 2, so uncore_imc_0 may not be read; as root, sysctl \
+             kernel.perf_event_paranoid=0; or give CAP_PERFMON"
+        );
+        std::fs::write(kernel.join("perf_event_paranoid"), "-1\n").unwrap();
+        assert_eq!(of(libc::EPERM).remedy.as_deref(), Some("as root, or with CAP_PERFMON"));
+        assert!(of(libc::ENOSYS).why.contains("perf_event_open"));
+        assert!(
+            of(libc::EINVAL).why.starts_with("uncore_imc_0 cannot be opened: Invalid argument")
+        );
+    }
+
+    #[test]
+    fn counters_that_share_time_are_scaled() {
+        let event = |direction: Direction| Event { direction, bytes: 64.0, ..software(0) };
+        let reading = |counts: &[(u64, u64, u64)]| {
+            let count = |(value, enabled, running)| Count { value, enabled, running };
+            Reading(counts.iter().copied().map(count).collect())
+        };
+        let events = [event(Direction::Read), event(Direction::Write)];
+        let before = reading(&[(100, 10, 10), (0, 10, 5)]);
+        let after = reading(&[(1100, 20, 20), (250, 20, 10)]);
+        let moved = traffic(&events, &[(before.clone(), after.clone())]).unwrap();
+        assert_eq!((moved.read, moved.write), (Some(64_000.0), Some(32_000.0)));
+        assert_eq!(moved.total, 96_000.0);
+        // Two intervals of one event that counted in the second only: the first is made up for.
+        let idle = reading(&[(100, 20, 10), (0, 20, 5)]);
+        let moved = traffic(&events[..1], &[(before.clone(), idle.clone()), (idle, after)]);
+        assert_eq!(moved.unwrap().total, 64_000.0);
+        let fabric = [event(Direction::Both)];
+        let moved = traffic(&fabric, &[(reading(&[(0, 0, 0)]), reading(&[(10, 4, 2)]))]).unwrap();
+        assert_eq!((moved.read, moved.write, moved.total), (None, None, 1280.0));
+        assert_eq!(traffic(&fabric, &[(before.clone(), before)]), None);
+    }
+}

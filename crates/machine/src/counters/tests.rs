@@ -1,0 +1,187 @@
+use super::*;
+use std::fs;
+use std::path::Path;
+
+/// The files that a kernel shows, from a list of them: `pmu/file content`, and the processor. They are
+/// written from the kernels' sources and documentation that each list names; none was recorded on such a
+/// machine.
+fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pmus/{name}.txt"));
+    let write = |file: String, content: &str| {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{content}\n")).unwrap();
+    };
+    for line in fs::read_to_string(path).unwrap().lines().filter(|line| !line.starts_with('#')) {
+        let (file, content) = line.split_once(' ').unwrap();
+        if file == "cpuinfo" {
+            let words: Vec<&str> = content.split(' ').collect();
+            let text = match words[0].starts_with("0x") {
+                true => format!(
+                    "CPU implementer : {}\nCPU part : {:#x}\nCPU revision : 0",
+                    words[0],
+                    words[2].parse::<u32>().unwrap()
+                ),
+                false => format!(
+                    "vendor_id : {}\ncpu family : {}\nmodel : {}\nmodel name : x\nstepping : 1\nflags : fpu {}",
+                    words[0],
+                    words[1],
+                    words[2],
+                    words.get(3).unwrap_or(&"")
+                ),
+            };
+            write("proc/cpuinfo".to_owned(), &text);
+        } else {
+            write(format!("{DEVICES}/{file}"), content);
+        }
+    }
+    let root = SysRoot::recorded(folder.path());
+    (folder, root)
+}
+
+/// Each event as `pmu type config cpu direction bytes`.
+fn events(name: &str) -> (String, Vec<String>) {
+    let (_folder, root) = machine(name);
+    let plan = find(&root).unwrap_or_else(|absent| panic!("{name}: {absent}"));
+    let told = |event: &Event| {
+        let Event { pmu, kind, config, cpu, direction, bytes } = event;
+        format!("{pmu} {kind} {:#x} {cpu} {direction:?} {bytes}", config[0])
+    };
+    (plan.family, plan.events.iter().map(told).collect())
+}
+
+#[test]
+fn the_table_is_consistent() {
+    for family in table() {
+        let told_apart = !family.read.is_empty() && !family.write.is_empty();
+        assert_ne!(told_apart, !family.both.is_empty(), "{}", family.name);
+        assert!(family.bytes > 0.0);
+        assert!(family.models.is_empty() || family.vendor.is_some(), "{}", family.name);
+    }
+}
+
+#[test]
+fn memory_controllers_of_zen_4_are_counted_each() {
+    let (family, events) = events("genoa");
+    assert_eq!(family, "AMD UMC");
+    assert_eq!(
+        events,
+        [
+            "amd_umc_0 24 0x10a 0 Read 64",
+            "amd_umc_0 24 0x20a 0 Write 64",
+            "amd_umc_1 25 0x10a 0 Read 64",
+            "amd_umc_1 25 0x20a 0 Write 64",
+        ]
+    );
+}
+
+#[test]
+fn the_data_fabric_of_zen_2_is_counted_on_each_socket() {
+    let (family, events) = events("rome");
+    assert_eq!((family.as_str(), events.len()), ("AMD data fabric", 16));
+    assert_eq!(events[0], "amd_df 13 0x3807 0 Both 64");
+    assert_eq!(events[1], "amd_df 13 0x3807 64 Both 64");
+    // The upper bits of the event's number lie apart.
+    assert_eq!(events[8], "amd_df 13 0x100003807 0 Both 64");
+}
+
+#[test]
+fn intel_memory_controllers_are_counted_by_model() {
+    assert_eq!(
+        events("icelake-server").1,
+        [
+            "uncore_imc_0 60 0xf04 0 Read 64",
+            "uncore_imc_0 60 0xf04 40 Read 64",
+            "uncore_imc_0 60 0x3004 0 Write 64",
+            "uncore_imc_0 60 0x3004 40 Write 64",
+        ]
+    );
+    assert_eq!(
+        events("sapphire-rapids").1,
+        [
+            "uncore_imc_0 90 0xcf05 0 Read 64",
+            "uncore_imc_0 90 0xcf05 56 Read 64",
+            "uncore_imc_0 90 0xf005 0 Write 64",
+            "uncore_imc_0 90 0xf005 56 Write 64",
+        ]
+    );
+    assert_eq!(
+        events("granite-rapids").1,
+        [
+            "uncore_imc_0 95 0xcf05 0 Read 64",
+            "uncore_imc_0 95 0xcf06 0 Read 64",
+            "uncore_imc_0 95 0xf005 0 Write 64",
+            "uncore_imc_0 95 0xf006 0 Write 64",
+        ]
+    );
+    let (family, events) = events("alder-lake");
+    assert_eq!(family, "Intel IMC, free running");
+    assert_eq!(
+        events,
+        [
+            "uncore_imc_free_running_0 27 0x20ff 0 Read 64",
+            "uncore_imc_free_running_0 27 0x30ff 0 Write 64"
+        ]
+    );
+}
+
+#[test]
+fn arm_nodes_are_counted_by_what_their_fabric_shows() {
+    assert_eq!(
+        events("grace").1,
+        [
+            "nvidia_scf_pmu_0 40 0x1a5 0 Read 32",
+            "nvidia_scf_pmu_0 40 0x1db 0 Write 1",
+            "nvidia_scf_pmu_1 41 0x1a5 72 Read 32",
+            "nvidia_scf_pmu_1 41 0x1db 72 Write 1",
+        ]
+    );
+    assert_eq!(events("altra").1, ["arm_cmn_0 12 0xd0005 0 Both 64"]);
+}
+
+#[test]
+fn a_guest_is_told_that_it_is_shown_none() {
+    let (_folder, root) = machine("kvm-guest");
+    let absent = find(&root).unwrap_err();
+    assert!(absent.why.ends_with("guest is shown no counters of memory controllers"), "{absent}");
+    assert_eq!(absent.remedy, None);
+}
+
+#[test]
+fn a_machine_with_half_of_its_counters_is_not_counted() {
+    let (folder, root) = machine("genoa");
+    fs::remove_file(folder.path().join(DEVICES).join("amd_umc_1/format/rdwrmask")).unwrap();
+    assert_eq!(
+        find(&root).unwrap_err().to_string(),
+        "the memory controllers' counters are of a kind that is not known"
+    );
+    fs::remove_dir_all(folder.path().join(DEVICES)).unwrap();
+    assert_eq!(find(&root).unwrap_err().to_string(), "the kernel shows no performance counters");
+    fs::create_dir_all(folder.path().join(DEVICES).join("cpu")).unwrap();
+    assert_eq!(
+        find(&root).unwrap_err().to_string(),
+        "the kernel shows no counters of memory controllers; as root, modprobe amd_uncore; or use a newer kernel"
+    );
+}
+
+#[test]
+fn terms_go_where_their_format_says() {
+    let format = |term: &str| {
+        let place = match term {
+            "event" => "config:0-7,32-35",
+            "umask" => "config:8-15",
+            "edge" => "config:18",
+            "thresh" => "config1:0-63",
+            _ => return None,
+        };
+        Some(place.to_owned())
+    };
+    assert_eq!(encode("event=0x1c7,umask=0x38", format), Some([0x1_0000_38c7, 0, 0]));
+    assert_eq!(encode("event=4,edge", format), Some([0x4_0004, 0, 0]));
+    assert_eq!(encode("thresh=0xffffffffffffffff", format), Some([0, u64::MAX, 0]));
+    assert_eq!(encode("config2=7", format), Some([0, 0, 7]));
+    assert_eq!(encode("event=0x1fff", format), None, "too large for its place");
+    assert_eq!(encode("other=1", format), None);
+    assert_eq!(encode("event=0xzz", format), None);
+}

@@ -1,0 +1,404 @@
+//! Figures that others have published of known nodes, to be shown beside a measurement. The facts are
+//! in `data/published.toml`, each with its source; nothing in them is corrected or completed.
+//!
+//! They become measurements of the category "reference" whose engine is [`PUBLISHED`], so that a
+//! record keeps what was shown; they are never taken for results of the run.
+
+use crate::catalog::{edits, plain};
+use nodegauge_measure::record::{Category, Limit, Machine, Measurement, PUBLISHED, Validity};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+/// The kernels of a row of a sweep, behind its thread count.
+const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
+/// IOzone's KB.
+const KB: f64 = 1024.0;
+/// The word that asks for the catalog itself.
+const LIST: &str = "list";
+
+/// What was published of a node.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// The processor, by the name under which the catalog of processors has it.
+    pub processor: String,
+    /// Processor packages.
+    pub sockets: u32,
+    /// Cores of all of them.
+    pub cores: u32,
+    /// NUMA nodes a socket (AMD's NPS), where that is said.
+    pub nodes_per_socket: Option<u32>,
+    /// What tells it from others of the same processor, in some words.
+    pub settings: String,
+    /// The node and its memory.
+    pub node: String,
+    /// Theoretical bandwidth, B/s, where the publication tells the memory.
+    pub theoretical: Option<f64>,
+    /// Compiler and flags.
+    pub compiler: Option<String>,
+    /// Threads.
+    pub threads: Option<u32>,
+    /// Processes.
+    pub ranks: Option<u32>,
+    /// Where they were.
+    pub placement: Option<String>,
+    /// Elements of an array.
+    pub elements: Option<u64>,
+    /// STREAM by kernel, B/s; file operations in KB/s.
+    #[serde(default)]
+    pub rates: BTreeMap<String, f64>,
+    /// Thread count and the four kernels in MB/s.
+    #[serde(default)]
+    rows: Vec<[f64; 5]>,
+    /// HPL's block.
+    nb: Option<u32>,
+    /// HPL's grid.
+    p: Option<u32>,
+    q: Option<u32>,
+    /// HPL's time.
+    seconds: Option<f64>,
+    source: String,
+    /// What it is of: the test as records name it.
+    #[serde(skip)]
+    pub test: &'static str,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    sources: BTreeMap<String, String>,
+    stream: Vec<Node>,
+    sweep: Vec<Node>,
+    hpl: Vec<Node>,
+    io: Vec<Node>,
+}
+
+fn tables() -> &'static (Vec<Node>, BTreeMap<String, String>) {
+    static TABLES: OnceLock<(Vec<Node>, BTreeMap<String, String>)> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        let Tables { sources, stream, sweep, hpl, io } =
+            toml::from_str(include_str!("../data/published.toml"))
+                .expect("the embedded table parses: a test reads it");
+        let of = |test: &'static str, nodes: Vec<Node>| {
+            nodes.into_iter().map(move |node| Node { test, ..node })
+        };
+        // A sweep is of STREAM, too.
+        let all = of("stream", stream).chain(of("stream", sweep));
+        (all.chain(of("hpl", hpl)).chain(of("io", io)).collect(), sources)
+    })
+}
+
+/// The catalog, in its order.
+pub fn all() -> &'static [Node] {
+    &tables().0
+}
+
+/// What `--against` says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Against {
+    /// Show the catalog.
+    List,
+    /// Set these beside the measurement.
+    Nodes {
+        /// As it was typed.
+        asked: String,
+        /// All that it fits.
+        nodes: Vec<&'static Node>,
+    },
+}
+
+/// A name that no published node has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("nothing published of \"{name}\" is known; there is {}\nhint: --against list shows all", near.join(", "))]
+pub struct Unknown {
+    /// The name as it was typed.
+    pub name: String,
+    /// Processors, those with names like it first.
+    pub near: Vec<String>,
+}
+
+impl FromStr for Against {
+    type Err = Unknown;
+
+    fn from_str(text: &str) -> Result<Self, Unknown> {
+        match text {
+            LIST => Ok(Self::List),
+            _ => find(text).map(|nodes| Self::Nodes { asked: text.to_owned(), nodes }),
+        }
+    }
+}
+
+/// The published nodes that `name` fits: whose processor, settings and description hold all its words.
+///
+/// # Errors
+/// When there is none.
+pub fn find(name: &str) -> Result<Vec<&'static Node>, Unknown> {
+    let typed = plain(name);
+    // Of the name that a processor gives itself, these tell nothing apart.
+    let filler = |word: &str| ["", "amd", "intel"].contains(&word) || word.ends_with("-core");
+    let words: Vec<&str> = typed.split(' ').filter(|word| !filler(word)).collect();
+    let fits = |node: &&Node| {
+        let described = node.words();
+        words.iter().all(|word| described.iter().any(|known| known == word))
+    };
+    let found: Vec<&Node> = all().iter().filter(fits).collect();
+    if !words.is_empty() && !found.is_empty() {
+        return Ok(found);
+    }
+    let mut near: Vec<String> = all().iter().map(|node| node.processor.clone()).collect();
+    // The word with the number tells processors apart.
+    let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
+    near.sort_by_key(|processor| {
+        (edits(&last(&plain(processor)), &last(&typed)), processor.clone())
+    });
+    near.dedup();
+    Err(Unknown { name: name.to_owned(), near })
+}
+
+/// The published STREAM of the same processor whose node is most like this one: in sockets, NUMA
+/// nodes a socket, and threads; of equals the fastest. `None` when there is none.
+pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static Node> {
+    let model = plain(machine.processor.model.as_deref()?);
+    let model: Vec<&str> = model.split(' ').collect();
+    let sockets = machine.processor.sockets.max(1);
+    let nodes_a_socket = machine.numa_nodes.len() as u32 / sockets;
+    let same = |node: &&Node| {
+        let wanted = plain(&node.processor);
+        let wanted: Vec<&str> = wanted.split(' ').collect();
+        // A name of one word, such as Opteron, stands for many processors.
+        wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
+    };
+    all().iter().filter(|node| node.test == "stream" && node.rows.is_empty()).filter(same).min_by(
+        |x, y| {
+            let far = |node: &Node| {
+                (
+                    node.sockets.abs_diff(sockets),
+                    node.nodes_per_socket.map_or(0, |nodes| nodes.abs_diff(nodes_a_socket)),
+                    node.threads.map_or(0, |n| n.abs_diff(threads)),
+                )
+            };
+            let triad = |node: &Node| node.rates.get("triad").copied().unwrap_or(0.0);
+            far(x).cmp(&far(y)).then(triad(y).total_cmp(&triad(x)))
+        },
+    )
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {}, {}", self.sockets, self.processor, self.settings)
+    }
+}
+
+impl Node {
+    /// Who published it.
+    pub fn source(&self) -> &'static str {
+        tables().1.get(&self.source).map_or("", String::as_str)
+    }
+
+    /// What it is found by.
+    fn words(&self) -> Vec<String> {
+        let text = format!("{self} {} {}", self.node, self.source());
+        let text = plain(&text);
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '.');
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Its figures as measurements; of a sweep those of `threads`, none when that was not measured.
+    /// `why` says why they are shown: `asked` or `nearest`.
+    pub fn measurements(&self, threads: Option<u32>, why: &str) -> Vec<Measurement> {
+        let rates: Vec<(String, f64)> = match (self.test, self.rows.is_empty()) {
+            ("hpl", _) => {
+                let seconds = self.seconds.into_iter();
+                return seconds.map(|s| self.measurement("time", "s", s, None, why)).collect();
+            }
+            ("io", _) => self.rates.iter().map(|(name, kb)| (name.clone(), kb * KB)).collect(),
+            (_, false) => self
+                .rows
+                .iter()
+                .filter(|row| threads == Some(row[0] as u32))
+                .flat_map(|row| KERNELS.iter().zip(&row[1..]))
+                .map(|(name, mb)| ((*name).to_owned(), mb * 1e6))
+                .collect(),
+            _ => KERNELS
+                .iter()
+                .filter_map(|name| Some(((*name).to_owned(), *self.rates.get(*name)?)))
+                .collect(),
+        };
+        let threads = if self.rows.is_empty() { self.threads } else { threads };
+        rates
+            .into_iter()
+            .map(|(name, rate)| self.measurement(&name, "B/s", rate, threads, why))
+            .collect()
+    }
+
+    fn measurement(
+        &self,
+        name: &str,
+        unit: &str,
+        value: f64,
+        threads: Option<u32>,
+        why: &str,
+    ) -> Measurement {
+        let of_sweep = threads.filter(|_| !self.rows.is_empty());
+        let title = of_sweep.map(|threads| format!("{self}, on {threads}"));
+        let config = json!({
+            "engine": PUBLISHED,
+            "shown": why,
+            "machine": title.unwrap_or_else(|| self.to_string()),
+            "processor": self.processor,
+            "node": self.node,
+            "source": self.source(),
+            "threads": threads,
+            "ranks": self.ranks,
+            "placement": self.placement,
+            "compiler": self.compiler.as_ref().map(|command| json!({"command": command})),
+            "array_elements": self.elements,
+            // All published here are of doubles.
+            "array_bytes": self.elements.map(|n| n * 8),
+            "nb": self.nb,
+            "p": self.p,
+            "q": self.q,
+        });
+        let Value::Object(config) = config else { unreachable!("json! of braces is an object") };
+        let config: Map<String, Value> =
+            config.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        let gauge = match self.test {
+            "hpl" => "compute",
+            "io" => "files",
+            _ => "memory",
+        };
+        Measurement {
+            gauge: gauge.to_owned(),
+            test: self.test.to_owned(),
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            value: Some(value),
+            summary: None,
+            samples: Vec::new(),
+            disturbed: Vec::new(),
+            regimes: Vec::new(),
+            config,
+            moved: None,
+            category: Category::Reference,
+            limit: self.theoretical.filter(|_| self.test == "stream").map(|theoretical| Limit {
+                value: theoretical,
+                basis: "published: channels x transfers/s x 8 B".to_owned(),
+                fraction: value / theoretical,
+            }),
+            validity: Validity::valid(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog;
+
+    fn names(name: &str) -> Vec<String> {
+        find(name).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_table_is_consistent() {
+        for node in all() {
+            assert!(!node.source().is_empty(), "{node}");
+            assert!(
+                node.processor == "Opteron" || catalog::named(&node.processor).is_ok(),
+                "{node}"
+            );
+            let figures = node.measurements(Some(20), "asked");
+            assert!(!figures.is_empty(), "{node}");
+            for m in &figures {
+                assert!(m.is_published() && m.value.is_some_and(|value| value > 0.0));
+                assert!(m.limit.as_ref().is_none_or(|limit| limit.fraction < 1.0), "{node}");
+            }
+        }
+        // 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666.
+        let theoretical: Vec<f64> = all().iter().filter_map(|node| node.theoretical).collect();
+        assert!(theoretical.iter().all(|rate| [921.6e9, 409.6e9, 341.2e9].contains(rate)));
+    }
+
+    #[test]
+    fn nodes_are_found_by_the_words_of_their_name() {
+        assert_eq!(names("EPYC 7H12").len(), 3);
+        assert_eq!(names("epyc 9654 nps4"), ["2 x EPYC 9654, NPS4, SMT off"]);
+        assert_eq!(
+            names("AMD EPYC 7H12 64-Core Processor icc"),
+            ["2 x EPYC 7H12, NPS4, icc, 32 threads"]
+        );
+        assert_eq!(names("T2K"), ["4 x Opteron, T2K, 16 ranks"]);
+        assert_eq!(names("Xeon Phi").len(), 4);
+        let unknown = find("EPYC 7H13").unwrap_err();
+        assert_eq!(unknown.near[0], "EPYC 7H12");
+        assert_eq!(
+            unknown.to_string().lines().collect::<Vec<_>>(),
+            [
+                "nothing published of \"EPYC 7H13\" is known; there is EPYC 7H12, EPYC 7F52, \
+                 Xeon Phi 7110P, EPYC 9654, Xeon Phi 5110P, Opteron",
+                "hint: --against list shows all"
+            ]
+        );
+        assert!(find("").is_err());
+        assert_eq!("list".parse(), Ok(Against::List));
+    }
+
+    #[test]
+    fn figures_are_those_that_were_published() {
+        let node = find("EPYC 9654 NPS1").unwrap()[0];
+        let triad = &node.measurements(None, "asked")[3];
+        assert_eq!((triad.name.as_str(), triad.value), ("triad", Some(715_650.4e6)));
+        assert!((triad.limit.as_ref().unwrap().fraction - 0.7765).abs() < 1e-4);
+        assert_eq!(
+            triad.config["source"],
+            "OCI HPC performance tips: STREAM on BM.Standard.E5.192"
+        );
+        // Of a sweep the row with as many threads.
+        let sweep = all().iter().find(|node| !node.rows.is_empty()).unwrap();
+        let row = sweep.measurements(Some(20), "asked");
+        assert_eq!((row.len(), row[3].value), (4, Some(140_583.9e6)));
+        assert_eq!(row[3].config["threads"], 20);
+        assert!(sweep.measurements(Some(3), "asked").is_empty());
+        let phi = find("5110P").unwrap()[0];
+        assert_eq!(phi.measurements(None, "asked").len(), 1);
+        assert_eq!(phi.measurements(None, "asked")[0].limit, None);
+        let io = find("7F52 SSD").unwrap()[0];
+        let read = io.measurements(None, "asked").into_iter().find(|m| m.name == "read").unwrap();
+        assert_eq!((read.value, read.gauge.as_str()), (Some(675_840_000.0), "files"));
+    }
+
+    #[test]
+    fn the_nearest_is_of_the_same_processor_and_most_alike() {
+        let machine = |model: &str, sockets: u32, nodes: u32| {
+            let mut machine = Machine::default();
+            machine.processor.model = Some(model.to_owned());
+            machine.processor.sockets = sockets;
+            machine.numa_nodes = (0..nodes)
+                .map(|id| nodegauge_measure::record::NumaNode {
+                    id,
+                    bytes: None,
+                    free: None,
+                    cpus: Vec::new(),
+                    distances: None,
+                })
+                .collect();
+            machine
+        };
+        let of = |model: &str, sockets: u32, nodes: u32, threads: u32| {
+            nearest(&machine(model, sockets, nodes), threads).map(ToString::to_string)
+        };
+        let genoa = "AMD EPYC 9654 96-Core Processor";
+        assert_eq!(of(genoa, 2, 2, 192).as_deref(), Some("2 x EPYC 9654, NPS1, SMT off"));
+        assert_eq!(of(genoa, 2, 8, 192).as_deref(), Some("2 x EPYC 9654, NPS4, SMT off"));
+        let rome = "AMD EPYC 7H12 64-Core Processor";
+        assert_eq!(of(rome, 2, 8, 32).as_deref(), Some("2 x EPYC 7H12, NPS4, icc, 32 threads"));
+        assert_eq!(of(rome, 2, 8, 128).as_deref(), Some("2 x EPYC 7H12, NPS4, gcc, 128 threads"));
+        assert_eq!(of("AMD EPYC", 1, 1, 2), None);
+        assert_eq!(of("AMD Opteron(tm) Processor 6276", 4, 8, 64), None);
+        assert_eq!(nearest(&Machine::default(), 1), None);
+    }
+}

@@ -1,0 +1,277 @@
+//! What differs between two settings: labels, machine, kernel, build, and the configuration of what
+//! was measured. What one side does not tell is no difference.
+
+use super::{distinct, pairing};
+use crate::record::{Machine, Measurement, Record, Severity};
+use crate::{Bytes, BytesPerSec};
+use pairing::Point;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Something that is not the same on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What.
+    pub what: String,
+    /// On A; several values are separated by ` | `.
+    pub a: String,
+    /// On B.
+    pub b: String,
+}
+
+/// A fact about a record, when it is known.
+type Fact = (&'static str, fn(&Machine) -> Option<String>);
+
+/// Facts about machines, in the order of the list.
+const FACTS: [Fact; 19] = [
+    ("host", |m| m.host.clone()),
+    ("processor", |m| m.processor.model.clone()),
+    ("sockets", |m| count(m.processor.sockets)),
+    ("cores", |m| count(m.processor.cores)),
+    ("hardware threads", |m| count(m.processor.threads)),
+    ("instruction sets", |m| (!m.processor.isa.is_empty()).then(|| m.processor.isa.join(" "))),
+    ("last-level caches", |m| {
+        let last =
+            m.caches.iter().filter(|cache| cache.level >= 3).max_by_key(|cache| cache.level)?;
+        Some(format!("{} x {}", last.count, Bytes(last.bytes?)))
+    }),
+    ("NUMA nodes", |m| count(m.numa_nodes.len() as u32)),
+    ("memory", |m| m.memory.bytes.map(|bytes| Bytes(bytes).to_string())),
+    ("memory limit", |m| m.memory.cgroup_limit.map(|bytes| Bytes(bytes).to_string())),
+    ("memory channels", |m| m.memory.channels.map(|n| n.to_string())),
+    ("memory speed", |m| m.memory.transfers_per_s.map(|rate| format!("{:.0} MT/s", rate / 1e6))),
+    ("theoretical bandwidth", |m| {
+        m.memory.theoretical.as_ref().map(|figure| BytesPerSec(figure.value).to_string())
+    }),
+    ("kernel", |m| m.kernel.clone()),
+    ("virtual machine", |m| {
+        (m.host.is_some()).then(|| m.virtualisation.clone().unwrap_or_else(|| "no".to_owned()))
+    }),
+    ("governor", |m| m.governor.clone()),
+    ("transparent huge pages", |m| m.pages.as_ref()?.thp.clone()),
+    ("THP defragmentation", |m| m.pages.as_ref()?.thp_defrag.clone()),
+    ("reserved huge pages", |m| {
+        let huge = &m.pages.as_ref()?.huge;
+        let kinds: Vec<String> = huge
+            .iter()
+            .filter(|pages| pages.total > 0)
+            .map(|pages| format!("{} of {}", pages.total, Bytes(pages.bytes)))
+            .collect();
+        Some(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
+    }),
+];
+
+/// Observations and evidence, which differ from run to run without a difference in setting.
+const EVIDENCE: [&str; 24] = [
+    "passes",
+    "stopped",
+    "loops_tried",
+    "checks",
+    "clock_granularity_s",
+    "round_trip_s",
+    "times_s",
+    "array_elements",
+    "array_times_llc",
+    "memory_nodes",
+    "places_asked",
+    "sweep",
+    "counters",
+    "moved_computed",
+    "tuned",
+    "element",
+    "array_bytes",
+    "message_bytes",
+    "file_bytes",
+    "block_bytes",
+    "distance",
+    "race",
+    "seed",
+    "ranks",
+];
+/// Most measurements for which a difference is listed one by one.
+const EACH: usize = 3;
+
+fn count(n: u32) -> Option<String> {
+    (n > 0).then(|| n.to_string())
+}
+
+/// What differs, labels first.
+pub(super) fn differences(a: &[Record], b: &[Record], points: &[Point<'_>]) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let mut add = |what: String, a: String, b: String| {
+        if a != b {
+            differences.push(Difference { what, a, b });
+        }
+    };
+    let sides =
+        |of: &dyn Fn(&Record) -> Option<String>| [a, b].map(|side| distinct(side.iter().map(of)));
+    let mut labels: Vec<&String> = a.iter().chain(b).flat_map(|run| run.labels.keys()).collect();
+    labels.sort();
+    labels.dedup();
+    for key in labels {
+        let [a, b] = sides(&|run| run.labels.get(key).cloned()).map(|text| match text.is_empty() {
+            true => "-".to_owned(),
+            false => text,
+        });
+        add(format!("label {key}"), a, b);
+    }
+    let known = |run: &Record| run.machine.host.is_some() || run.machine.processor.model.is_some();
+    let [a_known, b_known] = [a, b].map(|side| side.iter().any(known));
+    let in_words = |known| if known { "described" } else { "not known" }.to_owned();
+    add("machine".to_owned(), in_words(a_known), in_words(b_known));
+    for (what, fact) in FACTS {
+        let [a, b] = sides(&|run| fact(&run.machine));
+        if !a.is_empty() && !b.is_empty() {
+            add(what.to_owned(), a, b);
+        }
+    }
+    let [of_a, of_b] = sides(&|run| {
+        let commit = run.tool.commit.as_deref().map(|commit| format!(" ({commit})"));
+        Some(format!("{}{}", run.tool.version, commit.unwrap_or_default()))
+    });
+    add("nodegauge".to_owned(), of_a, of_b);
+    if a_known && b_known {
+        findings(a, b, &mut add);
+    }
+    differences.extend(configurations(points));
+    differences
+}
+
+/// Findings of which one side is free.
+fn findings(a: &[Record], b: &[Record], add: &mut impl FnMut(String, String, String)) {
+    let has = |side: &[Record], id: &str| {
+        let n = side.iter().filter(|run| run.findings.iter().any(|known| known.id == id)).count();
+        match n {
+            0 => "no".to_owned(),
+            n if n == side.len() => "yes".to_owned(),
+            n => format!("{n} of {} runs", side.len()),
+        }
+    };
+    let mut ids: Vec<&str> = Vec::new();
+    for finding in a.iter().chain(b).flat_map(|run| &run.findings) {
+        if finding.severity >= Severity::Warning && !ids.contains(&finding.id.as_str()) {
+            ids.push(&finding.id);
+        }
+    }
+    for id in ids {
+        add(format!("finding {id}"), has(a, id), has(b, id));
+    }
+}
+
+/// What of the configuration differs: a line where it is the same for all measurements, else a line
+/// for each of the first few.
+fn configurations(points: &[Point<'_>]) -> Vec<Difference> {
+    let mut keys: Vec<&String> = Vec::new();
+    for m in points.iter().flat_map(|point| point.a.iter().chain(&point.b)) {
+        for key in m.config.keys() {
+            if !EVIDENCE.contains(&key.as_str()) && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    let mut differences = Vec::new();
+    for key in keys {
+        let value = |side: &[&Measurement]| {
+            distinct(side.iter().map(|m| m.config.get(key).and_then(|value| told(key, value))))
+        };
+        let what = key.replace('_', " ");
+        // Measurements that differ alike share a line.
+        let mut alike: Vec<(Difference, Vec<String>)> = Vec::new();
+        for point in points {
+            let (a, b) = (value(&point.a), value(&point.b));
+            if a == b || a.is_empty() || b.is_empty() {
+                continue;
+            }
+            let title = pairing::title(&point.a[0].name, &point.at);
+            match alike.iter_mut().find(|(known, _)| known.a == a && known.b == b) {
+                Some((_, titles)) => titles.push(title),
+                None => alike.push((Difference { what: what.clone(), a, b }, vec![title])),
+            }
+        }
+        let many = alike.len() > EACH;
+        for (mut difference, titles) in alike.into_iter().take(EACH) {
+            // Of all measurements, or of these.
+            if titles.len() < points.len() {
+                difference.what = format!("{what} ({})", in_short(&titles));
+            }
+            differences.push(difference);
+        }
+        if many {
+            let of = "of further measurements".to_owned();
+            differences.push(Difference { what, a: of.clone(), b: of });
+        }
+    }
+    differences
+}
+
+fn in_short(titles: &[String]) -> String {
+    match titles {
+        [one] => one.clone(),
+        [one, two] => format!("{one}; {two}"),
+        [one, .., last] => format!("{one} ... {last}"),
+        [] => String::new(),
+    }
+}
+
+/// A value of the configuration in words; fractions are observations and `None`.
+fn told(key: &str, value: &Value) -> Option<String> {
+    match (key, value) {
+        (_, Value::Number(number)) if !number.is_u64() && !number.is_i64() => None,
+        ("pages", Value::Object(map)) => {
+            let asked = map.get("asked")?.as_str()?;
+            let huge: f64 = map
+                .get("got")
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+                .filter(|(size, _)| size.parse::<u64>().is_ok_and(|size| size >= 2 << 20))
+                .filter_map(|(_, share)| share.as_f64())
+                .sum();
+            Some(format!("{asked}, {} % huge", (huge * 10.0).round() * 10.0))
+        }
+        ("numa", Value::Object(map)) => {
+            let asked = map.get("asked")?.as_str()?;
+            let got = map.get("got").and_then(Value::as_object)?;
+            let shares: Vec<String> = got
+                .iter()
+                .filter_map(|(node, share)| {
+                    let tens = (share.as_f64()? * 10.0).round() * 10.0;
+                    (tens > 0.0).then(|| format!("{tens} % on node {node}"))
+                })
+                .collect();
+            Some(format!("{asked}, {}", shares.join(", ")))
+        }
+        ("compiler", Value::Object(map)) => {
+            let command = map.get("command").and_then(Value::as_str)?;
+            let version = map.get("version").and_then(Value::as_str);
+            Some(version.map_or_else(|| command.to_owned(), |v| format!("{command} ({v})")))
+        }
+        ("places", Value::Array(places)) => {
+            let numbers = |cpus: &Value| -> Option<Vec<u64>> {
+                cpus.as_array().map(|list| list.iter().filter_map(Value::as_u64).collect())
+            };
+            let cpus: Vec<String> = places
+                .iter()
+                .filter_map(numbers)
+                .map(|cpus| {
+                    let cpus: Vec<String> = cpus.iter().map(u64::to_string).collect();
+                    if cpus.len() == 1 {
+                        cpus[0].clone()
+                    } else {
+                        format!("{{{}}}", cpus.join(","))
+                    }
+                })
+                .collect();
+            Some(cpus.join(" "))
+        }
+        ("layout", Value::Object(map)) => {
+            let offset = map.get("sequential")?.get("offset")?.as_u64()?;
+            Some(format!("sequential, offset {offset}"))
+        }
+        (_, Value::Object(map)) if map.contains_key("asked") => {
+            map.get("asked").and_then(pairing::scalar)
+        }
+        (_, Value::Object(_) | Value::Array(_)) => Some(value.to_string()),
+        (_, other) => pairing::scalar(other),
+    }
+}

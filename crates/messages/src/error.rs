@@ -1,0 +1,112 @@
+//! Why messages could not be measured.
+
+use nodegauge_toolchain::ToolchainError;
+use nodegauge_toolchain::mpi::MpiError;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum MessagesError {
+    /// No MPI, or parts of two.
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+    /// The probe does not compile, or a launcher does not start.
+    #[error(transparent)]
+    Toolchain(#[from] ToolchainError),
+    /// Open MPI does not start ranks of root unless it is told to.
+    #[error(
+        "{launcher} refuses to start programs of root\nhint: give --allow-run-as-root, as in a container, or be another user"
+    )]
+    Root {
+        /// The launcher.
+        launcher: String,
+    },
+    /// Fewer slots than ranks.
+    #[error(
+        "{launcher} has too few slots for {ranks} ranks: {words}\nhint: ask for fewer with --ranks, or for more tasks of the job{more}"
+    )]
+    Slots {
+        /// The launcher.
+        launcher: String,
+        /// Ranks that were asked for.
+        ranks: usize,
+        /// Its words.
+        words: String,
+        /// What else may be done, for a node that is short of CPUs.
+        more: &'static str,
+    },
+    /// Launcher and library do not know each other.
+    #[error(
+        "{launcher} does not know {library}: asked for {asked} ranks, and each believes that there is {found}\nhint: name the launcher that came with {wrapper}, with --launcher"
+    )]
+    Mismatch {
+        /// The launcher.
+        launcher: String,
+        /// The library.
+        library: String,
+        /// Ranks asked for.
+        asked: usize,
+        /// Ranks that a rank knows of.
+        found: u32,
+        /// The compiler wrapper.
+        wrapper: String,
+    },
+    /// Nothing came in time.
+    #[error("{launcher} gave no answer within {} s: it and its ranks were killed{}", limit.as_secs_f64(), said(words))]
+    Silent {
+        /// The launcher.
+        launcher: String,
+        /// How long it was waited for.
+        limit: Duration,
+        /// The end of its error output.
+        words: String,
+    },
+    /// It ended without a figure.
+    #[error("{launcher} {ended} before anything was measured{}", said(words))]
+    Died {
+        /// The launcher.
+        launcher: String,
+        /// How it ended.
+        ended: String,
+        /// The end of its error output.
+        words: String,
+    },
+    /// No place for the compiled probe or a rank file.
+    #[error(
+        "cannot write {path:?}: {cause}\nhint: set NODEGAUGE_CACHE_DIR to a folder that you may write"
+    )]
+    Cache {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A program of the OSU micro-benchmarks.
+    #[error(
+        "cannot use {program}: {why}\nhint: name the folder of a build with this MPI, e.g. --mpicc mpicc.mpich --osu ~/osu-mpich"
+    )]
+    Osu {
+        /// Where it is.
+        program: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// One CPU, or one rank.
+    #[error(
+        "messages need two ranks, and this process may use one hardware thread\nhint: ask for more CPUs (taskset, cpuset, --cpus-per-task)"
+    )]
+    OneCpu,
+    /// A pair that was asked for is not there.
+    #[error("{0}")]
+    NoPair(String),
+    /// The user ended the run before anything was measured.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Last words as lines of their own; nothing when there are none.
+fn said(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(":\n{words}") }
+}

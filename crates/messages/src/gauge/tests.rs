@@ -1,0 +1,94 @@
+use super::*;
+use nodegauge_machine::Source;
+
+fn machine(text: &str) -> Topology {
+    Topology::load(&Source::Synthetic(text.to_owned())).unwrap()
+}
+
+fn here(launch: &Launch) -> Vec<Vec<u32>> {
+    match &launch.ranks {
+        Where::Here(cpus) => cpus.iter().map(|rank| rank.iter().map(|c| c.0).collect()).collect(),
+        Where::Hosts(_) => Vec::new(),
+    }
+}
+
+#[test]
+fn two_cores_are_served_by_two_starts() {
+    let topology = machine("Package:1 L3Cache:1 L2Cache:2 Core:1 PU:1");
+    let (launches, notices) =
+        plan(&topology, &Options::default(), &Between::EachDistance, None).unwrap();
+    assert_eq!(launches.len(), 2);
+    assert_eq!(launches[0].distance, Some(Distance::L3));
+    assert_eq!(
+        launches[0].patterns,
+        [Pattern::Latency, Pattern::Bw, Pattern::Bibw, Pattern::MultiLat, Pattern::MbwMr]
+    );
+    assert_eq!(launches[1].threads, Threads { senders: 1, receivers: 1 });
+    assert!(notices[0].contains("three threads on two cores"));
+}
+
+#[test]
+fn every_distance_has_a_start_and_all_cores_another() {
+    let topology = machine("Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1");
+    let (launches, notices) =
+        plan(&topology, &Options::default(), &Between::EachDistance, None).unwrap();
+    let distances: Vec<_> = launches.iter().map(|launch| launch.distance).collect();
+    let some = |d| Some(d);
+    assert_eq!(
+        distances,
+        [
+            some(Distance::L3),
+            some(Distance::Numa),
+            some(Distance::Socket),
+            some(Distance::Node),
+            None,
+            some(Distance::L3)
+        ]
+    );
+    assert_eq!(launches[4].ranks(), 128);
+    // One sends, two receive, each on a core of its own near the first of its rank.
+    assert_eq!(here(&launches[5]), [vec![0], vec![1, 2]]);
+    assert!(notices.is_empty());
+}
+
+#[test]
+fn distances_and_cpus_can_be_chosen_if_they_are_there() {
+    let topology = machine("Package:2 NUMANode:1 Core:2 PU:2");
+    let options = Options { patterns: vec![Pattern::Bw], ..Options::default() };
+    let of = |between| plan(&topology, &options, &between, None);
+    let (launches, _) = of(Between::Distances(vec![Distance::Node])).unwrap();
+    assert_eq!(here(&launches[0]), [[0], [4]]);
+    let error = of(Between::Distances(vec![Distance::L3])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no two hardware threads here are at the distance l3\nhint: there are smt, numa, node"
+    );
+    let (launches, _) = of(Between::Cpus(CpuId(1), CpuId(7))).unwrap();
+    assert_eq!(
+        (here(&launches[0]), launches[0].distance),
+        (vec![vec![1], vec![7]], Some(Distance::Node))
+    );
+    assert!(
+        of(Between::Cpus(CpuId(1), CpuId(8))).unwrap_err().to_string().starts_with("cpu 8 is not")
+    );
+}
+
+#[test]
+fn a_matrix_meets_every_pair_of_cores_once() {
+    let topology = machine("Package:1 Core:5 PU:2");
+    let (launches, _) = plan(&topology, &Options::default(), &Between::All, None).unwrap();
+    assert_eq!((launches.len(), launches[0].steps.len(), launches[0].ranks()), (1, 10, 5));
+    assert_eq!(launches[0].patterns, [Pattern::Latency, Pattern::Bw, Pattern::Bibw]);
+}
+
+#[test]
+fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
+    let one = machine("Package:1 Core:1 PU:1");
+    let error = plan(&one, &Options::default(), &Between::EachDistance, None).unwrap_err();
+    assert!(matches!(error, MessagesError::OneCpu));
+    let three = machine("Package:1 Core:3 PU:1");
+    let options = Options { patterns: vec![Pattern::MultiLat], ..Options::default() };
+    let (launches, notices) = plan(&three, &options, &Between::EachDistance, None).unwrap();
+    assert_eq!(launches[0].ranks(), 2);
+    assert_eq!(notices, ["2 of 3 ranks take part: pairs need two"]);
+}

@@ -1,0 +1,6 @@
+//! The OSU micro-benchmarks: their output, and their programs by turns with the probe.
+
+pub mod beside;
+pub mod output;
+
+pub use output::Output;

@@ -1,0 +1,328 @@
+//! The OSU programs and the probe by turns, round after round, started the same way on the same CPUs,
+//! so that both meet the same machine.
+
+use crate::MessagesError;
+use crate::gauge::{self, Between, Outcome};
+use crate::launch::Launch;
+use crate::options::{Options, Threads};
+use crate::osu::output::{self, Output};
+use crate::pattern::{Pattern, usual_sizes};
+use crate::result::{self, Evidence};
+use crate::session::Stage;
+use nodegauge_measure::Watch;
+use nodegauge_measure::record::{Measurement, Status};
+use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_placement::pairs::Distance;
+use nodegauge_toolchain::{Ended, run_family};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Rounds unless the user says otherwise.
+pub const ROUNDS: u32 = 5;
+/// Silence of a program after which it hangs: its largest size takes seconds on slow links.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Folders below the one that is named in which programs may lie: OSU installs and builds in several.
+const DEPTH: usize = 7;
+
+/// The programs of one build, by pattern.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Programs(Vec<(Pattern, PathBuf)>);
+
+impl Programs {
+    /// Looks for them in a folder and below.
+    pub fn find(folder: &Path) -> Self {
+        let mut found = Self::default();
+        found.look(folder, DEPTH);
+        found
+    }
+
+    /// The program of a pattern.
+    pub fn of(&self, pattern: Pattern) -> Option<&Path> {
+        self.0.iter().find(|(known, _)| *known == pattern).map(|(_, path)| path.as_path())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn look(&mut self, folder: &Path, depth: usize) {
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.is_dir() {
+                // .libs holds what the scripts of a build start with the right libraries.
+                if depth > 0 && !name.starts_with('.') && !path.is_symlink() {
+                    self.look(&path, depth - 1);
+                }
+            } else if let Some(pattern) = name.strip_prefix("osu_").and_then(|n| n.parse().ok())
+                && self.of(pattern).is_none()
+                && nodegauge_toolchain::mpi::which(&path.display().to_string()).is_some()
+            {
+                self.0.push((pattern, path));
+            }
+        }
+    }
+}
+
+/// Rounds of one pattern: what each program said.
+struct Rounds {
+    osu: Vec<Output>,
+    own: Vec<Vec<Measurement>>,
+}
+
+/// Runs both by turns.
+///
+/// # Errors
+/// When an OSU program does not run, or the probe measures nothing.
+pub fn run(
+    stage: &Stage<'_>,
+    programs: &Programs,
+    between: &Between,
+    ranks: Option<usize>,
+    rounds: u32,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, MessagesError> {
+    let mut outcome = Outcome::default();
+    // By custom three threads: both sides are to be the same.
+    let options = Options {
+        threads: stage.options.threads.or(Some(Threads { senders: 1, receivers: 2 })),
+        ..stage.options.clone()
+    };
+    let (launches, notices) = gauge::plan(stage.topology, &options, between, ranks)?;
+    outcome.notices = notices;
+    for launch in &launches {
+        for pattern in launch.patterns.clone() {
+            let Some(program) = programs.of(pattern) else {
+                outcome.notices.push(format!("there is no osu_{pattern} in the folder: left out"));
+                continue;
+            };
+            let launch = Launch { patterns: vec![pattern], ..launch.clone() };
+            let mut measured = Rounds { osu: Vec::new(), own: Vec::new() };
+            for round in 0..rounds {
+                watch.phase(&format!(
+                    "{} osu_{pattern} and the probe by turns, {} of {rounds}",
+                    stage.mpi.library,
+                    round + 1
+                ));
+                match turn(stage, &options, &launch, program, &mut measured, watch) {
+                    Ok(()) => {}
+                    Err(MessagesError::Interrupted) => outcome.interrupted = true,
+                    Err(error) if measured.own.is_empty() => return Err(error),
+                    Err(error) => {
+                        outcome.notices.push(format!("a round was cut short: {error}"));
+                        break;
+                    }
+                }
+                if outcome.interrupted || watch.interrupted() {
+                    outcome.interrupted = true;
+                    break;
+                }
+            }
+            outcome.measurements.extend(together(&measured));
+            if outcome.interrupted {
+                return Ok(outcome);
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// One turn of each.
+fn turn(
+    stage: &Stage<'_>,
+    options: &Options,
+    launch: &Launch,
+    program: &Path,
+    measured: &mut Rounds,
+    watch: &mut dyn Watch,
+) -> Result<(), MessagesError> {
+    let output = osu(stage, options, launch, program, watch)?;
+    let timing = output.timing();
+    measured.osu.push(output);
+    let options = Options { timing, ..options.clone() };
+    let stage = Stage { options: &options, ..*stage };
+    let report = stage.run(launch, watch)?;
+    let distance = |_: u32, _: u32| None::<Distance>;
+    let evidence =
+        Evidence { report: &report, mpi: stage.mpi, options: &options, distance: &distance };
+    measured.own.push(result::measurements(&evidence));
+    match report.broken {
+        Some(crate::session::Broken::Interrupted) => Err(MessagesError::Interrupted),
+        _ => Ok(()),
+    }
+}
+
+/// Runs an OSU program as the probe is run.
+fn osu(
+    stage: &Stage<'_>,
+    options: &Options,
+    launch: &Launch,
+    program: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Output, MessagesError> {
+    let (job, _, _folder) =
+        stage.job(launch, &program.display().to_string(), &arguments(options, launch))?;
+    let mut said = String::new();
+    let mut last = Instant::now();
+    let finished = {
+        let mut listener = |lines: &str| {
+            if !lines.is_empty() {
+                said.push_str(lines);
+                last = Instant::now();
+            }
+            match (watch.interrupted(), last.elapsed() > PATIENCE) {
+                (true, _) => Some(Ended::Interrupted),
+                (false, true) => Some(Ended::TooLong),
+                _ => None,
+            }
+        };
+        run_family(&job, &mut listener)?
+    };
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match finished.ended {
+        Ended::Interrupted => return Err(MessagesError::Interrupted),
+        Ended::TooLong => {
+            return Err(MessagesError::Silent {
+                launcher: name,
+                limit: PATIENCE,
+                words: String::new(),
+            });
+        }
+        Ended::Itself(_) => {}
+    }
+    // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is
+    // printed counts, not the status.
+    let output = Output::read(&own_lines(&said));
+    let all = format!("{said}\n{}", finished.stderr);
+    if all.contains("requires exactly two processes") || all.contains("requires at least two") {
+        return Err(MessagesError::Osu {
+            program: program.display().to_string(),
+            why: format!("it was not built with {}: each rank is alone", stage.mpi.library),
+        });
+    }
+    output.map_err(|error| MessagesError::Osu {
+        program: program.display().to_string(),
+        why: match finished.ended {
+            Ended::Itself(status) if !status.success() => format!(
+                "{}: {}",
+                nodegauge_toolchain::in_words(status),
+                crate::session::last_words(&all).replace('\n', " ")
+            ),
+            _ => error.to_string(),
+        },
+    })
+}
+
+/// What the program printed, without what the library put between.
+fn own_lines(said: &str) -> String {
+    let own = |line: &&str| !line.starts_with('[');
+    said.lines().filter(own).map(|line| format!("{line}\n")).collect()
+}
+
+/// The options that both know.
+fn arguments(options: &Options, launch: &Launch) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut say = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    let pattern = launch.patterns.first().copied().unwrap_or(Pattern::Latency);
+    if options.sizes != usual_sizes() && pattern != Pattern::Barrier {
+        let sizes = options.sizes_of(pattern);
+        if let (Some(least), Some(most)) = (sizes.first(), sizes.last()) {
+            say("-m", format!("{least}:{most}"));
+        }
+    }
+    if let Some(n) = options.iterations {
+        say("-i", n.to_string());
+    }
+    if let Some(n) = options.warm_up {
+        say("-x", n.to_string());
+    }
+    if pattern.is_rate() && options.window != Options::default().window {
+        say("-W", options.window.to_string());
+    }
+    if pattern == Pattern::LatencyMt {
+        say("-t", format!("{}:{}", launch.threads.senders, launch.threads.receivers));
+    }
+    words
+}
+
+/// The figures of both over their rounds: medians, and how the probe's stands to OSU's.
+fn together(measured: &Rounds) -> Vec<Measurement> {
+    let mut found = Vec::new();
+    let Some(first) = measured.own.first() else { return found };
+    for one in first {
+        let bytes = one.config.get("message_bytes").and_then(|bytes| bytes.as_u64());
+        let Some(bytes) = bytes else {
+            found.push(one.clone());
+            continue;
+        };
+        let same = |m: &&Measurement| {
+            m.unit == one.unit && m.config.get("message_bytes") == one.config.get("message_bytes")
+        };
+        let runs: Vec<Measurement> =
+            measured.own.iter().filter_map(|round| round.iter().find(same).cloned()).collect();
+        let theirs: Vec<f64> = measured
+            .osu
+            .iter()
+            .filter_map(|output| {
+                let row = output.rows.iter().find(|row| row.bytes == bytes)?;
+                if one.unit == "msg/s" { row.messages } else { Some(row.value) }
+            })
+            .collect();
+        let mut own = over_rounds(one, &runs);
+        if !theirs.is_empty()
+            && let Some(output) = measured.osu.first()
+            && let Some(row) = output.rows.iter().find(|row| row.bytes == bytes)
+        {
+            let mut peer = output::measurement(output, row, &one.unit, &theirs);
+            for key in ["distance", "places", "hosts", "mpi", "pairs"] {
+                if let Some(value) = one.config.get(key) {
+                    peer.config.insert(key.to_owned(), value.clone());
+                }
+            }
+            // Of each round, whose two runs met the same machine; the median of that.
+            let ratios: Vec<f64> = own
+                .samples
+                .iter()
+                .zip(&theirs)
+                .map(|(x, y)| x / y)
+                .filter(|ratio| ratio.is_finite())
+                .collect();
+            if own.value.is_some() && !ratios.is_empty() {
+                own.config.insert("over_osu".to_owned(), json!(stats::median(&ratios)));
+            }
+            found.push(own);
+            found.push(peer);
+        } else {
+            found.push(own);
+        }
+    }
+    for m in &mut found {
+        m.config.insert("rounds".to_owned(), json!(measured.own.len()));
+    }
+    found
+}
+
+/// One measurement of several rounds: each round's mean, which is what OSU prints, is a sample.
+fn over_rounds(one: &Measurement, runs: &[Measurement]) -> Measurement {
+    let samples: Vec<f64> = runs.iter().filter_map(|m| m.value).collect();
+    let better = if one.unit == "s" { Better::Lower } else { Better::Higher };
+    let mut own = one.clone();
+    for m in runs {
+        for reason in &m.validity.reasons {
+            if !own.validity.reasons.contains(reason) {
+                own.validity.add(m.validity.status, reason.clone());
+            }
+        }
+    }
+    let sound = own.validity.status != Status::Invalid && !samples.is_empty();
+    own.value = sound.then(|| stats::median(&samples));
+    own.summary = Summary::of(&samples, better);
+    own.samples = samples;
+    own.regimes.clear();
+    own.disturbed.clear();
+    own
+}

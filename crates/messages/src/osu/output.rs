@@ -1,0 +1,348 @@
+//! What the OSU micro-benchmarks print, versions 5 to 7. Pure.
+//!
+//! A title names the test and its version, a header the columns, then comes a line a size. Version 7
+//! adds a line with the data type (before or behind the header) and leaves 0 B out; `osu_mbw_mr` 7.2
+//! prints its title twice; `-f` adds least and greatest time and iterations to collectives, `-c` a
+//! verdict on the data, `-D` a second size, `-z` percentiles.
+
+use crate::pattern::Pattern;
+use crate::result;
+use nodegauge_measure::record::{Category, Measurement, Status, Validity};
+use nodegauge_measure::stats::{Better, Summary};
+use serde_json::{Map, Value, json};
+
+/// Titles, without `OSU MPI` before and `Test` behind.
+const TITLES: [(&str, Pattern); 11] = [
+    ("Latency", Pattern::Latency),
+    ("Bandwidth", Pattern::Bw),
+    ("Bi-Directional Bandwidth", Pattern::Bibw),
+    ("Multi Latency", Pattern::MultiLat),
+    ("Multiple Bandwidth / Message Rate", Pattern::MbwMr),
+    ("Multi-threaded Latency", Pattern::LatencyMt),
+    ("Barrier Latency", Pattern::Barrier),
+    ("Broadcast Latency", Pattern::Bcast),
+    ("Allreduce Latency", Pattern::Allreduce),
+    ("Allgather Latency", Pattern::Allgather),
+    ("All-to-All Personalized Exchange Latency", Pattern::Alltoall),
+];
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Bytes of a message; 0 for a barrier.
+    pub bytes: u64,
+    /// Seconds, or bytes per second.
+    pub value: f64,
+    /// Messages per second, of `osu_mbw_mr`.
+    pub messages: Option<f64>,
+    /// Least and greatest time over ranks, seconds, of collectives with `-f`.
+    pub spread: Option<(f64, f64)>,
+    /// What the program says of the data, with `-c`.
+    pub validated: Option<bool>,
+}
+
+/// One output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// The test.
+    pub pattern: Pattern,
+    /// Version of the benchmarks.
+    pub version: Option<String>,
+    /// Pairs that worked at once, where it says so.
+    pub pairs: Option<u32>,
+    /// Messages under way at once, where it says so.
+    pub window: Option<u32>,
+    /// Senders and receivers of `osu_latency_mt`, where it says so.
+    pub threads: Option<(u32, u32)>,
+    /// The table.
+    pub rows: Vec<Row>,
+}
+
+/// Why a text is no such output.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotOsu {
+    /// No title.
+    #[error("it has no title such as \"# OSU MPI Latency Test v7.2\"")]
+    NoTitle,
+    /// Another test.
+    #[error("its title is {0:?}, a test that is not known here")]
+    OtherTest(String),
+    /// No table.
+    #[error("its table has no line")]
+    NoRows,
+    /// A line of the table.
+    #[error("its table has a line that cannot be read: {0:?}")]
+    BadRow(String),
+}
+
+/// Which columns a table has, behind the size.
+struct Columns {
+    /// A barrier has no size.
+    sized: bool,
+    /// `-D`: the bytes that really go.
+    transmitted: bool,
+    /// `-f`.
+    full: bool,
+}
+
+impl Output {
+    /// Reads all that one run printed.
+    ///
+    /// # Errors
+    /// When it is not the output of a test that is known.
+    pub fn read(text: &str) -> Result<Self, NotOsu> {
+        let lines = || text.lines().map(str::trim);
+        let title = lines()
+            .find_map(|line| line.strip_prefix('#')?.trim().strip_prefix("OSU MPI"))
+            .ok_or(NotOsu::NoTitle)?
+            .trim();
+        let (name, version) = match title.rsplit_once(" v") {
+            Some((name, version)) => (name.trim(), Some(version.trim().to_owned())),
+            None => (title, None),
+        };
+        let name = name.strip_suffix("Test").unwrap_or(name).trim();
+        let pattern = TITLES
+            .into_iter()
+            .find_map(|(title, pattern)| (title == name).then_some(pattern))
+            .ok_or_else(|| NotOsu::OtherTest(shortened(title)))?;
+        let header = lines().filter(|line| line.starts_with('#')).find(|line| is_header(line));
+        let header = header.unwrap_or_default();
+        let columns = Columns {
+            sized: pattern != Pattern::Barrier,
+            transmitted: header.contains("Transmit Size"),
+            full: header.contains("Min Latency"),
+        };
+        let validates = header.contains("Validation");
+        let mut rows = Vec::new();
+        for line in lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())) {
+            let row = row(line, pattern, &columns, validates);
+            rows.push(row.ok_or_else(|| NotOsu::BadRow(shortened(line)))?);
+        }
+        if rows.is_empty() {
+            return Err(NotOsu::NoRows);
+        }
+        let number = |label: &str| {
+            let rest = text.split_once(label)?.1.trim_start();
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..end].parse().ok()
+        };
+        Ok(Self {
+            pattern,
+            version,
+            pairs: number("pairs:"),
+            window: number("window size:"),
+            threads: number("Sender threads:").zip(number("Receiver threads:")),
+            rows,
+        })
+    }
+
+    /// The first number of its version.
+    pub fn major(&self) -> Option<u32> {
+        self.version.as_ref()?.split('.').next()?.parse().ok()
+    }
+
+    /// What this version puts the clock around.
+    pub fn timing(&self) -> crate::options::Timing {
+        // Version 7 times each iteration by itself.
+        if self.major().is_some_and(|major| major >= 7) {
+            crate::options::Timing::Each
+        } else {
+            crate::options::Timing::Batch
+        }
+    }
+}
+
+fn is_header(line: &str) -> bool {
+    line.contains("(us)") || line.contains("MB/s")
+}
+
+fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Option<Row> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut at = 0;
+    let mut bytes = 0;
+    if columns.sized {
+        bytes = words.first()?.parse().ok()?;
+        at += 1 + usize::from(columns.transmitted);
+    }
+    let number = |at: usize| -> Option<f64> {
+        words.get(at)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
+    };
+    let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
+    let value = number(at)? * unit;
+    let messages = match (pattern, words.get(at + 1)) {
+        (Pattern::MbwMr, Some(word)) if !validates || word.contains('.') => Some(number(at + 1)?),
+        _ => None,
+    };
+    let spread = match columns.full {
+        true => Some((number(at + 1)? * unit, number(at + 2)? * unit)),
+        false => None,
+    };
+    let validated = match validates {
+        true => Some(words.contains(&"Pass")),
+        false => None,
+    };
+    Some(Row { bytes, value, messages, spread, validated })
+}
+
+/// The measurements of a saved output: another program's figures, of which only what it prints is
+/// known.
+pub fn of_saved(output: &Output) -> Vec<Measurement> {
+    let mut found = Vec::new();
+    for row in &output.rows {
+        let figures = [(output.pattern.unit(), Some(row.value)), ("msg/s", row.messages)];
+        for (unit, value) in figures {
+            let Some(value) = value else { continue };
+            found.push(measurement(output, row, unit, &[value]));
+        }
+    }
+    found
+}
+
+/// The figure of one size over several runs: their median.
+pub fn measurement(output: &Output, row: &Row, unit: &str, runs: &[f64]) -> Measurement {
+    let mut config = Map::new();
+    let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
+    put("engine", json!("osu"));
+    put("engine_version", json!(output.version));
+    put("message_bytes", json!(row.bytes));
+    put("distance", Value::Null);
+    put("pairs", json!(output.pairs));
+    if output.pattern.is_rate() {
+        put("window", json!(output.window));
+    }
+    if let Some((senders, receivers)) = output.threads {
+        put("threads", json!(format!("{senders}:{receivers}")));
+    }
+    put("validated", json!(row.validated));
+    if let Some((least, greatest)) = row.spread {
+        put("fastest_rank", json!(least));
+        put("slowest_rank", json!(greatest));
+    }
+    let better = if unit == "s" { Better::Lower } else { Better::Higher };
+    let summary = Summary::of(runs, better);
+    let mut validity = Validity::valid();
+    if row.validated == Some(false) {
+        validity.add(Status::Invalid, "the program says that the data arrived corrupted");
+    }
+    Measurement {
+        value: summary.as_ref().map(|s| s.median).filter(|_| row.validated != Some(false)),
+        summary,
+        samples: runs.to_vec(),
+        category: Category::Reference,
+        validity,
+        ..result::blank(output.pattern.name(), unit, config)
+    }
+}
+
+/// At most a line's worth of a text.
+fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Timing;
+    use proptest::prelude::*;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_str!(concat!("../../tests/data/", $name, ".txt"))
+        };
+    }
+
+    fn near(x: f64, y: f64) -> bool {
+        (x / y - 1.0).abs() < 1e-9
+    }
+
+    #[test]
+    fn version_5_begins_with_nothing_and_times_the_whole_loop() {
+        let output = Output::read(recorded!("osu57-ompi-osu_latency")).unwrap();
+        assert_eq!((output.pattern, output.version.as_deref()), (Pattern::Latency, Some("5.7")));
+        assert_eq!((output.rows.len(), output.rows[0].bytes), (24, 0));
+        assert!(near(output.rows[0].value, 0.12e-6) && near(output.rows[23].value, 365.95e-6));
+        assert_eq!(output.timing(), Timing::Batch);
+    }
+
+    #[test]
+    fn version_7_says_its_data_type_and_times_each_message() {
+        for text in [recorded!("osu72-mpich-osu_latency"), recorded!("osu72-ompi-osu_multi_lat")] {
+            let output = Output::read(text).unwrap();
+            assert_eq!((output.rows.len(), output.rows[0].bytes), (23, 1));
+            assert_eq!(output.timing(), Timing::Each);
+        }
+    }
+
+    #[test]
+    fn rates_are_megabytes_of_a_million() {
+        let bw = Output::read(recorded!("osu72-ompi-osu_bw")).unwrap();
+        assert!(near(bw.rows[11].value, 7967.90e6));
+        let bibw = Output::read(recorded!("osu72-ompi-osu_bibw")).unwrap();
+        assert_eq!(bibw.pattern, Pattern::Bibw);
+        for text in [recorded!("osu57-ompi-osu_mbw_mr"), recorded!("osu72-ompi-osu_mbw_mr")] {
+            let output = Output::read(text).unwrap();
+            assert_eq!(
+                (output.pattern, output.pairs, output.window),
+                (Pattern::MbwMr, Some(1), Some(64))
+            );
+            assert!(output.rows.iter().all(|row| row.messages.is_some()));
+        }
+    }
+
+    #[test]
+    fn threads_and_spreads_are_read() {
+        let output = Output::read(recorded!("osu72-ompi-osu_latency_mt")).unwrap();
+        assert_eq!((output.pattern, output.threads), (Pattern::LatencyMt, Some((1, 2))));
+        let output = Output::read(recorded!("osu72-ompi-osu_allreduce-f")).unwrap();
+        assert_eq!(output.pattern, Pattern::Allreduce);
+        let spread = output.rows[1].spread.unwrap();
+        assert!(near(spread.0, 0.41e-6) && near(spread.1, 0.42e-6));
+    }
+
+    #[test]
+    fn verdicts_on_the_data_are_read_and_a_barrier_has_no_size() {
+        let text = "# OSU MPI Latency Test v7.4\n# Size          Latency (us)        Validation\n\
+                    1                       0.20              Pass\n2   0.20   Fail\n";
+        let output = Output::read(text).unwrap();
+        let verdicts: Vec<_> = output.rows.iter().map(|row| row.validated).collect();
+        assert_eq!(verdicts, [Some(true), Some(false)]);
+        let measurements = of_saved(&output);
+        assert_eq!(measurements[1].validity.status, Status::Invalid);
+        assert_eq!(measurements[1].value, None);
+        let text = "\n# OSU MPI Barrier Latency Test v5.7\n# Avg Latency(us)\n             0.33\n";
+        let output = Output::read(text).unwrap();
+        assert_eq!((output.rows[0].bytes, output.pattern), (0, Pattern::Barrier));
+        assert!(near(output.rows[0].value, 0.33e-6));
+    }
+
+    #[test]
+    fn what_is_no_output_is_said_to_be_none() {
+        let whole = recorded!("osu72-ompi-osu_bw");
+        let cases = [
+            (String::new(), NotOsu::NoTitle),
+            ("STREAM version".to_owned(), NotOsu::NoTitle),
+            (
+                "# OSU MPI_Put Latency Test v7.2\n".to_owned(),
+                NotOsu::OtherTest("_Put Latency Test v7.2".to_owned()),
+            ),
+            (whole.lines().take(3).collect::<Vec<_>>().join("\n"), NotOsu::NoRows),
+            (
+                whole.replace("7967.90", "nan"),
+                NotOsu::BadRow("2048                 nan".to_owned()),
+            ),
+        ];
+        for (text, error) in cases {
+            assert_eq!(Output::read(&text), Err(error));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_fail(cut in 0usize..900, insert in ".{0,20}") {
+            let whole = recorded!("osu72-ompi-osu_mbw_mr");
+            let cut = cut.min(whole.len());
+            let _ = Output::read(&format!("{}{insert}{}", &whole[..cut], &whole[cut..]));
+            let _ = Output::read(&whole[..cut]);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The probe: compiled by the site's wrapper, kept until the MPI, the compiler or the text change.
+
+use crate::MessagesError;
+use nodegauge_toolchain::mpi::Mpi;
+use nodegauge_toolchain::{Program, Scratch};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Its text.
+const SOURCES: [(&str, &str); 2] = [
+    ("messages.c", include_str!("../../../probes/messages.c")),
+    ("messages_patterns.h", include_str!("../../../probes/messages_patterns.h")),
+];
+/// How it is compiled.
+const FLAGS: [&str; 3] = ["-std=c99", "-O2", "-pthread"];
+
+/// A probe that is ready to be started.
+#[derive(Debug)]
+pub struct Probe {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it lay there from an earlier run.
+    pub kept: bool,
+    /// Why it could not be kept for later runs; `None` when it is.
+    pub notice: Option<String>,
+    /// Keeps a probe that could not be kept elsewhere, until the run is over.
+    _scratch: Option<Scratch>,
+}
+
+/// Where compiled probes live: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder.
+pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("NODEGAUGE_CACHE_DIR")
+        .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("nodegauge")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
+}
+
+/// What the probe of an MPI depends on.
+fn key(mpi: &Mpi) -> String {
+    let path = std::fs::canonicalize(&mpi.path).unwrap_or_else(|_| mpi.path.clone());
+    let compiler = mpi.compiler.version.as_deref().unwrap_or("?");
+    let mut text = format!(
+        "{}\n{}\n{}\n{}\n{}\n{}\n",
+        mpi.compiler.command,
+        mpi.path.display(),
+        path.display(),
+        mpi.library,
+        compiler,
+        FLAGS.join(" ")
+    );
+    for (name, source) in SOURCES {
+        text.push_str(&format!("{name}\n{source}\n"));
+    }
+    text
+}
+
+/// The probe of an MPI, from the cache or compiled now.
+///
+/// # Errors
+/// When it does not compile, or nothing can be written anywhere.
+pub fn build(
+    mpi: &Mpi,
+    cache: Option<&Path>,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Probe, MessagesError> {
+    let key = key(mpi);
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    let name = format!("messages-{:016x}", hasher.finish());
+    if let Some(folder) = cache {
+        let path = folder.join(&name);
+        // The key lies beside it: a hash alone could be that of another text.
+        let same = std::fs::read_to_string(path.with_extension("key")).is_ok_and(|old| old == key);
+        if same && path.is_file() {
+            return Ok(Probe { path, kept: true, notice: None, _scratch: None });
+        }
+    }
+    let scratch = Scratch::new()?;
+    let program = compile(mpi, &scratch, interrupted)?;
+    let kept = match cache {
+        Some(folder) => keep(&program.path, folder, &name, &key)
+            .map_err(|cause| format!("cannot write {}: {cause}", folder.display())),
+        None => Err("there is no home folder".to_owned()),
+    };
+    Ok(match kept {
+        Ok(path) => Probe { path, kept: false, notice: None, _scratch: None },
+        Err(why) => Probe {
+            path: program.path,
+            kept: false,
+            notice: Some(format!("the compiled probe is not kept for later runs: {why}")),
+            _scratch: Some(scratch),
+        },
+    })
+}
+
+fn compile(
+    mpi: &Mpi,
+    scratch: &Scratch,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Program, MessagesError> {
+    for (name, text) in SOURCES {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, text).map_err(|cause| MessagesError::Cache { path, cause })?;
+    }
+    let source = scratch.path().join(SOURCES[0].0);
+    let flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
+    Ok(mpi.compiler.compile(&[&source], &flags, scratch, "messages", interrupted)?)
+}
+
+/// Moves the program into the cache, under its name only when it is whole.
+fn keep(program: &Path, folder: &Path, name: &str, key: &str) -> std::io::Result<PathBuf> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let path = folder.join(name);
+    let place = |content: &[u8], at: &Path| -> std::io::Result<()> {
+        use std::io::Write;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(content)?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        file.as_file().set_permissions(mode)?;
+        file.persist(at).map_err(|error| error.error)?;
+        Ok(())
+    };
+    place(&std::fs::read(program)?, &path)?;
+    place(key.as_bytes(), &path.with_extension("key"))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_where_the_user_says() {
+        let folder = |set: &[(&str, &str)]| {
+            let set: Vec<(String, String)> =
+                set.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+            cache_folder(move |name| {
+                set.iter().find(|(n, _)| n == name).map(|(_, value)| value.into())
+            })
+        };
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(folder(&[("NODEGAUGE_CACHE_DIR", "/a"), ("HOME", "/h")]), path("/a"));
+        assert_eq!(folder(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]), path("/x/nodegauge"));
+        assert_eq!(folder(&[("HOME", "/h")]), path("/h/.cache/nodegauge"));
+        assert_eq!(folder(&[]), None);
+    }
+}

@@ -1,0 +1,270 @@
+//! What the probe says, read line by line, so that a run that is killed leaves what it measured.
+//! Pure.
+
+use crate::pattern::Pattern;
+
+/// Operations timed together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Operations in each batch.
+    pub operations: u64,
+    /// Round trip of a cache line between the two cores before and after, seconds; 0 when they
+    /// share no memory.
+    pub trips: (f64, f64),
+    /// Seconds of one operation: the mean of each batch.
+    pub seconds: Vec<f64>,
+    /// Of each batch, the share of its time for which a rank was off its core because another
+    /// program took it; empty when the probe did not say.
+    pub lost: Vec<f64>,
+}
+
+/// Why the probe went on to the next size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// The median is known to half a percent.
+    Stable,
+    /// As many samples as were asked for, or as are taken at most.
+    Samples,
+    /// The time limit of a size.
+    Limit,
+}
+
+impl Done {
+    /// As the record says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stable => "stable",
+            Self::Samples => "samples",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// One size of one pattern between two ranks (or among all of them).
+#[derive(Debug, Clone, PartialEq)]
+pub struct SizeRun {
+    /// The pattern.
+    pub pattern: Pattern,
+    /// Bytes of a message.
+    pub bytes: u64,
+    /// World ranks of the first pair.
+    pub ranks: (u32, u32),
+    /// Pairs that worked at once.
+    pub pairs: u32,
+    /// What was timed.
+    pub groups: Vec<Group>,
+    /// Means of the fastest and the slowest rank of a collective, seconds.
+    pub spread: Option<(f64, f64)>,
+    /// Bytes that were not what was sent; `None` when it was not looked.
+    pub wrong: Option<u64>,
+    /// Why it ended; `None` when it did not.
+    pub done: Option<Done>,
+}
+
+/// A rank, as it found itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rank {
+    /// Its process.
+    pub pid: u32,
+    /// CPUs that it may run on; `None` when the system does not say.
+    pub cpus: Option<String>,
+    /// Its host.
+    pub host: String,
+}
+
+/// All that a probe has said so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Heard {
+    /// Whether it is our probe at all.
+    pub hello: bool,
+    /// Version of the MPI standard.
+    pub standard: Option<String>,
+    /// Ranks that it believes there are.
+    pub world: Option<u32>,
+    /// Level of thread support that was given: 0 single to 3 multiple.
+    pub level: u32,
+    /// What the library says of itself, lines joined by `|`.
+    pub library: Option<String>,
+    /// The ranks.
+    pub ranks: Vec<Rank>,
+    /// The sizes, in order.
+    pub sizes: Vec<SizeRun>,
+    /// What it refused, and why.
+    pub refused: Vec<(String, String)>,
+    /// Steps that are through.
+    pub steps: usize,
+    /// Whether it came to its end.
+    pub end: bool,
+    /// Lines that are not the probe's: of the library, as a rule.
+    pub others: Vec<String>,
+}
+
+/// Foreign lines that are kept.
+const OTHERS: usize = 200;
+
+impl Heard {
+    /// Reads more lines; whether any was the probe's.
+    pub fn hear(&mut self, lines: &str) -> bool {
+        let mut any = false;
+        for line in lines.lines() {
+            if self.line(line).is_some() {
+                any = true;
+            } else if !line.trim().is_empty() && self.others.len() < OTHERS {
+                self.others.push(line.to_owned());
+            }
+        }
+        any
+    }
+
+    /// The size that is being measured.
+    pub fn unfinished(&self) -> Option<&SizeRun> {
+        self.sizes.last().filter(|size| size.done.is_none())
+    }
+
+    fn line(&mut self, line: &str) -> Option<()> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let mut words = rest.split_whitespace();
+        match word {
+            "nodegauge-messages" => self.hello = true,
+            "mpi" => {
+                self.standard = Some(words.next()?.to_owned());
+                self.world = Some(words.next()?.parse().ok()?);
+                self.level = words.next()?.parse().ok()?;
+            }
+            "library" => self.library = Some(rest.trim_end_matches('|').to_owned()),
+            "rank" => {
+                words.next()?.parse::<u32>().ok()?;
+                let pid = words.next()?.parse().ok()?;
+                let cpus = words.next().filter(|cpus| *cpus != "?").map(str::to_owned);
+                self.ranks.push(Rank { pid, cpus, host: words.next()?.to_owned() });
+            }
+            "refused" => {
+                let (what, why) = rest.split_once(' ')?;
+                self.refused.push((what.to_owned(), why.to_owned()));
+            }
+            "size" => {
+                let pattern = words.next()?.parse().ok()?;
+                let bytes = words.next()?.parse().ok()?;
+                let mut number = || words.next()?.parse::<u32>().ok();
+                self.sizes.push(SizeRun {
+                    pattern,
+                    bytes,
+                    ranks: (number()?, number()?),
+                    pairs: number()?,
+                    groups: Vec::new(),
+                    spread: None,
+                    wrong: None,
+                    done: None,
+                });
+            }
+            "batch" => {
+                let operations = words.next()?.parse().ok()?;
+                let mut seconds: Vec<f64> = Vec::new();
+                for word in words {
+                    seconds.push(word.parse().ok().filter(|x: &f64| x.is_finite())?);
+                }
+                if seconds.len() < 3 {
+                    return None;
+                }
+                let trips = (seconds[0], seconds[1]);
+                seconds.drain(..2);
+                self.sizes.last_mut()?.groups.push(Group {
+                    operations,
+                    trips,
+                    seconds,
+                    lost: Vec::new(),
+                });
+            }
+            "lost" => {
+                let lost: Result<Vec<f64>, _> = words.map(str::parse).collect();
+                self.sizes.last_mut()?.groups.last_mut()?.lost = lost.ok()?;
+            }
+            "spread" => {
+                let mut number = || words.next()?.parse().ok();
+                self.sizes.last_mut()?.spread = Some((number()?, number()?));
+            }
+            "wrong" => self.sizes.last_mut()?.wrong = Some(words.next()?.parse().ok()?),
+            "done" => {
+                self.sizes.last_mut()?.done = Some(match words.next()? {
+                    "stable" => Done::Stable,
+                    "samples" => Done::Samples,
+                    "limit" => Done::Limit,
+                    _ => return None,
+                });
+            }
+            "step" => self.steps += 1,
+            "end" if rest.is_empty() => self.end = true,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SAID: &str = "nodegauge-messages 1
+mpi 3.1 2 0
+library Open MPI v4.1.4, package: Debian OpenMPI|
+rank 0 23642 0 vm
+rank 1 23643 1,4-5 vm
+[vm:1] a line of the library
+size latency 8 0 1 1
+batch 982 8.888e-08 8.903e-08 9.77016e-08 9.62943e-08
+lost 0.000 0.310
+batch 982 0.000e+00 0.000e+00 9.4e-08
+wrong 0
+done stable
+size allreduce 4 0 1 1
+batch 10 0 0 2e-6
+spread 1.5e-6 2.5e-6
+";
+
+    #[test]
+    fn a_run_is_read_as_far_as_it_went() {
+        let mut heard = Heard::default();
+        // Lines come in pieces.
+        let (first, second) = SAID.split_at(SAID.find("size latency").unwrap());
+        assert!(heard.hear(first) && heard.hear(second));
+        assert!(heard.hello && !heard.end);
+        assert_eq!(
+            (heard.standard.as_deref(), heard.world, heard.level),
+            (Some("3.1"), Some(2), 0)
+        );
+        assert_eq!(heard.library.as_deref(), Some("Open MPI v4.1.4, package: Debian OpenMPI"));
+        assert_eq!(heard.ranks[1].cpus.as_deref(), Some("1,4-5"));
+        assert_eq!(heard.others, ["[vm:1] a line of the library"]);
+        assert_eq!(heard.sizes.len(), 2);
+        let latency = &heard.sizes[0];
+        assert_eq!((latency.pattern, latency.bytes, latency.pairs), (Pattern::Latency, 8, 1));
+        assert_eq!(latency.groups[0].seconds, [9.77016e-8, 9.62943e-8]);
+        assert_eq!(latency.groups[0].trips.0, 8.888e-8);
+        assert_eq!(
+            (latency.groups[0].lost.as_slice(), &latency.groups[1].lost),
+            (&[0.0, 0.31][..], &vec![])
+        );
+        assert_eq!((latency.wrong, latency.done), (Some(0), Some(Done::Stable)));
+        assert_eq!(heard.unfinished().map(|size| size.pattern), Some(Pattern::Allreduce));
+        assert_eq!(heard.sizes[1].spread, Some((1.5e-6, 2.5e-6)));
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_no_sample() {
+        let mut heard = Heard::default();
+        assert!(heard.hear("size bw 8 0 1 1\n"));
+        assert!(!heard.hear("batch 10 0 0 nan\nbatch 10 0 0\nbatch x 0 0 1\n"));
+        assert!(heard.sizes[0].groups.is_empty());
+        assert_eq!(heard.others.len(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_fail(text in "[a-z 0-9.\n-]{0,200}", cut in 0usize..300) {
+            let mut heard = Heard::default();
+            heard.hear(&text);
+            heard.hear(&SAID[..cut.min(SAID.len())]);
+        }
+    }
+}

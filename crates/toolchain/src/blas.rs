@@ -1,0 +1,15 @@
+//! BLAS libraries of the site: found in the usual places, probed in a process of their own, loaded
+//! at run time, never linked.
+//!
+//! [`find`] knows where libraries lie, [`probe`] loads one in a child process that may crash, and
+//! [`library`] is the one that is used. Integers are passed so that libraries of 32- and of 64-bit
+//! integers both understand them.
+
+pub mod find;
+#[allow(unsafe_code)]
+pub mod library;
+pub mod probe;
+
+pub use find::{Candidate, Wish};
+pub use library::{About, BlasError, Library, Vendor};
+pub use probe::{Probed, Prober};

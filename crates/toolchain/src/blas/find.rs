@@ -1,0 +1,239 @@
+//! Where BLAS libraries lie: the folders of the dynamic linker and of the distribution, those that
+//! an environment module names, and where vendors install.
+
+use super::BlasError;
+use super::library::Vendor;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Files that may be a BLAS, by vendor; of a vendor, the first that is there is taken from a folder.
+const FILES: [(Vendor, &[&str]); 4] = [
+    (
+        Vendor::OpenBlas,
+        &["libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0", "libopenblaso.so.0"],
+    ),
+    (
+        Vendor::Blis,
+        &["libblis.so.4", "libblis.so.5", "libblis.so.3", "libblis.so", "libblis-mt.so"],
+    ),
+    (Vendor::Mkl, &["libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so"]),
+    (Vendor::ArmPl, &["libarmpl_lp64.so", "libarmpl.so", "libarmpl_lp64_mp.so"]),
+];
+
+/// Folders of the system, besides those of the target's triplet.
+const FOLDERS: [&str; 6] =
+    ["/usr/local/lib", "/usr/local/lib64", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
+
+/// Where vendors install; `*` stands for one name.
+const VENDOR_FOLDERS: [&str; 8] = [
+    "/opt/intel/oneapi/mkl/*/lib",
+    "/opt/intel/oneapi/mkl/*/lib/intel64",
+    "/opt/intel/mkl/lib/intel64",
+    "/opt/AMD/aocl/*/*/lib",
+    "/opt/AMD/aocl/*/*/lib_LP64",
+    "/opt/AMD/amd-blis/lib/LP64",
+    "/opt/arm/*/lib",
+    "/opt/OpenBLAS/lib",
+];
+
+/// Variables that name the root of an installation, as modules and vendors' scripts set them.
+const ROOTS: [&str; 13] = [
+    "MKLROOT",
+    "AOCL_ROOT",
+    "ARMPL_DIR",
+    "OPENBLAS_ROOT",
+    "OPENBLAS_HOME",
+    "OPENBLAS_DIR",
+    "BLIS_ROOT",
+    "BLIS_HOME",
+    "BLIS_DIR",
+    "EBROOTOPENBLAS",
+    "EBROOTBLIS",
+    "EBROOTIMKL",
+    "EBROOTAOCLMINBLAS",
+];
+
+/// A library that was asked for: `openblas`, `/opt/lib/libblis.so`, `openblas@SkylakeX`, `builtin`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// A vendor's name or a path; as typed.
+    pub name: String,
+    /// The kernels that it shall take, by the library's own name of them.
+    pub kernel: Option<String>,
+}
+
+impl Wish {
+    /// Whether the kernels that are compiled in are meant.
+    pub fn is_builtin(&self) -> bool {
+        ["builtin", "built-in", "gemm"].contains(&self.name.to_lowercase().as_str())
+    }
+}
+
+impl FromStr for Wish {
+    type Err = Infallible;
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let (name, kernel) = match text.rsplit_once('@') {
+            // A path may hold the character too; kernels' names hold no slash.
+            Some((name, kernel)) if !kernel.contains('/') && !kernel.is_empty() => {
+                (name, Some(kernel.to_owned()))
+            }
+            _ => (text, None),
+        };
+        Ok(Self { name: name.to_owned(), kernel })
+    }
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.kernel.as_ref().map_or(Ok(()), |kernel| write!(f, "@{kernel}"))
+    }
+}
+
+/// A file that may be a BLAS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The file, links resolved.
+    pub path: PathBuf,
+    /// Whose it is by its name; what it says itself may differ.
+    pub vendor: Vendor,
+}
+
+/// All libraries that lie in the usual places and where the environment points, each once.
+pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = Vec::new();
+    for folder in folders(variable) {
+        for (vendor, files) in FILES {
+            let file = files.iter().map(|file| folder.join(file)).find(|path| path.is_file());
+            let Some(path) = file.and_then(|path| path.canonicalize().ok()) else { continue };
+            if found.iter().all(|known| known.path != path) {
+                found.push(Candidate { path, vendor });
+            }
+        }
+    }
+    found
+}
+
+/// The library that `wish` means, of those that were found.
+///
+/// # Errors
+/// When there is none.
+pub fn resolve(wish: &Wish, found: &[Candidate]) -> Result<Candidate, BlasError> {
+    let path = Path::new(&wish.name);
+    if path.is_file() {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        return Ok(Candidate { path, vendor: Vendor::Other });
+    }
+    let wanted = wish.name.to_lowercase();
+    let alias = match wanted.as_str() {
+        "aocl" | "amd" => "blis",
+        "onemkl" | "intel" => "mkl",
+        other => other,
+    };
+    found
+        .iter()
+        .find(|candidate| candidate.vendor.name().to_lowercase() == alias)
+        .cloned()
+        .ok_or_else(|| BlasError::NotFound {
+            wanted: wish.name.clone(),
+            found: found.iter().map(|c| c.path.display().to_string()).collect(),
+        })
+}
+
+/// The folders to look into, most specific first.
+fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for name in ["LD_LIBRARY_PATH", "LIBRARY_PATH"] {
+        if let Some(paths) = variable(name) {
+            folders.extend(std::env::split_paths(&paths).filter(|path| path.is_absolute()));
+        }
+    }
+    for root in ROOTS.iter().filter_map(|name| variable(name)).map(PathBuf::from) {
+        folders.extend(["lib", "lib64", "lib/intel64", "lib_LP64"].map(|below| root.join(below)));
+    }
+    folders.extend(VENDOR_FOLDERS.iter().flat_map(|pattern| expand(pattern)));
+    let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    for system in std::iter::once(triplet.as_str()).chain(FOLDERS) {
+        let system = PathBuf::from(system);
+        // Debian keeps each alternative in a folder of its own, e.g. openblas-pthread.
+        let mut below: Vec<PathBuf> = std::fs::read_dir(&system)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| {
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                ["openblas", "blis"].iter().any(|start| name.starts_with(start))
+            })
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        below.sort();
+        folders.extend(below);
+        folders.push(system);
+    }
+    folders
+}
+
+/// The folders that `pattern` stands for; newest version first as far as names tell.
+fn expand(pattern: &str) -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::from("/")];
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        folders = folders
+            .into_iter()
+            .flat_map(|folder| {
+                if part != "*" {
+                    return vec![folder.join(part)];
+                }
+                let mut below: Vec<PathBuf> = std::fs::read_dir(folder)
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .map(|entry| entry.path())
+                    .collect();
+                below.sort();
+                below.reverse();
+                below
+            })
+            .filter(|folder| folder.is_dir())
+            .collect();
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_is_a_library_and_perhaps_its_kernels() {
+        let wish = |text: &str| text.parse::<Wish>().unwrap();
+        assert_eq!(wish("openblas"), Wish { name: "openblas".into(), kernel: None });
+        assert_eq!(wish("blis@skx").kernel.as_deref(), Some("skx"));
+        assert_eq!(wish("/opt/a@b/lib.so").kernel, None);
+        assert_eq!(wish("blis@skx").to_string(), "blis@skx");
+        assert!(wish("builtin").is_builtin());
+    }
+
+    #[test]
+    fn libraries_are_found_where_the_environment_points_and_only_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("libopenblas.so.0"), "").unwrap();
+        std::os::unix::fs::symlink("libopenblas.so.0", folder.path().join("libopenblas.so"))
+            .unwrap();
+        let path = folder.path().join("libopenblas.so.0").canonicalize().unwrap();
+        let variable = |name: &str| {
+            ["LD_LIBRARY_PATH", "LIBRARY_PATH"].contains(&name).then(|| folder.path().into())
+        };
+        let found = all(variable);
+        assert_eq!(found.iter().filter(|candidate| candidate.path == path).count(), 1);
+        assert_eq!(found[0].path, path);
+        let by_name = resolve(&"OpenBLAS".parse().unwrap(), &found).unwrap();
+        assert_eq!(by_name.path, path);
+        let error = resolve(&"essl".parse().unwrap(), &found[..1]).unwrap_err().to_string();
+        assert!(error.starts_with("no BLAS library \"essl\" was found (there are: "), "{error}");
+    }
+}

@@ -1,0 +1,565 @@
+//! A loaded BLAS: its routines by their Fortran names, what it says of itself, and its threads.
+//!
+//! Calls follow the Fortran convention: everything by reference, lengths of character arguments
+//! behind. Integers are 64 bits wide with the value in their low half as well, so that on a
+//! little-endian machine a library of either width reads the right number.
+
+use serde::{Deserialize, Serialize};
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Whose library it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Vendor {
+    /// OpenBLAS.
+    OpenBlas,
+    /// BLIS, AMD's AOCL-BLAS among them.
+    Blis,
+    /// Intel's oneMKL.
+    Mkl,
+    /// Arm Performance Libraries.
+    ArmPl,
+    /// Another that has the routines, e.g. the reference BLAS.
+    Other,
+}
+
+impl Vendor {
+    /// The name that people use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenBlas => "OpenBLAS",
+            Self::Blis => "BLIS",
+            Self::Mkl => "MKL",
+            Self::ArmPl => "ArmPL",
+            Self::Other => "BLAS",
+        }
+    }
+
+    /// The variable by which a library is told, before it is loaded, which kernels to take.
+    pub fn kernel_variable(self) -> Option<&'static str> {
+        match self {
+            Self::OpenBlas => Some("OPENBLAS_CORETYPE"),
+            Self::Blis => Some("BLIS_ARCH_TYPE"),
+            Self::Mkl => Some("MKL_ENABLE_INSTRUCTIONS"),
+            Self::ArmPl | Self::Other => None,
+        }
+    }
+}
+
+impl fmt::Display for Vendor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a library says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Whose.
+    pub vendor: Vendor,
+    /// Version, when it tells.
+    pub version: Option<String>,
+    /// The processor whose kernels it runs, when it tells.
+    pub kernel: Option<String>,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Width of its integers: 32 or 64.
+    pub integer_bits: u32,
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.vendor)?;
+        if let Some(version) = &self.version {
+            write!(f, " {version}")?;
+        }
+        if let Some(kernel) = &self.kernel {
+            write!(f, " ({kernel} kernels)")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a library cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BlasError {
+    /// Nothing by that name is installed.
+    #[error(
+        "no BLAS library {wanted:?} was found{}\nhint: give its path with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread",
+        among(found)
+    )]
+    NotFound {
+        /// As it was asked for.
+        wanted: String,
+        /// What there is.
+        found: Vec<String>,
+    },
+    /// The dynamic linker refuses it.
+    #[error(
+        "cannot load {path}: {cause}\nhint: give a shared library of BLAS, e.g. libopenblas.so.0"
+    )]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// What the linker said.
+        cause: String,
+    },
+    /// It is no BLAS, or not a whole one.
+    #[error(
+        "{path} has no {symbol}: it is no BLAS library with Fortran names\nhint: give another with --blas"
+    )]
+    Symbol {
+        /// The file.
+        path: PathBuf,
+        /// What it lacks.
+        symbol: &'static str,
+    },
+    /// Its routines give wrong results.
+    #[error("{path} computes {routine} wrongly: {what}\nhint: give another with --blas")]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Which routine.
+        routine: &'static str,
+        /// What it gave.
+        what: String,
+    },
+    /// It brought the process that tried it to an end.
+    #[error(
+        "{path} cannot be used: the process that tried it ended with {how}{said}\nhint: give another with --blas"
+    )]
+    Crashed {
+        /// The file.
+        path: PathBuf,
+        /// Exit status or signal.
+        how: String,
+        /// Its last words, on lines of their own.
+        said: String,
+    },
+    /// What another process said of it.
+    #[error("{0}")]
+    Said(String),
+    /// A kernel was asked for that it does not take.
+    #[error(
+        "{path} runs its {got} kernels, not {wanted}\nhint: {vendor} has no such kernels here; leave out '@{wanted}'"
+    )]
+    Kernel {
+        /// The file.
+        path: PathBuf,
+        /// Whose.
+        vendor: Vendor,
+        /// As it was asked for.
+        wanted: String,
+        /// What it runs.
+        got: String,
+    },
+}
+
+fn among(found: &[String]) -> String {
+    if found.is_empty() { String::new() } else { format!(" (there are: {})", found.join(", ")) }
+}
+
+/// An integer as both widths read it: the value in the low half, and as a whole.
+type Int = i64;
+
+type Dgemm = unsafe extern "C" fn(
+    *const u8,
+    *const u8,
+    *const Int,
+    *const Int,
+    *const Int,
+    *const f64,
+    *const f64,
+    *const Int,
+    *const f64,
+    *const Int,
+    *const f64,
+    *mut f64,
+    *const Int,
+    usize,
+    usize,
+);
+type Dtrsm = unsafe extern "C" fn(
+    *const u8,
+    *const u8,
+    *const u8,
+    *const u8,
+    *const Int,
+    *const Int,
+    *const f64,
+    *const f64,
+    *const Int,
+    *mut f64,
+    *const Int,
+    usize,
+    usize,
+    usize,
+    usize,
+);
+type Ddot = unsafe extern "C" fn(*const Int, *const f64, *const Int, *const f64, *const Int) -> f64;
+
+/// How a library is told to stay on the thread that calls it.
+#[derive(Clone, Copy)]
+enum Threads {
+    /// `void set(int)`.
+    Int(unsafe extern "C" fn(c_int)),
+    /// `void set(long)`: BLIS's `dim_t` is 64 bits wide.
+    Long(unsafe extern "C" fn(i64)),
+}
+
+/// A loaded library. It is never unloaded: its threads and handlers would outlive its code.
+pub struct Library {
+    about: About,
+    dgemm: Dgemm,
+    dtrsm: Dtrsm,
+    threads: Vec<Threads>,
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Library").field("about", &self.about).finish_non_exhaustive()
+    }
+}
+
+/// The symbols of a library, by name; every foreign call in this module starts here.
+struct Symbols {
+    library: std::mem::ManuallyDrop<libloading::os::unix::Library>,
+}
+
+impl Symbols {
+    fn open(path: &Path) -> Result<Self, BlasError> {
+        use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+        // SAFETY: loading runs the library's own initialisation. It was tried in a process of its
+        // own before (`probe`), which is all that can be known about code of others.
+        let library =
+            unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
+                let cause = error.to_string();
+                BlasError::Load { path: path.to_owned(), cause }
+            })?;
+        Ok(Self { library: std::mem::ManuallyDrop::new(library) })
+    }
+
+    /// The function of that name, if there is one.
+    ///
+    /// # Safety
+    /// `F` must be a function pointer of the symbol's true type.
+    unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
+        // SAFETY: the caller's promise.
+        unsafe { self.library.get::<F>(name.as_bytes()).ok().map(|symbol| *symbol) }
+    }
+
+    /// What a function without arguments that returns a C string says.
+    fn text(&self, name: &str) -> Option<String> {
+        type Says = unsafe extern "C" fn() -> *const c_char;
+        // SAFETY: the functions that are asked for here are declared so by their libraries, and
+        // their strings live as long as the library, which is for ever.
+        unsafe {
+            let text = self.function::<Says>(name)?();
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        }
+    }
+}
+
+impl Library {
+    /// Loads the library at `path` and makes sure that it computes rightly.
+    ///
+    /// A library that crashes when it is loaded takes this process with it: [`crate::blas::Prober`]
+    /// tries it in another first.
+    ///
+    /// # Errors
+    /// When it cannot be loaded, lacks DGEMM, DTRSM or DDOT, or computes them wrongly.
+    pub fn load(path: &Path) -> Result<Self, BlasError> {
+        let symbols = Symbols::open(path)?;
+        let missing = |symbol| BlasError::Symbol { path: path.to_owned(), symbol };
+        // Builds with 64-bit integers may carry a suffix.
+        // SAFETY: the Fortran interface of these routines, which every BLAS shares.
+        let (dgemm, dtrsm, ddot) = unsafe {
+            let named = |name: &str| [name.to_owned(), format!("{name}64_"), format!("{name}_64_")];
+            let first = |names: [String; 3]| names.into_iter();
+            (
+                first(named("dgemm_")).find_map(|name| symbols.function::<Dgemm>(&name)),
+                first(named("dtrsm_")).find_map(|name| symbols.function::<Dtrsm>(&name)),
+                first(named("ddot_")).find_map(|name| symbols.function::<Ddot>(&name)),
+            )
+        };
+        let dgemm = dgemm.ok_or_else(|| missing("dgemm_"))?;
+        let dtrsm = dtrsm.ok_or_else(|| missing("dtrsm_"))?;
+        let ddot = ddot.ok_or_else(|| missing("ddot_"))?;
+        let integer_bits = integer_bits(ddot).ok_or_else(|| BlasError::Wrong {
+            path: path.to_owned(),
+            routine: "ddot",
+            what: "neither 32-bit nor 64-bit integers give the product".to_owned(),
+        })?;
+        let about = about(&symbols, path, integer_bits);
+        let library = Self { threads: threads(&symbols, about.vendor), about, dgemm, dtrsm };
+        library.stay_on_this_thread();
+        library.check()?;
+        Ok(library)
+    }
+
+    /// What it says of itself.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Tells the library to work on the calling thread alone. Some keep this for the whole process
+    /// and some for a thread, so every thread that calls routines says it once.
+    pub fn stay_on_this_thread(&self) {
+        for set in &self.threads {
+            // SAFETY: the functions' declared types; one is a valid number of threads.
+            unsafe {
+                match set {
+                    Threads::Int(set) => set(1),
+                    Threads::Long(set) => set(1),
+                }
+            }
+        }
+    }
+
+    /// `C := alpha A B + beta C`: A is `m` by `k`, B `k` by `n`, C `m` by `n`, all by columns.
+    ///
+    /// # Safety
+    /// The matrices with their leading dimensions must lie in memory that may be read, C in memory
+    /// that nobody else uses; leading dimensions at least the number of rows.
+    #[allow(clippy::too_many_arguments, reason = "the routine's own list")]
+    pub unsafe fn dgemm(
+        &self,
+        (m, n, k): (usize, usize, usize),
+        alpha: f64,
+        a: *const f64,
+        lda: usize,
+        b: *const f64,
+        ldb: usize,
+        beta: f64,
+        c: *mut f64,
+        ldc: usize,
+    ) {
+        let [m, n, k, lda, ldb, ldc] = [m, n, k, lda, ldb, ldc].map(|x| x as Int);
+        let none = b"N".as_ptr();
+        // SAFETY: the caller's promise; the arguments are those of the Fortran routine.
+        unsafe {
+            (self.dgemm)(none, none, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);
+        }
+    }
+
+    /// Solves `L X = B` in place of B: L is `m` by `m`, lower triangular with ones on its diagonal
+    /// that are not stored, B `m` by `n`.
+    ///
+    /// # Safety
+    /// As for [`Library::dgemm`].
+    pub unsafe fn solve_unit_lower(
+        &self,
+        (m, n): (usize, usize),
+        l: *const f64,
+        ldl: usize,
+        b: *mut f64,
+        ldb: usize,
+    ) {
+        let [m, n, ldl, ldb] = [m, n, ldl, ldb].map(|x| x as Int);
+        // SAFETY: the caller's promise; the arguments are those of the Fortran routine.
+        unsafe {
+            (self.dtrsm)(
+                b"L".as_ptr(),
+                b"L".as_ptr(),
+                b"N".as_ptr(),
+                b"U".as_ptr(),
+                &m,
+                &n,
+                &1.0,
+                l,
+                &ldl,
+                b,
+                &ldb,
+                1,
+                1,
+                1,
+                1,
+            );
+        }
+    }
+
+    /// Computes small products and holds them against plain loops. Small whole numbers make every
+    /// result exact, so any difference is an error.
+    fn check(&self) -> Result<(), BlasError> {
+        let wrong =
+            |routine, what| BlasError::Wrong { path: self.about.path.clone(), routine, what };
+        let (m, n, k) = (37, 19, 23);
+        let entry = |i: usize, j: usize| ((i * 7 + j * 5) % 9) as f64 - 4.0;
+        let fill = |rows: usize, columns: usize| -> Vec<f64> {
+            (0..rows * columns).map(|x| entry(x % rows, x / rows)).collect()
+        };
+        let (a, b, mut c) = (fill(m, k), fill(k, n), fill(m, n));
+        // SAFETY: the vectors have the sizes that are given.
+        unsafe {
+            self.dgemm((m, n, k), -1.0, a.as_ptr(), m, b.as_ptr(), k, 1.0, c.as_mut_ptr(), m);
+        }
+        for (x, got) in c.iter().enumerate() {
+            let (i, j) = (x % m, x / m);
+            let product: f64 = (0..k).map(|p| entry(i, p) * entry(p, j)).sum();
+            let expected = entry(i, j) - product;
+            if *got != expected {
+                return Err(wrong(
+                    "dgemm",
+                    format!("{got} at row {i}, column {j}, not {expected}"),
+                ));
+            }
+        }
+        // L has small entries below its diagonal, X is chosen and B = L X.
+        let below = |i: usize, j: usize| if i > j { ((i + 2 * j) % 3) as f64 - 1.0 } else { 0.0 };
+        let l: Vec<f64> = (0..n * n).map(|x| below(x % n, x / n)).collect();
+        let mut b: Vec<f64> = (0..n * k)
+            .map(|x| {
+                let (i, j) = (x % n, x / n);
+                entry(i, j) + (0..i).map(|p| below(i, p) * entry(p, j)).sum::<f64>()
+            })
+            .collect();
+        // SAFETY: the vectors have the sizes that are given.
+        unsafe { self.solve_unit_lower((n, k), l.as_ptr(), n, b.as_mut_ptr(), n) };
+        for (x, got) in b.iter().enumerate() {
+            let (i, j) = (x % n, x / n);
+            if *got != entry(i, j) {
+                let expected = entry(i, j);
+                return Err(wrong(
+                    "dtrsm",
+                    format!("{got} at row {i}, column {j}, not {expected}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The width of a library's integers, by a product of two elements whose number has all bits set in
+/// its upper half: as 64 bits it is negative, for which DDOT is zero by definition.
+fn integer_bits(ddot: Ddot) -> Option<u32> {
+    let (x, y) = ([3.0, 5.0], [7.0, 11.0]);
+    let product = |n: Int| {
+        // SAFETY: at most two elements are read of vectors of two.
+        unsafe { ddot(&n, x.as_ptr(), &1, y.as_ptr(), &1) }
+    };
+    let two_or_negative = (-1i64 << 32) | 2;
+    match (product(two_or_negative), product(2)) {
+        (76.0, 76.0) => Some(32),
+        (0.0, 76.0) => Some(64),
+        _ => None,
+    }
+}
+
+fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> About {
+    let mut about = About {
+        vendor: Vendor::Other,
+        version: None,
+        kernel: None,
+        path: path.to_owned(),
+        integer_bits,
+    };
+    let suffixed = |name: &str| symbols.text(name).or_else(|| symbols.text(&format!("{name}64_")));
+    if let Some(config) = suffixed("openblas_get_config") {
+        about.vendor = Vendor::OpenBlas;
+        let mut words = config.split_whitespace();
+        if words.next() == Some("OpenBLAS") {
+            about.version = words.next().map(str::to_owned);
+        }
+        about.kernel = suffixed("openblas_get_corename");
+    } else if let Some(version) = symbols.text("bli_info_get_version_str") {
+        about.vendor = Vendor::Blis;
+        about.version = Some(version);
+        about.kernel = blis_kernel(symbols);
+    } else if let Some(version) = mkl_version(symbols) {
+        about.vendor = Vendor::Mkl;
+        about.version = Some(version);
+    } else if let Some(version) = armpl_version(symbols) {
+        about.vendor = Vendor::ArmPl;
+        about.version = Some(version);
+    }
+    about
+}
+
+/// The name of BLIS's sub-configuration in use.
+fn blis_kernel(symbols: &Symbols) -> Option<String> {
+    // SAFETY: BLIS declares `arch_t bli_arch_query_id(void)` and `char* bli_arch_string(arch_t)`,
+    // where arch_t is an enumeration.
+    unsafe {
+        let id = symbols.function::<unsafe extern "C" fn() -> c_int>("bli_arch_query_id")?();
+        let name = symbols
+            .function::<unsafe extern "C" fn(c_int) -> *const c_char>("bli_arch_string")?(
+            id
+        );
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+    }
+}
+
+/// The number by which this BLIS knows the sub-configuration `name`; versions number them
+/// differently, and older ones take only numbers in `BLIS_ARCH_TYPE`.
+///
+/// # Errors
+/// When the library cannot be loaded.
+pub fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, BlasError> {
+    let symbols = Symbols::open(path)?;
+    type Named = unsafe extern "C" fn(c_int) -> *const c_char;
+    // SAFETY: BLIS declares `char* bli_arch_string(arch_t)`; its table ends with "generic", and no
+    // number beyond that is asked for.
+    unsafe {
+        let Some(named) = symbols.function::<Named>("bli_arch_string") else { return Ok(None) };
+        for id in 0..64 {
+            let text = named(id);
+            if text.is_null() {
+                break;
+            }
+            let text = CStr::from_ptr(text).to_bytes();
+            if text == name.as_bytes() {
+                return Ok(Some(id));
+            }
+            if text == b"generic" {
+                break;
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn mkl_version(symbols: &Symbols) -> Option<String> {
+    // SAFETY: MKL declares `void mkl_get_version_string(char*, int)`, which fills that many bytes
+    // with text padded by blanks.
+    unsafe {
+        type Fill = unsafe extern "C" fn(*mut c_char, c_int);
+        let fill = symbols.function::<Fill>("MKL_Get_Version_String")?;
+        let mut text = [0u8; 200];
+        fill(text.as_mut_ptr().cast(), text.len() as c_int - 1);
+        let text = String::from_utf8_lossy(&text);
+        let version = text.split("Version").nth(1)?.split_whitespace().next()?;
+        Some(version.to_owned())
+    }
+}
+
+fn armpl_version(symbols: &Symbols) -> Option<String> {
+    type Version = unsafe extern "C" fn(*mut c_int, *mut c_int, *mut c_int, *mut *const c_char);
+    // SAFETY: ArmPL declares `void armplversion(int*, int*, int*, const char**)`, which fills all.
+    unsafe {
+        let version = symbols.function::<Version>("armplversion")?;
+        let (mut major, mut minor, mut patch, mut tag) = (0, 0, 0, std::ptr::null());
+        version(&raw mut major, &raw mut minor, &raw mut patch, &raw mut tag);
+        Some(format!("{major}.{minor}.{patch}"))
+    }
+}
+
+/// The functions that keep a library on one thread.
+fn threads(symbols: &Symbols, vendor: Vendor) -> Vec<Threads> {
+    // SAFETY: each library declares these functions so.
+    let int = |name: &str| unsafe { symbols.function(name) }.map(Threads::Int);
+    // SAFETY: as above; BLIS's dim_t has 64 bits.
+    let long = |name: &str| unsafe { symbols.function(name) }.map(Threads::Long);
+    let of_openmp = || int("omp_set_num_threads");
+    match vendor {
+        Vendor::OpenBlas => int("openblas_set_num_threads")
+            .or_else(|| int("openblas_set_num_threads64_"))
+            .into_iter()
+            .collect(),
+        Vendor::Blis => long("bli_thread_set_num_threads").into_iter().collect(),
+        // The name in capitals takes its argument by value.
+        Vendor::Mkl => int("MKL_Set_Num_Threads_Local").into_iter().collect(),
+        Vendor::ArmPl | Vendor::Other => of_openmp().into_iter().collect(),
+    }
+}

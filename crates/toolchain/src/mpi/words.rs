@@ -1,0 +1,127 @@
+//! What wrappers and launchers say of themselves. Pure.
+
+use super::{Family, LauncherKind, Library};
+
+/// The library, from what a wrapper prints for `--showme:version` or `-v`.
+pub fn library_of(said: &str) -> Option<Library> {
+    for line in said.lines() {
+        if let Some((_, rest)) = line.split_once("Open MPI ") {
+            return Some(Library {
+                family: Family::OpenMpi,
+                name: "Open MPI".to_owned(),
+                version: version_at(rest),
+            });
+        }
+        for (mark, name) in
+            [("Intel(R) MPI Library", "Intel MPI"), ("MVAPICH", "MVAPICH"), ("MPICH", "MPICH")]
+        {
+            let named = line.contains(" for ") || line.contains("version");
+            if let Some((_, rest)) = line.split_once(mark).filter(|_| named) {
+                return Some(Library {
+                    family: Family::Mpich,
+                    name: name.to_owned(),
+                    version: rest.split_whitespace().find_map(version_at),
+                });
+            }
+        }
+    }
+    None
+}
+
+/// Kind and version of a launcher, from what it prints for `--version`.
+pub fn launcher_of(said: &str) -> Option<(LauncherKind, Option<String>)> {
+    let last_number = |line: &str| line.split_whitespace().rev().find_map(version_at);
+    for line in said.lines() {
+        if ["OpenRTE", "Open MPI", "PRRTE", "prterun"].iter().any(|mark| line.contains(mark)) {
+            return Some((LauncherKind::OpenMpi, last_number(line)));
+        }
+        if line.starts_with("slurm ") {
+            return Some((LauncherKind::Slurm, last_number(line)));
+        }
+        if line.contains("Intel(R) MPI Library") {
+            let after = line.split_once("Version").map_or(line, |(_, rest)| rest);
+            return Some((LauncherKind::Hydra, after.split_whitespace().find_map(version_at)));
+        }
+        if line.contains("HYDRA") {
+            let version = said.lines().find_map(|line| line.trim().strip_prefix("Version:"));
+            return Some((LauncherKind::Hydra, version.and_then(last_number)));
+        }
+    }
+    None
+}
+
+/// The version number at the beginning of a text: digits and points, with what a release candidate
+/// adds.
+fn version_at(text: &str) -> Option<String> {
+    let text = text.trim_start();
+    let end = text
+        .find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '-'))
+        .unwrap_or(text.len());
+    let word = &text[..end];
+    let number = word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    number.then(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn library(said: &str) -> (String, Option<String>) {
+        let library = library_of(said).unwrap();
+        (library.name, library.version)
+    }
+
+    #[test]
+    fn wrappers_name_their_library() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            library("mpicc.openmpi: Open MPI 4.1.4 (Language: C)\n"),
+            ("Open MPI".to_owned(), some("4.1.4"))
+        );
+        assert_eq!(
+            library("mpicc.mpich for MPICH version 4.0.2\nUsing built-in specs.\n"),
+            ("MPICH".to_owned(), some("4.0.2"))
+        );
+        assert_eq!(
+            library("mpigcc for the Intel(R) MPI Library 2021.11 for Linux*\nCopyright Intel"),
+            ("Intel MPI".to_owned(), some("2021.11"))
+        );
+        assert_eq!(
+            library("mpicc for MVAPICH2 version 2.3.7\n"),
+            ("MVAPICH".to_owned(), some("2.3.7"))
+        );
+        assert_eq!(
+            library_of("gcc: error: unrecognized command-line option '--showme:version'"),
+            None
+        );
+        assert_eq!(library_of("gcc version 12.2.0 (Debian 12.2.0-14)"), None);
+    }
+
+    #[test]
+    fn launchers_name_themselves() {
+        let some = |text: &str| Some(text.to_owned());
+        let cases = [
+            (
+                "mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs to http://x\n",
+                LauncherKind::OpenMpi,
+                some("4.1.4"),
+            ),
+            ("mpirun (Open MPI) 5.0.3\n", LauncherKind::OpenMpi, some("5.0.3")),
+            (
+                "HYDRA build details:\n    Version:                                 4.0.2\n",
+                LauncherKind::Hydra,
+                some("4.0.2"),
+            ),
+            (
+                "Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005\n",
+                LauncherKind::Hydra,
+                some("2021.11"),
+            ),
+            ("slurm 22.05.8\n", LauncherKind::Slurm, some("22.05.8")),
+        ];
+        for (said, kind, version) in cases {
+            assert_eq!(launcher_of(said), Some((kind, version)), "{said}");
+        }
+        assert_eq!(launcher_of("true (GNU coreutils) 9.1\n"), None);
+    }
+}

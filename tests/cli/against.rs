@@ -1,0 +1,104 @@
+//! `--against`: published figures beside those of the node.
+
+use crate::harness::{FAST, Harness, measurements};
+use serde_json::Value;
+
+/// The published figures of a record.
+fn published(record: &Value) -> Vec<&Value> {
+    measurements(record).iter().filter(|m| m["config"]["engine"] == "published").collect()
+}
+
+#[test]
+fn published_figures_stand_beside_the_measurement_and_are_kept() {
+    let harness = Harness::new();
+    harness
+        .stream(&["--against", "EPYC 7H12"])
+        .exits(0)
+        .tells("published, GB/s copy scale add triad of limit this/it this run")
+        .tells("340.5 340.6 342.3 342.5 83.6 %")
+        .tells("32 threads, one core of each L3, icc -O3 -ffast-math -qopenmp; ORFEO tutorial");
+    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    let published = published(&record);
+    assert_eq!(published.len(), 12);
+    for m in &published {
+        assert_eq!((&m["category"], &m["samples"]), (&"reference".into(), &Value::Array(vec![])));
+        assert_eq!(m["config"]["source"], "ORFEO tutorial: the STREAM benchmark");
+    }
+    // What is shown again is what was printed.
+    harness.run(&["history", "show", "latest"]).exits(0).tells("342.5 83.6 %");
+    let list = harness.run(&["history", "list"]).exits(0).stdout;
+    assert_eq!(list.matches("triad ").count(), 1, "{list}");
+    let csv = harness.run(&["history", "show", "latest", "--csv"]).exits(0).stdout;
+    assert_eq!(csv.lines().filter(|line| line.contains(",reference,")).count(), 12);
+}
+
+#[test]
+fn published_figures_are_no_results() {
+    let harness = Harness::new();
+    // 342.5 GB/s were published, and this node has less than 20 TB/s.
+    harness
+        .stream(&["--against", "EPYC 7H12", "--expect", "triad>=20TB/s"])
+        .exits(1)
+        .complains("expected triad >= 20 TB/s, measured");
+    harness.stream(&["--against", "EPYC 7H12", "--expect", "triad<=20TB/s"]).exits(0);
+    let copy =
+        ["stream", "--kernels", "copy", "--against", "EPYC 7H12", "--expect", "triad>=1GB/s"];
+    harness
+        .run(&[&copy[..], &FAST].concat())
+        .exits(1)
+        .complains("there is no such measurement; there is copy\n");
+    harness
+        .run(&["compare", "latest", "latest~1", "--json"])
+        .exits(0)
+        .tells("\"only_b\": [ \"scale\", \"add\", \"triad\" ]");
+    // The classic table is of this node alone.
+    let table = harness.stream(&["--against", "EPYC 7H12", "--stream-text"]).exits(0).stdout;
+    assert_eq!(table.matches("Triad:").count(), 1);
+}
+
+#[test]
+fn the_nearest_is_shown_when_the_processor_matches() {
+    let harness = Harness::new();
+    let quick = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5", "--no-save"];
+    let of = |processor: &str| {
+        let dimms = ["--dimms", "1024x20000", "--processor", processor];
+        harness.run(&[&quick[..], &dimms].concat()).exits(0)
+    };
+    of("EPYC 9654")
+        .tells("published 2 x EPYC 9654, NPS1, SMT off: triad 715.7 GB/s, 77.7 % of theoretical,")
+        .tells("more with --against 'EPYC 9654'")
+        .never_says("this/it");
+    of("EPYC 9554").never_says("published");
+}
+
+#[test]
+fn the_catalog_is_listed_and_unknown_names_are_refused() {
+    let harness = Harness::new();
+    for command in ["stream", "run"] {
+        harness
+            .run(&[command, "--against", "list"])
+            .exits(0)
+            .quietly()
+            .tells(
+                "OCI HPC performance tips: STREAM on BM.Standard.E5.192 stream 2 x EPYC 9654, NPS1",
+            )
+            .tells("triad 159.0 GB/s")
+            .tells("hpl 2 x EPYC 7F52, NB 180, 4 x 8 time 3761 s");
+    }
+    assert!(!harness.path(".local").exists(), "showing the catalog measures nothing");
+    let list = harness.run(&["stream", "--against", "list"]).stdout;
+    assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
+    harness.run(&["stream", "--against", "EPYC 7H13"]).exits(2).only_error(
+        "nothing published of \"EPYC 7H13\" is known; there is EPYC 7H12, EPYC 7F52, Xeon Phi 7110P, \
+         EPYC 9654, Xeon Phi 5110P, Opteron\nhint: --against list shows all",
+    );
+}
+
+#[test]
+fn of_a_published_sweep_the_row_with_as_many_threads_is_shown() {
+    let harness = Harness::new();
+    harness
+        .stream(&["--threads", "1", "--against", "7F52"])
+        .exits(0)
+        .tells("2 x EPYC 7F52, HT off, on 1 34.06 19.29 23.16 23.74");
+}

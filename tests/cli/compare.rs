@@ -1,0 +1,172 @@
+//! `nodegauge compare`: two runs or settings side by side.
+
+use crate::harness::{FAST, Harness, has_fields};
+use serde_json::Value;
+
+/// What stream.c prints, with these rates in MB/s.
+fn stream_c(rates: [f64; 4]) -> String {
+    const ELEMENTS: f64 = 430_080_000.0;
+    let mut text = "STREAM version $Revision: 5.10 $\n\
+        This system uses 8 bytes per array element.\n\
+        Array size = 430080000 (elements), Offset = 0 (elements)\n\
+        Memory per array = 3281.2 MiB (= 3.2 GiB).\n\
+        Total memory required = 9843.8 MiB (= 9.6 GiB).\n\
+        Each kernel will be executed 10 times.\n\
+        Number of Threads requested = 96\nNumber of Threads counted = 96\n\
+        Function    Best Rate MB/s  Avg time     Min time     Max time\n"
+        .to_owned();
+    for ((name, words), rate) in
+        [("Copy", 2.0), ("Scale", 2.0), ("Add", 3.0), ("Triad", 3.0)].iter().zip(rates)
+    {
+        let least = words * 8.0 * ELEMENTS / rate / 1e6;
+        let name = format!("{name}:");
+        text += &format!(
+            "{name:12}{rate:12.1}  {:11.6}  {least:11.6}  {:11.6}\n",
+            least * 1.01,
+            least * 1.03
+        );
+    }
+    text + "Solution Validates: avg error less than 1.000000e-13 on all three arrays\n"
+}
+
+/// Imports the published pair of 2 x EPYC 9654, NPS1 and NPS4.
+fn published(harness: &Harness) {
+    let nps1 = harness.write("nps1.txt", stream_c([681_724.7, 685_595.0, 721_807.1, 715_650.4]));
+    let nps4 = harness.write("nps4.txt", stream_c([719_952.6, 705_125.1, 752_324.6, 753_699.8]));
+    for (file, label) in [(&nps1, "nps=1"), (&nps4, "nps=4")] {
+        harness.run(&["history", "import", file, "--label", label]).exits(0);
+    }
+}
+
+fn pair<'a>(comparison: &'a Value, name: &str) -> &'a Value {
+    let pairs = comparison["pairs"].as_array().unwrap();
+    pairs.iter().find(|pair| pair["name"] == name).unwrap()
+}
+
+#[test]
+fn the_published_pair_differs_by_five_per_cent_without_confidence() {
+    let harness = Harness::new();
+    published(&harness);
+    harness
+        .run(&["compare", "nps=1", "nps=4"])
+        .exits(0)
+        .quietly()
+        .tells("differs A B label nps 1 4")
+        .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % - no confidence")
+        .tells("no samples: no confidence");
+    let json = harness.run(&["compare", "nps=1", "nps=4", "--json", "-"]).exits(0).json();
+    assert_eq!(json["schema"], "nodegauge/1");
+    has_fields(
+        pair(&json, "triad"),
+        &[
+            ("gauge", "string"),
+            ("test", "string"),
+            ("unit", "string"),
+            ("at", "object"),
+            ("a", "object"),
+            ("b", "object"),
+            ("ratio", "number"),
+            ("statistic", "string"),
+            ("ci95", "array?"),
+            ("verdict", "string"),
+            ("reasons", "array"),
+        ],
+    );
+    let ratio = pair(&json, "triad")["ratio"].as_f64().unwrap();
+    assert!((ratio - 753_699.8 / 715_650.4).abs() < 1e-9);
+    let csv = harness.run(&["compare", "nps=1", "nps=4", "--csv"]).exits(0).stdout;
+    assert_eq!(csv.lines().count(), 5);
+    assert!(csv.starts_with("gauge,test,name,at,unit,statistic,a,b,ratio,"));
+}
+
+#[test]
+fn conditions_decide_the_exit_code() {
+    let harness = Harness::new();
+    published(&harness);
+    let fails =
+        |condition: &str| harness.run(&["compare", "nps=1", "nps=4", "--fail-on", condition]);
+    fails("triad<-5%").exits(0).quietly();
+    fails("triad>5%").exits(1).complains("error: triad>5%: triad +5.3 %\n");
+    fails("any>4%").exits(1).complains("copy +5.6 %; add +4.2 %; triad +5.3 %");
+    // Without samples nobody can say that anything is slower.
+    fails("slower").exits(0).quietly();
+    fails("traid<-5%").exits(1).complains("both sides have no such measurement; they have copy");
+    fails("triad<-5").exits(2).complains("expected % after the number, but the text ends here");
+}
+
+#[test]
+fn runs_with_a_label_are_pooled() {
+    let harness = Harness::new();
+    for label in ["host=quiet", "host=quiet", "host=quiet", "host=busy"] {
+        harness.stream(&["-q", "--label", label]).exits(0);
+    }
+    let json = harness.run(&["compare", "host=quiet", "host=busy", "--json", "-"]).exits(0).json();
+    assert_eq!(json["a"]["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(json["b"]["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(json["differences"][0]["what"], "label host");
+    harness
+        .run(&["compare", "host=quiet", "host=busy"])
+        .exits(0)
+        .tells("A host=quiet: 3 runs pooled: ");
+}
+
+#[test]
+fn a_run_is_within_noise_of_itself() {
+    let harness = Harness::new();
+    let sampled = ["stream", "-q", "--size", "1000000", "--samples", "60", "--json", "run.json"];
+    harness.run(&[&sampled[..], &["--dimms", "1024x20000"]].concat()).exits(0);
+    for sides in [["latest", "latest"], ["latest", "run.json"]] {
+        let json = harness.run(&["compare", sides[0], sides[1], "--json", "-"]).exits(0).json();
+        assert_eq!(json["notices"][0], "both sides are the same");
+        assert_eq!(pair(&json, "triad")["verdict"], "within noise");
+        assert_eq!(pair(&json, "triad")["ratio"], 1.0);
+        assert_eq!(json["differences"].as_array().unwrap().len(), 0);
+    }
+    harness
+        .run(&["compare", "latest", "run.json", "--fail-on", "slower", "--fail-on", "triad<0%"])
+        .exits(0)
+        .tells("differs nothing that the records know of")
+        .tells("verdict B to A, 4 compared: 4 within noise");
+}
+
+#[test]
+fn other_elements_and_sizes_are_not_compared() {
+    let harness = Harness::new();
+    harness.stream(&["-q", "--label", "run=double"]).exits(0);
+    harness.stream(&["-q", "--label", "run=single", "--element", "f32"]).exits(0);
+    harness
+        .run(&["compare", "run=double", "run=single"])
+        .exits(0)
+        .tells("not comparable")
+        .tells("elements: f64 against f32")
+        .never_says("faster")
+        .never_says("slower");
+    harness
+        .run(&["compare", "run=double", "run=single", "--fail-on", "triad<-5%"])
+        .exits(1)
+        .complains("triad is not comparable: elements: f64 against f32");
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let harness = Harness::new();
+    harness
+        .run(&["compare", "latest", "latest~1"])
+        .exits(2)
+        .only_error("no saved run 'latest'\nhint: nodegauge history list");
+    assert!(!harness.path(".local").exists(), "reading makes no files");
+    harness.run(&["compare", "latest"]).exits(2);
+    let quick = ["stream", "-q", "--kernels"];
+    harness.run(&[&quick[..], &["copy"], &FAST].concat()).exits(0);
+    harness.run(&[&quick[..], &["triad"], &FAST].concat()).exits(0);
+    harness.run(&["compare", "latest", "latest~1"]).exits(2).only_error(
+        "'latest' and 'latest~1' have no measurement in common: the one has triad, the other copy\n\
+         hint: nodegauge history list",
+    );
+    harness
+        .run(&["compare", "latest", "latest", "--json", "--csv"])
+        .exits(2)
+        .complains("--json and --csv cannot both go to standard output");
+    harness.write("other.json", "{}");
+    harness.run(&["compare", "latest", "other.json"]).exits(2).complains("is not a record");
+}

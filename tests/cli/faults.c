@@ -1,0 +1,146 @@
+/* Faults of devices, file systems and kernels, made in the C library by LD_PRELOAD. FAULT says which:
+ *   eio=N      reading fails with EIO from the Nth read of a data file on
+ *   enospc=N   writing fails with ENOSPC after N bytes of data files
+ *   edquot=N   the same with EDQUOT
+ *   flip=N     byte N of a data file is read with its bits turned over
+ *   lost=N     the block with byte N of a data file is not written, although it seems so
+ *   uring      the kernel has no io_uring
+ *   aio        the C library has no POSIX asynchronous I/O
+ *   direct     direct I/O is refused at the first transfer, not when a file is opened
+ *   quota=N    the user's quota leaves N KiB
+ *   readonly   no folder can be made
+ */
+#define _GNU_SOURCE
+#include <aio.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/quota.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char *fault(const char *name, long *number) {
+    const char *all = getenv("FAULT");
+    size_t n = strlen(name);
+    if (!all || strncmp(all, name, n) || (all[n] && all[n] != '=')) return NULL;
+    if (number) *number = all[n] ? atol(all + n + 1) : 0;
+    return all;
+}
+
+/* Whether a descriptor is of a data file of the gauge. */
+static int is_data(int fd) {
+    char link[64], path[PATH_MAX + 1];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, PATH_MAX);
+    if (n < 0) return 0;
+    path[n] = 0;
+    return strstr(path, "nodegauge-io-") && strstr(path, "/data-");
+}
+
+#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+static int refuses_direct(int fd) {
+    return fault("direct", NULL) && (fcntl(fd, F_GETFL) & O_DIRECT) && is_data(fd);
+}
+
+static int read_fails(int fd) {
+    static atomic_long reads;
+    long n;
+    if (refuses_direct(fd)) return errno = EINVAL, 1;
+    if (fault("eio", &n) && is_data(fd) && ++reads >= n) return errno = EIO, 1;
+    return 0;
+}
+
+static void spoil(int fd, void *buffer, ssize_t moved, off_t at) {
+    long n;
+    if (fault("flip", &n) && moved > 0 && n >= at && n < at + moved && is_data(fd))
+        ((uint8_t *)buffer)[n - at] ^= 0xff;
+}
+
+ssize_t read(int fd, void *buffer, size_t length) {
+    if (read_fails(fd)) return -1;
+    off_t at = fault("flip", NULL) ? lseek(fd, 0, SEEK_CUR) : 0;
+    ssize_t moved = NEXT(read)(fd, buffer, length);
+    spoil(fd, buffer, moved, at);
+    return moved;
+}
+
+ssize_t pread(int fd, void *buffer, size_t length, off_t at) {
+    if (read_fails(fd)) return -1;
+    ssize_t moved = NEXT(pread)(fd, buffer, length, at);
+    spoil(fd, buffer, moved, at);
+    return moved;
+}
+ssize_t pread64(int fd, void *buffer, size_t length, off_t at) { return pread(fd, buffer, length, at); }
+
+static int write_fails(int fd, size_t length) {
+    static atomic_long written;
+    long n;
+    if (refuses_direct(fd)) return errno = EINVAL, 1;
+    int full = fault("enospc", &n) ? ENOSPC : fault("edquot", &n) ? EDQUOT : 0;
+    if (full && is_data(fd) && (written += length) > n) return errno = full, 1;
+    return 0;
+}
+
+static int is_lost(int fd, size_t length, off_t at) {
+    long n;
+    return fault("lost", &n) && n >= at && n < at + (off_t)length && is_data(fd);
+}
+
+ssize_t write(int fd, const void *buffer, size_t length) {
+    if (write_fails(fd, length)) return -1;
+    if (fault("lost", NULL) && is_lost(fd, length, lseek(fd, 0, SEEK_CUR))) {
+        lseek(fd, length, SEEK_CUR);
+        return length;
+    }
+    return NEXT(write)(fd, buffer, length);
+}
+
+ssize_t pwrite(int fd, const void *buffer, size_t length, off_t at) {
+    if (write_fails(fd, length)) return -1;
+    if (is_lost(fd, length, at)) return length;
+    return NEXT(pwrite)(fd, buffer, length, at);
+}
+ssize_t pwrite64(int fd, const void *buffer, size_t length, off_t at) { return pwrite(fd, buffer, length, at); }
+
+long syscall(long number, ...) {
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_io_uring_setup && fault("uring", NULL)) return errno = ENOSYS, -1;
+    return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+int aio_read(struct aiocb *control) {
+    if (fault("aio", NULL)) return errno = ENOSYS, -1;
+    return NEXT(aio_read)(control);
+}
+
+int quotactl(int command, const char *device, int id, caddr_t address) {
+    long n;
+    (void)device;
+    (void)id;
+    (void)command;
+    if (!fault("quota", &n)) return errno = ESRCH, -1;
+    struct dqblk quota;
+    memset(&quota, 0, sizeof quota);
+    quota.dqb_bhardlimit = n + 100;
+    quota.dqb_curspace = 100 * 1024;
+    memcpy(address, &quota, sizeof quota);
+    return 0;
+}
+
+int mkdir(const char *path, mode_t mode) {
+    if (fault("readonly", NULL) && strstr(path, "nodegauge-io-")) return errno = EROFS, -1;
+    return NEXT(mkdir)(path, mode);
+}

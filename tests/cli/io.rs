@@ -1,0 +1,562 @@
+//! `nodegauge io`: operations, records, safety. Faults of devices and kernels are in `io_faults`.
+
+use crate::harness::{Harness, Outcome, has_fields, measurements, names, skip, texts};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A folder to measure under, with a file of somebody else's.
+pub fn folder(harness: &Harness, name: &str) -> PathBuf {
+    harness.write(&format!("{name}/thesis.tex"), "mine");
+    harness.path(name)
+}
+
+/// Only that file is there, and as it was.
+#[track_caller]
+pub fn untouched(folder: &Path) {
+    let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["thesis.tex"], "in {folder:?}");
+    assert_eq!(std::fs::read(folder.join("thesis.tex")).unwrap(), b"mine");
+}
+
+/// Runs `io` under a folder, and expects nothing of it to stay there.
+#[track_caller]
+fn io(harness: &Harness, args: &[&str]) -> Outcome {
+    let path = folder(harness, "data");
+    let outcome = harness.run(&[&["io", "--path", path.to_str().unwrap()], args].concat());
+    untouched(&path);
+    outcome
+}
+
+#[track_caller]
+fn record(harness: &Harness, args: &[&str]) -> Value {
+    io(harness, &[&["--json", "-"], args].concat()).exits(0).json()
+}
+
+/// Sizes for a measurement in some milliseconds.
+pub const SMALL: [&str; 4] = ["--file-sizes", "256KiB", "--block-sizes", "16KiB"];
+
+#[test]
+fn the_grid_is_that_of_iozone_with_evidence() {
+    let harness = Harness::new();
+    let record = record(&harness, &["--max-size", "1MiB", "--label", "disk=old"]);
+    let all = measurements(&record);
+    // Files of 64 KiB to 1 MiB have 5, 6, 7, 8 and 9 sizes of blocks.
+    assert_eq!(all.len(), (5 + 6 + 7 + 8 + 9) * 13);
+    let of_iozone = [
+        "write",
+        "rewrite",
+        "read",
+        "reread",
+        "random_read",
+        "random_write",
+        "bkwd_read",
+        "record_rewrite",
+        "stride_read",
+        "fwrite",
+        "frewrite",
+        "fread",
+        "freread",
+    ];
+    assert_eq!(names(&record)[..13], of_iozone);
+    let mut cells = BTreeSet::new();
+    for m in all {
+        assert_eq!(
+            (&m["gauge"], &m["test"], &m["unit"]),
+            (&"files".into(), &"io".into(), &"B/s".into())
+        );
+        assert_eq!(
+            (&m["category"], &m["samples"].as_array().unwrap().len()),
+            (&"variant".into(), &1)
+        );
+        assert!(m["value"].as_f64().unwrap() > 0.0);
+        let config = &m["config"];
+        has_fields(
+            config,
+            &[
+                ("file_bytes", "integer"),
+                ("block_bytes", "integer"),
+                ("engine", "string"),
+                ("device_share", "number?"),
+                ("device_share_basis", "string?"),
+                ("served", "string?"),
+                ("iops", "number"),
+                ("latency_s", "object"),
+                ("operations", "integer"),
+                ("direct", "bool"),
+                ("depth", "integer"),
+                ("volume", "object"),
+                ("clock", "object"),
+                ("include_close", "bool"),
+                ("include_fsync", "bool"),
+                ("cache", "string"),
+            ],
+        );
+        has_fields(
+            &config["volume"],
+            &[
+                ("path", "string"),
+                ("type", "string?"),
+                ("options", "string?"),
+                ("device", "string?"),
+                ("scheduler", "string?"),
+                ("rotational", "bool?"),
+            ],
+        );
+        let quantile = |name: &str| config["latency_s"][name].as_f64().unwrap();
+        let quantiles = ["p50", "p90", "p99", "p99.9", "max"].map(quantile);
+        assert!(quantiles.windows(2).all(|w| w[0] <= w[1]) && quantiles[0] > 0.0, "{config:#}");
+        let (file, block) =
+            (config["file_bytes"].as_u64().unwrap(), config["block_bytes"].as_u64().unwrap());
+        assert_eq!(config["operations"].as_u64().unwrap(), file / block);
+        // Rate, operations and time belong together.
+        let rate = m["value"].as_f64().unwrap();
+        assert!((config["iops"].as_f64().unwrap() * block as f64 / rate - 1.0).abs() < 1e-6);
+        if let Some(share) = config["device_share"].as_f64() {
+            assert!((0.0..=1.0).contains(&share));
+        }
+        cells.insert((file, block));
+    }
+    assert_eq!(cells.len(), 35);
+    assert_eq!(record["complete"], true);
+}
+
+#[test]
+fn the_text_shows_rates_latencies_sources_and_maps() {
+    let harness = Harness::new();
+    let outcome = io(&harness, &["--max-size", "1MiB"]).exits(0).quietly();
+    let outcome =
+        outcome.says("\nwrite ").says("\nfreread ").says("p99.9").says("\nmap ").says("files ");
+    for line in outcome.stdout.lines().filter(|line| !line.starts_with("saved ")) {
+        assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
+    }
+    let shown = harness.run(&["history", "show", "latest"]).exits(0);
+    shown.says("\nwrite ").says("\nmap ");
+    // A few cells are shown one by one.
+    for workers in [&[][..], &["--threads", "2"]] {
+        let outcome = io(&harness, &[&SMALL[..], workers, &["--no-save"]].concat()).exits(0);
+        for line in outcome.stdout.lines() {
+            assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
+        }
+        let rows = outcome.stdout.lines().filter(|line| line.contains("256 KiB  16 KiB")).count();
+        assert_eq!(rows, 13, "{}", outcome.stdout);
+    }
+    io(&harness, &[&SMALL[..], &["--no-save"]].concat())
+        .exits(0)
+        .says("256 KiB")
+        .never_says("\nmap ");
+}
+
+#[test]
+fn every_operation_can_be_asked_for() {
+    let harness = Harness::new();
+    let all = record(
+        &harness,
+        &[&SMALL[..], &["--operations", "all", "--mix", "30,70", "--verify"]].concat(),
+    );
+    assert_eq!(names(&all).len(), 23, "the mix counts twice");
+    let mixes: Vec<&Value> =
+        measurements(&all).iter().filter(|m| m["name"] == "random_mix").collect();
+    assert_eq!(
+        mixes.iter().map(|m| m["config"]["read_percent"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [30, 70]
+    );
+    assert!(measurements(&all).iter().all(|m| m["config"]["verified"] == true));
+    // One that needs a file finds one.
+    let alone = record(&harness, &[&SMALL[..], &["-o", "stride_read,read"]].concat());
+    assert_eq!(names(&alone), ["read", "stride_read"]);
+    io(&harness, &["-o", "reed"])
+        .exits(2)
+        .complains("expected usual, all, or some of write, rewrite");
+}
+
+#[test]
+fn engines_carry_out_the_same_operations() {
+    let harness = Harness::new();
+    let plain =
+        ["-o", "write,rewrite,read,random_read,random_write,random_mix,bkwd_read", "--verify"];
+    let cases: [(&str, &[&str]); 5] = [
+        ("sync", &["--sync-writes", "dsync"]),
+        ("mmap", &["--engine", "mmap", "--msync", "async"]),
+        ("mmap", &["--engine", "mmap", "--msync", "sync", "--include-fsync"]),
+        ("aio", &["--engine", "aio", "--depth", "4"]),
+        ("uring", &["--engine", "uring", "--depth", "8", "--include-close"]),
+    ];
+    for (engine, options) in cases {
+        let outcome = io(&harness, &[&["--json", "-"], &SMALL[..], &plain[..], options].concat());
+        if outcome.code == Some(3) && outcome.stderr.contains("no io_uring here") {
+            skip("the kernel refuses io_uring");
+            continue;
+        }
+        let record = outcome.exits(0).json();
+        assert_eq!(names(&record).len(), 7);
+        for m in measurements(&record) {
+            assert_eq!(
+                (&m["config"]["engine"], &m["validity"]["status"]),
+                (&engine.into(), &"valid".into()),
+                "{m:#}"
+            );
+        }
+    }
+    // Calls of their own are left out, and said to be.
+    let mmap = record(&harness, &[&SMALL[..], &["--engine", "mmap"]].concat());
+    assert_eq!(names(&mmap).len(), 9);
+    assert!(texts(&mmap["notices"])[0].starts_with("fwrite, frewrite, fread, freread left out"));
+    io(&harness, &["--depth", "4"])
+        .exits(2)
+        .complains("a depth beyond 1 needs an engine that queues");
+    io(&harness, &["--engine", "mmap", "--cache", "direct"])
+        .exits(2)
+        .complains("there is no direct one");
+}
+
+#[test]
+fn workers_are_threads_or_processes() {
+    let harness = Harness::new();
+    let sizes =
+        ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "-o", "write,reread,random_write,fread"];
+    for kind in ["threads", "processes"] {
+        let option = format!("--{kind}");
+        let record = record(&harness, &[&[option.as_str(), "3"], &sizes[..]].concat());
+        assert_eq!(names(&record), ["write", "reread", "random_write", "fread"]);
+        for m in measurements(&record) {
+            let config = &m["config"];
+            assert_eq!((&config[kind], &config["stonewall"]), (&3.into(), &true.into()));
+            let of = |key: &str| config[key].as_f64().unwrap();
+            let children = m["value"].as_f64().unwrap();
+            assert!((of("worker_rate_mean") * 3.0 / children - 1.0).abs() < 1e-9);
+            assert!(of("worker_rate_min") <= of("worker_rate_max") && of("parent_rate") > 0.0);
+            assert!(of("worker_bytes_min") <= 1048576.0);
+        }
+    }
+    let all = record(&harness, &[&["--threads", "2", "--no-stonewall"], &sizes[..]].concat());
+    assert!(measurements(&all).iter().all(|m| m["config"]["worker_bytes_min"] == 1048576));
+    let text =
+        io(&harness, &[&["--processes", "2", "--iozone-text"], &sizes[..]].concat()).exits(0);
+    text.says("\tChildren see throughput for  2 initial writers \t=").says("\tMin xfer ");
+}
+
+#[test]
+fn tables_of_the_original_and_of_gnuplot() {
+    let harness = Harness::new();
+    let surface = harness.arg("surface.dat");
+    let args = ["--max-size", "128KiB", "--iozone-text", "--surface", &surface];
+    let text = io(&harness, &args).exits(0).quietly().stdout;
+    let header = "              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite      read   fwrite frewrite    fread  freread";
+    let lines: Vec<&str> = text.lines().skip_while(|line| *line != header).collect();
+    assert_eq!(lines.len(), 1 + 5 + 6, "{text}");
+    assert!(text.contains("not IOzone"));
+    for line in &lines[1..] {
+        assert_eq!((line.split_whitespace().count(), line.len()), (15, 24 + 13 * 9 + 2), "{line}");
+    }
+    let surface = std::fs::read_to_string(surface).unwrap();
+    let indices: Vec<&str> = surface.split("\n\n\n").collect();
+    assert_eq!(indices.len(), 13);
+    assert!(indices[2].starts_with("# read\n64 4 "), "{}", indices[2]);
+    // Two file sizes are two blocks of lines.
+    assert_eq!(indices[2].split("\n\n").count(), 2);
+    io(&harness, &["--json", "-", "--surface", "-"])
+        .exits(2)
+        .complains("standard output holds one document");
+    let few =
+        io(&harness, &[&SMALL[..], &["-o", "read", "--iozone-text"]].concat()).exits(0).stdout;
+    let row = few.lines().last().unwrap();
+    assert_eq!(
+        (row.split_whitespace().count(), row.len()),
+        (3, 24 + 13 * 9 + 2),
+        "blank where not asked"
+    );
+}
+
+#[test]
+fn the_cache_is_told_from_the_device() {
+    let harness = Harness::new();
+    let sizes = ["--file-sizes", "4MiB", "--block-sizes", "256KiB", "-o", "write,read"];
+    let cached = record(&harness, &sizes);
+    let read = &measurements(&cached)[1];
+    assert_eq!(
+        (&read["config"]["cache"], &read["config"]["dropped_before_reads"]),
+        (&"cached".into(), &false.into())
+    );
+    if let Some(share) = read["config"]["device_share"].as_f64() {
+        assert!(share < 0.05 && read["config"]["served"] == "cached", "{read:#}");
+    }
+    let dropped = record(&harness, &[&["--cache", "fsync"], &sizes[..]].concat());
+    let read = &measurements(&dropped)[1];
+    assert_eq!(
+        (&read["config"]["dropped_before_reads"], &read["config"]["include_fsync"]),
+        (&true.into(), &true.into())
+    );
+    let volume = &read["config"]["volume"];
+    if volume["device"].is_string() {
+        assert!(read["config"]["device_share"].as_f64().unwrap() > 0.9, "{read:#}");
+        assert_eq!(read["moved"]["basis"], "counters");
+    } else {
+        skip(&format!("no device is known for {volume}"));
+    }
+}
+
+#[test]
+fn direct_is_direct_or_refused() {
+    let harness = Harness::new();
+    let sizes = ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "--cache", "direct"];
+    let outcome = io(&harness, &[&["--json", "-"], &sizes[..]].concat());
+    if outcome.code == Some(3) {
+        outcome.complains("does no direct I/O").prints_nothing();
+    } else {
+        let record = outcome.exits(0).json();
+        assert_eq!(names(&record).len(), 9, "the C library's buffers have no part");
+        assert!(measurements(&record).iter().all(|m| m["config"]["direct"] == true));
+    }
+    // A file system in memory has nothing to go past the cache to.
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return skip("no /dev/shm") };
+    let path = memory.path().to_str().unwrap();
+    let refused = harness.run(&[&["io", "--path", path, "--no-save"], &sizes[..]].concat());
+    refused.exits(3).complains("tmpfs at").complains("does no direct I/O: ").prints_nothing();
+    assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
+    // Where it was not asked for, its want is said.
+    let quick = harness.run(&["io", "--path", path, "--quick", "--no-save"]).exits(0);
+    quick.tells("does no direct I/O").never_says("how        direct");
+}
+
+#[test]
+fn the_quick_mode_is_a_dozen_cells() {
+    let harness = Harness::new();
+    let started = std::time::Instant::now();
+    let record = record(&harness, &["--quick", "--operations", "write,read", "--runtime", "0.1"]);
+    assert!(started.elapsed() < Duration::from_secs(60), "its budget is 12 s");
+    let cells: BTreeSet<String> = measurements(&record)
+        .iter()
+        .map(|m| {
+            format!(
+                "{} {} {}",
+                m["config"]["cache"], m["config"]["file_bytes"], m["config"]["block_bytes"]
+            )
+        })
+        .collect();
+    assert!(cells.len() == 12 || !record["notices"].as_array().unwrap().is_empty(), "{cells:?}");
+}
+
+#[test]
+fn a_budget_gives_a_part_that_spans_the_grid() {
+    let harness = Harness::new();
+    let record = record(&harness, &["--budget", "0.3", "--max-size", "64MiB"]);
+    let cells: BTreeSet<(u64, u64)> = measurements(&record)
+        .iter()
+        .map(|m| {
+            (
+                m["config"]["file_bytes"].as_u64().unwrap(),
+                m["config"]["block_bytes"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert!(cells.len() < 99, "a budget of 0.3 s is too short for 99 cells");
+    assert!(
+        record["notices"].to_string().contains("the budget ended before"),
+        "{}",
+        record["notices"]
+    );
+    assert!(record["seconds"].as_f64().unwrap() < 20.0);
+}
+
+#[test]
+fn several_folders_by_turns_whatever_their_names() {
+    let harness = Harness::new();
+    let one = folder(&harness, "a b");
+    let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));
+    std::fs::create_dir_all(&odd).unwrap();
+    std::fs::write(odd.join("thesis.tex"), "mine").unwrap();
+    let mut command = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
+    command
+        .arg("io")
+        .args(SMALL)
+        .args(["-o", "write,read", "--json", "-", "--path"])
+        .arg(&one)
+        .arg("--path")
+        .arg(&odd);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let paths: Vec<&str> = measurements(&record)
+        .iter()
+        .map(|m| m["config"]["volume"]["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths.len(), 4);
+    assert!(
+        paths[0].ends_with("a b") && paths[2].ends_with("name") && paths[2].contains('\u{fffd}')
+    );
+    untouched(&one);
+    untouched(&odd);
+}
+
+#[test]
+fn only_folders_are_measured_under() {
+    let harness = Harness::new();
+    let file = harness.write("file", "mine");
+    let refused = |path: &str| harness.run(&["io", "--path", path]).exits(2).prints_nothing();
+    refused(&file).complains("existing files are never touched");
+    refused("/nowhere/at/all").complains("is not there\nhint: give a folder that exists");
+    refused("/dev/null").complains("is no folder");
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+    if Path::new("/dev/loop0").exists() {
+        refused("/dev/loop0").complains("a block device, which is never opened");
+    }
+    assert!(!harness.path(".local").exists(), "a refusal touches no history");
+}
+
+#[test]
+fn expectations_and_csv_know_files() {
+    let harness = Harness::new();
+    let args = ["-o", "write,read", "--expect", "read>=1kB/s@16KiB", "--csv", "-"];
+    let csv = io(&harness, &[&SMALL[..], &args[..]].concat()).exits(0).stdout;
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines[0].contains(",file_bytes,block_bytes,") && lines[1].contains(",262144,16384,"));
+    let unmet = ["-o", "read", "--expect", "io.read>=900TB/s"];
+    io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).complains("900 TB/s");
+}
+
+#[test]
+fn other_programs_run_by_turns() {
+    let harness = Harness::new();
+    if std::process::Command::new("fio").arg("--version").output().is_ok() {
+        let args = ["-o", "write,read,random_write,stride_read", "--fio", "fio", "--samples", "2"];
+        let record = record(&harness, &[&SMALL[..], &args[..]].concat());
+        let theirs: Vec<&Value> =
+            measurements(&record).iter().filter(|m| m["category"] == "reference").collect();
+        let names: Vec<&str> = theirs.iter().map(|m| m["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["write", "read", "random_write"], "it has no strides");
+        for m in theirs {
+            assert_eq!((&m["config"]["engine"], &m["summary"]["n"]), (&"fio".into(), &2.into()));
+            assert!(m["config"]["version"].as_str().unwrap().starts_with("fio-"));
+            assert!(m["config"]["latency_s"]["p99"].is_number());
+        }
+    } else {
+        skip("fio is not installed");
+    }
+    // IOzone is not free: a program that answers as it does stands in for it.
+    let script = "#!/bin/sh\ncase \"$*\" in\n-v) echo 'Version $Revision: 3.489 $';;\n*-i\\ 0*-f\\ data-iozone) echo > data-iozone; printf 'Iozone: Performance Test of File I/O\\n              kB  reclen    write  rewrite    read    reread\\n             256      16   100000   200000   300000   400000\\n\\niozone test complete.\\n';;\n*) exit 9;; esac\n";
+    let program = harness.write("my iozone", script);
+    assert!(std::process::Command::new("chmod").args(["+x", &program]).status().unwrap().success());
+    let args = ["-o", "write,reread", "--iozone", &program];
+    let record = record(&harness, &[&SMALL[..], &args[..]].concat());
+    let theirs: Vec<(&str, f64)> = measurements(&record)
+        .iter()
+        .filter(|m| m["category"] == "reference")
+        .map(|m| (m["name"].as_str().unwrap(), m["value"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(theirs, [("write", 102_400_000.0), ("reread", 409_600_000.0)]);
+    io(&harness, &["--iozone", "/bin/true"]).exits(3).complains("this is not IOzone");
+    io(&harness, &["--fio", "/nowhere/fio"]).exits(3).complains("there is no such program");
+}
+
+#[test]
+fn saved_outputs_are_imported() {
+    let harness = Harness::new();
+    let recorded =
+        |name: &str| format!("{}/../files/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
+    for (name, measured, first) in [
+        ("iozone-a.txt", 99 * 13, "write"),
+        ("iozone-i01-R.txt", 99 * 4, "write"),
+        ("iozone-t2.txt", 13, "write"),
+        ("fio-seqread.json", 1, "read"),
+        ("fio-randrw.json", 1, "random_mix"),
+    ] {
+        harness.run(&["history", "import", &recorded(name)]).exits(0).quietly();
+        let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+        assert_eq!((measurements(&record).len(), names(&record)[0]), (measured, first), "{name}");
+        assert!(measurements(&record).iter().all(|m| m["category"] == "reference"));
+        harness.run(&["history", "show", "latest"]).exits(0).says(first);
+    }
+    harness
+        .run(&["history", "import", &recorded("fio-error.txt")])
+        .exits(1)
+        .complains("the job failed");
+    harness
+        .run(&["history", "import", &recorded("iozone-bad-r.txt")])
+        .exits(1)
+        .complains("measured nothing");
+    let cut = harness.write("cut.json", "{\n\"fio version\" : \"fio-3.33\",\n");
+    harness.run(&["history", "import", &cut]).exits(2).complains("fio's JSON is broken");
+}
+
+/// Starts a run without end and waits until its folder is there.
+fn endless(harness: &Harness, folder: &Path) -> (crate::harness::Running, PathBuf) {
+    let args =
+        ["io", "--samples", "100000", "--max-size", "1MiB", "--path", folder.to_str().unwrap()];
+    let inside = || -> BTreeSet<PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.is_dir() && path.join("lock").exists()).collect()
+    };
+    let before = inside();
+    let running = harness.start(&args);
+    for _ in 0..1000 {
+        if let Some(own) = inside().difference(&before).next().cloned() {
+            std::thread::sleep(Duration::from_millis(700));
+            return (running, own);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.signal("KILL");
+    running.end().fail("no folder of its own");
+}
+
+#[test]
+fn interrupted_runs_save_and_clean_up() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let harness = Harness::new();
+        let folder = folder(&harness, "data");
+        let (running, _) = endless(&harness, &folder);
+        running.signal(signal);
+        running
+            .end()
+            .exits(code)
+            .complains("interrupted: what was measured is saved and marked incomplete");
+        untouched(&folder);
+        let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+        assert_eq!(record["complete"], false);
+        assert!(!measurements(&record).is_empty());
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
+    let harness = Harness::new();
+    let folder = folder(&harness, "data");
+    let path = folder.to_str().unwrap();
+    let (dead, left) = endless(&harness, &folder);
+    dead.signal("KILL");
+    dead.end();
+    assert!(left.is_dir(), "a killed run leaves its folder");
+    let (alive, busy) = endless(&harness, &folder);
+    assert_ne!(left, busy);
+    let args = [&["io", "--path", path, "--no-save", "-o", "write"], &SMALL[..]].concat();
+    let outcome = harness.run(&args).exits(0);
+    let shown = outcome.stdout.split_whitespace().collect::<String>();
+    assert!(shown.contains(left.file_name().unwrap().to_str().unwrap()), "{shown}");
+    assert!(!shown.contains(busy.file_name().unwrap().to_str().unwrap()), "{shown}");
+    outcome.tells("--remove-leftovers");
+    assert!(left.is_dir(), "it is offered, not done");
+    harness.run(&[&args[..], &["--remove-leftovers"]].concat()).exits(0).complains("removed ");
+    assert!(!left.exists() && busy.is_dir());
+    // The run that went on has not noticed.
+    alive.signal("INT");
+    alive.end().exits(130);
+    untouched(&folder);
+}
+
+#[test]
+fn a_folder_that_goes_away_is_an_error() {
+    let harness = Harness::new();
+    let folder = folder(&harness, "data");
+    let (running, own) = endless(&harness, &folder);
+    std::fs::remove_dir_all(own).unwrap();
+    let outcome = running.end().exits(3);
+    outcome.complains("hint: the file system or the folder went away while it was measured");
+    untouched(&folder);
+    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!(record["complete"], false, "what was measured before is kept");
+}

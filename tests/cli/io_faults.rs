@@ -1,0 +1,188 @@
+//! `nodegauge io` where devices, file systems and kernels fail: real ones where this can be made
+//! here, else made in the C library by a library that is compiled for it.
+
+use crate::harness::{Harness, Outcome, measurements, skip};
+use crate::io::{SMALL, folder, untouched};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Compiles the faults; `None` where there is no compiler.
+fn faults(harness: &Harness) -> Option<PathBuf> {
+    let source = harness.write("faults.c", include_str!("faults.c"));
+    let library = harness.path("faults.so");
+    let library_arg = library.to_str().unwrap();
+    let built = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-O1", "-o", library_arg, &source, "-ldl"])
+        .output();
+    match built {
+        Ok(output) if output.status.success() => Some(library),
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(_) => {
+            skip("there is no gcc");
+            None
+        }
+    }
+}
+
+/// Runs `io` with a fault; whatever happens, nothing stays and nothing of others is touched.
+#[track_caller]
+fn with(harness: &Harness, fault: &str, args: &[&str]) -> Option<Outcome> {
+    let library = faults(harness)?;
+    let folder = folder(harness, "data");
+    let variables = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", fault)];
+    let path = folder.to_str().unwrap();
+    let outcome = harness.run_with(&variables, &[&["io", "--path", path], args].concat());
+    untouched(&folder);
+    Some(outcome)
+}
+
+#[test]
+fn a_full_file_system_ends_the_run_cleanly() {
+    let harness = Harness::new();
+    for (fault, hint) in
+        [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
+    {
+        let Some(outcome) = with(&harness, fault, &["--max-size", "1MiB", "-o", "write,read"])
+        else {
+            return;
+        };
+        let outcome = outcome.exits(3).complains("cannot write").complains(hint);
+        // What was measured before is shown and kept, and not taken for whole.
+        outcome.tells("incomplete").complains("data-file-");
+        let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+        assert_eq!(record["complete"], false);
+        let invalid: Vec<_> =
+            measurements(&record).iter().filter(|m| m["validity"]["status"] == "invalid").collect();
+        assert_eq!((invalid.len(), &invalid[0]["name"]), (1, &"write".into()));
+        assert!(measurements(&record).len() > 2);
+    }
+}
+
+#[test]
+fn a_small_file_system_bounds_the_grid() {
+    let harness = Harness::new();
+    let folder = folder(&harness, "small");
+    let path = folder.to_str().unwrap();
+    let shown = [("tmpfs:size=2m", path)];
+    let args = ["io", "--path", path, "--no-save", "-o", "write"];
+    let Some(outcome) = harness.run_where(&shown, &args) else { return };
+    outcome.exits(0).tells("cells left out, as there are").tells("left (free space)");
+    let large = ["io", "--path", path, "--no-save", "--file-sizes", "4MiB"];
+    let Some(outcome) = harness.run_where(&shown, &large) else { return };
+    outcome
+        .exits(3)
+        .complains("files of 4 MiB do not fit")
+        .complains("hint: give less")
+        .prints_nothing();
+    let beyond = ["io", "--path", path, "--no-save", "--cache", "beyond"];
+    let Some(outcome) = harness.run_where(&shown, &beyond) else { return };
+    outcome.exits(3).complains("do not fit").prints_nothing();
+    let workers = ["io", "--path", path, "--no-save", "--file-sizes", "1MiB", "--threads", "3"];
+    let Some(outcome) = harness.run_where(&shown, &workers) else { return };
+    outcome.exits(3).complains("files of 3 MiB do not fit");
+}
+
+#[test]
+fn a_read_only_folder_is_refused() {
+    let harness = Harness::new();
+    let Some(outcome) = with(&harness, "readonly", &SMALL) else { return };
+    outcome
+        .exits(3)
+        .complains("cannot write in")
+        .complains("hint: give a folder that you may write")
+        .prints_nothing();
+    let folder = folder(&harness, "ro");
+    let path = folder.to_str().unwrap();
+    let Some(outcome) = harness.run_where(&[("tmpfs:ro,size=1m", path)], &["io", "--path", path])
+    else {
+        return;
+    };
+    outcome.exits(3).complains("Read-only file system").prints_nothing();
+}
+
+#[test]
+fn a_quota_counts_as_space() {
+    let harness = Harness::new();
+    let Some(outcome) = with(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]) else {
+        return;
+    };
+    if outcome.code == Some(0) {
+        return skip("the folder is on no device of its own");
+    }
+    outcome.exits(3).complains("has 2.9 MiB left (quota), files of 4 MiB do not fit");
+}
+
+#[test]
+fn an_error_of_the_device_invalidates_what_it_hits() {
+    let harness = Harness::new();
+    let args = [&["-o", "write,read,reread,random_read"], &SMALL[..]].concat();
+    let Some(outcome) = with(&harness, "eio=20", &args) else { return };
+    // The second read operation meets it: 16 blocks each.
+    outcome
+        .exits(1)
+        .complains("cannot read")
+        .complains("at offset 49152: Input/output error")
+        .complains("hint: the device reports an error");
+    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    let states: Vec<_> = measurements(&record)
+        .iter()
+        .map(|m| (m["name"].as_str().unwrap(), m["validity"]["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(states, [("write", "valid"), ("read", "valid"), ("reread", "invalid")]);
+    assert!(measurements(&record)[2]["value"].is_null());
+    for workers in ["--threads", "--processes"] {
+        let args = [&args[..], &[workers, "2", "--no-save"]].concat();
+        // A process counts its own.
+        let Some(outcome) = with(&harness, "eio=10", &args) else { return };
+        outcome.exits(1).complains("Input/output error");
+    }
+}
+
+#[test]
+fn a_wrong_byte_is_found_and_named() {
+    let harness = Harness::new();
+    let args = [&["-o", "write,read", "--verify"], &SMALL[..]].concat();
+    let Some(outcome) = with(&harness, "flip=70000", &args) else { return };
+    let outcome =
+        outcome.exits(1).complains("data-file-0\" has a wrong byte at offset 70000: expected 0x");
+    let said: Vec<&str> = outcome.stderr.split("0x").skip(1).collect();
+    let byte = |text: &str| u8::from_str_radix(&text[..2], 16).unwrap();
+    assert_eq!(byte(said[0]), !byte(said[1]), "{}", outcome.stderr);
+    // Without the check nobody notices.
+    let blind = [&["-o", "write,read", "--no-save"], &SMALL[..]].concat();
+    with(&harness, "flip=70000", &blind).unwrap().exits(0);
+    // A write that was lost is found although nothing was to be read.
+    let lost = [&["-o", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
+    with(&harness, "lost=70000", &lost)
+        .unwrap()
+        .exits(1)
+        .complains("has a wrong byte at offset 65536");
+}
+
+#[test]
+fn engines_that_are_not_there_are_refused() {
+    let harness = Harness::new();
+    let uring = [&["--engine", "uring"], &SMALL[..]].concat();
+    let Some(outcome) = with(&harness, "uring", &uring) else { return };
+    outcome
+        .exits(3)
+        .complains("no io_uring here: Function not implemented")
+        .complains("--engine aio or sync")
+        .prints_nothing();
+    let aio = [&["--engine", "aio"], &SMALL[..]].concat();
+    let Some(outcome) = with(&harness, "aio", &aio) else { return };
+    outcome.exits(3).complains("no POSIX asynchronous I/O here").prints_nothing();
+    assert!(!harness.path(".local").exists(), "a refusal touches no history");
+}
+
+#[test]
+fn direct_that_is_refused_at_the_first_transfer_is_refused() {
+    let harness = Harness::new();
+    let args = [&["--cache", "direct"], &SMALL[..]].concat();
+    let Some(outcome) = with(&harness, "direct", &args) else { return };
+    outcome
+        .exits(3)
+        .complains("does no direct I/O: ")
+        .complains("refused at the first transfer")
+        .prints_nothing();
+}

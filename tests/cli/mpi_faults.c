@@ -1,0 +1,36 @@
+/* Misfortunes between an MPI and a program, through MPI's profiling interface: preloaded into ranks.
+ * FAULT says which: hang, die, corrupt, single. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int fault(const char *name) {
+    const char *asked = getenv("FAULT");
+    return asked && strcmp(asked, name) == 0;
+}
+
+int MPI_Init_thread(int *count, char ***words, int required, int *provided) {
+    const int code = PMPI_Init_thread(count, words, required, provided);
+    if (fault("single"))
+        *provided = MPI_THREAD_SINGLE;
+    return code;
+}
+
+int MPI_Send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
+    if (count == 1024 && fault("hang"))
+        for (;;)
+            sleep(1000);
+    if (count == 1024 && fault("die"))
+        raise(SIGKILL);
+    return PMPI_Send(buffer, count, type, to, tag, comm);
+}
+
+int MPI_Recv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+             MPI_Status *status) {
+    const int code = PMPI_Recv(buffer, count, type, from, tag, comm, status);
+    if (count == 1024 && fault("corrupt"))
+        ((unsigned char *)buffer)[13] ^= 0x20;
+    return code;
+}
