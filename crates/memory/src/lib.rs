@@ -5,7 +5,8 @@
 //! [`team`] of pinned threads, [`fingerprint`] of where they run, `values` (what the arrays must
 //! hold), [`point`] (one configuration, measured pass by pass), `trial` (which loop is best here),
 //! [`stream`] (the protocol), [`explain`] (what each choice is worth), [`compiled`] (what this
-//! system's compilers make of the same loops) and [`standard`] (the user's own stream.c beside it).
+//! system's compilers make of the same loops), [`standard`] (the user's own stream.c beside it) and
+//! [`relatives`] (ladder, latency, matrix, load, mixes).
 
 pub mod arrays;
 pub mod axis;
@@ -13,10 +14,12 @@ pub mod compiled;
 pub mod explain;
 pub mod fingerprint;
 pub mod kernels;
+pub mod mapping;
 pub mod pages;
 pub mod point;
 mod race;
 pub mod ranks;
+pub mod relatives;
 mod result;
 mod samples;
 pub mod size;

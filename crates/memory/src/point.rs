@@ -114,9 +114,16 @@ struct Lap {
     times: Vec<(u64, u64)>,
     /// What each kernel returned.
     sums: Vec<f64>,
-    counts: ThreadCounts,
-    /// Time of the whole pass, nanoseconds.
-    wall_nanos: u64,
+    span: Stretch,
+}
+
+/// What the kernel counted for a thread in a stretch of work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch {
+    /// What was counted.
+    pub counts: ThreadCounts,
+    /// The time by the clock, nanoseconds.
+    pub wall_nanos: u64,
 }
 
 /// Share of a pass for which a thread may be off its CPU before the pass counts as disturbed: a
@@ -348,7 +355,7 @@ impl Point {
         let sample = Sample {
             seconds: spans.iter().map(|span| seconds(*span)).collect(),
             round_trips: (before, after),
-            causes: causes(&laps, stolen),
+            causes: causes(&laps.iter().map(|lap| lap.span).collect::<Vec<_>>(), stolen),
             each: Vec::new(),
         };
         Ok((sample, spans))
@@ -430,7 +437,7 @@ fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: 
     let counts = ThreadCounts::now() - counts;
     let wall_nanos = nanos() - begun;
     together();
-    Lap { times, sums, counts, wall_nanos }
+    Lap { times, sums, span: Stretch { counts, wall_nanos } }
 }
 
 /// When kernel `i` first started and last ended.
@@ -445,22 +452,23 @@ pub(crate) fn seconds((start, end): (u64, u64)) -> f64 {
     end.saturating_sub(start) as f64 * 1e-9
 }
 
-/// Why a pass does not count.
-fn causes(laps: &[Lap], stolen: u64) -> Vec<Cause> {
+/// Why a stretch of work of all threads does not count, in which the hypervisor stole so many ticks.
+pub(crate) fn causes(spans: &[Stretch], stolen: u64) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let switches: u64 = laps.iter().map(|lap| lap.counts.involuntary_switches).sum();
-    let off_cpu = |lap: &Lap| lap.wall_nanos.saturating_sub(lap.counts.cpu_nanos);
-    let allowed = |lap: &Lap| (OFF_CPU_ALLOWED * lap.wall_nanos as f64).max(OFF_CPU_FLOOR_NANOS);
-    if laps.iter().any(|lap| off_cpu(lap) as f64 > allowed(lap)) {
-        let lost = laps.iter().map(off_cpu).max().unwrap_or(0);
+    let switches: u64 = spans.iter().map(|span| span.counts.involuntary_switches).sum();
+    let off_cpu = |span: &Stretch| span.wall_nanos.saturating_sub(span.counts.cpu_nanos);
+    let allowed =
+        |span: &Stretch| (OFF_CPU_ALLOWED * span.wall_nanos as f64).max(OFF_CPU_FLOOR_NANOS);
+    if spans.iter().any(|span| off_cpu(span) as f64 > allowed(span)) {
+        let lost = spans.iter().map(off_cpu).max().unwrap_or(0);
         causes.push(Cause::Preempted { switches, lost: Seconds(lost as f64 * 1e-9) });
     }
-    let faults: u64 = laps.iter().map(|lap| lap.counts.faults).sum();
-    if faults > FAULTS_ALLOWED.max(laps.len() as u64) {
+    let faults: u64 = spans.iter().map(|span| span.counts.faults).sum();
+    if faults > FAULTS_ALLOWED.max(spans.len() as u64) {
         causes.push(Cause::Faults(faults));
     }
     // Stolen time is counted over the whole machine, so it is held against the time of all threads.
-    let time: f64 = laps.iter().map(|lap| lap.wall_nanos as f64).sum();
+    let time: f64 = spans.iter().map(|span| span.wall_nanos as f64).sum();
     if stolen as f64 * TICK_NANOS > OFF_CPU_ALLOWED * time {
         causes.push(Cause::Stolen { ticks: stolen });
     }

@@ -128,7 +128,7 @@ pub fn plan(
     let cpus: Vec<CpuId> = placement.threads.iter().flat_map(|t| t.cpus.clone()).collect();
     let around = Surroundings {
         llc: topology.llc_in_use(&cpus).map(|(bytes, count)| (Bytes(bytes), count)),
-        available: available(machine, options),
+        available: available(machine, options.pages, &options.policy),
         fraction: options.memory_fraction,
     };
     let size = size::choose(options.size, options.element, &around)?;
@@ -151,14 +151,14 @@ pub fn plan(
 
 /// Memory that the arrays of a run can have: reserved huge pages that are free, or what can be had
 /// now, on the nodes to which a policy binds them.
-fn available(machine: &Machine, options: &Options) -> Bytes {
-    if let Some(page) = options.pages.and_then(Pages::reserved) {
-        let free_in = |pages: &[HugePages]| -> Option<u64> {
-            pages.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
+pub(crate) fn available(machine: &Machine, pages: Option<Pages>, policy: &MemoryPolicy) -> Bytes {
+    if let Some(page) = pages.and_then(Pages::reserved) {
+        let free_in = |pools: &[HugePages]| -> Option<u64> {
+            pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
         };
         // The kernel's reservation knows no policy: a node's pool that is too small would end the
         // program at first touch.
-        let free = match &options.policy {
+        let free = match policy {
             MemoryPolicy::Bind(nodes) => {
                 let of_node = |node: &NodeId| {
                     free_in(&nodegauge_machine::memory::huge_pages_of_node(&SysRoot::live(), *node))
@@ -173,7 +173,7 @@ fn available(machine: &Machine, options: &Options) -> Bytes {
         }
     }
     let anywhere = machine.memory.available.unwrap_or(0);
-    let MemoryPolicy::Bind(nodes) = &options.policy else { return Bytes(anywhere) };
+    let MemoryPolicy::Bind(nodes) = policy else { return Bytes(anywhere) };
     let free: Option<u64> =
         nodes.iter().map(|id| machine.numa_nodes.iter().find(|node| node.id == id.0)?.free).sum();
     Bytes(free.map_or(anywhere, |free| free.min(anywhere)))

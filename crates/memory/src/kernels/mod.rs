@@ -8,6 +8,7 @@ mod body;
 pub mod compiled;
 mod loops;
 pub mod oracle;
+pub mod resident;
 mod rows;
 mod vector;
 

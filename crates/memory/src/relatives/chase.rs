@@ -1,0 +1,249 @@
+//! A chase: each line of memory holds the address of the next one, in random order, so that a load
+//! cannot begin before the one before it has ended, and no prefetcher knows where it goes.
+//!
+//! The order is one cycle through all lines. How far neighbours in it may lie apart decides what the
+//! chase sees of the TLB: over the whole set nearly every step needs another page; within blocks of
+//! some pages, which are visited one after the other in random order, the TLB holds the block. Both
+//! are latency; figures compare only at the same setting (and page size), or differ by a factor.
+
+use crate::race::Shuffler;
+use nodegauge_measure::Bytes;
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::quantity::read_bytes;
+use std::fmt;
+use std::str::FromStr;
+
+/// In which order a chase goes through its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    /// Bytes from one element to the next.
+    pub stride: usize,
+    /// Within which range neighbours in the order lie.
+    pub locality: Locality,
+}
+
+impl Default for Order {
+    /// One element a line, over the whole set.
+    fn default() -> Self {
+        Self { stride: LINE, locality: Locality::Whole }
+    }
+}
+
+/// Bytes of a line.
+const LINE: usize = 64;
+/// Chains that can share the same lines: words of a line.
+pub(crate) const SLOTS: usize = LINE / size_of::<usize>();
+
+/// Within which range neighbours of a chase lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locality {
+    /// Anywhere in the set.
+    Whole,
+    /// Within a block of so many bytes; all of a block, then all of another.
+    Block(Bytes),
+}
+
+impl fmt::Display for Locality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => f.pad("whole"),
+            Self::Block(bytes) => write!(f, "{}", bytes.0),
+        }
+    }
+}
+
+impl FromStr for Locality {
+    type Err = SyntaxError;
+
+    /// `whole`, or the size of a block.
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        if text == "whole" {
+            return Ok(Self::Whole);
+        }
+        let mut cursor = Cursor::new("locality", "--locality whole or --locality 256KiB", text);
+        if !text.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(cursor.error("expected whole, or the size of a block"));
+        }
+        let bytes = read_bytes(&mut cursor)?;
+        cursor.finish("expected nothing after the unit")?;
+        if bytes.0 < 4096 {
+            return Err(cursor.error_at(0, "a block holds at least a page, 4 KiB"));
+        }
+        Ok(Self::Block(bytes))
+    }
+}
+
+/// The order in which `elements` elements are visited, a permutation: blocks in random order, each
+/// visited in random order, where a block holds `block` elements.
+pub fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
+    let mut shuffler = Shuffler::new(seed);
+    let block = block.clamp(1, elements.max(1));
+    let mut blocks: Vec<usize> = (0..elements.div_ceil(block)).collect();
+    shuffler.shuffle(&mut blocks);
+    let mut order = Vec::with_capacity(elements);
+    for number in blocks {
+        let first = number * block;
+        let from = order.len();
+        order.extend((first..(first + block).min(elements)).map(|element| element as u32));
+        shuffler.shuffle(&mut order[from..]);
+    }
+    order
+}
+
+/// A chain through a range of memory, and where the chase last was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chain {
+    /// Elements.
+    pub elements: usize,
+    /// Address of the element at which the next chase begins.
+    at: usize,
+}
+
+impl Chain {
+    /// Writes a chain through `bytes` from `start`, in word `slot` of each line.
+    ///
+    /// # Safety
+    /// `bytes` are writable from `start`, which is a multiple of a line, and no other thread uses
+    /// word `slot` of their lines; `slot` is below eight; `bytes` over the stride is below 2^32.
+    pub unsafe fn write(start: usize, bytes: usize, slot: usize, how: Order, seed: u64) -> Self {
+        let elements = (bytes / how.stride).max(1);
+        let block = match how.locality {
+            Locality::Whole => elements,
+            Locality::Block(bytes) => (bytes.0 as usize / how.stride).max(1),
+        };
+        let order = order(elements, block, seed);
+        let address = |i: usize| {
+            start + order[i % elements] as usize * how.stride + slot * size_of::<usize>()
+        };
+        for i in 0..elements {
+            // SAFETY: every element lies within the bytes, and its slot within its line.
+            unsafe { (address(i) as *mut usize).write(address(i + 1)) };
+        }
+        Self { elements, at: address(0) }
+    }
+
+    /// Takes at least `steps` steps, and returns how many it took: whole runs of unrolled loads.
+    ///
+    /// # Safety
+    /// The chain was written, and nobody has changed it since.
+    pub unsafe fn run(&mut self, steps: usize) -> usize {
+        let runs = steps.div_ceil(UNROLLED);
+        // SAFETY: the caller's promise.
+        self.at = unsafe { run(self.at, runs) };
+        runs * UNROLLED
+    }
+}
+
+/// Loads between looks at the loop's counter, so that the loop costs nothing beside them.
+const UNROLLED: usize = 32;
+
+/// Follows the chain for `runs` times [`UNROLLED`] steps.
+///
+/// # Safety
+/// As for [`Chain::run`].
+unsafe fn run(mut at: usize, runs: usize) -> usize {
+    macro_rules! steps {
+        ($($step:literal)*) => {$({
+            let _ = $step;
+            // SAFETY: every element holds the address of another.
+            at = unsafe { *(at as *const usize) };
+        })*};
+    }
+    for _ in 0..runs {
+        steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+    }
+    std::hint::black_box(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Lines of memory.
+    #[repr(align(64))]
+    #[derive(Clone, Copy)]
+    struct Aligned([usize; 8]);
+
+    fn walk(
+        elements: usize,
+        stride: usize,
+        slot: usize,
+        locality: Locality,
+        seed: u64,
+    ) -> Vec<usize> {
+        let bytes = elements * stride;
+        let mut memory = vec![Aligned([0; 8]); bytes / LINE];
+        let start = memory.as_mut_ptr() as usize;
+        // SAFETY: the memory is as long as the elements need.
+        let chain = unsafe { Chain::write(start, bytes, slot, Order { stride, locality }, seed) };
+        let mut visited = Vec::new();
+        let mut at = chain.at;
+        loop {
+            visited.push((at - start) / stride);
+            assert_eq!((at - start) % stride, slot * 8);
+            at = memory[(at - start) / LINE].0[slot];
+            if at == chain.at || visited.len() > elements {
+                return visited;
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_takes_the_steps_it_says() {
+        let mut memory = vec![Aligned([0; 8]); 100];
+        let start = memory.as_mut_ptr() as usize;
+        // SAFETY: the memory is 100 lines.
+        let mut chain = unsafe { Chain::write(start, 6400, 3, Order::default(), 5) };
+        let first = chain.at;
+        // SAFETY: as above; 25 runs of 32 steps are eight times round.
+        assert_eq!(unsafe { chain.run(800) }, 800);
+        assert_eq!(chain.at, first);
+        // SAFETY: as above.
+        assert_eq!(unsafe { chain.run(1) }, 32);
+        assert_ne!(chain.at, first);
+    }
+
+    #[test]
+    fn localities_are_read() {
+        assert_eq!("whole".parse(), Ok(Locality::Whole));
+        assert_eq!("256KiB".parse(), Ok(Locality::Block(Bytes::kib(256))));
+        assert!("page".parse::<Locality>().is_err() && "64".parse::<Locality>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_chain_is_one_cycle_through_every_element(
+            elements in 1usize..3000, lines in 1usize..5, slot in 0usize..8, seed: u64,
+            block in proptest::option::of(1u64..40)
+        ) {
+            let stride = lines * LINE;
+            let locality = block.map_or(Locality::Whole, |pages| Locality::Block(Bytes(pages * 4096)));
+            let mut visited = walk(elements, stride, slot, locality, seed);
+            prop_assert_eq!(visited.len(), elements);
+            visited.sort_unstable();
+            prop_assert!(visited.iter().copied().eq(0..elements));
+        }
+
+        #[test]
+        fn blocks_are_visited_one_after_the_other(
+            elements in 1usize..3000, block in 1usize..500, seed: u64
+        ) {
+            let order = order(elements, block, seed);
+            let mut blocks: Vec<usize> = order.iter().map(|e| *e as usize / block).collect();
+            blocks.dedup();
+            prop_assert_eq!(blocks.len(), elements.div_ceil(block));
+        }
+    }
+
+    #[test]
+    fn neighbours_are_no_stride() {
+        let order = order(4096, 4096, 11);
+        let mut strides: Vec<i64> =
+            order.windows(2).map(|pair| i64::from(pair[1]) - i64::from(pair[0])).collect();
+        strides.sort_unstable();
+        let most = strides.chunk_by(|x, y| x == y).map(<[i64]>::len).max().unwrap();
+        assert!(most < 20, "{most} steps of the same stride");
+    }
+}

@@ -1,0 +1,144 @@
+//! Who measures: a team of workers, and beside a single one a witness on another CPU, with whom it
+//! plays for the fingerprint and who otherwise sleeps.
+
+use crate::fingerprint::{self, Courts};
+use crate::point::{self, PointError, Stretch, have_cpus_of_their_own};
+use crate::team::{Member, Team};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::clock::nanos;
+use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
+use nodegauge_placement::display::ObservedAffinity;
+
+/// Workers, and perhaps a witness.
+pub(crate) struct Crew {
+    team: Team,
+    workers: usize,
+    courts: Courts,
+}
+
+/// What one worker's part of a timed job came to.
+#[derive(Debug, Clone)]
+pub(crate) struct Part<T> {
+    /// Start and end, nanoseconds.
+    pub times: (u64, u64),
+    /// What the job made.
+    pub made: T,
+    stretch: Stretch,
+}
+
+/// A job that all workers began together.
+#[derive(Debug, Clone)]
+pub(crate) struct Timed<T> {
+    /// From the first start to the last end, seconds.
+    pub seconds: f64,
+    /// Each worker's part.
+    pub parts: Vec<Part<T>>,
+    /// Why it does not count; empty when it does.
+    pub causes: Vec<Cause>,
+}
+
+impl Crew {
+    /// Starts a worker for each place; an empty place leaves a worker unbound. A single bound worker
+    /// gets a witness on `spare`.
+    ///
+    /// # Errors
+    /// When threads cannot be started or bound.
+    pub(crate) fn start(places: &[Vec<CpuId>], spare: Option<CpuId>) -> Result<Self, PointError> {
+        let mut all = places.to_vec();
+        if let (1, false, Some(spare)) = (all.len(), all[0].is_empty(), spare) {
+            all.push(vec![spare]);
+        }
+        let courts = if have_cpus_of_their_own(&all) { all.len() } else { 0 };
+        Ok(Self { workers: places.len(), courts: Courts::new(courts), team: Team::start(&all)? })
+    }
+
+    /// How many work.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Where each worker may run, as the kernel said.
+    pub(crate) fn observed(&self) -> &[ObservedAffinity] {
+        &self.team.observed()[..self.workers]
+    }
+
+    /// The fingerprint of where the crew is now, seconds; NaN where there is none.
+    ///
+    /// # Errors
+    /// When a member fails.
+    pub(crate) fn round_trip(&mut self) -> Result<f64, PointError> {
+        Ok(fingerprint::take(&mut self.team, &self.courts)?)
+    }
+
+    /// Lets every worker do `job`, which is given the worker's number, untimed.
+    ///
+    /// # Errors
+    /// When a member fails.
+    pub(crate) fn work<T: Send>(
+        &mut self,
+        job: impl Fn(usize) -> T + Sync,
+    ) -> Result<Vec<T>, PointError> {
+        let workers = self.workers;
+        let made = self.team.map(|member| (member.index < workers).then(|| job(member.index)))?;
+        Ok(made.into_iter().flatten().collect())
+    }
+
+    /// Lets every worker do `job` at once, and times it.
+    ///
+    /// # Errors
+    /// When a member fails.
+    pub(crate) fn timed<T: Send>(
+        &mut self,
+        job: impl Fn(usize) -> T + Sync,
+    ) -> Result<Timed<T>, PointError> {
+        let workers = self.workers;
+        let stolen = stolen_ticks();
+        let parts = self.team.map(|member| part(member, workers, &job))?;
+        let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
+        let parts: Vec<Part<T>> = parts.into_iter().flatten().collect();
+        let start = parts.iter().map(|part| part.times.0).min().unwrap_or(0);
+        let end = parts.iter().map(|part| part.times.1).max().unwrap_or(0);
+        let stretches: Vec<Stretch> = parts.iter().map(|part| part.stretch).collect();
+        Ok(Timed {
+            seconds: point::seconds((start, end)),
+            parts,
+            causes: point::causes(&stretches, stolen),
+        })
+    }
+}
+
+fn part<T>(
+    member: &Member<'_>,
+    workers: usize,
+    job: &(impl Fn(usize) -> T + Sync),
+) -> Option<Part<T>> {
+    let works = member.index < workers;
+    let before = works.then(ThreadCounts::now);
+    // The witness passes the barrier too, which waits for all.
+    member.barrier();
+    let before = before?;
+    let start = nanos();
+    let made = job(member.index);
+    let end = nanos();
+    let counts = ThreadCounts::now() - before;
+    let stretch = Stretch { counts, wall_nanos: end - start };
+    Some(Part { times: (start, end), made, stretch })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_witness_plays_but_does_not_work() {
+        let allowed = nodegauge_machine::sys::affinity().unwrap();
+        let spare = allowed.get(1).copied();
+        let mut crew = Crew::start(&[vec![allowed[0]]], spare).unwrap();
+        assert_eq!(crew.workers(), 1);
+        assert_eq!(crew.work(|worker| worker).unwrap(), [0]);
+        let timed = crew.timed(|worker| worker + 7).unwrap();
+        assert_eq!(timed.parts.iter().map(|part| part.made).collect::<Vec<_>>(), [7]);
+        assert_eq!(crew.round_trip().unwrap().is_finite(), spare.is_some());
+        assert_eq!(crew.observed().len(), 1);
+    }
+}

@@ -1,0 +1,208 @@
+//! The memory that workers measure: a piece of one mapping each, touched first by its worker.
+
+use crate::arrays::Pages;
+use crate::kernels::resident::{LINE, MOST_ARRAYS, Pattern, Streams};
+use crate::mapping::Mapping;
+use crate::point::PointError;
+use crate::relatives::crew::Crew;
+use nodegauge_measure::Bytes;
+use nodegauge_placement::MemoryPolicy;
+
+/// The factor `s` of all patterns: one, so that `a = s a` may be applied any number of times.
+pub(crate) const SCALAR: f64 = 1.0;
+
+/// Start value of word `i` of a worker's piece: a multiple of 2^-20, so that sums of billions of
+/// them are exact; never zero, whose stores some processors leave out.
+pub(crate) fn value(i: usize) -> f64 {
+    (1 + i % 61) as f64 / 1_048_576.0
+}
+
+/// A piece of memory for each worker.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    mapping: Mapping,
+    /// Bytes from one worker's piece to the next.
+    piece: usize,
+}
+
+impl Ground {
+    /// Maps `piece` bytes for each of `workers`; nothing is touched yet.
+    ///
+    /// # Errors
+    /// No such pages, no memory, or a policy that the kernel refuses.
+    pub(crate) fn map(
+        piece: Bytes,
+        workers: usize,
+        pages: Pages,
+        policy: &MemoryPolicy,
+    ) -> Result<Self, PointError> {
+        // Whole huge pages, so that no page belongs to two workers.
+        let granule = if pages == Pages::Base { 4096 } else { 2 << 20 };
+        let piece = piece.0.next_multiple_of(granule);
+        let mapping = Mapping::map(Bytes(piece * workers as u64), pages)?;
+        let (start, length) = mapping.range();
+        policy.apply_to(start, length)?;
+        Ok(Self { mapping, piece: piece as usize })
+    }
+
+    /// Lets each worker write its piece first.
+    ///
+    /// # Errors
+    /// When a worker fails.
+    pub(crate) fn touch(&self, crew: &mut Crew) -> Result<(), PointError> {
+        crew.work(|worker| {
+            let (start, _) = self.mapping.range();
+            // SAFETY: the piece is this worker's alone, and no longer than the mapping.
+            unsafe { fill((start + worker * self.piece) as *mut f64, self.piece / 8) };
+        })?;
+        Ok(())
+    }
+
+    /// The mapping, for questions to the kernel.
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Start of the set of `bytes` of a worker.
+    ///
+    /// Sets do not start where pieces do: pieces lie a multiple of a large power of two apart, and
+    /// sets at their starts would all fall into the same part of a shared cache that is indexed by
+    /// address bits. Worker k's set begins k sets later within its piece, as far as there is room,
+    /// as if the sets of all workers lay side by side.
+    pub(crate) fn set(&self, worker: usize, bytes: usize) -> usize {
+        let (start, _) = self.mapping.range();
+        let bytes = bytes.min(self.piece);
+        let room = self.piece - bytes;
+        let offset = if room == 0 { 0 } else { (worker * bytes) % (room + 1) };
+        start + worker * self.piece + offset - offset % 4096
+    }
+
+    /// The arrays of `pattern` in a worker's set of `bytes`: equal, whole lines, one behind the
+    /// other.
+    pub(crate) fn streams(
+        &self,
+        worker: usize,
+        bytes: usize,
+        pattern: Pattern,
+        repeats: u64,
+    ) -> Streams {
+        let start = self.set(worker, bytes);
+        let array = array_bytes(bytes, pattern);
+        Streams {
+            at: std::array::from_fn(|k| (start + k.min(MOST_ARRAYS) * array) as *mut u8),
+            n: array / size_of::<f64>(),
+            repeats,
+            scalar: SCALAR,
+        }
+    }
+
+    /// Fills a worker's set with its start values.
+    ///
+    /// # Safety
+    /// No other thread uses the worker's piece.
+    pub(crate) unsafe fn refill(&self, worker: usize, bytes: usize) {
+        // SAFETY: the set lies in the worker's piece, which the caller says is its alone.
+        unsafe { fill(self.set(worker, bytes) as *mut f64, bytes.min(self.piece) / 8) };
+    }
+}
+
+/// Bytes of each array of a pattern whose arrays share a set of `bytes`.
+pub(crate) fn array_bytes(bytes: usize, pattern: Pattern) -> usize {
+    bytes / pattern.spec().arrays / LINE * LINE
+}
+
+/// Writes start values.
+///
+/// # Safety
+/// `n` elements are writable from `start`, and no other thread uses them.
+unsafe fn fill(start: *mut f64, n: usize) {
+    for i in 0..n {
+        // SAFETY: i is below n.
+        unsafe { *start.add(i) = value(i) };
+    }
+}
+
+/// Holds every element of the first array, or the sum, against the replay of `passes` passes over
+/// a freshly filled set; says in words what is wrong.
+///
+/// # Safety
+/// The streams lie in one set that no other thread uses.
+pub(crate) unsafe fn check(pattern: Pattern, streams: &Streams, sum: f64) -> Result<(), String> {
+    let first = streams.at[0] as usize;
+    let word = |array: usize, i: usize| (streams.at[array] as usize - first) / 8 + i;
+    let before =
+        |i: usize| -> [f64; MOST_ARRAYS] { std::array::from_fn(|array| value(word(array, i))) };
+    if pattern == Pattern::Read {
+        let once: f64 = (0..streams.n).map(value).sum();
+        let expected = once * streams.repeats as f64;
+        return if (sum - expected).abs() <= 1e-12 * expected.abs() {
+            Ok(())
+        } else {
+            Err(format!("the sum of all elements is {sum:e}, and must be {expected:e}"))
+        };
+    }
+    for i in 0..streams.n {
+        let expected = pattern.replay(before(i), streams.scalar, streams.repeats);
+        // SAFETY: i is below n.
+        let found = unsafe { *streams.at[0].cast::<f64>().add(i) };
+        // A found value that is not a number fails too.
+        let close = (found - expected).abs() <= 1e-12 * expected.abs();
+        if !close {
+            return Err(format!(
+                "{}: element {i} is {found:e}, and must be {expected:e}",
+                pattern.name()
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ground(piece: u64, workers: usize) -> Ground {
+        Ground::map(Bytes(piece), workers, Pages::Base, &MemoryPolicy::Default).unwrap()
+    }
+
+    #[test]
+    fn a_wrong_element_is_found() {
+        let ground = ground(1 << 16, 1);
+        let streams = ground.streams(0, 4096, Pattern::Copy, 1);
+        // SAFETY: nobody else has this memory.
+        unsafe {
+            ground.refill(0, 4096);
+            // Nothing was copied yet.
+            assert!(check(Pattern::Copy, &streams, 0.0).is_err());
+            std::ptr::copy_nonoverlapping(streams.at[1], streams.at[0], streams.n * 8);
+            assert_eq!(check(Pattern::Copy, &streams, 0.0), Ok(()));
+            *streams.at[0].cast::<f64>().add(17) = f64::NAN;
+            assert!(check(Pattern::Copy, &streams, 0.0).unwrap_err().contains("element 17"));
+            assert!(check(Pattern::Read, &streams, f64::NAN).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sets_stay_in_their_pieces(
+            piece in 4096u64..1 << 22, workers in 1usize..9, share in 0.0f64..=1.0
+        ) {
+            let ground = ground(piece, workers);
+            let (start, length) = ground.mapping().range();
+            let bytes = ((ground.piece as f64 * share) as usize).max(4096);
+            for worker in 0..workers {
+                let set = ground.set(worker, bytes);
+                prop_assert!(set >= start + worker * ground.piece);
+                prop_assert!(set + bytes <= start + (worker + 1) * ground.piece);
+                prop_assert!(set + bytes <= start + length);
+                prop_assert_eq!(set % LINE, 0);
+                for pattern in [Pattern::Read, Pattern::Triad, Pattern::Blend] {
+                    let streams = ground.streams(worker, bytes, pattern, 1);
+                    let last = streams.at[pattern.spec().arrays - 1] as usize + streams.n * 8;
+                    prop_assert!(last <= set + bytes);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Mixes of reads and writes through main memory, all threads together.
+//!
+//! A mix is what moves. With regular stores the loop writes only lines that it reads as well, so that
+//! no line is brought in just to be overwritten: `a = s a` moves one line in and one out, `a += s b`
+//! two and one, `a += b + s c` three and one. With non-temporal stores it writes lines that it does
+//! not read. What moves is then what the loop names, whatever the processor does about
+//! write-allocates.
+
+use crate::kernels::Stores;
+use crate::kernels::resident::{self, Pattern};
+use crate::point::Sample;
+use crate::relatives::crew::Crew;
+use crate::relatives::figures::{self, Figure, Judged, Quoted};
+use crate::relatives::ground::Ground;
+use crate::relatives::rounds::{self, Until};
+use crate::relatives::traffic::{self, CALL_SECONDS, Traffic};
+use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
+use crate::stream::masks;
+use nodegauge_measure::Bytes;
+use nodegauge_measure::record::Status;
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::watch::Watch;
+use serde_json::json;
+use std::time::Instant;
+
+/// A mix: reads to writes, with its pattern and kind of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mix {
+    /// `1:0`, `3:1`, ..., with `-nt` for non-temporal stores.
+    pub name: &'static str,
+    /// The loop.
+    pub pattern: Pattern,
+    /// Its stores.
+    pub stores: Stores,
+}
+
+/// All mixes.
+pub const MIXES: [Mix; 8] = {
+    const fn mix(name: &'static str, pattern: Pattern, stores: Stores) -> Mix {
+        Mix { name, pattern, stores }
+    }
+    [
+        mix("1:0", Pattern::Read, Stores::Regular),
+        mix("3:1", Pattern::Nstream, Stores::Regular),
+        mix("2:1", Pattern::Axpy, Stores::Regular),
+        mix("1:1", Pattern::Update, Stores::Regular),
+        mix("3:1-nt", Pattern::Blend, Stores::NonTemporal),
+        mix("2:1-nt", Pattern::Triad, Stores::NonTemporal),
+        mix("1:1-nt", Pattern::Copy, Stores::NonTemporal),
+        mix("0:1-nt", Pattern::Write, Stores::NonTemporal),
+    ]
+};
+
+/// Arrays of the mix that has most.
+const MOST_ARRAYS: u64 = 4;
+/// Share of the budget that the trials may take.
+const TRIAL_SHARE: f64 = 0.35;
+/// Share of the budget by which the rounds must end.
+const END_SHARE: f64 = 0.95;
+
+/// Turns between fillings: a turn multiplies values by three at most, and 3^512 is below the largest
+/// `f64`.
+const TURNS_A_FILLING: u32 = 512;
+
+/// Bytes of an array of one thread: with all threads as STREAM's rule asks, four times the
+/// last-level caches in use, or as large as asked; less where memory is short, with a notice.
+///
+/// # Errors
+/// When what is asked does not fit.
+pub fn plan(
+    site: &Site<'_>,
+    options: &Options,
+    notices: &mut Vec<String>,
+) -> Result<u64, RelativeError> {
+    let threads = site.placement.threads.len().max(1) as u64;
+    let least = Bytes(4096 * threads);
+    let array = site.largest(options, notices);
+    if array < least {
+        return Err(RelativeError::TooSmall { given: array, least });
+    }
+    let usable = site.usable(options, options.pages);
+    let needed = array * MOST_ARRAYS;
+    if needed <= usable {
+        return Ok((array.0 / threads) & !4095);
+    }
+    let fits = (usable.0 / MOST_ARRAYS / threads) & !4095;
+    if options.largest.is_some() || fits == 0 {
+        return Err(RelativeError::TooLarge { what: "a mix of four arrays", needed, usable });
+    }
+    notices.push(format!(
+        "arrays are {} instead of {array}: no more memory may be used",
+        Bytes(fits * threads)
+    ));
+    Ok(fits)
+}
+
+/// Measures all mixes that this processor has stores for.
+///
+/// # Errors
+/// No memory, pages or CPUs as asked.
+pub fn run(
+    site: &Site<'_>,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RelativeError> {
+    let started = Instant::now();
+    let mut notices = Vec::new();
+    let array = plan(site, options, &mut notices)?;
+    let places = masks(site.placement);
+    watch.phase(&format!("preparing 4 arrays of {}", Bytes(array) * places.len() as u64));
+    let mut crew = Crew::start(&places, site.spare())?;
+    let pages = pages_or_best(options, site.machine);
+    let ground = Ground::map(Bytes(array) * MOST_ARRAYS, places.len(), pages, &options.policy)?;
+    ground.touch(&mut crew)?;
+    let mixes: Vec<Mix> = MIXES
+        .into_iter()
+        .filter(|mix| !resident::rows(mix.pattern, mix.stores).is_empty())
+        .collect();
+    if mixes.len() < MIXES.len() {
+        notices.push(
+            "this processor has no non-temporal stores that nodegauge knows: mixes of regular ones only"
+                .to_owned(),
+        );
+    }
+    watch.phase("choosing the fastest loop for each mix");
+    let trials_end = started + options.budget.mul_f64(TRIAL_SHARE);
+    let mut cells: Vec<(Mix, Traffic, Option<Option<String>>)> = Vec::new();
+    for mix in mixes {
+        let bytes = array as usize * mix.pattern.spec().arrays;
+        let stop = || watch.interrupted() || Instant::now() >= trials_end;
+        let wish = (mix.pattern, mix.stores);
+        if let Some(row) = traffic::fastest(&mut crew, &ground, wish, bytes, stop)? {
+            cells.push((mix, Traffic { row, bytes, repeats: 1 }, None));
+        }
+    }
+    watch.phase("measuring all mixes by turns");
+    let until =
+        Until { deadline: started + options.budget.mul_f64(END_SHARE), samples: options.samples };
+    let mut turns = 0;
+    let rounds = rounds::by_turns(cells.len(), until, watch, |i| {
+        let (_, traffic, wrong) = &mut cells[i];
+        if wrong.is_none() {
+            *wrong = Some(traffic.check(&mut crew, &ground)?);
+            traffic.calibrate(&mut crew, &ground, CALL_SECONDS)?;
+        }
+        // Mixes write into each other's arrays, and sums of sums grow: long before they overflow
+        // everything is filled anew.
+        if turns % TURNS_A_FILLING == 0 {
+            traffic::refill(&mut crew, &ground, array as usize * MOST_ARRAYS as usize)?;
+        }
+        turns += 1;
+        let before = crew.round_trip()?;
+        let timed = traffic.run(&mut crew, &ground)?;
+        let after = crew.round_trip()?;
+        Ok(Sample {
+            seconds: vec![timed.seconds / traffic.repeats as f64],
+            round_trips: (before, after),
+            causes: timed.causes,
+            each: Vec::new(),
+        })
+    })?;
+    let judged = Judged::new(rounds.samples);
+    let workers = crew.workers();
+    let (pages, doubts) = figures::pages(ground.mapping());
+    let mut measurements = Vec::new();
+    for (i, (mix, traffic, wrong)) in cells.iter().enumerate() {
+        let spec = mix.pattern.spec();
+        let mut config = figures::object(json!({
+            "engine": "native",
+            "threads": workers,
+            "places": figures::places(crew.observed()),
+            "places_asked": site.placement.places,
+            "bind": site.placement.bind.to_string(),
+            "pages": pages,
+            "element": "f64",
+            "array_bytes": array * workers as u64,
+            "reads": spec.reads,
+            "writes": spec.writes,
+            "stopped": rounds.stop.to_string(),
+        }));
+        config.extend(figures::object(traffic.config()));
+        let mut validity = doubts.clone();
+        if let Some(Some(wrong)) = wrong {
+            validity
+                .add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
+        }
+        let llc = site.llc().map_or(0, |llc| llc.0);
+        if array * (workers as u64) < 4 * llc {
+            let reason = format!(
+                "arrays of {} are below four times the last-level caches in use, and partly lie there",
+                Bytes(array * workers as u64)
+            );
+            validity.add(Status::Suspect, reason);
+        }
+        let figure = Figure {
+            test: "mix",
+            name: mix.name.to_owned(),
+            unit: "B/s",
+            amount: traffic.counted() * workers as f64,
+            quoted: Quoted::Best,
+            moved: Some(traffic.moved()),
+            limited: true,
+            config,
+            validity,
+        };
+        measurements.extend(judged.measurement(i, 0, figure, site));
+    }
+    Ok(Outcome {
+        measurements,
+        notices,
+        findings: judged.findings(),
+        affinity: crew.observed().iter().map(ToString::to_string).collect(),
+        interrupted: rounds.stop == Stop::Interrupted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_moves_what_its_name_says() {
+        for mix in MIXES {
+            let spec = mix.pattern.spec();
+            let ratio = format!("{}:{}", spec.reads, spec.writes);
+            assert_eq!(mix.name.trim_end_matches("-nt"), ratio);
+            // No line is read only to be overwritten.
+            let allocates = mix.pattern.write_allocates() && mix.stores == Stores::Regular;
+            assert!(!allocates, "{}", mix.name);
+            assert_eq!(mix.name.ends_with("-nt"), mix.stores == Stores::NonTemporal);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Patterns run on the ground: timed, checked, and the loop that is fastest on a set of a size.
+
+use crate::kernels::Stores;
+use crate::kernels::resident::{self, Pattern, ResidentRow};
+use crate::point::PointError;
+use crate::race::Shuffler;
+use crate::relatives::crew::{Crew, Timed};
+use crate::relatives::ground::{self, Ground};
+use serde_json::{Value, json};
+
+/// How long a timed call lasts at least: a reading of the clock, the barrier and the fingerprint are
+/// nothing beside it, and a round over all sizes stays well below a second.
+pub(crate) const CALL_SECONDS: f64 = 2e-3;
+/// How long a call of a trial lasts.
+const TRIAL_SECONDS: f64 = 0.4e-3;
+/// Rounds of a trial; the best of each loop counts.
+const TRIAL_ROUNDS: usize = 4;
+/// Vector widths that a trial looks at, widest first.
+const WIDTHS: usize = 2;
+
+/// A pattern on sets of one size, with its loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Traffic {
+    /// The loop.
+    pub row: &'static ResidentRow,
+    /// Bytes of each worker's set.
+    pub bytes: usize,
+    /// Passes in a timed call.
+    pub repeats: u64,
+}
+
+impl Traffic {
+    /// The pattern.
+    pub(crate) fn pattern(&self) -> Pattern {
+        self.row.pattern
+    }
+
+    /// Bytes that a pass of one worker counts.
+    pub(crate) fn counted(&self) -> f64 {
+        let elements = ground::array_bytes(self.bytes, self.pattern()) / size_of::<f64>();
+        (self.pattern().counted() * elements as u64) as f64
+    }
+
+    /// Bytes that move over bytes that count, and why: regular stores bring a line in first that the
+    /// loop does not read.
+    pub(crate) fn moved(&self) -> (f64, &'static str) {
+        if self.pattern().write_allocates() && self.row.stores == Stores::Regular {
+            let spec = self.pattern().spec();
+            let counted = f64::from(spec.reads + spec.writes);
+            ((counted + 1.0) / counted, "write-allocate")
+        } else {
+            (1.0, "no write-allocate")
+        }
+    }
+
+    /// What the record says of the loop.
+    pub(crate) fn config(&self) -> Value {
+        let spec = self.pattern().spec();
+        json!({
+            "kernel": spec.name,
+            "formula": spec.formula,
+            "stores": (spec.writes > 0).then(|| self.row.stores.name()),
+            "isa": self.row.isa.name(),
+            "vector_bits": self.row.isa.vector_bits(),
+            "unroll": self.row.unroll,
+            "repeats": self.repeats,
+        })
+    }
+
+    /// Runs the timed call on all workers; the time is of all its passes.
+    pub(crate) fn run(&self, crew: &mut Crew, ground: &Ground) -> Result<Timed<f64>, PointError> {
+        crew.timed(|worker| {
+            let streams = ground.streams(worker, self.bytes, self.pattern(), self.repeats);
+            // SAFETY: the row was found available; the arrays are whole lines apart within this
+            // worker's piece, which nobody else uses.
+            std::hint::black_box(unsafe { self.row.run(&streams) })
+        })
+    }
+
+    /// Sets how often a call repeats so that it lasts as long as `wished`, seconds; returns the time
+    /// of a pass in the last call that it tried.
+    pub(crate) fn calibrate(
+        &mut self,
+        crew: &mut Crew,
+        ground: &Ground,
+        wished: f64,
+    ) -> Result<f64, PointError> {
+        self.repeats = 1;
+        loop {
+            let seconds = self.run(crew, ground)?.seconds;
+            if seconds >= wished || self.repeats > 1 << 40 {
+                return Ok(seconds / self.repeats as f64);
+            }
+            // A call that is far too short says little: towards the wish in steps of 32 at most.
+            let factor = (wished * 1.05 / seconds.max(1e-9)).clamp(1.1, 32.0);
+            self.repeats = (self.repeats as f64 * factor).ceil() as u64;
+        }
+    }
+
+    /// Runs the passes once on fresh values and holds every element against the replay: what is
+    /// wrong, in words.
+    pub(crate) fn check(
+        &self,
+        crew: &mut Crew,
+        ground: &Ground,
+    ) -> Result<Option<String>, PointError> {
+        let few = self.repeats.min(3);
+        let wrong = crew.work(|worker| {
+            let streams = ground.streams(worker, self.bytes, self.pattern(), few);
+            // SAFETY: as in `run`; the set is this worker's alone.
+            unsafe {
+                ground.refill(worker, self.bytes);
+                let sum = self.row.run(&streams);
+                ground::check(self.pattern(), &streams, sum)
+            }
+        })?;
+        Ok(wrong.into_iter().find_map(Result::err))
+    }
+}
+
+/// Writes start values into every worker's set, which also brings it near.
+pub(crate) fn refill(crew: &mut Crew, ground: &Ground, bytes: usize) -> Result<(), PointError> {
+    crew.work(|worker| {
+        // SAFETY: the set is this worker's alone.
+        unsafe { ground.refill(worker, bytes) };
+    })?;
+    Ok(())
+}
+
+/// The fastest loop of a pattern on sets of `bytes`, by a short trial of both widths and all unrolls
+/// by turns; the first when `stop` says so or there is one only. `None` without any.
+pub(crate) fn fastest(
+    crew: &mut Crew,
+    ground: &Ground,
+    (pattern, stores): (Pattern, Stores),
+    bytes: usize,
+    mut stop: impl FnMut() -> bool,
+) -> Result<Option<&'static ResidentRow>, PointError> {
+    let rows = resident::rows(pattern, stores);
+    let mut widths: Vec<u32> = rows.iter().map(|row| row.isa.vector_bits()).collect();
+    widths.dedup();
+    let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
+    let mut field: Vec<(Traffic, f64)> = rows
+        .iter()
+        .filter(|row| row.isa.vector_bits() >= narrowest)
+        .map(|row| (Traffic { row, bytes, repeats: 1 }, f64::INFINITY))
+        .collect();
+    if field.len() < 2 {
+        return Ok(field.first().map(|(traffic, _)| traffic.row));
+    }
+    refill(crew, ground, bytes)?;
+    for (traffic, best) in &mut field {
+        *best = traffic.calibrate(crew, ground, TRIAL_SECONDS)?;
+    }
+    let mut shuffler = Shuffler::new(0x6C6F_6F70);
+    'rounds: for _ in 0..TRIAL_ROUNDS {
+        shuffler.shuffle(&mut field);
+        for (traffic, best) in &mut field {
+            if stop() {
+                break 'rounds;
+            }
+            let seconds = traffic.run(crew, ground)?.seconds / traffic.repeats as f64;
+            *best = best.min(seconds);
+        }
+    }
+    // What the trial had no time for is as in the table: widest first.
+    field.sort_by(|x, y| x.1.total_cmp(&y.1));
+    Ok(field.first().map(|(traffic, _)| traffic.row))
+}
