@@ -5,6 +5,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 mod compare;
+pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod ranks;
 
@@ -106,6 +107,8 @@ pub(crate) enum Command {
     Explain(StreamArgs),
     /// Measure MPI messages: latency, bandwidth, message rate, collectives
     Mpi(Box<MpiArgs>),
+    /// Measure floating point: a dense system solved as HPL solves it, the peaks, the real xhpl
+    Hpl(Box<hpl::HplArgs>),
     /// Measure files: IOzone's operations, with the page cache told apart from the device
     Io(Box<io::IoArgs>),
     /// Saved runs
@@ -129,6 +132,15 @@ pub(crate) enum Command {
         rank: u32,
         /// How many ranks there are
         ranks: u32,
+    },
+    /// Try a BLAS library; nodegauge starts itself so, for what may crash
+    #[command(hide = true)]
+    TryBlas {
+        /// The library
+        library: PathBuf,
+        /// Print only BLIS's number of the kernels of this name
+        #[arg(long)]
+        number_of: Option<String>,
     },
     /// Try a kernel that a compiler made; nodegauge starts itself so, for what may crash
     #[command(hide = true)]

@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod explain;
 mod history;
+mod hpl;
 mod io;
 mod machine;
 mod mpi;
@@ -32,11 +33,16 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
         Some(Command::Mpi(mpi)) => mpi::execute(mpi),
+        Some(Command::Hpl(hpl)) => hpl::execute(hpl),
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
+        Some(Command::TryBlas { library, number_of }) => {
+            hpl::try_blas(library, number_of.as_deref());
+            Ok(Exit::Success)
+        }
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
             ranks::measure::serve(name, *rank, *ranks)
         }

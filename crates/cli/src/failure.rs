@@ -111,6 +111,29 @@ impl From<PointError> for Failure {
     }
 }
 
+impl From<nodegauge_compute::hpl::HplError> for Failure {
+    fn from(error: nodegauge_compute::hpl::HplError) -> Self {
+        use nodegauge_compute::hpl::HplError;
+        match error {
+            // A matrix that has no solution is input that cannot be used.
+            HplError::Singular(_) => Self::usage(error),
+            _ => Self::missing(error),
+        }
+    }
+}
+
+impl From<nodegauge_compute::choose::ChoiceError> for Failure {
+    fn from(error: nodegauge_compute::choose::ChoiceError) -> Self {
+        Self::missing(error)
+    }
+}
+
+impl From<nodegauge_compute::real::RealError> for Failure {
+    fn from(error: nodegauge_compute::real::RealError) -> Self {
+        Self::missing(error)
+    }
+}
+
 impl From<ToolchainError> for Failure {
     fn from(error: ToolchainError) -> Self {
         Self::missing(error)

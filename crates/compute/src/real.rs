@@ -188,8 +188,13 @@ impl Real {
                     Some(error) => format!(":\n{error}"),
                     None => last.take(1).map(|line| format!(":\n{line}")).collect(),
                 };
-                let hint = if self.library.is_none() {
-                    "the program names no MPI library: one built for another MPI than the launcher's starts every rank alone; give its own with --launcher"
+                let alone = read
+                    .errors
+                    .iter()
+                    .chain(&errors)
+                    .any(|error| error.starts_with("Need at least"));
+                let hint = if alone {
+                    "each rank was started alone, as by the launcher of another MPI than the program's: give its own with --launcher"
                 } else {
                     "run it by hand in a folder with the input that --hpl-dat-only writes"
                 };
@@ -215,7 +220,8 @@ impl Real {
         let ranks = plan.ranks.len();
         let as_root = || (self.as_root).then(|| OpenMpi::AS_ROOT.to_owned());
         if !self.hosts.is_empty() {
-            let each = ranks.div_ceil(self.hosts.len());
+            // The plan is for one host; every host gets the like.
+            let (each, ranks) = (ranks, ranks * self.hosts.len());
             let words: Vec<String> = match self.launcher.kind {
                 LauncherKind::OpenMpi => {
                     let slots: Vec<String> =

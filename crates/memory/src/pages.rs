@@ -56,6 +56,12 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     shares
 }
 
+/// Share of a range of memory on each node, 0 to 1; `None` when the kernel does not say.
+pub fn of_range((start, length): (usize, usize)) -> Option<BTreeMap<NodeId, f64>> {
+    let nodes = numa::pages_by_node(start, length, ASKED / ARRAYS.len()).ok()?.nodes;
+    (!nodes.is_empty()).then(|| fractions(&nodes))
+}
+
 /// Share of an array on each node, 0 to 1; `None` when the kernel does not say.
 pub fn of_array(shares: &[Share], array: usize) -> Option<BTreeMap<NodeId, f64>> {
     let nodes = sum(shares, |share| share.array == array);

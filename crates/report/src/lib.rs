@@ -7,6 +7,7 @@ pub mod compare;
 mod compiled;
 pub mod explain;
 pub mod history;
+pub mod hpl;
 pub mod io;
 pub mod machine;
 pub mod messages;

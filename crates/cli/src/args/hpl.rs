@@ -73,5 +73,9 @@ pub(crate) struct RealArgs {
 /// A share, more than 0 and at most 0.95: beyond that the kernel has nothing left to work with.
 fn fraction(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
-    if value > 0.0 && value <= 0.95 { Ok(value) } else { Err("expected more than 0 and at most 0.95".into()) }
+    if value > 0.0 && value <= 0.95 {
+        Ok(value)
+    } else {
+        Err("expected more than 0 and at most 0.95".into())
+    }
 }

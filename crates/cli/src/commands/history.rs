@@ -100,9 +100,17 @@ fn imported(
         let figures = osu::output::of_saved(&output);
         return Ok(imported_record(file, labels, host, figures, vec![trust]));
     }
+    let hpl = nodegauge_compute::output::read(&text);
+    if !hpl.rows.is_empty() {
+        let version = hpl.version.as_deref();
+        let measurements = nodegauge_compute::real::measurements(&hpl.rows, "xhpl", version, None);
+        let cut = "the output does not come to HPL's last line: runs may be missing";
+        let notices = if hpl.ended { Vec::new() } else { vec![cut.to_owned()] };
+        return Ok(imported_record(file, labels, host, measurements, notices));
+    }
     let output = Output::read(&text).map_err(|error| {
         Failure::usage(format!(
-            "{shown} is not the output of stream.c, iozone, fio or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
+            "{shown} is not the output of stream.c, HPL, iozone, fio or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
         ))
     })?;
     let trust = "neither the machine's caches nor the source are known: that the size follows STREAM's \

@@ -43,6 +43,9 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 stream::run(&node.topology, &node.machine, &placement, &options, progress)?;
             let mut found = super::stream::found(notices, outcome);
             if !found.interrupted {
+                found.extend(super::hpl::glance(node, args.full, &found.measurements, progress));
+            }
+            if !found.interrupted {
                 let as_root = args.root.allow_run_as_root;
                 found.extend(super::mpi::quick(&node.topology, args.full, as_root, progress));
             }
