@@ -548,7 +548,7 @@ fn the_table_says_how_it_was_measured() {
     outcome
         .says("\nhow ")
         .tells("3 arrays of 7.6 MiB")
-        .tells("samples 3 count, ")
+        .says("\nsamples ")
         .tells("limit 163.8 TB/s theoretical (option)")
         .tells("counters moved ")
         .tells("name based on a variant of the STREAM benchmark code")
