@@ -9,6 +9,7 @@ mod explain;
 mod history;
 mod io;
 mod machine;
+mod memory;
 mod mpi;
 mod places;
 mod ranks;
@@ -31,6 +32,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Places(places)) => places::execute(places),
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
+        Some(Command::Memory(memory)) => memory::execute(memory),
         Some(Command::Mpi(mpi)) => mpi::execute(mpi),
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::History(history)) => history::execute(history),

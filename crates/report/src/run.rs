@@ -2,7 +2,9 @@
 //! evidence.
 
 use crate::table::{Style, incomplete, paragraph};
-use crate::{compiled, explain, io, machine, messages, published, standard, stream, sweep, tune};
+use crate::{
+    compiled, explain, io, machine, memory, messages, published, standard, stream, sweep, tune,
+};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
@@ -10,7 +12,7 @@ use nodegauge_measure::record::{Finding, Record, Severity};
 const FINDINGS_SHOWN: usize = 2;
 
 /// What each gauge has to say of a record, empty when it took no part; in the order of the page.
-const SECTIONS: [fn(&Record, Style) -> String; 9] = [
+const SECTIONS: [fn(&Record, Style) -> String; 10] = [
     tune::render,
     stream::section,
     compiled::render,
@@ -18,6 +20,7 @@ const SECTIONS: [fn(&Record, Style) -> String; 9] = [
     sweep::section,
     explain::section,
     published::section,
+    memory::section,
     messages::section,
     io::section,
 ];
