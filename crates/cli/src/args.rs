@@ -7,6 +7,7 @@
 mod compare;
 pub(crate) mod hpl;
 pub(crate) mod io;
+pub(crate) mod memory;
 pub(crate) mod ranks;
 
 pub(crate) use compare::CompareArgs;
@@ -105,6 +106,9 @@ pub(crate) enum Command {
     Stream(StreamArgs),
     /// Take the best STREAM result apart: what each choice is worth on this node
     Explain(StreamArgs),
+    /// Measure the rest of the memory system: ladder, latency, matrix, loaded, mix
+    #[command(subcommand)]
+    Memory(Box<memory::MemoryCommand>),
     /// Measure MPI messages: latency, bandwidth, message rate, collectives
     Mpi(Box<MpiArgs>),
     /// Measure floating point: a dense system solved as HPL solves it, the peaks, the real xhpl

@@ -10,6 +10,7 @@ mod history;
 mod hpl;
 mod io;
 mod machine;
+mod memory;
 mod mpi;
 mod places;
 mod ranks;
@@ -32,6 +33,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Places(places)) => places::execute(places),
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
+        Some(Command::Memory(memory)) => memory::execute(memory),
         Some(Command::Mpi(mpi)) => mpi::execute(mpi),
         Some(Command::Hpl(hpl)) => hpl::execute(hpl),
         Some(Command::Io(io)) => io::execute(io),

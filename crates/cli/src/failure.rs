@@ -3,6 +3,7 @@
 
 use nodegauge_machine::TopologyError;
 use nodegauge_memory::point::PointError;
+use nodegauge_memory::relatives::RelativeError;
 use nodegauge_memory::stream::StreamError;
 use nodegauge_messages::MessagesError;
 use nodegauge_placement::PlacementError;
@@ -101,6 +102,17 @@ impl From<StreamError> for Failure {
             StreamError::Size(_) | StreamError::Point(_) | StreamError::NoSuchStores(_) => {
                 Self::missing(error)
             }
+        }
+    }
+}
+
+impl From<RelativeError> for Failure {
+    fn from(error: RelativeError) -> Self {
+        match error {
+            RelativeError::Point(_) | RelativeError::TooLarge { .. } => Self::missing(error),
+            RelativeError::TooSmall { .. }
+            | RelativeError::NoLoaders(_)
+            | RelativeError::OneThread(_) => Self::usage(error),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `explain`, the classic table of stream.c. Measures nothing and prints nothing: every function
 //! returns the text.
 
+mod chart;
 pub mod classic;
 pub mod compare;
 mod compiled;
@@ -10,6 +11,7 @@ pub mod history;
 pub mod hpl;
 pub mod io;
 pub mod machine;
+pub mod memory;
 pub mod messages;
 pub mod osu;
 pub mod places;

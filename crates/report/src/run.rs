@@ -3,7 +3,7 @@
 
 use crate::table::{Style, incomplete, paragraph};
 use crate::{
-    compiled, explain, hpl, io, machine, messages, published, standard, stream, sweep, tune,
+    compiled, explain, hpl, io, machine, memory, messages, published, standard, stream, sweep, tune,
 };
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
@@ -12,7 +12,7 @@ use nodegauge_measure::record::{Finding, Record, Severity};
 const FINDINGS_SHOWN: usize = 2;
 
 /// What each gauge has to say of a record, empty when it took no part; in the order of the page.
-const SECTIONS: [fn(&Record, Style) -> String; 10] = [
+const SECTIONS: [fn(&Record, Style) -> String; 11] = [
     tune::render,
     stream::section,
     compiled::render,
@@ -20,6 +20,7 @@ const SECTIONS: [fn(&Record, Style) -> String; 10] = [
     sweep::section,
     explain::section,
     published::section,
+    memory::section,
     hpl::section,
     messages::section,
     io::section,

@@ -6,6 +6,7 @@ use crate::mapping::Mapping;
 use crate::point::Sample;
 use crate::relatives::Site;
 use crate::samples::{self, Group, Sorted};
+use nodegauge_machine::NodeId;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{
@@ -14,6 +15,7 @@ use nodegauge_measure::record::{
 };
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_placement::{MemoryPolicy, numa};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -265,6 +267,27 @@ pub(crate) fn pages(mapping: &Mapping) -> (Value, Validity) {
         got.into_iter().map(|(size, share)| (size.to_string(), json!(share))).collect::<Map<_, _>>()
     });
     (json!({"asked": asked.name(), "got": got}), validity)
+}
+
+/// Pages that are asked about a mapping: enough that a share of a per cent shows.
+const ASKED: usize = 1000;
+
+/// Share (0 to 1) of a mapping on each NUMA node, from a sample of its pages; `None` when the kernel
+/// does not say.
+pub(crate) fn node_shares(mapping: &Mapping) -> Option<BTreeMap<NodeId, f64>> {
+    let (start, length) = mapping.range();
+    let counts = numa::pages_by_node(start, length, ASKED).ok()?.nodes;
+    let total: u64 = counts.values().sum();
+    let share = |n: u64| n as f64 / total as f64;
+    (total > 0).then(|| counts.into_iter().map(|(node, n)| (node, share(n))).collect())
+}
+
+/// Where a mapping was asked to be and where it is, as the record has it.
+pub(crate) fn nodes(mapping: &Mapping, policy: &MemoryPolicy) -> Value {
+    let got = node_shares(mapping).map(|shares| {
+        shares.into_iter().map(|(node, share)| (node.to_string(), json!(share))).collect()
+    });
+    json!({"asked": policy.to_string(), "got": got.map(Value::Object)})
 }
 
 /// A JSON object as a map.

@@ -22,7 +22,7 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::watch::Watch;
-use nodegauge_placement::Placement;
+use nodegauge_placement::{MemoryPolicy, Placement};
 use serde_json::json;
 use std::time::Instant;
 
@@ -179,7 +179,8 @@ pub fn run(
         ..Outcome::default()
     };
     let named = read_levels(&steps, &judged, &caches, site, &mut outcome.notices);
-    outcome.measurements = measurements(&steps, &judged, &named, &crew, &ground, site, rounds.stop);
+    outcome.measurements =
+        measurements(&steps, &judged, &named, &crew, &ground, site, (&options.policy, rounds.stop));
     Ok(outcome)
 }
 
@@ -244,10 +245,11 @@ fn measurements(
     crew: &Crew,
     ground: &Ground,
     site: &Site<'_>,
-    stop: Stop,
+    (policy, stop): (&MemoryPolicy, Stop),
 ) -> Vec<Measurement> {
     let workers = crew.workers() as u64;
     let (pages, doubts) = figures::pages(ground.mapping());
+    let nodes = figures::nodes(ground.mapping(), policy);
     let mut all = Vec::new();
     for (part, _) in PATTERNS.iter().enumerate() {
         for (i, step) in steps.iter().enumerate() {
@@ -261,6 +263,7 @@ fn measurements(
                 "places_asked": site.placement.places,
                 "bind": site.placement.bind.to_string(),
                 "pages": pages,
+            "numa": nodes,
                 "element": "f64",
                 "array_bytes": traffic.counted() as u64
                     / u64::from(traffic.pattern().spec().reads + traffic.pattern().spec().writes),

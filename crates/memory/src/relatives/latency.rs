@@ -255,6 +255,7 @@ pub fn run(
     let caches = ladder::reported(site.topology, site.placement);
     for (k, ground) in grounds.iter().enumerate() {
         let (pages, validity) = figures::pages(ground.mapping());
+        let nodes = figures::nodes(ground.mapping(), &options.policy);
         let dots: Vec<Dot> = sets
             .iter()
             .enumerate()
@@ -280,6 +281,7 @@ pub fn run(
                 "places_asked": site.placement.places,
                 "bind": site.placement.bind.to_string(),
                 "pages": pages,
+            "numa": nodes,
                 "set_bytes": set,
                 "thread_bytes": set,
                 "stride_bytes": options.order.stride,

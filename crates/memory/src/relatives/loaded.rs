@@ -217,6 +217,7 @@ pub fn run(
     })?;
     let judged = Judged::new(rounds.samples);
     let (chased_pages, doubts) = figures::pages(chased.mapping());
+    let nodes = figures::nodes(chased.mapping(), &options.policy);
     let mut measurements = Vec::new();
     let mut curve = Vec::new();
     for (i, share) in SHARES.into_iter().enumerate() {
@@ -228,6 +229,7 @@ pub fn run(
             "places_asked": site.placement.places,
             "bind": site.placement.bind.to_string(),
             "pages": chased_pages,
+        "numa": nodes,
             "set_bytes": set,
             "loader_bytes": piece,
             "load_share": f64::from(share) / 100.0,

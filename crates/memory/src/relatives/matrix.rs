@@ -237,7 +237,7 @@ fn nodes(
         for (part, unit) in [(0, "B/s"), (1, "s")] {
             let mapping = if part == 0 { ground.read.mapping() } else { ground.chased.mapping() };
             let (got, mut validity) = figures::pages(mapping);
-            let shares = crate::pages::of_range(mapping.range());
+            let shares = figures::node_shares(mapping);
             let on_node = shares.as_ref().map(|shares| shares.get(&node).copied().unwrap_or(0.0));
             if let Some(share) = on_node.filter(|share| *share < ON_NODE_ENOUGH) {
                 let reason =

@@ -162,6 +162,7 @@ pub fn run(
     let judged = Judged::new(rounds.samples);
     let workers = crew.workers();
     let (pages, doubts) = figures::pages(ground.mapping());
+    let nodes = figures::nodes(ground.mapping(), &options.policy);
     let mut measurements = Vec::new();
     for (i, (mix, traffic, wrong)) in cells.iter().enumerate() {
         let spec = mix.pattern.spec();
@@ -172,6 +173,7 @@ pub fn run(
             "places_asked": site.placement.places,
             "bind": site.placement.bind.to_string(),
             "pages": pages,
+        "numa": nodes,
             "element": "f64",
             "array_bytes": array * workers as u64,
             "reads": spec.reads,

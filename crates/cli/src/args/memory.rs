@@ -1,0 +1,91 @@
+//! Options of `memory`.
+
+// Doc comments here are help texts, in which brackets are grammar and no links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
+use super::{Choice, Common, PlacementArgs, fraction, or_auto};
+use clap::{Args as ClapArgs, Subcommand};
+use nodegauge_measure::Bytes;
+use nodegauge_memory::arrays::Pages;
+use nodegauge_memory::relatives::chase::Locality;
+
+/// What of the memory system is measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemoryCommand {
+    /// Bandwidth of read, write, copy and triad by working set, through all caches
+    Ladder(RelativeArgs),
+    /// Idle latency by working set, on base pages and huge pages
+    Latency(ChaseArgs),
+    /// Bandwidth and latency from each NUMA node to each, and a line from CPU to CPU
+    Matrix(MatrixArgs),
+    /// Latency of one thread while the others read more and more
+    Loaded(ChaseArgs),
+    /// Bandwidth of reads to writes: 1:0, 3:1, 2:1, 1:1, and with non-temporal stores
+    Mix(RelativeArgs),
+}
+
+/// Memory and time.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct MemoryArgs {
+    /// Largest working set, all threads together, e.g. 256MiB [default: 4 x the last-level caches]
+    #[arg(long, value_name = "SIZE", help_heading = "What")]
+    pub(crate) size: Option<Bytes>,
+    /// Largest share of the available memory that may be taken
+    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
+    pub(crate) memory_fraction: f64,
+    /// Pages: auto, 4k, thp, 2m, 1g
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Pages>, help_heading = "How")]
+    pub(crate) pages: Choice<Pages>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `memory ladder` and `memory mix`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct RelativeArgs {
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+}
+
+/// How a chase goes.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub(crate) struct OrderArgs {
+    /// Within which range the steps of a chase stay: whole, or a block such as 256KiB
+    ///
+    /// A chase over the whole set needs another page with nearly every step; within blocks, each done
+    /// before the next, the TLB holds the block. Latencies compare only at the same locality.
+    #[arg(long, value_name = "RANGE", default_value = "whole", help_heading = "How")]
+    pub(crate) locality: Locality,
+    /// Bytes from one element of a chase to the next, a multiple of 64
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = stride, help_heading = "How")]
+    pub(crate) stride: u32,
+}
+
+/// `memory latency` and `memory loaded`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ChaseArgs {
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+}
+
+/// `memory matrix`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct MatrixArgs {
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+}
+
+fn stride(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(bytes) if (64..=1 << 20).contains(&bytes) && bytes % 64 == 0 => Ok(bytes),
+        _ => Err("expected a multiple of 64 from 64 to 1048576".to_owned()),
+    }
+}

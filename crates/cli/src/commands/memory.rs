@@ -1,0 +1,134 @@
+//! `nodegauge memory`.
+
+use crate::args::PlacementArgs;
+use crate::args::memory::{MemoryArgs, MemoryCommand, OrderArgs};
+use crate::commands::places::{self, Planned};
+use crate::failure::{Exit, Failure};
+use crate::progress::Progress;
+use crate::session::{self, Found, Node, Shown};
+use nodegauge_memory::relatives::chase::Order;
+use nodegauge_memory::relatives::{
+    Options, Outcome, RelativeError, Site, ladder, latency, loaded, matrix, mix,
+};
+use nodegauge_placement::{MemoryPolicy, Placement, Request};
+use std::time::Duration;
+
+/// Time for everything unless the user says otherwise.
+const BUDGET: Duration = Duration::from_secs(12);
+
+/// A relative as a function.
+type Gauge = fn(&Site<'_>, &Options, &mut Progress) -> Result<Outcome, RelativeError>;
+/// What can be refused before anything is measured.
+type Check = fn(&Site<'_>, &Options) -> Result<(), RelativeError>;
+
+pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
+    match command {
+        MemoryCommand::Ladder(args) => measure(
+            &args.memory,
+            Some(&args.placement),
+            None,
+            &Request::default(),
+            |site, options| ladder::plan(site, options, &mut Vec::new()).map(drop),
+            |site, options, progress| ladder::run(site, options, progress),
+        ),
+        MemoryCommand::Latency(args) => measure(
+            &args.memory,
+            Some(&args.placement),
+            Some(args.order),
+            // Of one thread, unless the user names places.
+            &Request { threads: Some(1), ..Request::default() },
+            |site, options| latency::plan(site, options, &mut Vec::new()).map(drop),
+            |site, options, progress| latency::run(site, options, progress),
+        ),
+        MemoryCommand::Matrix(args) => measure(
+            &args.memory,
+            None,
+            Some(args.order),
+            &Request::default(),
+            |site, options| {
+                matrix::fits(site, options, &matrix::plan(site.topology, options.largest))
+            },
+            |site, options, progress| matrix::run(site, options, progress),
+        ),
+        MemoryCommand::Loaded(args) => measure(
+            &args.memory,
+            Some(&args.placement),
+            Some(args.order),
+            &Request::default(),
+            |site, options| loaded::plan(site, options, &mut Vec::new()).map(drop),
+            |site, options, progress| loaded::run(site, options, progress),
+        ),
+        MemoryCommand::Mix(args) => measure(
+            &args.memory,
+            Some(&args.placement),
+            None,
+            &Request::default(),
+            |site, options| mix::plan(site, options, &mut Vec::new()).map(drop),
+            |site, options, progress| mix::run(site, options, progress),
+        ),
+    }
+}
+
+/// Where threads go; the matrix has its own idea of that.
+fn placed(
+    args: Option<&PlacementArgs>,
+    otherwise: &Request,
+    node: &Node,
+) -> Result<(Placement, MemoryPolicy, Vec<String>), Failure> {
+    let Some(args) = args else {
+        let placement = nodegauge_placement::plan(&node.topology, &Request::default())?;
+        return Ok((placement, MemoryPolicy::Default, Vec::new()));
+    };
+    let Planned { placements, policy, notices } = places::plan_or(args, &node.topology, otherwise)?;
+    match <[Placement; 1]>::try_from(placements) {
+        Ok([placement]) => Ok((placement, policy, notices)),
+        Err(_) => Err(Failure::usage("memory takes one thread count\nhint: e.g. --threads 4")),
+    }
+}
+
+fn measure(
+    args: &MemoryArgs,
+    placement: Option<&PlacementArgs>,
+    order: Option<OrderArgs>,
+    otherwise: &Request,
+    check: Check,
+    gauge: Gauge,
+) -> Result<Exit, Failure> {
+    let node = Node::live(&args.common)?;
+    let (placement, policy, notices) = placed(placement, otherwise, &node)?;
+    let options = Options {
+        pages: args.pages.0,
+        policy,
+        largest: args.size,
+        memory_fraction: args.memory_fraction,
+        order: order.map_or_else(Order::default, |order| Order {
+            stride: order.stride as usize,
+            locality: order.locality,
+        }),
+        budget: args.common.budget.unwrap_or(BUDGET),
+        samples: args.common.samples.map(|n| n as usize),
+    };
+    // Everything that can be refused is refused before the history is touched.
+    let site = Site { topology: &node.topology, machine: &node.machine, placement: &placement };
+    check(&site, &options)?;
+    session::conduct(
+        &args.common,
+        node,
+        |node, progress| {
+            let site =
+                Site { topology: &node.topology, machine: &node.machine, placement: &placement };
+            let outcome = gauge(&site, &options, progress)?;
+            let mut all = notices.clone();
+            all.extend(outcome.notices);
+            Ok(Found {
+                measurements: outcome.measurements,
+                findings: outcome.findings,
+                notices: all,
+                details: outcome.affinity,
+                interrupted: outcome.interrupted,
+                ..Found::default()
+            })
+        },
+        |record, style| Shown::Text(nodegauge_report::memory::render(record, style)),
+    )
+}
