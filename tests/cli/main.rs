@@ -16,6 +16,7 @@ mod explain;
 mod fortran;
 mod harness;
 mod history;
+mod hpl;
 mod io;
 mod io_faults;
 mod machine;

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 /// Rows and columns of C. With A and B a thread has three matrices of 1024 columns, beyond any
 /// level-2 cache; LU's products are of this kind.
 const ORDER: usize = 1024;
+/// Columns of A for the estimate, and for slow libraries.
+const LEAST_DEPTH: usize = 64;
 /// Columns of A: several times what libraries copy at once.
 const DEPTH: usize = 1024;
 
@@ -33,9 +35,9 @@ pub fn measure(
         };
         let (a, b) = (numbers(ORDER * DEPTH), numbers(DEPTH * ORDER));
         let mut c = numbers(ORDER * ORDER);
-        let mut multiply = || {
+        let mut multiply = |depth: usize| {
             let job = Product {
-                size: (ORDER, ORDER, DEPTH),
+                size: (ORDER, ORDER, depth),
                 a: a.as_ptr(),
                 lda: ORDER,
                 b: b.as_ptr(),
@@ -48,17 +50,22 @@ pub fn measure(
             unsafe { engine.update(job) };
             start.elapsed().as_secs_f64()
         };
-        multiply();
+        // Twice, for the first touches memory and wakes the library; a slow library takes fewer
+        // columns, so that a round stays within the time.
+        multiply(LEAST_DEPTH);
+        let whole = multiply(LEAST_DEPTH) * (DEPTH / LEAST_DEPTH) as f64;
+        let depth = (DEPTH as f64 * time.as_secs_f64() / whole) as usize;
+        let depth = depth.clamp(LEAST_DEPTH, DEPTH);
         member.barrier();
         let start = Instant::now();
-        let mut seconds = Vec::new();
-        while start.elapsed() < time || seconds.len() < 3 {
-            seconds.push(multiply());
+        let mut columns_a_second = Vec::new();
+        while start.elapsed() < time || columns_a_second.is_empty() {
+            columns_a_second.push(depth as f64 / multiply(depth));
         }
-        seconds
+        columns_a_second
     })?;
     // Threads go their own way; round i of the team is as good as the sum of theirs.
     let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);
-    let flops = 2.0 * (ORDER * ORDER * DEPTH) as f64;
-    Ok((0..rounds).map(|i| parts.iter().map(|seconds| flops / seconds[i]).sum()).collect())
+    let flops = 2.0 * (ORDER * ORDER) as f64;
+    Ok((0..rounds).map(|i| parts.iter().map(|columns| flops * columns[i]).sum()).collect())
 }

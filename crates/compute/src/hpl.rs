@@ -338,6 +338,8 @@ impl Run<'_> {
         };
         self.watch.phase(&format!("search of NB, N = {small} and {}", (2 * small).min(largest)));
         let mut field = candidates;
+        // On a machine that is slower than its DGEMM said, what was found until then decides.
+        let deadline = Instant::now() + budget.mul_f64(2.0 * SEARCH);
         for order in [small, (2 * small).min(largest)] {
             let mut rated = Vec::new();
             for nb in field.iter().copied().filter(|nb| 4 * nb <= order) {
@@ -348,6 +350,9 @@ impl Run<'_> {
                 self.now().search.push((order, nb, solution.rating));
                 let latest = format!("NB {nb}: {}", FlopsPerSec(solution.rating));
                 self.watch.progress(0.5, &latest);
+                if Instant::now() > deadline {
+                    break;
+                }
             }
             if rated.is_empty() {
                 continue;
