@@ -9,8 +9,11 @@ use crate::{stream, words};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Seconds};
 
+/// Draws the measurements of one test.
+type Render = fn(&[&Measurement], Style) -> String;
+
 /// The tests, in the order of the page.
-const TESTS: [(&str, fn(&[&Measurement], Style) -> String); 5] = [
+const TESTS: [(&str, Render); 5] = [
     ("ladder", curves::ladder),
     ("latency", curves::latency),
     ("matrix", matrix::render),

@@ -293,7 +293,7 @@ pub(crate) fn quick(
             Ok(outcome) => return found(Vec::new(), outcome),
             // Another MPI may start programs of root.
             Err(error @ MessagesError::Root { .. }) if is_root() => {
-                first = first.filter(|_| false).or(Some(error.to_string()));
+                first = Some(error.to_string());
             }
             Err(MessagesError::Interrupted) => {
                 return Found { interrupted: true, ..Found::default() };

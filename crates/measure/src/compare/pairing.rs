@@ -15,10 +15,11 @@ pub(crate) struct Point<'a> {
 
 /// What tells measurements of one name apart in one record, the telling ones first. Where these do
 /// not, any other word or whole number of the configuration does; fractions are observations.
-const TELLING: [&str; 17] = [
+const TELLING: [&str; 18] = [
     "message_bytes",
     "file_bytes",
     "block_bytes",
+    "kernel",
     "distance",
     "device_share",
     "ranks",
@@ -37,11 +38,29 @@ const TELLING: [&str; 17] = [
 /// Of these, what tells measurements apart in any two records.
 const ALWAYS: [&str; 3] = ["message_bytes", "file_bytes", "block_bytes"];
 /// Of these the reader sees the value alone: the value says what it is.
-const SPEAKING: [&str; 7] =
-    ["message_bytes", "file_bytes", "block_bytes", "array_bytes", "distance", "engine", "compiler"];
+const SPEAKING: [&str; 8] = [
+    "message_bytes",
+    "file_bytes",
+    "block_bytes",
+    "array_bytes",
+    "kernel",
+    "distance",
+    "engine",
+    "compiler",
+];
 /// Whole numbers that a run finds out, and that tell nothing apart.
-const FOUND_OUT: [&str; 7] =
-    ["passes", "checks", "loops_tried", "unroll", "vector_bits", "isa", "stopped"];
+const FOUND_OUT: [&str; 10] = [
+    "passes",
+    "checks",
+    "loops_tried",
+    "unroll",
+    "vector_bits",
+    "isa",
+    "stopped",
+    "repeats",
+    "steps",
+    "level",
+];
 
 /// A value by which measurements can be told apart: a word, a number, what was asked, the command of
 /// a compiler.

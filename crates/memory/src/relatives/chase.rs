@@ -31,7 +31,7 @@ impl Default for Order {
 }
 
 /// Bytes of a line.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 /// Chains that can share the same lines: words of a line.
 pub(crate) const SLOTS: usize = LINE / size_of::<usize>();
 

@@ -3,12 +3,12 @@
 //!
 //! All sets on one kind of page share one region: a line has eight words, and neighbouring sizes
 //! chain through different ones, so that 31 sizes take little more than the largest. Before each
-//! sample the chase goes through its whole set (through as much as two last-level caches hold, of a
+//! sample the chase goes through its whole set (through as much as the last-level caches hold, of a
 //! larger one), so that caches and TLB hold what they would hold after any number of rounds.
 
 use crate::arrays::Pages;
 use crate::point::{PointError, Sample};
-use crate::relatives::chase::{Chain, Order, SLOTS};
+use crate::relatives::chase::{Chain, LINE, Order, SLOTS};
 use crate::relatives::crew::Crew;
 use crate::relatives::figures::{self, Figure, Judged, Quoted};
 use crate::relatives::ground::Ground;
@@ -29,6 +29,8 @@ use std::time::Instant;
 const CHASE_SECONDS: f64 = 1.5e-3;
 /// Steps of a timed stretch at least.
 const LEAST_STEPS: usize = 1024;
+/// A stretch is at least this part of the steps that warm for it.
+const WARM_OVER_STRETCH: usize = 8;
 /// Share of the budget by which the rounds must end.
 const END_SHARE: f64 = 0.95;
 /// The last-level cache that is assumed for warming where none is known.
@@ -91,7 +93,7 @@ impl Pursuit {
         let chain = chains.into_iter().flatten().next();
         let Some(chain) = chain else { return Err(crate::team::TeamError::Panicked(0).into()) };
         let whole = chain.elements;
-        let held = (2 * llc) as usize / order.stride.max(1);
+        let held = llc as usize / LINE;
         Ok(Self { chain, warm: whole.min(held), steps: 0 })
     }
 
@@ -115,7 +117,9 @@ impl Pursuit {
             let step = (part.times.1 - part.times.0) as f64 * 1e-9 / steps.max(1) as f64;
             // A set of few lines is warm after its first step or two, and the clock tells little of
             // it: a stretch is set from a longer one.
-            self.steps = ((seconds / step.max(1e-10)) as usize).max(LEAST_STEPS);
+            // Long warming pays for a longer stretch.
+            let wished = (seconds / step.max(1e-10)) as usize;
+            self.steps = wished.max(warm / WARM_OVER_STRETCH).max(LEAST_STEPS);
         }
         Ok(())
     }
@@ -137,7 +141,7 @@ impl Pursuit {
     pub(crate) unsafe fn sample(&mut self, crew: &mut Crew) -> Result<Sample, PointError> {
         let before = crew.round_trip()?;
         let (chain, steps) = self.stretch();
-        let timed = crew.timed(|worker| {
+        let timed = crew.undisturbed(|worker| {
             let mut chain = chain;
             // SAFETY: the caller's promise; only the first worker chases.
             let taken = if worker == 0 { unsafe { chain.run(steps) } } else { 0 };

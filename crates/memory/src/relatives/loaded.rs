@@ -27,7 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Shares of the loaders' full rate, per cent: 0 is idle.
-pub const SHARES: [u32; 11] = [0, 5, 10, 20, 30, 40, 50, 60, 70, 85, 100];
+///
+/// Most lie near the full rate: a wait also costs the loads that would else have been on their way.
+pub const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
 /// Bytes that a loader reads between waits: a page, so that prefetchers find their stride, and short
 /// beside the time of a sample.
 const BLOCK: usize = 4096;

@@ -319,7 +319,7 @@ impl Shared<'_> {
 
     fn run(&self, crew: &mut Crew, traffic: &Traffic) -> Result<Timed<f64>, PointError> {
         let (start, _) = self.ground.mapping().range();
-        crew.timed(|worker| {
+        crew.undisturbed(|worker| {
             let mut streams = self.ground.streams(0, traffic.bytes, Pattern::Read, traffic.repeats);
             streams.at[0] = (start + worker * traffic.bytes) as *mut u8;
             // SAFETY: the row was found available; the share lies in the region, and is only read.

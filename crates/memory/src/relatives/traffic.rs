@@ -69,7 +69,7 @@ impl Traffic {
 
     /// Runs the timed call on all workers; the time is of all its passes.
     pub(crate) fn run(&self, crew: &mut Crew, ground: &Ground) -> Result<Timed<f64>, PointError> {
-        crew.timed(|worker| {
+        crew.undisturbed(|worker| {
             let streams = ground.streams(worker, self.bytes, self.pattern(), self.repeats);
             // SAFETY: the row was found available; the arrays are whole lines apart within this
             // worker's piece, which nobody else uses.

@@ -59,7 +59,7 @@ fn numbers(of: &[&Measurement]) -> Vec<u32> {
     numbers
 }
 
-/// A table of every row to every column. A pair that was measured one way only is shown there.
+/// A table of every row to every column.
 fn grid(of: &[&Measurement], unit: &str, figure: fn(f64) -> String, style: Style) -> String {
     let numbers = numbers(of);
     if numbers.len() > MOST_NODES {
@@ -75,7 +75,9 @@ fn grid(of: &[&Measurement], unit: &str, figure: fn(f64) -> String, style: Style
         .map(|(from, title)| {
             let mut row = vec![title.clone()];
             row.extend(numbers.iter().map(|to| {
-                let found = of.iter().find(|m| pair(&m.name) == Some((kind, *from, *to)));
+                let at = |x: u32, y: u32| of.iter().find(|m| pair(&m.name) == Some((kind, x, y)));
+                // Half a round trip is the same both ways.
+                let found = at(*from, *to).or_else(|| at(*to, *from).filter(|_| kind == "cpu"));
                 match found {
                     Some(m) => super::shown(Some(m), figure),
                     None => String::new(),

@@ -10,7 +10,7 @@ use nodegauge_measure::record::{Category, Measurement};
 
 /// Columns of a bar at most.
 const BAR: usize = 20;
-/// Eighths of a block, for charts that scripts of letters can carry.
+/// Eighths of a block.
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// The curves of every library and distance.
