@@ -95,20 +95,22 @@ fn all(record: &Record) -> Vec<&Measurement> {
     record.measurements.iter().filter(|m| m.gauge == "compute" && m.test == "hpl").collect()
 }
 
-/// The part of the page: the table and the evidence.
+/// The part of the page: the table and the evidence, of which a page with other gauges shows what the
+/// rating rests on.
 pub(crate) fn section(record: &Record, style: Style) -> String {
     let all = all(record);
     if all.is_empty() {
         return String::new();
     }
+    let alone = record.measurements.iter().all(|m| m.gauge == "compute");
     let rows: Vec<Vec<String>> = all.iter().map(|m| row(m)).collect();
     let mut out = table(style, &["GFLOP/s", "", "median", "of limit", "how"], &rows, &[1, 2, 3]);
     out.push('\n');
     let native = all.iter().filter(|m| m.name == "rating" && m.category == Category::Variant);
     for m in native {
-        out.push_str(&evidence(m, style));
+        out.push_str(&if alone { evidence(m, style) } else { brief(m, style) });
     }
-    if let Some(peak) = all.iter().find(|m| m.name == "fma_peak") {
+    if let Some(peak) = all.iter().find(|m| alone && m.name == "fma_peak") {
         out.push_str(&peak_lines(peak, style));
     }
     for m in &all {
@@ -155,6 +157,21 @@ fn row(m: &Measurement) -> Vec<String> {
             .map_or_else(|| "-".to_owned(), |limit| format!("{:.1} %", 100.0 * limit.fraction)),
         how,
     ]
+}
+
+/// What stands behind a native rating, in a line or two.
+fn brief(m: &Measurement, style: Style) -> String {
+    let mut parts = Vec::new();
+    if let Some(seconds) = words::number(m, "seconds") {
+        parts.push(format!("solved in {}", Seconds(seconds)));
+    }
+    if let Some(of) = words::number(m, "of_dgemm") {
+        parts.push(format!("{:.1} % of DGEMM", 100.0 * of));
+    }
+    if let Some(value) = m.config.get("residual").and_then(|r| r.get("value")?.as_f64()) {
+        parts.push(format!("residual {value:.3e} (16 and more fails)"));
+    }
+    paragraph(style, "rating", &parts.join("; "))
 }
 
 /// What stands behind a native rating.

@@ -1,0 +1,171 @@
+//! nodegauge's LU beside its peers, interleaved in one run: the same OpenBLAS's own dgetrf on all
+//! threads, Debian's hpcc with a rank a core at each of its usual NB, likwid-bench's peakflops.
+//!
+//! Everything runs once a round, in turn, `ROUNDS` times (default 3), at `N` (default 8000). The
+//! library is `BLAS` (default Debian's libopenblas.so.0), by the kernels it takes itself unless
+//! OPENBLAS_CORETYPE says otherwise, for all alike. Ratios are of bests and of medians. Prints
+//! Markdown for docs/benchmarks.md.
+
+use nodegauge_compute::{
+    Multiplier, dat, dgemm, lu, matrix::Matrix, output, peak, random, residual,
+};
+use nodegauge_measure::stats;
+use nodegauge_team::Team;
+use nodegauge_toolchain::blas::Library;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Widths of panels.
+const NBS: [usize; 3] = [128, 192, 256];
+/// Peak loops of likwid-bench.
+const PEAKS: [&str; 4] =
+    ["peakflops_sse", "peakflops_avx", "peakflops_avx_fma", "peakflops_avx512_fma"];
+
+type Rates = BTreeMap<String, Vec<f64>>;
+
+fn variable<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// DGETRF of the library on all its threads; a process of its own, since here it has one.
+fn dgetrf(path: &Path, n: usize) -> f64 {
+    type Dgetrf =
+        unsafe extern "C" fn(*const i32, *const i32, *mut f64, *const i32, *mut i32, *mut i32);
+    let mut matrix = Matrix::map(n).expect("memory");
+    let sequence = random::Sequence::new(1);
+    for j in 0..n {
+        residual::Source::column(&sequence, j, matrix.column(j));
+    }
+    let (order, ld) = (n as i32, matrix.distance() as i32);
+    let (mut pivots, mut info) = (vec![0i32; n], 0i32);
+    let a = matrix.column(0).as_mut_ptr();
+    // SAFETY: the Fortran interface of LAPACK; the matrix has n columns at that distance.
+    unsafe {
+        let library = libloading::Library::new(path).expect("the library");
+        let dgetrf: libloading::Symbol<'_, Dgetrf> = library.get(b"dgetrf_").expect("dgetrf");
+        let start = Instant::now();
+        dgetrf(&order, &order, a, &ld, pivots.as_mut_ptr(), &raw mut info);
+        let seconds = start.elapsed().as_secs_f64();
+        std::mem::forget(library);
+        lu::flops(n) / seconds
+    }
+}
+
+/// The HPL inside hpcc at every NB: NB and rate. HPL is the last that hpcc does, and the rest takes
+/// long, so one run serves for all.
+fn hpcc(n: usize, ranks: usize) -> Option<Vec<(usize, f64)>> {
+    let folder = tempfile::tempdir().ok()?;
+    let input = dat::Input {
+        orders: vec![n],
+        nbs: NBS.to_vec(),
+        grids: vec![nodegauge_compute::size::grid(ranks)],
+        threshold: 16.0,
+    };
+    std::fs::write(folder.path().join("hpccinf.txt"), dat::write(&input)).ok()?;
+    let ran = Command::new("mpirun.openmpi")
+        .args(["--allow-run-as-root", "--bind-to", "core", "-np", &ranks.to_string(), "hpcc"])
+        .env("OPENBLAS_NUM_THREADS", "1")
+        .current_dir(folder.path())
+        .output();
+    let text =
+        ran.and_then(|_| std::fs::read_to_string(folder.path().join("hpccoutf.txt"))).ok()?;
+    let rows = output::read(&text).rows;
+    Some(rows.iter().filter(|row| row.passed == Some(true)).map(|row| (row.nb, row.rate)).collect())
+}
+
+/// One of likwid-bench's loops on all CPUs, FLOP/s.
+fn likwid(kernel: &str, threads: usize) -> Option<f64> {
+    let domain = format!("S0:{}kB:{threads}", 16 * threads);
+    let output = Command::new("likwid-bench").args(["-t", kernel, "-w", &domain]).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.starts_with("MFlops/s:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|mflops| mflops * 1e6)
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let n: usize = variable("N", 8000);
+    if let Some(at) = args.iter().position(|word| word == "dgetrf") {
+        println!("{}", dgetrf(Path::new(&args[at + 1]), n));
+        return;
+    }
+    let default =
+        format!("/usr/lib/{}-linux-gnu/openblas-pthread/libopenblas.so.0", std::env::consts::ARCH);
+    let blas: String = variable("BLAS", default);
+    let cpus = nodegauge_machine::sys::affinity().expect("CPUs");
+    let places: Vec<_> = cpus.iter().map(|cpu| vec![*cpu]).collect();
+    let mut team = Team::start(&places).expect("threads");
+    let multiplier = Multiplier::Library(Library::load(Path::new(&blas)).expect("the library"));
+    let mut rates = Rates::new();
+    let mut keep = |name: String, rate: f64| {
+        eprintln!("{name:24} {:.1} GFLOP/s", rate / 1e9);
+        rates.entry(name).or_default().push(rate);
+    };
+    let me = std::env::current_exe().expect("this program");
+    let sequence = random::Sequence::new(1);
+    for _ in 0..variable("ROUNDS", 3) {
+        for nb in NBS {
+            let mut matrix = Matrix::map(n).expect("memory");
+            residual::fill(&mut team, &mut matrix, &sequence).expect("threads");
+            let progress = lu::Progress::default();
+            let times = lu::solve(&mut team, &mut matrix, nb, &multiplier, &progress).expect("x");
+            let x = matrix.column(n).to_vec();
+            drop(matrix);
+            let residual = residual::check(&mut team, &sequence, &x).expect("threads");
+            assert!(residual.passes(), "residual {}", residual.value);
+            keep(format!("nodegauge NB {nb}"), lu::flops(n) / times.total);
+            let child = Command::new(&me).args(["dgetrf", &blas]).env("N", n.to_string()).output();
+            let said = child.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+            if let Some(rate) = said.ok().and_then(|text| text.trim().parse().ok()) {
+                keep("dgetrf".to_owned(), rate);
+            }
+            let dgemm = dgemm::measure(&mut team, &multiplier, Duration::from_millis(500));
+            let dgemm = dgemm.expect("threads").into_iter().fold(0.0, f64::max);
+            keep("DGEMM".to_owned(), dgemm);
+        }
+        for (nb, rate) in hpcc(n, cpus.len()).unwrap_or_default() {
+            keep(format!("hpcc NB {nb}"), rate);
+        }
+        for kernel in peak::kernels().iter().filter(|kernel| kernel.element == "f64") {
+            let peak = peak::measure(&mut team, kernel, Duration::from_millis(500));
+            keep(format!("peak {}", kernel.isa), peak.expect("threads").best().0);
+        }
+        for kernel in PEAKS {
+            if let Some(rate) = likwid(kernel, cpus.len()) {
+                keep(format!("likwid {kernel}"), rate);
+            }
+        }
+    }
+    report(&rates, &multiplier, n);
+}
+
+fn report(rates: &Rates, multiplier: &Multiplier, n: usize) {
+    println!("{multiplier}, N = {n}:\n");
+    println!("| program | best GFLOP/s | median | runs |\n| --- | --- | --- | --- |");
+    for (name, all) in rates {
+        let best = all.iter().copied().fold(0.0, f64::max);
+        println!(
+            "| {name} | {:.1} | {:.1} | {} |",
+            best / 1e9,
+            stats::median(all) / 1e9,
+            all.len()
+        );
+    }
+    let of = |start: &str, what: &dyn Fn(&[f64]) -> f64| {
+        rates
+            .iter()
+            .filter(|(name, _)| name.starts_with(start))
+            .map(|(_, all)| what(all))
+            .fold(0.0, f64::max)
+    };
+    let best = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
+    println!("\n| ratio | best / best | median / median |\n| --- | --- | --- |");
+    for (a, b) in
+        [("nodegauge", "hpcc"), ("nodegauge", "dgetrf"), ("nodegauge", "DGEMM"), ("peak", "likwid")]
+    {
+        let ratio = |what: &dyn Fn(&[f64]) -> f64| of(a, what) / of(b, what);
+        println!("| {a} / {b} | {:.3} | {:.3} |", ratio(&best), ratio(&stats::median));
+    }
+}
