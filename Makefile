@@ -21,7 +21,7 @@ check:
 
 # nodegauge beside its peers, one after another; each file under benches/ says what its variables add,
 # e.g. STREAM_C=path/to/stream.c. One alone: make bench BENCHES=tune
-BENCHES = peers compilers tune hpl io mpi
+BENCHES = peers compilers tune memory hpl io mpi
 bench:
 	@./scripts/setup run bench
 	for bench in $(BENCHES); do \

@@ -4,12 +4,14 @@
 //! All sets on one kind of page share one region: a line has eight words, and neighbouring sizes
 //! chain through different ones, so that 31 sizes take little more than the largest. Before each
 //! sample the chase goes through its whole set (through as much as the last-level caches hold, of a
-//! larger one), so that caches and TLB hold what they would hold after any number of rounds.
+//! larger one) until that gets no faster, so that caches and TLB hold what they would hold after any
+//! number of rounds: a cache that takes what another evicts, or that other programs share, needs more
+//! than one.
 
 use crate::arrays::Pages;
 use crate::point::{PointError, Sample};
 use crate::relatives::chase::{Chain, LINE, Order, SLOTS};
-use crate::relatives::crew::Crew;
+use crate::relatives::crew::{Crew, Timed};
 use crate::relatives::figures::{self, Figure, Judged, Quoted};
 use crate::relatives::ground::Ground;
 use crate::relatives::ladder::{self, SMALLEST};
@@ -29,8 +31,12 @@ use std::time::Instant;
 const CHASE_SECONDS: f64 = 1.5e-3;
 /// Steps of a timed stretch at least.
 const LEAST_STEPS: usize = 1024;
-/// A stretch is at least this part of the steps that warm for it.
+/// A stretch through a set beyond the caches is at least this part of the steps that warm for it.
 const WARM_OVER_STRETCH: usize = 8;
+/// A pass that is not faster by this share than the one before it was as warm.
+const WARMER: f64 = 0.02;
+/// Warming ends after the pass in which it took so long, seconds.
+const WARM_SECONDS: f64 = 0.1;
 /// Share of the budget by which the rounds must end.
 const END_SHARE: f64 = 0.95;
 /// The last-level cache that is assumed for warming where none is known.
@@ -66,8 +72,10 @@ pub(crate) fn slots(sets: &[u64]) -> (Vec<(usize, u64)>, u64) {
 /// A chain through a region on pages of one kind, and who chases it.
 pub(crate) struct Pursuit {
     chain: Chain,
-    /// Steps before each timed stretch.
+    /// Steps of a pass that warms.
     warm: usize,
+    /// Whether caches can hold the set.
+    fits: bool,
     /// Steps of a timed stretch; 0 before the first.
     steps: usize,
 }
@@ -94,34 +102,53 @@ impl Pursuit {
         let Some(chain) = chain else { return Err(crate::team::TeamError::Panicked(0).into()) };
         let whole = chain.elements;
         let held = llc as usize / LINE;
-        Ok(Self { chain, warm: whole.min(held), steps: 0 })
+        let warm = whole.min(held).max(LEAST_STEPS);
+        Ok(Self { chain, warm, fits: whole <= held, steps: 0 })
     }
 
-    /// Takes untimed steps, so that what can be near is near; the first time sets how many a timed
-    /// stretch takes.
+    /// Takes steps that do not count, so that what can be near is near; the first time sets how many
+    /// a timed stretch takes.
     ///
     /// # Safety
     /// The chain's memory is still there, and nobody has changed it.
     pub(crate) unsafe fn warm(&mut self, crew: &mut Crew, seconds: f64) -> Result<(), PointError> {
-        let (chain, warm) = (self.chain, self.warm);
+        let begun = Instant::now();
+        let mut step = f64::INFINITY;
+        loop {
+            // SAFETY: the caller's promise.
+            let taken = unsafe { self.chase(crew, self.warm)? };
+            let as_warm = taken > step * (1.0 - WARMER);
+            step = taken.min(step);
+            if !self.fits || as_warm || begun.elapsed().as_secs_f64() > WARM_SECONDS {
+                break;
+            }
+        }
+        if self.steps == 0 {
+            // A whole pass through what fits: any part of it may be nearer than the rest. Beyond,
+            // long warming pays for a longer stretch.
+            let least = if self.fits { self.warm } else { self.warm / WARM_OVER_STRETCH };
+            self.steps = ((seconds / step.max(1e-10)) as usize).max(least);
+        }
+        Ok(())
+    }
+
+    /// Takes steps by the crew's first worker: seconds a step.
+    unsafe fn chase(&mut self, crew: &mut Crew, steps: usize) -> Result<f64, PointError> {
+        let chain = self.chain;
         let timed = crew.timed(|worker| {
             let mut chain = chain;
             // SAFETY: the caller's promise; only the first worker chases.
-            let steps = if worker == 0 { unsafe { chain.run(warm) } } else { 0 };
-            (chain, steps)
+            let taken = if worker == 0 { unsafe { chain.run(steps) } } else { 0 };
+            (chain, taken)
         })?;
-        let Some(part) = timed.parts.into_iter().next() else { return Ok(()) };
-        let (after, steps) = part.made;
-        self.chain = after;
-        if self.steps == 0 {
-            let step = (part.times.1 - part.times.0) as f64 * 1e-9 / steps.max(1) as f64;
-            // A set of few lines is warm after its first step or two, and the clock tells little of
-            // it: a stretch is set from a longer one.
-            // Long warming pays for a longer stretch.
-            let wished = (seconds / step.max(1e-10)) as usize;
-            self.steps = wished.max(warm / WARM_OVER_STRETCH).max(LEAST_STEPS);
-        }
-        Ok(())
+        Ok(self.after(&timed))
+    }
+
+    /// Goes on where a chase of the first worker ended, and says its seconds a step.
+    fn after(&mut self, timed: &Timed<(Chain, usize)>) -> f64 {
+        let Some(part) = timed.parts.first() else { return f64::NAN };
+        self.chain = part.made.0;
+        (part.times.1 - part.times.0) as f64 * 1e-9 / part.made.1.max(1) as f64
     }
 
     /// The chain with the steps of a timed stretch, for a job of a crew.
@@ -148,13 +175,8 @@ impl Pursuit {
             (chain, taken)
         })?;
         let after = crew.round_trip()?;
-        let mut seconds = f64::NAN;
-        if let Some(part) = timed.parts.first() {
-            self.chain = part.made.0;
-            seconds = (part.times.1 - part.times.0) as f64 * 1e-9 / part.made.1.max(1) as f64;
-        }
         Ok(Sample {
-            seconds: vec![seconds],
+            seconds: vec![self.after(&timed)],
             round_trips: (before, after),
             causes: timed.causes,
             each: Vec::new(),
