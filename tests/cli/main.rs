@@ -20,6 +20,7 @@ mod hpl;
 mod io;
 mod io_faults;
 mod machine;
+mod memory;
 mod mpi;
 mod output;
 mod places;

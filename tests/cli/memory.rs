@@ -1,0 +1,206 @@
+//! `nodegauge memory`: ladder, latency, matrix, loaded, mix.
+
+use crate::harness::{Harness, Outcome, measurements, names, skip};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Little time, below any limit.
+const SHORT: [&str; 6] = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000"];
+
+fn run(harness: &Harness, test: &str, args: &[&str]) -> Outcome {
+    harness.run(&[&["memory", test], &SHORT[..], args].concat()).exits(0)
+}
+
+fn record(harness: &Harness, test: &str, args: &[&str]) -> Value {
+    run(harness, test, &[&["--json", "-"], args].concat()).json()
+}
+
+/// Every figure is there, positive, of this test and unit.
+#[track_caller]
+fn all_of<'a>(record: &'a Value, test: &str, units: &[&str]) -> &'a [Value] {
+    let all = measurements(record);
+    assert!(!all.is_empty());
+    for m in all {
+        assert_eq!((&m["gauge"], &m["test"]), (&"memory".into(), &test.into()), "{m:#}");
+        assert!(units.contains(&m["unit"].as_str().unwrap()), "{m:#}");
+        assert!(m["value"].as_f64().unwrap() > 0.0, "{m:#}");
+    }
+    all
+}
+
+#[test]
+fn a_ladder_has_each_size_for_each_pattern() {
+    let harness = Harness::new();
+    let record = record(&harness, "ladder", &["--size", "64KiB", "--threads", "1"]);
+    let all = all_of(&record, "ladder", &["B/s"]);
+    let sets = [4, 6, 8, 12, 16, 24, 32, 48, 64].map(|kib| (kib * 1024).to_string());
+    for kernel in ["read", "write", "copy", "triad"] {
+        let of: Vec<&str> = all
+            .iter()
+            .filter(|m| m["config"]["kernel"] == kernel)
+            .map(|m| m["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(of, sets, "{kernel}");
+    }
+    assert!(all.iter().all(|m| m["config"]["threads"] == 1));
+    let text = harness.run(&["history", "show", "latest"]).exits(0);
+    text.says(" 64 KiB ").says("r read, w write, c copy, t triad").says("\nhow ");
+}
+
+#[test]
+fn two_ladders_are_compared_size_by_size() {
+    let harness = Harness::new();
+    for _ in 0..2 {
+        run(&harness, "ladder", &["--size", "8KiB", "--threads", "1", "--quiet"]);
+    }
+    let records: Value = harness.run(&["compare", "latest", "latest", "--json"]).exits(0).json();
+    let text = records.to_string();
+    for kernel in ["read", "write", "copy", "triad"] {
+        assert!(text.contains(kernel), "{text}");
+    }
+}
+
+#[test]
+fn latency_is_of_one_thread_on_base_and_huge_pages() {
+    let harness = Harness::new();
+    let record = record(&harness, "latency", &["--size", "4MiB"]);
+    let all = all_of(&record, "latency", &["s"]);
+    let asked = |pages: &str| all.iter().filter(|m| m["config"]["pages"]["asked"] == pages).count();
+    assert_eq!(asked("4k"), 21);
+    assert!(all.len() == 21 || all.len() == 42, "{}", all.len());
+    for m in all {
+        assert_eq!(m["config"]["threads"], 1);
+        assert_eq!(m["config"]["stride_bytes"], 64);
+        // A pass through all of what caches may hold is the least of a stretch.
+        assert!(m["config"]["steps"].as_u64().unwrap() >= 1024, "{m:#}");
+    }
+    harness.run(&["history", "show", "latest"]).exits(0).says(" 4 MiB ").says("chase in random");
+}
+
+#[test]
+fn the_order_of_the_chase_is_in_the_record() {
+    let harness = Harness::new();
+    let order = ["--size", "64KiB", "--stride", "256", "--locality", "16KiB", "--pages", "4k"];
+    let record = record(&harness, "latency", &order);
+    for m in all_of(&record, "latency", &["s"]) {
+        assert_eq!(m["config"]["stride_bytes"], 256);
+        assert_eq!(m["config"]["locality"], "16384");
+        assert_eq!(m["config"]["pages"]["got"]["4096"], 1.0);
+    }
+}
+
+#[test]
+fn the_matrix_has_every_pair_of_nodes_and_cpus() {
+    let harness = Harness::new();
+    let record = record(&harness, "matrix", &["--size", "64MiB"]);
+    let all = all_of(&record, "matrix", &["B/s", "s"]);
+    let nodes = record["machine"]["numa"].as_array().map_or(1, Vec::len);
+    let pairs = all.iter().filter(|m| m["name"].as_str().unwrap().starts_with('n'));
+    assert_eq!(pairs.count(), 2 * nodes * nodes, "a bandwidth and a latency each");
+    if harness.cpus() < 2 {
+        return skip("one CPU has no pair");
+    }
+    assert!(all.iter().any(|m| m["name"].as_str().unwrap().starts_with("cpu")), "{record:#}");
+}
+
+#[test]
+fn latency_under_load_has_idle_and_full() {
+    let harness = Harness::new();
+    if harness.cpus() < 2 {
+        return skip("nobody could load");
+    }
+    let record = record(&harness, "loaded", &["--size", "16MiB"]);
+    let all = all_of(&record, "loaded", &["s", "B/s"]);
+    let latencies = all.iter().filter(|m| m["unit"] == "s");
+    let shares: Vec<f64> = latencies.map(|m| m["config"]["load_share"].as_f64().unwrap()).collect();
+    assert!(shares.len() > 3 && shares.is_sorted(), "{shares:?}");
+    assert_eq!((shares.first(), shares.last()), (Some(&0.0), Some(&1.0)), "{shares:?}");
+    run(&harness, "loaded", &["--size", "16MiB"]).says("idle").says("100 %");
+}
+
+#[test]
+fn a_mix_has_regular_and_nontemporal_writes() {
+    let harness = Harness::new();
+    let record = record(&harness, "mix", &["--size", "8MiB"]);
+    all_of(&record, "mix", &["B/s"]);
+    let names = names(&record);
+    for name in ["1:0", "3:1", "2:1", "1:1"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    if cfg!(target_arch = "x86_64") {
+        assert!(names.contains(&"1:1-nt"), "{names:?}");
+    }
+}
+
+#[test]
+fn pages_fit_in_eighty_columns() {
+    let harness = Harness::new();
+    for (test, size) in [("ladder", "64KiB"), ("latency", "64KiB"), ("mix", "8MiB")] {
+        let outcome = run(&harness, test, &["--size", size, "--no-save"]);
+        for line in outcome.stdout.lines() {
+            if line.chars().count() > 80 {
+                outcome.fail(&format!("wider than 80 columns: {line}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn expectations_and_lines_for_scripts() {
+    let harness = Harness::new();
+    let base = ["memory", "latency", "--size", "8KiB", "--pages", "4k"];
+    let strict = [&base[..], &SHORT, &["--expect", "4096<=1s"]].concat();
+    harness.run(&strict).exits(0);
+    let hopeless = [&base[..], &SHORT, &["--expect", "4096<=1ps"]].concat();
+    let outcome = harness.run(&hopeless);
+    if outcome.code == Some(0) {
+        outcome.fail("a picosecond was met");
+    }
+    let lines = run(&harness, "latency", &["--size", "8KiB", "--pages", "4k", "--csv", "-"]);
+    assert_eq!(lines.stdout.lines().count(), 1 + 3, "{}", lines.stdout);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before() {
+    let harness = Harness::new();
+    let refused = |args: &[&str], code: i32, message: &str| {
+        harness.run(&[&["memory"], args].concat()).exits(code).only_error(message);
+    };
+    refused(
+        &["ladder", "--size", "1KiB", "--threads", "1"],
+        2,
+        "a largest working set of 1 KiB is below the smallest of 4 KiB\nhint: give --size 4 KiB or more",
+    );
+    refused(
+        &["loaded", "--threads", "1"],
+        2,
+        "latency under load takes at least two threads, one that waits and one that loads; there is 1\nhint: --threads 2",
+    );
+    if harness.cpus() > 1 {
+        refused(
+            &["latency", "--threads", "2"],
+            2,
+            "latency is of one thread, and 2 are asked for\nhint: --threads 1",
+        );
+    }
+    let outcome = harness.run(&["memory", "mix", "--size", "900TiB"]);
+    outcome.exits(3).complains("hint: use a smaller --size, or a larger --memory-fraction");
+    harness.run(&["memory", "ladder", "--pages", "3m"]).exits(2).complains("3m");
+    let none = harness.run(&["history", "list"]).exits(0).stdout;
+    assert!(!none.contains("memory"), "nothing was measured, nothing is saved: {none}");
+}
+
+#[test]
+fn what_was_measured_until_ctrl_c_is_saved() {
+    let harness = Harness::new();
+    let endless = ["--budget", "1", "--samples", "1000000", "--size", "64KiB"];
+    for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
+        let running = harness.start(&[&["memory", test], &endless[..]].concat());
+        std::thread::sleep(Duration::from_secs_f64(2.5));
+        running.signal(signal);
+        running.end().exits(code).says("incomplete");
+        let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+        assert_eq!(record["complete"], false);
+        assert!(!measurements(&record).is_empty());
+    }
+}
