@@ -347,9 +347,26 @@ static double trip(Test *t) {
     return best;
 }
 
-/* Maps one page that the first rank and its partner share; both or neither have it. */
+/* Memory without a name, 4 KiB of it, so that a rank that is killed leaves no file behind. -1 where the
+   kernel has none. */
+static int nameless_page(void) {
+    int file = -1;
+#ifdef SYS_memfd_create
+    file = (int)syscall(SYS_memfd_create, "nodegauge", 0u);
+#endif
+    if (file >= 0 && ftruncate(file, 4096) != 0) {
+        close(file);
+        file = -1;
+    }
+    return file;
+}
+
+/* Maps one page that the first rank and its partner share; both or neither have it. The partner opens
+   it through /proc, and compares its number: in another process namespace the path is another file. */
 static void open_court(Test *t) {
     char path[64] = "", host[256] = "", other[256];
+    unsigned long long number = 0;
+    struct stat said;
     int file = -1, good, both;
     void *map = MAP_FAILED;
     MPI_Status *any = MPI_STATUS_IGNORE;
@@ -362,27 +379,30 @@ static void open_court(Test *t) {
     if (strcmp(host, other) != 0)
         return;
     if (t->sender) {
-        snprintf(path, sizeof path, "/dev/shm/nodegauge-%ld-XXXXXX", (long)getpid());
-        file = mkstemp(path);
-        if (file >= 0 && ftruncate(file, 4096) != 0) {
-            close(file);
-            unlink(path);
-            file = -1;
-        }
+        file = nameless_page();
+        if (file >= 0 && fstat(file, &said) == 0)
+            number = said.st_ino;
+        snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), file);
         MPI_Send(path, sizeof path, MPI_CHAR, t->partner, TEXT, t->comm);
+        MPI_Send(&number, 1, MPI_UNSIGNED_LONG_LONG, t->partner, TEXT, t->comm);
     } else {
         MPI_Recv(path, sizeof path, MPI_CHAR, t->partner, TEXT, t->comm, any);
-        file = open(path, O_RDWR);
+        MPI_Recv(&number, 1, MPI_UNSIGNED_LONG_LONG, t->partner, TEXT, t->comm, any);
+        file = number ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK) : -1;
+        if (file >= 0 && (fstat(file, &said) != 0 || said.st_ino != number)) {
+            close(file);
+            file = -1;
+        }
     }
     if (file >= 0)
         map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     good = map != MAP_FAILED;
     MPI_Sendrecv(&good, 1, MPI_INT, t->partner, TEXT, &both, 1, MPI_INT, t->partner, TEXT, t->comm,
                  any);
-    if (t->sender && file >= 0)
-        unlink(path);
     if (file >= 0)
         close(file);
     if (good && both)
         t->court = map;
+    else if (good)
+        munmap(map, 4096);
 }
