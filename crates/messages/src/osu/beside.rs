@@ -3,7 +3,7 @@
 
 use crate::MessagesError;
 use crate::gauge::{self, Between, Outcome};
-use crate::launch::Launch;
+use crate::launch::{Launch, Where};
 use crate::options::{Options, Threads};
 use crate::osu::output::Output;
 use crate::osu::rounds::{self, Round};
@@ -11,7 +11,9 @@ use crate::pattern::{Pattern, usual_sizes};
 use crate::result::{self, Evidence};
 use crate::session::Stage;
 use nodegauge_measure::Watch;
+use nodegauge_measure::interference::Work;
 use nodegauge_placement::pairs::Distance;
+use nodegauge_toolchain::mpi::LauncherKind;
 use nodegauge_toolchain::{Ended, run_family};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -126,7 +128,8 @@ pub fn run(
             let moved = measured.len() - rounds::counting(&measured).len();
             if moved > 0 {
                 outcome.notices.push(format!(
-                    "{pattern}: {moved} of {} rounds do not count, because the cpus were moved",
+                    "{pattern}: {moved} of {} rounds do not count, because the cpus were moved or other \
+                     programs used them",
                     measured.len()
                 ));
             }
@@ -147,10 +150,27 @@ fn turn(
     program: &Path,
     watch: &mut dyn Watch,
 ) -> Result<Round, MessagesError> {
+    let cpus: Vec<u32> = match &launch.ranks {
+        Where::Here(ranks) => ranks.iter().flatten().map(|cpu| cpu.0).collect(),
+        Where::Hosts(_) => Vec::new(),
+    };
+    // Slurm's daemon starts ranks, so that their time is not known for this process' own.
+    let own_ranks = stage.mpi.launcher.kind != LauncherKind::Slurm;
+    let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
+    let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| match (from, to) {
+        (Some((before, began)), Some((after, ended))) => {
+            let all = (ended - began).as_secs_f64() * cpus.len() as f64;
+            after.of_others_since(before) / all.max(1e-3)
+        }
+        _ => 0.0,
+    };
+    let begin = work();
     let output = osu(stage, options, launch, program, watch)?;
+    let between = work();
     let options = Options { timing: output.timing(), ..options.clone() };
     let stage = Stage { options: &options, ..*stage };
     let report = stage.run(launch, watch)?;
+    let end = work();
     if report.broken == Some(crate::session::Broken::Interrupted) {
         return Err(MessagesError::Interrupted);
     }
@@ -165,6 +185,7 @@ fn turn(
             .flat_map(|group| [group.trips.0, group.trips.1])
             .filter(|trip| *trip > 0.0)
             .collect(),
+        others: share(begin, between).max(share(between, end)),
         osu: output,
     })
 }

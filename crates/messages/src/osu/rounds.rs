@@ -1,5 +1,7 @@
 //! Which rounds of two programs by turns met the same machine, and their figures together. Pure.
 //!
+//! Means over all operations can leave nothing out, so a round counts as a whole or not at all.
+//!
 //! OSU's programs do not say where a hypervisor had the CPUs while they ran; the probe does. A round
 //! is an OSU program and then the probe, so each OSU program runs between two probes: where the round
 //! trips of the one before, the one behind and all within agree, both met one regime.
@@ -17,6 +19,10 @@ const ENDS: usize = 5;
 /// Share of a run's round trips that must agree: a stray one is a disturbance.
 const AGREE: f64 = 0.9;
 
+/// Share of the CPUs' time that others may have during a turn: a launcher's own time and the ticks in
+/// which the kernel counts come to a hundredth or two.
+const OTHERS: f64 = 0.03;
+
 /// One turn of each program.
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
@@ -26,6 +32,8 @@ pub(crate) struct Round {
     pub(crate) own: Vec<Measurement>,
     /// Round trips of a cache line during the probe's run, seconds, in order.
     pub(crate) trips: Vec<f64>,
+    /// Share of the CPUs' time that other programs had, of the two turns that in which they had more.
+    pub(crate) others: f64,
 }
 
 /// Mean seconds of one operation, over all of them: what OSU prints. It cannot leave out what other
@@ -59,7 +67,7 @@ pub(crate) fn like_osu(
 }
 
 /// The rounds that count, by number: those of the regime that most rounds met, without those in which
-/// the CPUs were moved.
+/// the CPUs were moved or others used them.
 pub(crate) fn counting(rounds: &[Round]) -> Vec<usize> {
     let mut best: Vec<usize> = Vec::new();
     let settled: Vec<Option<f64>> = (0..rounds.len()).map(|at| trip_of(rounds, at)).collect();
@@ -75,7 +83,7 @@ pub(crate) fn counting(rounds: &[Round]) -> Vec<usize> {
 }
 
 /// The round trip of a round that lay in one regime; NaN where ranks share no memory, `None` where
-/// the CPUs were moved.
+/// the CPUs were moved or others used them.
 fn trip_of(rounds: &[Round], at: usize) -> Option<f64> {
     let trips = &rounds[at].trips;
     let middle = stats::median(trips);
@@ -85,15 +93,17 @@ fn trip_of(rounds: &[Round], at: usize) -> Option<f64> {
         stats::median(&trips[trips.len().saturating_sub(ENDS)..])
     });
     let first = stats::median(&trips[..trips.len().min(ENDS)]);
-    let settled = agree as f64 >= AGREE * trips.len() as f64 && regime::same(before, first);
+    let settled = agree as f64 >= AGREE * trips.len() as f64
+        && regime::same(before, first)
+        && rounds[at].others <= OTHERS;
     settled.then_some(middle)
 }
 
 /// The figures of both over the rounds that count: medians, and how the probe's stands to OSU's.
 pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
     let mut chosen = counting(rounds);
-    let moved = chosen.is_empty();
-    if moved {
+    let none = chosen.is_empty();
+    if none {
         chosen = (0..rounds.len()).collect();
     }
     let counted: Vec<&Round> = chosen.iter().map(|at| &rounds[*at]).collect();
@@ -119,8 +129,9 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
             })
             .collect();
         let mut own = over_rounds(one, &runs);
-        if moved {
-            own.validity.add(Status::Suspect, "the cpus were moved in every round");
+        if none {
+            let why = "in every round the cpus were moved or other programs used them";
+            own.validity.add(Status::Suspect, why);
         }
         let peer = row(&first.osu)
             .filter(|_| !theirs.is_empty())
@@ -176,7 +187,7 @@ mod tests {
     fn round(trips: &[f64]) -> Round {
         let osu =
             Output::read("# OSU MPI Latency Test v5.7\n# Size Latency (us)\n8 0.2\n").unwrap();
-        Round { osu, own: Vec::new(), trips: trips.to_vec() }
+        Round { osu, own: Vec::new(), trips: trips.to_vec(), others: 0.0 }
     }
 
     const NEAR: [f64; 6] = [50e-9; 6];
@@ -198,6 +209,13 @@ mod tests {
         // One stray among many is nothing.
         let stray = [&[3e-6], &NEAR[..], &NEAR].concat();
         assert_eq!(counting(&[round(&stray)]), [0]);
+    }
+
+    #[test]
+    fn a_round_that_others_disturbed_does_not_count() {
+        let loud = Round { others: 0.2, ..round(&NEAR) };
+        assert_eq!(counting(&[round(&NEAR), loud.clone(), round(&NEAR)]), [0, 2]);
+        assert!(counting(&[loud]).is_empty());
     }
 
     #[test]
