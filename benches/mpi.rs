@@ -1,7 +1,10 @@
 //! The message probe beside the OSU micro-benchmarks, both MPIs, interleaved: what `nodegauge mpi --osu`
 //! measures, against the bounds that the probe is held to. `OSU_OPENMPI=DIR` and `OSU_MPICH=DIR` name
 //! builds of them. Prints Markdown: the ratio probe over OSU for each size, medians of `ROUNDS`
-//! (default 5) rounds.
+//! (default 5) rounds that count, and how OSU stands to itself: its even rounds over its odd ones,
+//! which is what chance alone does to such a ratio. OSU prints two decimals of a microsecond unless it
+//! is built with its macro `FLOAT_PRECISION` set to more; `OSU_DIGITS` says how many, and half of the
+//! last one is allowed for.
 
 use serde_json::Value;
 use std::process::Command;
@@ -10,8 +13,6 @@ use std::process::Command;
 const LATENCY: (u64, u64) = (1, 8 << 10);
 const RATE: (u64, u64) = (64 << 10, 4 << 20);
 const BOUND: f64 = 0.03;
-/// OSU prints two decimals: half of the last digit, seconds.
-const HALF_DIGIT: f64 = 0.005e-6;
 
 fn main() {
     let rounds = std::env::var("ROUNDS").unwrap_or_else(|_| "5".to_owned());
@@ -33,8 +34,10 @@ fn main() {
 
 fn print_table(mpicc: &str, record: &Value) {
     say(&format!(
-        "\n{mpicc}\n\n| | bytes | probe | OSU | ratio | within |\n| --- | --- | --- | --- | --- | --- |"
+        "\n{mpicc}\n\n| | bytes | probe | OSU | ratio | within 3 % | OSU over itself |\n| --- | --- | --- | --- | --- | --- | --- |"
     ));
+    let digits = std::env::var("OSU_DIGITS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let half_digit = 0.5e-6 * 0.1f64.powi(digits);
     let empty = Vec::new();
     let all = record["measurements"].as_array().unwrap_or(&empty);
     for own in all.iter().filter(|m| m["category"] == "variant") {
@@ -51,7 +54,7 @@ fn print_table(mpicc: &str, record: &Value) {
             continue;
         };
         let ratio = own["config"]["over_osu"].as_f64().unwrap_or(f64::NAN);
-        let slack = if name == "latency" { HALF_DIGIT / y } else { 0.0 };
+        let slack = if name == "latency" { half_digit / y } else { 0.0 };
         let within = match (least..=most).contains(&size) {
             true if (ratio - 1.0).abs() <= BOUND + slack => "yes",
             true => "NO",
@@ -59,8 +62,24 @@ fn print_table(mpicc: &str, record: &Value) {
         };
         let (x, y) = if name == "latency" { (x * 1e6, y * 1e6) } else { (x / 1e9, y / 1e9) };
         let name = name.as_str().unwrap_or("?");
-        say(&format!("| {name} | {size} | {x:.3} | {y:.3} | {ratio:.3} | {within} |"));
+        let chance = osu.map_or(f64::NAN, over_itself);
+        say(&format!(
+            "| {name} | {size} | {x:.3} | {y:.3} | {ratio:.3} | {within} | {chance:.3} |"
+        ));
     }
+}
+
+/// The median of every other round over that of the rest; NaN for fewer than two.
+fn over_itself(m: &Value) -> f64 {
+    let empty = Vec::new();
+    let samples = m["samples"].as_array().unwrap_or(&empty);
+    let half = |first: usize| {
+        let mut values: Vec<f64> =
+            samples.iter().skip(first).step_by(2).filter_map(Value::as_f64).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    half(1) / half(0)
 }
 
 #[allow(clippy::print_stdout)]

@@ -74,9 +74,9 @@ struct Test {
 static struct {
     long window, iterations, warmup, samples, validate, life;
     double limit, batch;
-    int each, multiple, senders, receivers;
+    int each, multiple, senders, receivers, customary;
     const char *tests, *sizes, *steps;
-} asked = {64, 0, -1, 0, 1, 600, 0.25, 200e-6, 0, 0, 1, 2, "latency", "", ""};
+} asked = {64, 0, -1, 0, 1, 600, 0.25, 200e-6, 0, 0, 1, 2, 0, "latency", "", ""};
 
 /* A batch that others took more than this share of does not count. */
 static const double TRIFLE = 0.02;
@@ -145,6 +145,18 @@ static int stable(const double *samples, long n) {
     return sorted[n / 2 + reach] - sorted[n / 2 - reach] <= 0.01 * sorted[n / 2];
 }
 
+/* Timed operations of a size: as asked, or as the OSU micro-benchmarks time; 0 for no fixed number. */
+static long iterations(const Test *t) {
+    const int large = t->bytes > LARGE;
+    if (asked.iterations || !asked.customary)
+        return asked.iterations;
+    if (t->pattern->windowed)
+        return large ? 20 : 100;
+    if (t->pattern->collective)
+        return large ? 100 : 1000;
+    return large ? 1000 : 10000;
+}
+
 /* How many operations make a batch, and how many batches lie between two looks at the clock. */
 typedef struct {
     long operations, group;
@@ -152,6 +164,7 @@ typedef struct {
 
 /* Warms up in doubling pieces, so that a slow machine stays within a share of the limit. */
 static Plan warm_up(Test *t) {
+    const long fixed = iterations(t);
     const int large = t->bytes > LARGE;
     const long whole = t->pattern->run == threaded ? (long)t->senders * t->receivers : 1;
     long custom = t->pattern->windowed ? (large ? 2 : 10) : (large ? 10 : 100);
@@ -174,15 +187,16 @@ static Plan warm_up(Test *t) {
         MPI_Bcast(plan, 3, MPI_LONG, 0, t->comm);
         piece = done + 2 * piece <= custom ? 2 * piece : piece;
     } while (!plan[0]);
-    if (asked.iterations && plan[1] > asked.iterations)
-        plan[1] = asked.iterations;
+    if (fixed && plan[1] > fixed)
+        plan[1] = fixed;
     return (Plan){plan[1], plan[2]};
 }
 
 /* Whether it is over, and why; the first rank decides. */
-static const char *over(const double *samples, long have, long clean, long left, double started) {
-    if (asked.iterations || asked.samples) {
-        if (asked.iterations ? left <= 0 : have >= asked.samples)
+static const char *over(const double *samples, long have, long clean, long fixed, long left,
+                        double started) {
+    if (fixed || asked.samples) {
+        if (fixed ? left <= 0 : have >= asked.samples)
             return "samples";
     } else if (stable(samples, clean)) {
         return "stable";
@@ -226,7 +240,8 @@ static void measure(Test *t) {
     double group[GROUP], mean[GROUP], least[GROUP], greatest[GROUP], all[MOST_SAMPLES] = {0};
     double off[GROUP], lost[GROUP];
     double before, after, started, least_sum = 0, greatest_sum = 0;
-    long have = 0, clean = 0, left = asked.iterations, wrong;
+    const long fixed = iterations(t);
+    long have = 0, clean = 0, left = fixed, wrong;
     const char *why = NULL;
     int go = 1;
     MPI_Barrier(t->comm);
@@ -236,9 +251,9 @@ static void measure(Test *t) {
         int batches = (int)plan.group;
         if (asked.samples && have + batches > asked.samples)
             batches = (int)(asked.samples - have);
-        if (asked.iterations && left < n)
+        if (fixed && left < n)
             n = left, batches = 1;
-        else if (asked.iterations && left < batches * n)
+        else if (fixed && left < batches * n)
             batches = (int)(left / n);
         before = trip(t);
         for (int g = 0; g < batches; g++) {
@@ -266,7 +281,7 @@ static void measure(Test *t) {
             for (int g = 0; g < batches; g++)
                 say(" %.3f", lost[g]);
             say("\n");
-            why = over(all, have, clean, left, started);
+            why = over(all, have, clean, fixed, left, started);
             go = !why;
         }
         MPI_Bcast(&go, 1, MPI_INT, 0, t->comm);
@@ -476,6 +491,7 @@ static void read_arguments(int count, char **words) {
         NUMBER(multiple, atoi);
         NUMBER(senders, atoi);
         NUMBER(receivers, atoi);
+        NUMBER(customary, atoi);
         NUMBER(tests, );
         NUMBER(sizes, );
         NUMBER(steps, );

@@ -1,5 +1,5 @@
-//! A Slurm of one node in a private folder: munged, slurmctld and slurmd as children that end with
-//! the test. Needs root, as slurmd does.
+//! A Slurm in a private folder, of one node or of several that are all this one: munged, slurmctld and
+//! slurmds as children that end with the test. Needs root, as slurmd does.
 
 use crate::harness::{Harness, skip};
 use std::net::TcpListener;
@@ -11,13 +11,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Slurm {
     daemons: Vec<Child>,
+    /// Process of each node's daemon.
+    pub nodes: Vec<u32>,
     /// The value of `SLURM_CONF`.
     pub conf: String,
 }
 
 impl Slurm {
-    /// Starts one; `None`, with the reason printed, where that cannot be.
+    /// Starts one of this node; `None`, with the reason printed, where that cannot be.
     pub fn start(harness: &Harness) -> Option<Self> {
+        Self::of(harness, &["localhost"])
+    }
+
+    /// Starts one of nodes with these names.
+    pub fn of(harness: &Harness, names: &[&str]) -> Option<Self> {
         for program in ["munged", "slurmctld", "slurmd", "srun"] {
             if !exists(harness, program) {
                 skip(&format!("there is no {program}"));
@@ -29,11 +36,12 @@ impl Slurm {
             return None;
         }
         // munged wants nobody else to be able to replace its socket and its key.
-        let private = r#"chmod 755 . && head -c 1024 /dev/urandom > key && chmod 400 key && mkdir spool state"#;
+        let private =
+            r#"chmod 755 . && head -c 1024 /dev/urandom > key && chmod 400 key && mkdir state"#;
         assert!(harness.command("sh").args(["-c", private]).status().unwrap().success());
         let at = |name: &str| harness.arg(name);
-        let conf = harness.write("slurm.conf", configuration(harness));
-        let mut slurm = Self { daemons: Vec::new(), conf };
+        let conf = harness.write("slurm.conf", configuration(harness, names));
+        let mut slurm = Self { daemons: Vec::new(), nodes: Vec::new(), conf };
         let files = [
             format!("--key-file={}", at("key")),
             format!("--socket={}", at("munge.sock")),
@@ -43,19 +51,25 @@ impl Slurm {
         let mut munged = harness.command("munged");
         munged.args(["--foreground", "--force", "--num-threads=2"]).args(files);
         slurm.daemon(munged);
-        for args in [&["slurmctld", "-D", "-i"][..], &["slurmd", "-D", "-N", "localhost"]] {
-            let mut daemon = harness.command(args[0]);
-            daemon.args(&args[1..]).env("SLURM_CONF", &slurm.conf);
-            slurm.daemon(daemon);
+        let mut control = harness.command("slurmctld");
+        control.args(["-D", "-i"]).env("SLURM_CONF", &slurm.conf);
+        slurm.daemon(control);
+        for name in names {
+            std::fs::create_dir(harness.path(&format!("spool-{name}"))).unwrap();
+            let mut daemon = harness.command("slurmd");
+            daemon.args(["-D", "-N", name]).env("SLURM_CONF", &slurm.conf);
+            let process = slurm.daemon(daemon);
+            slurm.nodes.push(process);
         }
         let deadline = Instant::now() + PATIENCE;
         let mut said = String::new();
         while Instant::now() < deadline {
             let mut sinfo = harness.command("sinfo");
-            sinfo.args(["-h", "-o", "%T"]).env("SLURM_CONF", &slurm.conf);
+            sinfo.args(["-h", "-N", "-o", "%T"]).env("SLURM_CONF", &slurm.conf);
             let output = sinfo.output().unwrap();
             said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            if said.trim() == "idle" {
+            let idle = said.lines().filter(|line| line.trim() == "idle").count();
+            if idle == names.len() && said.lines().count() == idle {
                 return Some(slurm);
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -64,9 +78,12 @@ impl Slurm {
         None
     }
 
-    fn daemon(&mut self, mut command: Command) {
+    fn daemon(&mut self, mut command: Command) -> u32 {
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        self.daemons.push(command.spawn().unwrap());
+        let daemon = command.spawn().unwrap();
+        let process = daemon.id();
+        self.daemons.push(daemon);
+        process
     }
 }
 
@@ -89,11 +106,18 @@ fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn configuration(harness: &Harness) -> String {
+fn configuration(harness: &Harness, names: &[&str]) -> String {
     let folder = harness.arg("");
     let folder = folder.trim_end_matches('/');
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     let cpus = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let node = |name: &&str| {
+        format!(
+            "NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={} CPUs={cpus}\n",
+            port()
+        )
+    };
+    let nodes: String = names.iter().map(node).collect();
     format!(
         "ClusterName=test
 SlurmctldHost=localhost(127.0.0.1)
@@ -103,13 +127,12 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.sock
 CryptoType=crypto/munge
 SlurmctldPort={}
-SlurmdPort={}
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 StateSaveLocation={folder}/state
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/affinity
 SelectType=select/cons_tres
@@ -119,10 +142,8 @@ ReturnToService=2
 SwitchType=switch/none
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
-NodeName=localhost NodeAddr=127.0.0.1 CPUs={cpus}
-PartitionName=all Nodes=ALL Default=YES OverSubscribe=EXCLUSIVE State=UP MaxTime=INFINITE
+{nodes}PartitionName=all Nodes=ALL Default=YES OverSubscribe=EXCLUSIVE State=UP MaxTime=INFINITE
 ",
-        port(),
         port()
     )
 }

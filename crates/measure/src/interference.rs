@@ -57,6 +57,63 @@ fn parse_stolen(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
 
+/// Seconds for which some CPUs worked, for anybody, and for which this process and the children that
+/// it has waited for did, since boot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    all: f64,
+    own: f64,
+}
+
+impl Work {
+    /// The work of these CPUs (the system's numbers) so far; `None` when the kernel does not say.
+    pub fn now(cpus: &[u32]) -> Option<Self> {
+        let stat = std::fs::read_to_string("/proc/stat").ok()?;
+        // SAFETY: a question about a constant.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+        Some(Self { all: parse_work(&stat, cpus)? as f64 / per_second, own: own_seconds() })
+    }
+
+    /// Seconds that others had of the CPUs since `earlier`.
+    pub fn of_others_since(self, earlier: Self) -> f64 {
+        ((self.all - earlier.all) - (self.own - earlier.own)).max(0.0)
+    }
+}
+
+/// CPU time of this process and of its children that are over, with theirs.
+fn own_seconds() -> f64 {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
+        .into_iter()
+        .map(|who| {
+            // SAFETY: the structure is plain numbers, for which zero is a value, and the kernel
+            // fills it.
+            let usage = unsafe {
+                let mut usage: libc::rusage = std::mem::zeroed();
+                libc::getrusage(who, &raw mut usage);
+                usage
+            };
+            let seconds = |time: libc::timeval| time.tv_sec as f64 + 1e-6 * time.tv_usec as f64;
+            seconds(usage.ru_utime) + seconds(usage.ru_stime)
+        })
+        .sum()
+}
+
+fn parse_work(stat: &str, cpus: &[u32]) -> Option<u64> {
+    let mut ticks = 0;
+    for line in stat.lines() {
+        let (name, rest) = line.split_once(' ')?;
+        let Some(number) = name.strip_prefix("cpu") else { break };
+        if number.parse().is_ok_and(|cpu: u32| cpus.contains(&cpu)) {
+            // user nice system idle iowait irq softirq steal: all but the third and fourth.
+            let columns = rest.split_whitespace().take(8).enumerate();
+            for (_, word) in columns.filter(|(at, _)| !matches!(at, 3 | 4)) {
+                ticks += word.parse::<u64>().ok()?;
+            }
+        }
+    }
+    Some(ticks)
+}
+
 /// Why a sample does not count.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Cause {
@@ -97,6 +154,19 @@ impl fmt::Display for Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_is_of_the_cpus_that_are_asked_for() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 100 50 4 5 6 7 8\ncpu1 10 0 0 100 0 0 0 0 0 0\n\
+                    intr 1 2 3\n";
+        assert_eq!(parse_work(stat, &[0]), Some(21));
+        assert_eq!(parse_work(stat, &[0, 1]), Some(31));
+        assert_eq!(parse_work("cpu0 a", &[0]), None);
+        let before = Work { all: 10.0, own: 2.0 };
+        let since = |all, own| Work { all, own }.of_others_since(before);
+        assert!((since(13.0, 4.0) - 1.0).abs() < 1e-9);
+        assert_eq!(since(11.0, 4.0), 0.0);
+    }
 
     #[test]
     fn steal_is_the_eighth_number_of_the_first_line() {

@@ -120,6 +120,7 @@ impl Launch {
             format!("each={}", u8::from(options.timing == crate::options::Timing::Each)),
             format!("multiple={}", u8::from(options.buffers == crate::options::Buffers::Multiple)),
         ];
+        words.push(format!("customary={}", u8::from(options.customary)));
         words.extend(options.iterations.map(|n| format!("iterations={n}")));
         words.extend(options.samples.map(|n| format!("samples={n}")));
         words.extend(options.warm_up.map(|n| format!("warmup={n}")));

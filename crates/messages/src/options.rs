@@ -110,6 +110,9 @@ pub struct Options {
     pub window: u32,
     /// Exactly this many timed operations; else until the median is stable.
     pub iterations: Option<u64>,
+    /// As many timed operations as the OSU micro-benchmarks have, where `iterations` is not given:
+    /// 10000 (large messages 1000), of rates 100 and 20 windows, of collectives 1000 and 100 calls.
+    pub customary: bool,
     /// Operations before the clock starts; by custom 100 (large messages 10), for rates 10 and 2.
     pub warm_up: Option<u64>,
     /// Exactly this many batches.
@@ -135,6 +138,7 @@ impl Default for Options {
             sizes: pattern::usual_sizes(),
             window: 64,
             iterations: None,
+            customary: false,
             warm_up: None,
             samples: None,
             size_limit: Duration::from_millis(250),

@@ -2,5 +2,6 @@
 
 pub mod beside;
 pub mod output;
+mod rounds;
 
 pub use output::Output;

@@ -191,6 +191,7 @@ fn how(all: &[&Measurement], brief: bool, style: Style) -> String {
         let window = words::number(m, "window").unwrap_or(0.0);
         let buffers = match words::text(m, "buffers") {
             Some("multiple") => "a buffer for each message",
+            _ if m.config.contains_key("hosts") => "one buffer",
             _ => "one buffer, so that rates within a node are cache rates",
         };
         out.push_str(&paragraph(style, "", &format!("windows of {window} messages, {buffers}")));

@@ -162,7 +162,11 @@ fn options(args: &MpiArgs, between: &Between) -> Options {
         warm_up: args.warm_up,
         // Beside OSU, samples are rounds.
         samples: args.common.samples.filter(|_| args.osu.is_empty()),
-        size_limit: args.size_limit.unwrap_or(usual.size_limit),
+        size_limit: args.size_limit.unwrap_or(match args.osu.is_empty() {
+            true => usual.size_limit,
+            false => beside::SIZE_LIMIT,
+        }),
+        customary: false,
         buffers: args.buffers,
         validate: args.validate,
         threads: args.threads,

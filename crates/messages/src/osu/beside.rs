@@ -3,23 +3,27 @@
 
 use crate::MessagesError;
 use crate::gauge::{self, Between, Outcome};
-use crate::launch::Launch;
+use crate::launch::{Launch, Where};
 use crate::options::{Options, Threads};
-use crate::osu::output::{self, Output};
+use crate::osu::output::Output;
+use crate::osu::rounds::{self, Round};
 use crate::pattern::{Pattern, usual_sizes};
 use crate::result::{self, Evidence};
 use crate::session::Stage;
 use nodegauge_measure::Watch;
-use nodegauge_measure::record::{Measurement, Status};
-use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::interference::Work;
 use nodegauge_placement::pairs::Distance;
+use nodegauge_toolchain::mpi::LauncherKind;
 use nodegauge_toolchain::{Ended, run_family};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Rounds unless the user says otherwise.
+/// Rounds that count, unless the user says otherwise.
 pub const ROUNDS: u32 = 5;
+/// Rounds at most, for each that is to count: on some machines the CPUs are moved every few seconds.
+const MOST: u32 = 3;
+/// Time for a size, unless the user says otherwise: OSU's programs have no limit.
+pub const SIZE_LIMIT: Duration = Duration::from_secs(3);
 /// Silence of a program after which it hangs: its largest size takes seconds on slow links.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Folders below the one that is named in which programs may lie: OSU installs and builds in several.
@@ -68,12 +72,6 @@ impl Programs {
     }
 }
 
-/// Rounds of one pattern: what each program said.
-struct Rounds {
-    osu: Vec<Output>,
-    own: Vec<Vec<Measurement>>,
-}
-
 /// Runs both by turns.
 ///
 /// # Errors
@@ -87,9 +85,10 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, MessagesError> {
     let mut outcome = Outcome::default();
-    // By custom three threads: both sides are to be the same.
+    // By custom three threads: both sides are to be the same, in threads and in operations.
     let options = Options {
         threads: stage.options.threads.or(Some(Threads { senders: 1, receivers: 2 })),
+        customary: true,
         ..stage.options.clone()
     };
     let (launches, notices) = gauge::plan(stage.topology, &options, between, ranks)?;
@@ -101,17 +100,21 @@ pub fn run(
                 continue;
             };
             let launch = Launch { patterns: vec![pattern], ..launch.clone() };
-            let mut measured = Rounds { osu: Vec::new(), own: Vec::new() };
-            for round in 0..rounds {
+            let mut measured: Vec<Round> = Vec::new();
+            for turns in 0..rounds * MOST {
+                let counting = rounds::counting(&measured).len();
+                if counting >= rounds as usize {
+                    break;
+                }
                 watch.phase(&format!(
                     "{} osu_{pattern} and the probe by turns, {} of {rounds}",
                     stage.mpi.library,
-                    round + 1
+                    counting + 1
                 ));
-                match turn(stage, &options, &launch, program, &mut measured, watch) {
-                    Ok(()) => {}
+                match turn(stage, &options, &launch, program, watch) {
+                    Ok(round) => measured.push(round),
                     Err(MessagesError::Interrupted) => outcome.interrupted = true,
-                    Err(error) if measured.own.is_empty() => return Err(error),
+                    Err(error) if turns == 0 => return Err(error),
                     Err(error) => {
                         outcome.notices.push(format!("a round was cut short: {error}"));
                         break;
@@ -122,7 +125,15 @@ pub fn run(
                     break;
                 }
             }
-            outcome.measurements.extend(together(&measured));
+            let moved = measured.len() - rounds::counting(&measured).len();
+            if moved > 0 {
+                outcome.notices.push(format!(
+                    "{pattern}: {moved} of {} rounds do not count, because the cpus were moved or other \
+                     programs used them",
+                    measured.len()
+                ));
+            }
+            outcome.measurements.extend(rounds::together(&measured, pattern));
             if outcome.interrupted {
                 return Ok(outcome);
             }
@@ -137,23 +148,46 @@ fn turn(
     options: &Options,
     launch: &Launch,
     program: &Path,
-    measured: &mut Rounds,
     watch: &mut dyn Watch,
-) -> Result<(), MessagesError> {
+) -> Result<Round, MessagesError> {
+    let cpus: Vec<u32> = match &launch.ranks {
+        Where::Here(ranks) => ranks.iter().flatten().map(|cpu| cpu.0).collect(),
+        Where::Hosts(_) => Vec::new(),
+    };
+    // Slurm's daemon starts ranks, so that their time is not known for this process' own.
+    let own_ranks = stage.mpi.launcher.kind != LauncherKind::Slurm;
+    let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
+    let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| match (from, to) {
+        (Some((before, began)), Some((after, ended))) => {
+            let all = (ended - began).as_secs_f64() * cpus.len() as f64;
+            after.of_others_since(before) / all.max(1e-3)
+        }
+        _ => 0.0,
+    };
+    let begin = work();
     let output = osu(stage, options, launch, program, watch)?;
-    let timing = output.timing();
-    measured.osu.push(output);
-    let options = Options { timing, ..options.clone() };
+    let between = work();
+    let options = Options { timing: output.timing(), ..options.clone() };
     let stage = Stage { options: &options, ..*stage };
     let report = stage.run(launch, watch)?;
+    let end = work();
+    if report.broken == Some(crate::session::Broken::Interrupted) {
+        return Err(MessagesError::Interrupted);
+    }
     let distance = |_: u32, _: u32| None::<Distance>;
     let evidence =
         Evidence { report: &report, mpi: stage.mpi, options: &options, distance: &distance };
-    measured.own.push(result::measurements(&evidence));
-    match report.broken {
-        Some(crate::session::Broken::Interrupted) => Err(MessagesError::Interrupted),
-        _ => Ok(()),
-    }
+    let own = result::measurements(&evidence);
+    let groups = report.heard.sizes.iter().flat_map(|size| &size.groups);
+    Ok(Round {
+        own: rounds::like_osu(own, &report.heard.sizes, options.window),
+        trips: groups
+            .flat_map(|group| [group.trips.0, group.trips.1])
+            .filter(|trip| *trip > 0.0)
+            .collect(),
+        others: share(begin, between).max(share(between, end)),
+        osu: output,
+    })
 }
 
 /// Runs an OSU program as the probe is run.
@@ -247,82 +281,4 @@ fn arguments(options: &Options, launch: &Launch) -> Vec<String> {
         say("-t", format!("{}:{}", launch.threads.senders, launch.threads.receivers));
     }
     words
-}
-
-/// The figures of both over their rounds: medians, and how the probe's stands to OSU's.
-fn together(measured: &Rounds) -> Vec<Measurement> {
-    let mut found = Vec::new();
-    let Some(first) = measured.own.first() else { return found };
-    for one in first {
-        let bytes = one.config.get("message_bytes").and_then(|bytes| bytes.as_u64());
-        let Some(bytes) = bytes else {
-            found.push(one.clone());
-            continue;
-        };
-        let same = |m: &&Measurement| {
-            m.unit == one.unit && m.config.get("message_bytes") == one.config.get("message_bytes")
-        };
-        let runs: Vec<Measurement> =
-            measured.own.iter().filter_map(|round| round.iter().find(same).cloned()).collect();
-        let theirs: Vec<f64> = measured
-            .osu
-            .iter()
-            .filter_map(|output| {
-                let row = output.rows.iter().find(|row| row.bytes == bytes)?;
-                if one.unit == "msg/s" { row.messages } else { Some(row.value) }
-            })
-            .collect();
-        let mut own = over_rounds(one, &runs);
-        if !theirs.is_empty()
-            && let Some(output) = measured.osu.first()
-            && let Some(row) = output.rows.iter().find(|row| row.bytes == bytes)
-        {
-            let mut peer = output::measurement(output, row, &one.unit, &theirs);
-            for key in ["distance", "places", "hosts", "mpi", "pairs"] {
-                if let Some(value) = one.config.get(key) {
-                    peer.config.insert(key.to_owned(), value.clone());
-                }
-            }
-            // Of each round, whose two runs met the same machine; the median of that.
-            let ratios: Vec<f64> = own
-                .samples
-                .iter()
-                .zip(&theirs)
-                .map(|(x, y)| x / y)
-                .filter(|ratio| ratio.is_finite())
-                .collect();
-            if own.value.is_some() && !ratios.is_empty() {
-                own.config.insert("over_osu".to_owned(), json!(stats::median(&ratios)));
-            }
-            found.push(own);
-            found.push(peer);
-        } else {
-            found.push(own);
-        }
-    }
-    for m in &mut found {
-        m.config.insert("rounds".to_owned(), json!(measured.own.len()));
-    }
-    found
-}
-
-/// One measurement of several rounds: each round's mean, which is what OSU prints, is a sample.
-fn over_rounds(one: &Measurement, runs: &[Measurement]) -> Measurement {
-    let samples: Vec<f64> = runs.iter().filter_map(|m| m.value).collect();
-    let better = if one.unit == "s" { Better::Lower } else { Better::Higher };
-    let mut own = one.clone();
-    for m in runs {
-        for reason in &m.validity.reasons {
-            if !own.validity.reasons.contains(reason) {
-                own.validity.add(m.validity.status, reason.clone());
-            }
-        }
-    }
-    let sound = own.validity.status != Status::Invalid && !samples.is_empty();
-    own.value = sound.then(|| stats::median(&samples));
-    own.summary = Summary::of(&samples, better);
-    own.samples = samples;
-    own.regimes.clear();
-    own.disturbed.clear();
-    own
 }

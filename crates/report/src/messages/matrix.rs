@@ -5,6 +5,7 @@ use super::{bytes, distance, doubts, how, library, us};
 use crate::table::{Style, paragraph, table};
 use crate::words;
 use nodegauge_measure::Bytes;
+use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::stats;
 use serde_json::Value;
@@ -53,13 +54,12 @@ pub(super) fn render(all: &[&Measurement], style: Style) -> String {
         if cells.is_empty() {
             continue;
         }
-        let seconds = cells.iter().any(|cell| cell.m.unit == "s");
-        let unit = if seconds { "us" } else { "GB/s" };
+        let unit = Unit::of(&cells);
         let size = Bytes(key.2.unwrap_or(0));
-        let mut part = style.strong(&format!("{}, {} of {size}, {unit}", key.0, key.1));
+        let mut part = style.strong(&format!("{}, {} of {size}, {}", key.0, key.1, unit.name()));
         part.push('\n');
-        part.push_str(&square(&cells, seconds, style));
-        part.push_str(&outliers(&cells, seconds, style));
+        part.push_str(&square(&cells, unit, style));
+        part.push_str(&outliers(&cells, unit, style));
         parts.push(part);
     }
     let mut out = parts.join("\n");
@@ -68,12 +68,44 @@ pub(super) fn render(all: &[&Measurement], style: Style) -> String {
     out
 }
 
-fn shown(value: f64, seconds: bool) -> String {
-    if seconds { us(value) } else { words::gb(value) }
+/// What the figures of a table are shown in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Microseconds,
+    Gigabytes,
+    /// For small messages, whose rates have nothing before the point and little behind it.
+    Megabytes,
+}
+
+impl Unit {
+    fn of(cells: &[Cell<'_>]) -> Self {
+        let most = cells.iter().map(|cell| cell.value).fold(0.0, f64::max);
+        match () {
+            () if cells.iter().any(|cell| cell.m.unit == "s") => Self::Microseconds,
+            () if most < 1e8 => Self::Megabytes,
+            () => Self::Gigabytes,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Microseconds => "us",
+            Self::Gigabytes => "GB/s",
+            Self::Megabytes => "MB/s",
+        }
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::Microseconds => us(value),
+            Self::Gigabytes => words::gb(value),
+            Self::Megabytes => significant(value / 1e6),
+        }
+    }
 }
 
 /// The matrix itself, with as few ends as fit; of many only a summary by distance.
-fn square(cells: &[Cell<'_>], seconds: bool, style: Style) -> String {
+fn square(cells: &[Cell<'_>], unit: Unit, style: Style) -> String {
     let mut ends: Vec<&String> = Vec::new();
     for end in cells.iter().flat_map(|cell| &cell.ends) {
         if !ends.contains(&end) {
@@ -81,7 +113,7 @@ fn square(cells: &[Cell<'_>], seconds: bool, style: Style) -> String {
         }
     }
     if ends.len() > MOST {
-        return by_distance(cells, seconds, style);
+        return by_distance(cells, unit, style);
     }
     let rows: Vec<Vec<String>> = ends
         .iter()
@@ -92,7 +124,7 @@ fn square(cells: &[Cell<'_>], seconds: bool, style: Style) -> String {
                     (&cell.ends[0] == *a && &cell.ends[1] == *b)
                         || (&cell.ends[0] == *b && &cell.ends[1] == *a)
                 });
-                found.map_or_else(|| "-".to_owned(), |cell| shown(cell.value, seconds))
+                found.map_or_else(|| "-".to_owned(), |cell| unit.show(cell.value))
             }));
             row
         })
@@ -103,11 +135,11 @@ fn square(cells: &[Cell<'_>], seconds: bool, style: Style) -> String {
     table(style, &header, &rows, &right)
 }
 
-fn by_distance(cells: &[Cell<'_>], seconds: bool, style: Style) -> String {
+fn by_distance(cells: &[Cell<'_>], unit: Unit, style: Style) -> String {
     let rows: Vec<Vec<String>> = groups(cells)
         .iter()
         .map(|(name, values)| {
-            let at = |q: f64| shown(stats::quantile(values, q), seconds);
+            let at = |q: f64| unit.show(stats::quantile(values, q));
             vec![distance(*name).to_owned(), values.len().to_string(), at(0.0), at(0.5), at(1.0)]
         })
         .collect();
@@ -128,7 +160,7 @@ fn groups<'a>(cells: &[Cell<'a>]) -> Vec<(Option<&'a str>, Vec<f64>)> {
 }
 
 /// Pairs far from the median of their distance.
-fn outliers(cells: &[Cell<'_>], seconds: bool, style: Style) -> String {
+fn outliers(cells: &[Cell<'_>], unit: Unit, style: Style) -> String {
     let groups = groups(cells);
     let mut far: Vec<(f64, &Cell<'_>)> = cells
         .iter()
@@ -136,7 +168,8 @@ fn outliers(cells: &[Cell<'_>], seconds: bool, style: Style) -> String {
             let name = words::text(cell.m, "distance");
             let (_, values) = groups.iter().find(|(known, _)| *known == name)?;
             let median = stats::median(values);
-            let worse = if seconds { cell.value / median } else { median / cell.value };
+            let worse =
+                if unit == Unit::Microseconds { cell.value / median } else { median / cell.value };
             (worse > FAR && values.len() > 2).then_some((worse, cell))
         })
         .collect();
@@ -145,12 +178,7 @@ fn outliers(cells: &[Cell<'_>], seconds: bool, style: Style) -> String {
         .iter()
         .take(WORST)
         .map(|(worse, cell)| {
-            format!(
-                "{}-{} {} (x {worse:.2})",
-                cell.ends[0],
-                cell.ends[1],
-                shown(cell.value, seconds)
-            )
+            format!("{}-{} {} (x {worse:.2})", cell.ends[0], cell.ends[1], unit.show(cell.value))
         })
         .collect();
     if list.is_empty() {
