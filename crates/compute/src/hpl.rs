@@ -12,8 +12,8 @@ use crate::size::{self, Around, Order, OrderError, OrderSpec};
 use crate::{dgemm, result};
 use nodegauge_machine::power::{self, EnergyMeter};
 use nodegauge_machine::{CpuId, SysRoot, Topology};
-use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::interference;
+use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::watch::Watch;
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 use nodegauge_placement::{Bind, Placement};
@@ -322,8 +322,7 @@ impl Run<'_> {
         };
         // Side by side N must not depend on each one's NB.
         let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
-        let mut around =
-            around(self.machine, self.options, rate, self.team.len(), nb_of_order);
+        let mut around = around(self.machine, self.options, rate, self.team.len(), nb_of_order);
         around.seconds /= count as f64;
         let spec = match &self.options.given {
             Some(given) => OrderSpec::Exactly(given.order),

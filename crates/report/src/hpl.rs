@@ -188,7 +188,8 @@ fn evidence(m: &Measurement, style: Style) -> String {
         .into_iter()
         .filter_map(|(key, of)| Some(format!("{:.1} % of {of}", 100.0 * number(key)?)))
         .collect();
-        let shares = if shares.is_empty() { String::new() } else { format!("; {}", shares.join(", ")) };
+        let shares =
+            if shares.is_empty() { String::new() } else { format!("; {}", shares.join(", ")) };
         let text = format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {seconds:.3} s{shares}");
         out.push_str(&paragraph(style, "rating", &text));
     }
@@ -281,7 +282,11 @@ fn peak_lines(m: &Measurement, style: Style) -> String {
                 Some(format!("{} {}", l.get("isa")?.as_str()?, gflops(l.get("rate")?.as_f64()?)))
             })
             .collect();
-        out.push_str(&paragraph(style, "registers", &format!("{} GFLOP/s{precision}", text.join(", "))));
+        out.push_str(&paragraph(
+            style,
+            "registers",
+            &format!("{} GFLOP/s{precision}", text.join(", ")),
+        ));
     }
     out
 }
