@@ -6,6 +6,8 @@
 //! OPENBLAS_CORETYPE says otherwise, for all alike. Ratios are of bests and of medians. Prints
 //! Markdown for docs/benchmarks.md.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
+
 use nodegauge_compute::{
     Multiplier, dat, dgemm, lu, matrix::Matrix, output, peak, random, residual,
 };

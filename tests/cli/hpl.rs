@@ -1,6 +1,7 @@
 //! `nodegauge hpl`: the native run, libraries that are no good, the real HPL.
 
 use crate::harness::{Harness, Outcome, measurements, skip};
+use crate::machine::control_group;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -426,4 +427,144 @@ fn hpcc_is_run_and_read() {
     assert_eq!(real[0]["config"]["engine"], "hpcc");
     assert_eq!((&real[0]["config"]["n"], &real[0]["config"]["nb"]), (&400.into(), &64.into()));
     assert!(real[0]["value"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn without_any_library_the_compiled_in_kernels_serve() {
+    let harness = Harness::new();
+    let lib = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    if !Path::new(&lib).exists() {
+        return skip("libraries lie elsewhere here");
+    }
+    // What links to a library in a folder that shows empty points to nothing.
+    let folders: Vec<String> = ["openblas-pthread", "openblas-openmp", "openblas-serial"]
+        .into_iter()
+        .chain(["blis-pthread", "blis-openmp", "blis-serial", "blas", "atlas"])
+        .map(|name| format!("{lib}/{name}"))
+        .filter(|folder| Path::new(folder).exists())
+        .collect();
+    let shown: Vec<(&str, &str)> =
+        folders.iter().map(|folder| ("tmpfs:ro", folder.as_str())).collect();
+    let args = ["hpl", "--order", "300", "--nb", "32", "--budget", "1", "--json", "-"];
+    let Some(outcome) = harness.run_where(&shown, &args) else { return };
+    let record = outcome.exits(0).json();
+    assert_eq!(named(&record, "rating")[0]["config"]["blas"], "built-in (gemm crate)");
+    let asked = [&args[..], &["--blas", "openblas"]].concat();
+    let refused = harness.run_where(&shown, &asked).unwrap().exits(3);
+    refused.complains("no BLAS library \"openblas\" was found");
+}
+
+#[test]
+fn a_control_group_limits_n() {
+    let harness = Harness::new();
+    let shown = control_group(&harness, 1 << 30, 0);
+    let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
+    let args = ["hpl", "--order", "20000", "--blas", "builtin"];
+    let Some(outcome) = harness.run_where(&shown, &args) else { return };
+    outcome.exits(3).complains("(the cgroup's limit is 1 GiB): it would swap or be killed");
+    let full = harness.run_where(&shown, &["hpl", "--plan", "--full"]).unwrap().exits(0);
+    full.tells("N = sqrt(0.8 x 1 GiB / 8 B)");
+}
+
+#[test]
+fn memory_that_the_kernel_refuses_ends_with_a_message() {
+    let harness = Harness::new();
+    // Address space for the program and its threads, and not for a matrix of 2 GB.
+    let limited = ["sh", "-c", "ulimit -v 2000000 && exec \"$@\"", "sh"];
+    let args = ["hpl", "--order", "16000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
+    if harness.run(&["hpl", "--plan", "--order", "16000"]).code != Some(0) {
+        return skip("there is no memory for that here");
+    }
+    let Some(outcome) = harness.run_under(&limited, &args) else { return };
+    outcome.exits(3).complains("of memory for the matrix");
+}
+
+/// A launcher that says what it is, notes its words, and prints a saved output.
+fn launcher(harness: &Harness, name: &str, version: &str) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let outputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../compute/tests/outputs");
+    let (words, printed) = (harness.arg("words"), outputs.join("three-nb.txt"));
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\n\
+         echo \"$@\" >> '{words}'\ncp HPL.dat '{words}.dat'\ncat '{}'\n",
+        printed.display()
+    );
+    let launcher = harness.write(name, script);
+    std::fs::set_permissions(&launcher, PermissionsExt::from_mode(0o755)).unwrap();
+    launcher
+}
+
+#[test]
+fn ranks_are_spread_over_the_hosts_that_are_named() {
+    let harness = Harness::new();
+    let program = launcher(&harness, "xhpl", "");
+    for (name, version, expected) in [
+        ("mpirun", "mpirun (Open MPI) 4.1.4", "-np 2 --host one:1,two:1 --map-by ppr:1:node:PE=1"),
+        ("mpiexec", "HYDRA build details:\n    Version: 4.0.2", "-np 2 -ppn 1 -hosts one,two"),
+        (
+            "srun",
+            "slurm-wlm 22.05.8",
+            "--ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --nodelist=one,two",
+        ),
+    ] {
+        let launcher = launcher(&harness, name, version);
+        let real = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", "one,two"];
+        let one = ["--ranks", "1", "--threads", "1"];
+        harness.run(&[&real, &one[..], &SMALL].concat()).exits(0).tells("2 ranks by");
+        let words = std::fs::read_to_string(harness.path("words")).unwrap();
+        let last = words.lines().last().unwrap();
+        assert!(last.starts_with(expected), "{last}");
+        let input = std::fs::read_to_string(harness.path("words.dat")).unwrap();
+        assert!(input.contains("\n1            Ps\n2            Qs\n"), "{input}");
+    }
+}
+
+#[test]
+fn widths_and_grids_are_searched_with_the_real_hpl() {
+    let harness = Harness::new();
+    let program = launcher(&harness, "xhpl", "");
+    let launcher = launcher(&harness, "mpirun", "mpirun (Open MPI) 4.1.4");
+    let names: Vec<String> = (0..8).map(|i| format!("host{i}")).collect();
+    let args = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", &names.join(",")];
+    let more = ["--ranks", "1", "--order", "600", "--blas", "builtin", "--budget", "1"];
+    harness.run(&[&args[..], &more].concat()).exits(0);
+    let words = std::fs::read_to_string(harness.path("words")).unwrap();
+    assert_eq!(words.lines().count(), 2, "a search and the run itself: {words}");
+    // The saved output's best width.
+    let input = std::fs::read_to_string(harness.path("words.dat")).unwrap();
+    assert!(input.contains("\n192          NBs\n"), "{input}");
+}
+
+#[test]
+fn a_job_of_several_nodes_gives_its_hosts() {
+    let harness = Harness::new();
+    let scontrol = launcher(&harness, "scontrol", "");
+    std::fs::write(&scontrol, "#!/bin/sh\nprintf 'n1\\nn2\\nn3\\nn4\\n'\n").unwrap();
+    let path = format!("{}:{}", harness.arg(""), std::env::var("PATH").unwrap_or_default());
+    let job =
+        [("SLURM_JOB_NUM_NODES", "4"), ("SLURM_JOB_NODELIST", "n[1-4]"), ("PATH", path.as_str())];
+    let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--ranks", "2"];
+    let text = harness.run_with(&job, &args).exits(0).stdout;
+    assert!(text.contains("\n2            Ps\n4            Qs\n"), "{text}");
+}
+
+#[test]
+fn n_is_a_multiple_of_what_was_asked() {
+    let harness = Harness::new();
+    let args = ["hpl", "--plan", "--full", "--nb", "96", "--ranks", "6", "--grid-multiple"];
+    let outcome = harness.run(&args).exits(0);
+    // 2 x 3, or 1 x 6 of one power of two: the least common multiple is 6.
+    outcome.tells("down to a multiple of 576");
+}
+
+#[test]
+fn other_work_on_the_cpus_is_in_the_record() {
+    let harness = Harness::new();
+    let record = record(&harness, &SMALL);
+    let time = &named(&record, "rating")[0]["config"]["time"];
+    assert!(time["lost"].as_f64().unwrap() >= 0.0 && time["switches"].is_u64(), "{time}");
+    let config = &named(&record, "rating")[0]["config"];
+    let peak = named(&record, "fma_peak")[0]["value"].as_f64().unwrap();
+    let rating = named(&record, "rating")[0]["value"].as_f64().unwrap();
+    assert!((config["of_fma_peak"].as_f64().unwrap() * peak / rating - 1.0).abs() < 1e-9);
 }

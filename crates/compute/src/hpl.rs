@@ -12,6 +12,7 @@ use crate::size::{self, Around, Order, OrderError, OrderSpec};
 use crate::{dgemm, result};
 use nodegauge_machine::power::{self, EnergyMeter};
 use nodegauge_machine::{CpuId, SysRoot, Topology};
+use nodegauge_measure::interference;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::watch::Watch;
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
@@ -97,6 +98,9 @@ pub struct Solution {
     pub huge_pages: Option<f64>,
     /// Energy of the packages during the solution, joules.
     pub joules: Option<f64>,
+    /// Of all CPUs' time during the solution, the share that the hypervisor gave to others, 0 to 1;
+    /// `None` where it is not counted.
+    pub stolen: Option<f64>,
     /// When it began and ended, seconds since the epoch.
     pub began: f64,
 }
@@ -155,6 +159,10 @@ const DGEMM: (f64, Duration, Duration) = (0.06, Duration::from_millis(50), Durat
 const SEARCH: f64 = 0.25;
 /// Share of the budget for the solution: the rest makes and checks the matrix.
 const SOLUTION: f64 = 0.5;
+/// N is a multiple of this where several libraries share it.
+const COMMON_MULTIPLE: usize = 64;
+/// Of `/proc/stat`: the kernel's USER_HZ, which is 100 on every architecture that is built for.
+const TICKS_A_SECOND: f64 = 100.0;
 /// How often a solution under way is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -181,6 +189,14 @@ pub fn around(
 
 fn share(of: (f64, Duration, Duration), budget: Duration) -> Duration {
     budget.mul_f64(of.0).clamp(of.1, of.2)
+}
+
+/// The rate at which all libraries one after another do equal work: the harmonic mean of their
+/// DGEMM rates.
+fn common_rate(libraries: &[OfLibrary]) -> FlopsPerSec {
+    let best = |library: &OfLibrary| library.dgemm.iter().copied().fold(0.0, f64::max);
+    let times: f64 = libraries.iter().map(|library| 1.0 / best(library)).sum();
+    FlopsPerSec(libraries.len() as f64 / times)
 }
 
 /// A run under way.
@@ -221,10 +237,15 @@ pub fn run(
     let mut run = Run { machine, options, watch, team, meter, seen: Seen::default() };
     run.peaks()?;
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {
+        run.dgemm(tried, multiplier, libraries.len())?;
+    }
+    // One N for all, so that ratings of libraries are of the same work.
+    let rate = common_rate(&run.seen.libraries);
+    for (at, multiplier) in multipliers.iter().enumerate() {
         if run.seen.interrupted.is_some() {
             break;
         }
-        run.library(tried, multiplier, libraries.len())?;
+        run.library(at, multiplier, rate, libraries.len())?;
     }
     let Run { mut seen, meter, .. } = run;
     seen.energy = Some(meter.map(|meter| meter.basis));
@@ -261,7 +282,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn library(
+    /// DGEMM by one library, before its solutions.
+    fn dgemm(
         &mut self,
         tried: &Tried,
         multiplier: &Multiplier,
@@ -270,9 +292,9 @@ impl Run<'_> {
         if self.interrupted("before DGEMM") {
             return Ok(());
         }
-        let budget = self.options.budget.div_f64(count as f64);
+        let time = share(DGEMM, self.options.budget.div_f64(count as f64));
         self.watch.phase(&format!("DGEMM by {}", tried.name()));
-        let rates = dgemm::measure(&mut self.team, multiplier, share(DGEMM, budget))?;
+        let rates = dgemm::measure(&mut self.team, multiplier, time)?;
         let best = FlopsPerSec(rates.iter().copied().fold(0.0, f64::max));
         self.watch.progress(1.0, &best.to_string());
         self.seen.libraries.push(OfLibrary {
@@ -282,35 +304,75 @@ impl Run<'_> {
             order: None,
             solutions: Vec::new(),
         });
-        let nb = match self.nb(multiplier, best, budget)? {
+        Ok(())
+    }
+
+    /// NB, N and the solutions of library `at`; `rate` is that of DGEMM by all of them.
+    fn library(
+        &mut self,
+        at: usize,
+        multiplier: &Multiplier,
+        rate: FlopsPerSec,
+        count: usize,
+    ) -> Result<(), HplError> {
+        let budget = self.options.budget.div_f64(count as f64);
+        let nb = match self.nb(at, multiplier, rate, budget)? {
             Some(nb) => nb,
             None => return Ok(()),
         };
-        let mut around = around(self.machine, self.options, best, self.team.len(), nb);
+        // Side by side N must not depend on each one's NB.
+        let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
+        let mut around = around(self.machine, self.options, rate, self.team.len(), nb_of_order);
         around.seconds /= count as f64;
         let spec = match &self.options.given {
             Some(given) => OrderSpec::Exactly(given.order),
             None => self.options.order,
         };
         let order = size::choose(spec, &around)?;
-        self.now().order = Some(order.clone());
+        self.seen.libraries[at].order = Some(order.clone());
         for _ in 0..self.options.samples.max(1) {
             let Some(solution) = self.solve(order.order, nb, multiplier, true)? else { break };
-            self.now().solutions.push(solution);
+            self.seen.libraries[at].solutions.push(solution);
         }
-        Ok(())
+        self.again(at, multiplier, budget)
     }
 
-    /// The library under way.
-    fn now(&mut self) -> &mut OfLibrary {
-        let last = self.seen.libraries.len() - 1;
-        &mut self.seen.libraries[last]
+    /// DGEMM and the fastest loop once more behind the solutions: a machine that was disturbed or
+    /// throttled before them would make a rating look better than it is.
+    fn again(
+        &mut self,
+        at: usize,
+        multiplier: &Multiplier,
+        budget: Duration,
+    ) -> Result<(), HplError> {
+        if self.interrupted("after the solution") {
+            return Ok(());
+        }
+        self.watch.phase("DGEMM and peak again");
+        let rates = dgemm::measure(&mut self.team, multiplier, share(DGEMM, budget))?;
+        self.seen.libraries[at].dgemm.extend(rates);
+        let time = share(PEAKS, self.options.budget);
+        for element in ["f64", "f32"] {
+            let fastest = self
+                .seen
+                .peaks
+                .iter_mut()
+                .filter(|peak| peak.element == element)
+                .max_by(|a, b| a.best().0.total_cmp(&b.best().0));
+            let kernels = peak::kernels();
+            let Some(fastest) = fastest else { continue };
+            let kernel = kernels.iter().find(|k| k.isa == fastest.isa && k.element == element);
+            let Some(kernel) = kernel else { continue };
+            fastest.join(peak::measure(&mut self.team, kernel, time)?);
+        }
+        Ok(())
     }
 
     /// The width of panels: the only one, or the fastest of small runs, the best three of which are
     /// run again at twice the size.
     fn nb(
         &mut self,
+        at: usize,
         multiplier: &Multiplier,
         dgemm: FlopsPerSec,
         budget: Duration,
@@ -347,7 +409,7 @@ impl Run<'_> {
                     return Ok(None);
                 };
                 rated.push((solution.rating, nb));
-                self.now().search.push((order, nb, solution.rating));
+                self.seen.libraries[at].search.push((order, nb, solution.rating));
                 let latest = format!("NB {nb}: {}", FlopsPerSec(solution.rating));
                 self.watch.progress(0.5, &latest);
                 if Instant::now() > deadline {
@@ -406,6 +468,7 @@ impl Run<'_> {
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0.0, |since| since.as_secs_f64());
         let (team, watch) = (&mut self.team, &mut *self.watch);
+        let ticks = interference::stolen_ticks();
         let start = Instant::now();
         let solved = std::thread::scope(|scope| {
             let worker = scope.spawn(|| lu::solve(team, matrix, nb, multiplier, &progress));
@@ -434,6 +497,11 @@ impl Run<'_> {
             Ok(Err(singular)) => return Err(HplError::Singular(singular)),
             Err(_) => return Err(TeamError::Panicked(0).into()),
         };
+        let stolen = ticks.zip(interference::stolen_ticks()).map(|(before, after)| {
+            let cpus = self.machine.processor.threads.max(1);
+            let all = start.elapsed().as_secs_f64() * f64::from(cpus) * TICKS_A_SECOND;
+            after.saturating_sub(before) as f64 / all
+        });
         let joules = self
             .meter
             .as_ref()
@@ -443,7 +511,7 @@ impl Run<'_> {
         let x = matrix.column(order).to_vec();
         let residual = residual::check(&mut self.team, source, &x)?;
         let rating = lu::flops(order) / times.total;
-        Ok(Some(Solution { order, nb, rating, times, residual, huge_pages, joules, began }))
+        Ok(Some(Solution { order, nb, rating, times, residual, huge_pages, joules, stolen, began }))
     }
 }
 

@@ -17,7 +17,8 @@ mod swaps;
 
 use crate::engine::{Engine, Multiplier};
 use crate::matrix::Matrix;
-use nodegauge_team::{Barrier, Team, TeamError};
+use nodegauge_measure::interference::ThreadCounts;
+use nodegauge_team::{Team, TeamError};
 use schedule::Schedule;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -75,6 +76,11 @@ pub struct Times {
     pub panels: f64,
     /// Of the threads' time, the share spent waiting, 0 to 1.
     pub waiting: f64,
+    /// Of the time of the thread that lost most, the share that it was off its CPU though it had
+    /// work or spun, 0 to 1.
+    pub lost: f64,
+    /// Times that the kernel took a CPU away, of all threads.
+    pub switches: u64,
     /// Threads that work on a panel together.
     pub crew: usize,
 }
@@ -185,11 +191,14 @@ pub fn solve(
     };
     let start = Instant::now();
     let busy = team.map(|member| {
-        let guard = AbandonOnPanic(&shared.crew.barrier, &progress.stop);
+        let guard = AbandonOnPanic(&shared);
         shared.engine.settle();
-        let times = schedule::work(&shared, member.index);
+        let (before, start) = (ThreadCounts::now(), Instant::now());
+        let spent = schedule::work(&shared, member.index);
+        let (wall, counts) = (start.elapsed().as_secs_f64(), ThreadCounts::now() - before);
         drop(guard);
-        times
+        let off = wall - spent.slept - counts.cpu_nanos as f64 / 1e9;
+        (spent, (off / wall.max(1e-9)).max(0.0), counts.involuntary_switches)
     })?;
     let factored = start.elapsed().as_secs_f64();
     match shared.singular.load(Ordering::Relaxed) {
@@ -212,20 +221,24 @@ pub fn solve(
     Ok(Times {
         total,
         solve: total - factored,
-        panels: busy.iter().map(|times| times.panels).sum::<f64>() / all,
-        waiting: busy.iter().map(|times| times.waiting).sum::<f64>() / all,
+        panels: busy.iter().map(|(spent, ..)| spent.panels).sum::<f64>() / all,
+        waiting: busy.iter().map(|(spent, ..)| spent.waiting).sum::<f64>() / all,
+        lost: busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max),
+        switches: busy.iter().map(|(.., switches)| switches).sum(),
         crew: size,
     })
 }
 
-/// Lets the others go when a thread fails, so that nobody waits for it.
-struct AbandonOnPanic<'a>(&'a Barrier, &'a AtomicBool);
+/// Lets the others go when a thread fails, so that nobody waits for it: neither in a panel, nor for
+/// work, nor, in the crew, for a call to the next panel.
+struct AbandonOnPanic<'a>(&'a Shared<'a>);
 
 impl Drop for AbandonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.1.store(true, Ordering::Relaxed);
-            self.0.abandon();
+            self.0.progress.stop.store(true, Ordering::Relaxed);
+            self.0.crew.barrier.abandon();
+            self.0.schedule.abandon();
         }
     }
 }

@@ -198,6 +198,13 @@ impl Peak {
         FlopsPerSec(self.samples.iter().copied().fold(0.0, f64::max))
     }
 
+    /// Takes the bursts of a later measurement of the same loop along, and the lower of the clocks.
+    pub(crate) fn join(&mut self, later: Self) {
+        self.samples.extend(later.samples);
+        let clocks = [self.clock, later.clock].into_iter().flatten();
+        self.clock = clocks.reduce(|a, b| if b.0 < a.0 { b } else { a });
+    }
+
     /// All bursts.
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.samples, Better::Higher)

@@ -222,11 +222,11 @@ impl Real {
         if !self.hosts.is_empty() {
             // The plan is for one host; every host gets the like.
             let (each, ranks) = (ranks, ranks * self.hosts.len());
+            let threads = plan.ranks.first().map_or(1, |rank| rank.placement.threads.len());
             let words: Vec<String> = match self.launcher.kind {
                 LauncherKind::OpenMpi => {
                     let slots: Vec<String> =
                         self.hosts.iter().map(|host| format!("{host}:{each}")).collect();
-                    let threads = plan.ranks.first().map_or(1, |rank| rank.placement.threads.len());
                     let map = format!("ppr:{each}:node:PE={threads}");
                     vec![
                         "-np".into(),
@@ -247,13 +247,15 @@ impl Real {
                     "-hosts",
                     &self.hosts.join(","),
                     "-bind-to",
-                    "core",
+                    &format!("core:{threads}"),
                 ]
                 .map(str::to_owned)
                 .to_vec(),
                 LauncherKind::Slurm => {
                     vec![
                         format!("--ntasks={ranks}"),
+                        format!("--ntasks-per-node={each}"),
+                        format!("--cpus-per-task={threads}"),
                         format!("--nodelist={}", self.hosts.join(",")),
                         "--cpu-bind=cores".into(),
                     ]

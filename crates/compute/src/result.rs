@@ -27,6 +27,12 @@ const MEMORY_BOUND: f64 = 0.5;
 const CLOCK_DROP: f64 = 0.03;
 /// More of the threads' time than this in waiting is worth a word.
 const WAITING: f64 = 0.05;
+/// More of a thread's time than this taken by other work, or of all CPUs' by the hypervisor, makes a
+/// rating doubtful: by as much a quiet node would do better.
+const DISTURBED: f64 = 0.02;
+/// A rate above its measured limit by more than this share says that the limit was measured in a
+/// worse moment.
+const ABOVE: f64 = 0.02;
 
 /// All measurements, and what is to be explained of them.
 pub(crate) fn measurements(
@@ -44,7 +50,7 @@ pub(crate) fn measurements(
         if let Some(solution) =
             library.solutions.iter().max_by(|a, b| a.rating.total_cmp(&b.rating))
         {
-            out.push(rating(placement, options, seen, library, solution, peak, threads));
+            out.push(rating(machine, placement, options, seen, library, solution, peak));
             explain(&mut notices, options, library, solution, peak);
         }
         out.push(dgemm(placement, library, peak, threads));
@@ -117,14 +123,15 @@ fn measurement(
 }
 
 fn rating(
+    machine: &Machine,
     placement: &Placement,
     options: &Options,
     seen: &Seen,
     library: &OfLibrary,
     solution: &Solution,
     peak: Option<&Peak>,
-    threads: usize,
 ) -> Measurement {
+    let threads = placement.threads.len();
     let failed = library.solutions.iter().find(|s| !s.residual.passes());
     let mut config = common(placement);
     describe(&mut config, &library.tried);
@@ -144,7 +151,9 @@ fn rating(
     );
     config.insert(
         "time".into(),
-        json!({ "panels": times.panels, "waiting": times.waiting, "solve_s": times.solve, "crew": times.crew }),
+        json!({ "panels": times.panels, "waiting": times.waiting, "solve_s": times.solve,
+            "crew": times.crew, "lost": times.lost, "switches": times.switches,
+            "stolen": solution.stolen }),
     );
     config.insert("began".into(), solution.began.into());
     if let Some(sized) = &library.order {
@@ -165,6 +174,11 @@ fn rating(
     }
     let of_dgemm = library.dgemm.iter().copied().fold(0.0, f64::max);
     config.insert("of_dgemm".into(), (solution.rating / of_dgemm).into());
+    if let Some(peak) = peak {
+        config.insert("of_fma_peak".into(), (solution.rating / peak.best().0).into());
+        let theory = theory(machine, peak, threads).map(|(value, _)| solution.rating / value);
+        config.insert("of_theoretical".into(), theory.into());
+    }
     match (&seen.energy, solution.joules) {
         (Some(Ok(basis)), Some(joules)) => {
             let watts = joules / times.total;
@@ -197,11 +211,37 @@ fn rating(
     if let Some(doubt) = library.order.as_ref().and_then(|order| order.doubt.clone()) {
         out.validity.add(Status::Suspect, doubt);
     }
-    if out.limit.as_ref().is_some_and(|limit| limit.fraction > 1.02) {
-        out.validity
-            .add(Status::Suspect, "above the measured peak: the clock changed between them");
+    let (lost, stolen) = (times.lost, solution.stolen.unwrap_or(0.0));
+    if failed.is_none() && lost > DISTURBED {
+        out.validity.add(
+            Status::Suspect,
+            format!(
+                "other work took {:.0} % of a thread's time during the solution: repeat it on a quiet node",
+                lost * 100.0
+            ),
+        );
     }
+    if failed.is_none() && stolen > DISTURBED {
+        out.validity.add(
+            Status::Suspect,
+            format!(
+                "the hypervisor gave {:.0} % of the CPUs' time to others during the solution",
+                stolen * 100.0
+            ),
+        );
+    }
+    doubt_above_limit(&mut out);
     out
+}
+
+/// Marks what is above the limit that was measured for it.
+fn doubt_above_limit(m: &mut Measurement) {
+    if m.limit.as_ref().is_some_and(|limit| limit.fraction > 1.0 + ABOVE) {
+        m.validity.add(
+            Status::Suspect,
+            "above the measured peak: the clock or other work changed between them",
+        );
+    }
 }
 
 fn against_peak(peak: Option<&Peak>, threads: usize) -> Option<(f64, String)> {
@@ -220,6 +260,7 @@ fn dgemm(
     describe(&mut config, &library.tried);
     let mut out = measurement("dgemm", Some(best), library.dgemm.clone(), config);
     out.limit = limit(best, against_peak(peak, threads));
+    doubt_above_limit(&mut out);
     out
 }
 

@@ -197,6 +197,19 @@ pub fn grid(ranks: usize) -> (usize, usize) {
     (p, ranks.max(1) / p)
 }
 
+/// Grids worth trying for `ranks` processes, the expected best first: the one of [`grid`], and those
+/// with P <= Q that are at most four times flatter. One row alone is for few ranks (HPL's TUNING).
+pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
+    let first = grid(ranks);
+    let flattest = if ranks <= 8 { 1 } else { (first.0 / 2).max(2) };
+    let mut all = vec![first];
+    let others = (flattest..=ranks)
+        .take_while(|p| p * p <= ranks)
+        .filter(|p| ranks.is_multiple_of(*p) && *p != first.0);
+    all.extend(others.map(|p| (p, ranks / p)).collect::<Vec<_>>().into_iter().rev());
+    all
+}
+
 /// Least common multiple, for N as a multiple of NB x LCM(P, Q).
 pub fn lcm(a: usize, b: usize) -> usize {
     let (mut x, mut y) = (a.max(1), b.max(1));
@@ -268,6 +281,9 @@ mod tests {
             [(1, 1), (1, 2), (1, 3), (2, 2), (2, 4), (4, 4), (8, 8), (8, 16)]
         );
         assert_eq!((grid(12), grid(15), grid(96)), ((2, 6), (3, 5), (8, 12)));
+        assert_eq!(grids(2), [(1, 2)]);
+        assert_eq!(grids(8), [(2, 4), (1, 8)]);
+        assert_eq!(grids(96), [(8, 12), (6, 16), (4, 24)]);
         assert_eq!((lcm(4, 6), lcm(2, 4), lcm(1, 7)), (12, 4, 7));
     }
 

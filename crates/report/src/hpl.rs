@@ -110,8 +110,8 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     for m in native {
         out.push_str(&if alone { evidence(m, style) } else { brief(m, style) });
     }
-    if let Some(peak) = all.iter().find(|m| alone && m.name == "fma_peak") {
-        out.push_str(&peak_lines(peak, style));
+    for m in all.iter().filter(|m| alone && m.name.starts_with("fma_peak")) {
+        out.push_str(&peak_lines(m, style));
     }
     for m in &all {
         for reason in &m.validity.reasons {
@@ -180,12 +180,17 @@ fn evidence(m: &Measurement, style: Style) -> String {
     let part = |key: &str, inner: &str| m.config.get(key)?.get(inner)?.as_f64();
     let mut out = String::new();
     if let (Some(n), Some(seconds)) = (number("n"), number("seconds")) {
-        let text = format!(
-            "(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {seconds:.3} s{}",
-            number("of_dgemm")
-                .map(|x| format!("; {:.1} % of DGEMM", 100.0 * x))
-                .unwrap_or_default()
-        );
+        let shares: Vec<String> = [
+            ("of_dgemm", "DGEMM"),
+            ("of_fma_peak", "the peak in registers"),
+            ("of_theoretical", "the theoretical peak"),
+        ]
+        .into_iter()
+        .filter_map(|(key, of)| Some(format!("{:.1} % of {of}", 100.0 * number(key)?)))
+        .collect();
+        let shares =
+            if shares.is_empty() { String::new() } else { format!("; {}", shares.join(", ")) };
+        let text = format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {seconds:.3} s{shares}");
         out.push_str(&paragraph(style, "rating", &text));
     }
     if let Some(value) = part("residual", "value") {
@@ -256,11 +261,15 @@ fn search(m: &Measurement) -> Option<String> {
 
 fn peak_lines(m: &Measurement, style: Style) -> String {
     let mut out = String::new();
+    let precision = match words::text(m, "element") {
+        Some("f32") => " in single precision",
+        _ => "",
+    };
     if let Some(theory) = m.config.get("theoretical") {
         let formula = theory.get("formula").and_then(|f| f.as_str()).unwrap_or("?");
         let value = |key: &str| theory.get(key).and_then(|x| x.as_f64()).unwrap_or(0.0);
         let text = format!(
-            "{} = {formula}; {} without",
+            "{} = {formula}; {} without{precision}",
             FlopsPerSec(value("value")),
             FlopsPerSec(value("without_fma"))
         );
@@ -273,7 +282,11 @@ fn peak_lines(m: &Measurement, style: Style) -> String {
                 Some(format!("{} {}", l.get("isa")?.as_str()?, gflops(l.get("rate")?.as_f64()?)))
             })
             .collect();
-        out.push_str(&paragraph(style, "registers", &format!("{} GFLOP/s", text.join(", "))));
+        out.push_str(&paragraph(
+            style,
+            "registers",
+            &format!("{} GFLOP/s{precision}", text.join(", ")),
+        ));
     }
     out
 }

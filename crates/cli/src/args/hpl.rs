@@ -21,6 +21,9 @@ pub(crate) struct HplArgs {
     /// Columns of a panel: one, or candidates to choose from [default: a search]
     #[arg(long, value_name = "NB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "What")]
     pub(crate) nb: Vec<u32>,
+    /// Round N down to a multiple of NB x LCM(P, Q) instead of NB, P and Q being the real HPL's grid
+    #[arg(long, conflicts_with_all = ["order", "matrix"], help_heading = "What")]
+    pub(crate) grid_multiple: bool,
     /// Seed of the random matrix
     #[arg(long, value_name = "SEED", default_value = "1", help_heading = "What")]
     pub(crate) seed: u64,
@@ -62,7 +65,8 @@ pub(crate) struct RealArgs {
     /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
     #[arg(long, value_name = "COMMAND", help_heading = "The real HPL")]
     pub(crate) launcher: Option<CommandLine>,
-    /// Hosts to spread the ranks over, as the launcher names them
+    /// Hosts to spread the ranks over, as the launcher names them, each with --ranks of them
+    /// [default: those of the Slurm job, else this node]
     #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', help_heading = "The real HPL")]
     pub(crate) hosts: Vec<String>,
     /// Also start ranks as root (containers)

@@ -84,7 +84,7 @@ fn options(args: &HplArgs, node: &Node) -> Result<Options, Failure> {
         order,
         fraction: args.memory_fraction,
         nb: args.nb.iter().map(|nb| *nb as usize).collect(),
-        multiple: 1,
+        multiple: if args.grid_multiple { real::grid_multiple(args, node)? } else { 1 },
         seed: args.seed,
         given,
         budget: args.common.budget.unwrap_or(BUDGET),
@@ -188,8 +188,9 @@ fn plan(
     let peak = peak::measure(&mut team, kernel, Duration::from_millis(20))
         .map_err(|error| Failure::missing(error.to_string()))?;
     let nb = options.nb.first().copied().unwrap_or(USUAL_NB);
-    let ranks = real::ranks(args, &node.topology);
+    let ranks = real::total(args, &node.topology)?;
     let grid = size::grid(ranks);
+    let a_host = real::ranks(args, &node.topology);
     let dgemm = FlopsPerSec(peak.best().0 * USUAL_DGEMM);
     let around = hpl::around(&node.machine, options, dgemm, threads, nb);
     let order = size::choose(options.order, &around).map_err(Failure::missing)?;
@@ -205,7 +206,7 @@ fn plan(
         crew: size::crew(order.order, nb, threads),
         grid,
         ranks,
-        threads_a_rank: real::threads_a_rank(args, &node.topology, ranks),
+        threads_a_rank: real::threads_a_rank(args, &node.topology, a_host),
         seconds: order.seconds,
         rate: format!(
             "{dgemm} DGEMM taken as {USUAL_DGEMM} x {} ({} multiply-adds, measured for 20 ms)",
@@ -284,8 +285,8 @@ pub(crate) fn glance(
 }
 
 /// HPL.dat for the plan.
-fn input(orders: Vec<usize>, nbs: Vec<usize>, grid: (usize, usize)) -> dat::Input {
-    dat::Input { orders, nbs, grids: vec![grid], threshold: nodegauge_compute::residual::THRESHOLD }
+fn input(orders: Vec<usize>, nbs: Vec<usize>, grids: Vec<(usize, usize)>) -> dat::Input {
+    dat::Input { orders, nbs, grids, threshold: nodegauge_compute::residual::THRESHOLD }
 }
 
 /// Writes a document to where it was asked for.

@@ -212,7 +212,7 @@ fn between(args: &MpiArgs) -> Result<Between, Failure> {
 }
 
 /// The hosts of the Slurm job that this runs in.
-fn slurm_hosts() -> Result<Vec<String>, Failure> {
+pub(crate) fn slurm_hosts() -> Result<Vec<String>, Failure> {
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
         Failure::missing("this is no Slurm job: SLURM_JOB_NODELIST is not set\nhint: run it under salloc or sbatch, or name the hosts")
     })?;

@@ -80,6 +80,8 @@ enum Work {
 pub(super) struct Spent {
     pub panels: f64,
     pub waiting: f64,
+    /// Of the waiting, what was slept.
+    pub slept: f64,
 }
 
 impl Schedule {
@@ -101,6 +103,17 @@ impl Schedule {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the crew to the next panel, unless it was sent away.
+    fn call(&self) {
+        let next = |called| (called != OVER).then(|| called + 1);
+        let _ = self.called.try_update(Ordering::AcqRel, Ordering::Acquire, next);
+    }
+
+    /// Sends the crew away: a member has failed.
+    pub(super) fn abandon(&self) {
+        self.called.store(OVER, Ordering::Release);
     }
 
     fn changed(&self) {
@@ -243,7 +256,7 @@ pub(super) fn work(shared: &Shared<'_>, index: usize) -> Spent {
         {
             // The step goes with the call: the crew reads it behind the first barrier.
             shared.crew.step.store(step, Ordering::Relaxed);
-            schedule.called.fetch_add(1, Ordering::Release);
+            schedule.call();
         }
         let called = schedule.called.load(Ordering::Acquire);
         if index < shared.crew.size && called > joined && called != OVER {
@@ -254,7 +267,7 @@ pub(super) fn work(shared: &Shared<'_>, index: usize) -> Spent {
             continue;
         }
         let Some(mut work) = schedule.take(shared.view.n) else {
-            wait_for_change(shared, version, index, joined);
+            spent.slept += wait_for_change(shared, version, index, joined);
             timed(&mut spent.waiting, start);
             continue;
         };
@@ -269,21 +282,26 @@ pub(super) fn work(shared: &Shared<'_>, index: usize) -> Spent {
     spent
 }
 
-/// Waits until there may be something to do.
-fn wait_for_change(shared: &Shared<'_>, version: u64, index: usize, joined: usize) {
+/// Waits until there may be something to do; the seconds of it that were slept.
+fn wait_for_change(shared: &Shared<'_>, version: u64, index: usize, joined: usize) -> f64 {
     let schedule = &shared.schedule;
     let called = || index < shared.crew.size && schedule.called.load(Ordering::Acquire) > joined;
-    let mut spins = 0u32;
+    let (mut spins, mut slept) = (0u32, 0.0);
     let over = || shared.stopped() && (index == 0 || index >= shared.crew.size);
     while schedule.version.load(Ordering::Acquire) == version && !over() && !called() {
         spins += 1;
         match spins {
             ..SPINS_BEFORE_YIELD => std::hint::spin_loop(),
             // Far beyond the time of a piece: threads share CPUs, or the machine is busy.
-            1_000_000.. => std::thread::sleep(Duration::from_micros(50)),
+            1_000_000.. => {
+                let start = Instant::now();
+                std::thread::sleep(Duration::from_micros(50));
+                slept += start.elapsed().as_secs_f64();
+            }
             _ => std::thread::yield_now(),
         }
     }
+    slept
 }
 
 /// The crew's work on panel `number`, for one member.

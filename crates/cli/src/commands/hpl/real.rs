@@ -10,7 +10,7 @@ use nodegauge_compute::real::{self, Kind, Real, RealError};
 use nodegauge_compute::size::{self, OrderSpec};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Measurement, Status};
-use nodegauge_measure::{FlopsPerSec, Watch};
+use nodegauge_measure::{Bytes, FlopsPerSec, Watch};
 use nodegauge_placement::ranks::{RankRequest, plan_ranks};
 use nodegauge_placement::{RankPlan, Request};
 use nodegauge_toolchain::{ToolchainError, is_root};
@@ -18,10 +18,17 @@ use std::time::Duration;
 
 /// Widths that a search of the real HPL tries.
 const CANDIDATES: [usize; 4] = [128, 192, 256, 384];
-/// Order of the search's runs.
-const SEARCH_ORDER: usize = 4000;
+/// Order of the search's runs on two cores; with more it grows as the memory of equal shares.
+const SEARCH_ORDER: f64 = 4000.0;
+/// Widths that an hpcc is given: one run of it must do, for it does much beside HPL.
+const HPCC_CANDIDATES: [usize; 3] = [128, 192, 256];
+/// Longest predicted time of a solution for which an hpcc gets several widths, seconds.
+const SEVERAL: f64 = 60.0;
 /// Longest time for a run: hpcc does much beside HPL.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// P and Q.
+type Grid = (usize, usize);
 
 /// Ranks here: as asked, else one for each last-level cache, NUMA node, or core, whatever there is
 /// several of.
@@ -50,10 +57,32 @@ pub(super) fn threads_a_rank(args: &HplArgs, topology: &Topology, ranks: usize) 
     (all / ranks.max(1)).max(1)
 }
 
+/// The hosts that were named, else those of the Slurm job when it has several; empty for this node.
+fn hosts(args: &HplArgs) -> Result<Vec<String>, Failure> {
+    let several = |text: String| text.trim().parse::<u32>().is_ok_and(|nodes| nodes > 1);
+    let in_job = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(several);
+    if args.real.hosts.is_empty() && in_job {
+        return crate::commands::mpi::slurm_hosts();
+    }
+    Ok(args.real.hosts.clone())
+}
+
+/// Ranks on all hosts.
+pub(super) fn total(args: &HplArgs, topology: &Topology) -> Result<usize, Failure> {
+    Ok(ranks(args, topology) * hosts(args)?.len().max(1))
+}
+
+/// LCM of P and Q.
+pub(super) fn grid_multiple(args: &HplArgs, node: &Node) -> Result<usize, Failure> {
+    let (p, q) = size::grid(total(args, &node.topology)?);
+    Ok(size::lcm(p, q))
+}
+
 /// A real HPL with its plan.
 pub(super) struct Ready {
     real: Real,
     plan: RankPlan,
+    hosts: usize,
     total: usize,
 }
 
@@ -63,10 +92,10 @@ pub(super) fn find(args: &HplArgs, node: &Node) -> Result<Option<Ready>, Failure
     let plan = place(args, node)?;
     // Inside a container everybody is root, and Open MPI asks for a word.
     let as_root = args.real.allow_run_as_root && is_root();
-    let real =
-        Real::find(program, args.real.launcher.as_ref(), &args.real.hosts, as_root, &|| false)?;
-    let total = plan.ranks.len() * args.real.hosts.len().max(1);
-    Ok(Some(Ready { real, plan, total }))
+    let real = Real::find(program, args.real.launcher.as_ref(), &hosts(args)?, as_root, &|| false)?;
+    let hosts = hosts(args)?.len().max(1);
+    let total = plan.ranks.len() * hosts;
+    Ok(Some(Ready { real, plan, hosts, total }))
 }
 
 fn place(args: &HplArgs, node: &Node) -> Result<RankPlan, Failure> {
@@ -80,16 +109,18 @@ fn place(args: &HplArgs, node: &Node) -> Result<RankPlan, Failure> {
     Ok(plan_ranks(&node.topology, &request)?)
 }
 
-/// N for the real HPL by the rules of the native run.
+/// N for the real HPL by the rules of the native run; hosts are taken to be alike.
 fn order(
     node: &Node,
     options: &Options,
     dgemm: f64,
-    threads: usize,
+    (hosts, threads): (usize, usize),
     nb: usize,
     grid: (usize, usize),
 ) -> Result<usize, Failure> {
     let mut around = hpl::around(&node.machine, options, FlopsPerSec(dgemm), threads, nb);
+    around.available = Bytes(around.available.0 * hosts as u64);
+    around.cgroup_limit = around.cgroup_limit.map(|limit| Bytes(limit.0 * hosts as u64));
     if matches!(options.order, OrderSpec::Full) {
         around.multiple = nb * size::lcm(grid.0, grid.1);
     }
@@ -103,8 +134,8 @@ pub(super) fn only_input(
     options: &Options,
     file: &str,
 ) -> Result<Exit, Failure> {
-    let ranks = ranks(args, &node.topology) * args.real.hosts.len().max(1);
-    let grid = size::grid(ranks);
+    let hosts = hosts(args)?.len().max(1);
+    let grid = size::grid(ranks(args, &node.topology) * hosts);
     let nbs = if options.nb.is_empty() { vec![USUAL_NB] } else { options.nb.clone() };
     let peak = node.machine.peak_flops.as_ref().map_or(1e11, |peak| peak.value);
     // Nothing is measured here: without an order, memory is filled.
@@ -117,8 +148,8 @@ pub(super) fn only_input(
         ..options.clone()
     };
     let widest = nbs.iter().copied().max().unwrap_or(USUAL_NB);
-    let order = order(node, &filled, peak, 1, widest, grid)?;
-    write_to(file, &nodegauge_compute::dat::write(&input(vec![order], nbs, grid)))?;
+    let order = order(node, &filled, peak, (hosts, 1), widest, grid)?;
+    write_to(file, &nodegauge_compute::dat::write(&input(vec![order], nbs, vec![grid])))?;
     Ok(Exit::Success)
 }
 
@@ -138,27 +169,47 @@ impl Ready {
         let dgemm = of("dgemm").and_then(|m| m.value).unwrap_or(1e11);
         let native = of("rating").and_then(|m| m.config.get("n")?.as_u64());
         let order = match (native, args.full) {
+            // As much memory on each host as here.
+            (Some(n), false) if args.order.is_none() && self.hosts > 1 => {
+                let n = n as f64 * (self.hosts as f64).sqrt();
+                (n as usize / USUAL_NB).max(1) * USUAL_NB
+            }
             (Some(n), false) => n as usize,
-            _ => order(node, options, dgemm, threads, USUAL_NB, grid)?,
+            _ => order(node, options, dgemm, (self.hosts, threads), USUAL_NB, grid)?,
         };
         let engine = self.real.kind().name();
         let mut all = Vec::new();
-        let run = |orders: Vec<usize>, nbs: Vec<usize>, progress: &mut dyn Watch| {
-            progress.phase(&format!("{engine}, N = {orders:?}, NB = {nbs:?}"));
+        let run = |n: usize, nbs: &[usize], grids: &[Grid], progress: &mut dyn Watch| {
+            progress.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
             let shared: &dyn Watch = progress;
-            self.real.run(&input(orders, nbs, grid), &self.plan, &node.topology, LIMIT, &|| {
-                shared.interrupted()
-            })
+            let input = input(vec![n], nbs.to_vec(), grids.to_vec());
+            self.real.run(&input, &self.plan, &node.topology, LIMIT, &|| shared.interrupted())
         };
-        // hpcc takes a minute for all that it does beside HPL, so it is not searched with.
-        let search = options.nb.is_empty() && self.real.kind() == Kind::Xhpl;
-        let mut nbs = if options.nb.is_empty() { vec![USUAL_NB] } else { options.nb.clone() };
+        let (mut nbs, mut grids) = (options.nb.clone(), vec![grid]);
+        let long = size::seconds(order, threads, dgemm * self.hosts as f64) > SEVERAL;
         let outcome = (|| {
-            if search {
-                let (read, _) = run(vec![SEARCH_ORDER.min(order)], CANDIDATES.to_vec(), progress)?;
-                nbs = vec![best(&read.rows).map_or(USUAL_NB, |row| row.nb)];
+            match self.real.kind() {
+                Kind::Xhpl => {
+                    let (every, candidates) = (size::grids(self.total), CANDIDATES.to_vec());
+                    let tried = if nbs.is_empty() { candidates } else { nbs.clone() };
+                    if tried.len() * every.len() > 1 {
+                        let cores = (threads * self.hosts) as f64;
+                        let small = (SEARCH_ORDER * (cores / 2.0).sqrt()) as usize;
+                        let (read, _) = run(small.min(order), &tried, &every, progress)?;
+                        let best = best(&read.rows);
+                        grids = vec![best.map_or(grid, |row| (row.p, row.q))];
+                        if nbs.is_empty() {
+                            nbs = vec![best.map_or(USUAL_NB, |row| row.nb)];
+                        }
+                    }
+                }
+                Kind::Hpcc if nbs.is_empty() && !long => nbs = HPCC_CANDIDATES.to_vec(),
+                Kind::Hpcc => {}
             }
-            run(vec![order], nbs, progress)
+            if nbs.is_empty() {
+                nbs = vec![USUAL_NB];
+            }
+            run(order, &nbs, &grids, progress)
         })();
         match outcome {
             Ok((read, command)) => {
