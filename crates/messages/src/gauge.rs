@@ -294,7 +294,7 @@ fn start(
     launch: &Launch,
     watch: &mut dyn Watch,
 ) -> Result<Started, MessagesError> {
-    let mut report = stage.run(launch, watch)?;
+    let mut report = stage.run_often(launch, watch)?;
     let mut again: Vec<(Pattern, u64, f64)> = Vec::new();
     if report.broken.is_none() && launch.steps.is_empty() {
         let dips = dips(&report.heard.sizes);

@@ -117,8 +117,11 @@ pub struct Options {
     pub warm_up: Option<u64>,
     /// Exactly this many batches.
     pub samples: Option<u32>,
-    /// Time for a size.
+    /// Time for a size, over all starts.
     pub size_limit: Duration,
+    /// Starts of the ranks of this node, where neither samples nor iterations are fixed: from start
+    /// to start libraries find their buffers elsewhere, and small messages differ by a tenth.
+    pub starts: u32,
     /// Buffers.
     pub buffers: Buffers,
     /// Rounds in which the data is checked, for each size.
@@ -142,6 +145,7 @@ impl Default for Options {
             warm_up: None,
             samples: None,
             size_limit: Duration::from_millis(250),
+            starts: 3,
             buffers: Buffers::Single,
             validate: 1,
             threads: None,

@@ -61,6 +61,26 @@ pub struct SizeRun {
     pub done: Option<Done>,
 }
 
+impl SizeRun {
+    /// Adds what another start measured; it is done when both are.
+    pub fn add(&mut self, more: Self) {
+        self.groups.extend(more.groups);
+        self.wrong = match (self.wrong, more.wrong) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+        self.spread = match (self.spread, more.spread) {
+            (Some((a, b)), Some((c, d))) => Some((f64::midpoint(a, c), f64::midpoint(b, d))),
+            (a, b) => a.or(b),
+        };
+        self.done = match (self.done, more.done) {
+            (Some(Done::Limit), Some(_)) => Some(Done::Limit),
+            (Some(_), done) => done,
+            (None, _) => None,
+        };
+    }
+}
+
 /// A rank, as it found itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rank {
@@ -118,7 +138,7 @@ impl Heard {
 
     /// The size that is being measured.
     pub fn unfinished(&self) -> Option<&SizeRun> {
-        self.sizes.last().filter(|size| size.done.is_none())
+        self.sizes.iter().rev().find(|size| size.done.is_none())
     }
 
     fn line(&mut self, line: &str) -> Option<()> {

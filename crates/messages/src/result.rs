@@ -352,6 +352,7 @@ impl Size<'_> {
         } else if let Where::Here(cpus) = &evidence.report.launch.ranks {
             put("processes", json!(cpus.len()));
         }
+        put("starts", json!(evidence.report.starts));
         put("operations", json!(operations));
         put("batch_operations", json!(run.groups.last().map(|group| group.operations)));
         put("stop", json!(run.done.map(crate::protocol::Done::name)));

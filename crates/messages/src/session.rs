@@ -5,7 +5,7 @@ use crate::MessagesError;
 use crate::launch::{Launch, Where};
 use crate::options::Options;
 use crate::probe::Probe;
-use crate::protocol::Heard;
+use crate::protocol::{Heard, SizeRun};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Watch;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
@@ -31,12 +31,31 @@ pub struct Report {
     pub launch: Launch,
     /// What the probe said.
     pub heard: Heard,
+    /// Starts whose samples are together here.
+    pub starts: u32,
     /// How messages went, as far as the library told.
     pub transport: Option<String>,
     /// Why it did not come to its end.
     pub broken: Option<Broken>,
     /// The launcher's command, without the probe's arguments.
     pub command: String,
+}
+
+impl Report {
+    /// Adds the samples of another start of the same.
+    fn add(&mut self, more: Self) {
+        for size in more.heard.sizes {
+            let same = |known: &&mut SizeRun| {
+                (known.pattern, known.bytes, known.ranks) == (size.pattern, size.bytes, size.ranks)
+            };
+            match self.heard.sizes.iter_mut().find(same) {
+                Some(known) => known.add(size),
+                None => self.heard.sizes.push(size),
+            }
+        }
+        self.starts += 1;
+        self.broken = more.broken;
+    }
 }
 
 /// How long the first word is waited for on this node, and more for each other host.
@@ -148,7 +167,42 @@ impl Stage<'_> {
             return Err(self.nothing(launch, &heard, &Broken::Interrupted, &all_words));
         }
         let transport = transport(&all_words);
-        Ok(Report { launch: launch.clone(), heard, transport, broken, command })
+        Ok(Report { launch: launch.clone(), heard, starts: 1, transport, broken, command })
+    }
+
+    /// Starts the probe as often as the options say, each time with its share of the time for a size,
+    /// and puts the samples together.
+    ///
+    /// # Errors
+    /// When nothing was measured.
+    pub fn run_often(
+        &self,
+        launch: &Launch,
+        watch: &mut dyn Watch,
+    ) -> Result<Report, MessagesError> {
+        let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
+        let here = matches!(launch.ranks, Where::Here(_)) && launch.steps.is_empty();
+        if fixed || !here || self.options.starts < 2 {
+            return self.run(launch, watch);
+        }
+        let share = self.options.size_limit / self.options.starts;
+        let options = Options { size_limit: share, ..self.options.clone() };
+        let part = Stage { options: &options, ..*self };
+        let mut report = part.run(launch, watch)?;
+        for _ in 1..self.options.starts {
+            if report.broken.is_some() {
+                break;
+            }
+            match part.run(launch, watch) {
+                Ok(more) => report.add(more),
+                Err(MessagesError::Interrupted) => report.broken = Some(Broken::Interrupted),
+                Err(error) => {
+                    let reason = error.to_string().replace('\n', " ");
+                    report.broken = Some(Broken::Died(reason));
+                }
+            }
+        }
+        Ok(report)
     }
 
     /// The job that starts `program` as `launch` says, the command as people see it, and the folder

@@ -167,6 +167,7 @@ fn options(args: &MpiArgs, between: &Between) -> Options {
             false => beside::SIZE_LIMIT,
         }),
         customary: false,
+        starts: usual.starts,
         buffers: args.buffers,
         validate: args.validate,
         threads: args.threads,
@@ -320,6 +321,7 @@ fn measure(
     if !full {
         options.sizes = QUICK_SIZES.to_vec();
         options.size_limit = QUICK_LIMIT;
+        options.starts = 1;
     }
     let (launches, _) = gauge::plan(topology, &options, &Between::EachDistance, None)?;
     let folder = probe::cache_folder(|name| std::env::var_os(name));
