@@ -1,7 +1,9 @@
 //! nodegauge's LU beside its peers, interleaved in one run: the same OpenBLAS's own dgetrf on all
 //! threads, Debian's hpcc with a rank a core at each of its usual NB, likwid-bench's peakflops.
 //!
-//! Everything runs once a round, in turn, `ROUNDS` times (default 3), at `N` (default 8000). The
+//! Everything runs once a round, in turn, `ROUNDS` times (default 3), at `N` (default 8000) and
+//! `NBS` (default 128,192,256). What runs first after a change of program is slower (memory is
+//! made, clocks settle), so a small system is solved before each round. The
 //! library is `BLAS` (default Debian's libopenblas.so.0), by the kernels it takes itself unless
 //! OPENBLAS_CORETYPE says otherwise, for all alike. Ratios are of bests and of medians. Prints
 //! Markdown for docs/benchmarks.md.
@@ -19,8 +21,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Widths of panels.
+/// Widths of panels, unless `NBS` says otherwise.
 const NBS: [usize; 3] = [128, 192, 256];
+/// Order of the system that is solved before each round.
+const WARM_UP: usize = 2000;
 /// Peak loops of likwid-bench.
 const PEAKS: [&str; 4] =
     ["peakflops_sse", "peakflops_avx", "peakflops_avx_fma", "peakflops_avx512_fma"];
@@ -57,11 +61,11 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
 
 /// The HPL inside hpcc at every NB: NB and rate. HPL is the last that hpcc does, and the rest takes
 /// long, so one run serves for all.
-fn hpcc(n: usize, ranks: usize) -> Option<Vec<(usize, f64)>> {
+fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     let folder = tempfile::tempdir().ok()?;
     let input = dat::Input {
         orders: vec![n],
-        nbs: NBS.to_vec(),
+        nbs: nbs.to_vec(),
         grids: vec![nodegauge_compute::size::grid(ranks)],
         threshold: 16.0,
     };
@@ -86,6 +90,20 @@ fn likwid(kernel: &str, threads: usize) -> Option<f64> {
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|mflops| mflops * 1e6)
 }
 
+/// Solves a system natively, checks the solution, and returns the rating, FLOP/s.
+fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 {
+    let sequence = random::Sequence::new(1);
+    let mut matrix = Matrix::map(n).expect("memory");
+    residual::fill(team, &mut matrix, &sequence).expect("threads");
+    let progress = lu::Progress::default();
+    let times = lu::solve(team, &mut matrix, nb, multiplier, &progress).expect("x");
+    let x = matrix.column(n).to_vec();
+    drop(matrix);
+    let residual = residual::check(team, &sequence, &x).expect("threads");
+    assert!(residual.passes(), "residual {}", residual.value);
+    lu::flops(n) / times.total
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let n: usize = variable("N", 8000);
@@ -106,18 +124,14 @@ fn main() {
         rates.entry(name).or_default().push(rate);
     };
     let me = std::env::current_exe().expect("this program");
-    let sequence = random::Sequence::new(1);
+    let nbs: Vec<usize> = match std::env::var("NBS") {
+        Ok(list) => list.split(',').filter_map(|nb| nb.parse().ok()).collect(),
+        Err(_) => NBS.to_vec(),
+    };
     for _ in 0..variable("ROUNDS", 3) {
-        for nb in NBS {
-            let mut matrix = Matrix::map(n).expect("memory");
-            residual::fill(&mut team, &mut matrix, &sequence).expect("threads");
-            let progress = lu::Progress::default();
-            let times = lu::solve(&mut team, &mut matrix, nb, &multiplier, &progress).expect("x");
-            let x = matrix.column(n).to_vec();
-            drop(matrix);
-            let residual = residual::check(&mut team, &sequence, &x).expect("threads");
-            assert!(residual.passes(), "residual {}", residual.value);
-            keep(format!("nodegauge NB {nb}"), lu::flops(n) / times.total);
+        solved(&mut team, WARM_UP, 128, &multiplier);
+        for nb in nbs.iter().copied() {
+            keep(format!("nodegauge NB {nb}"), solved(&mut team, n, nb, &multiplier));
             let child = Command::new(&me).args(["dgetrf", &blas]).env("N", n.to_string()).output();
             let said = child.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
             if let Some(rate) = said.ok().and_then(|text| text.trim().parse().ok()) {
@@ -127,7 +141,7 @@ fn main() {
             let dgemm = dgemm.expect("threads").into_iter().fold(0.0, f64::max);
             keep("DGEMM".to_owned(), dgemm);
         }
-        for (nb, rate) in hpcc(n, cpus.len()).unwrap_or_default() {
+        for (nb, rate) in hpcc(n, &nbs, cpus.len()).unwrap_or_default() {
             keep(format!("hpcc NB {nb}"), rate);
         }
         for kernel in peak::kernels().iter().filter(|kernel| kernel.element == "f64") {

@@ -7,7 +7,7 @@
 //! operations a cycle, with the clock that was measured under this load.
 
 use nodegauge_machine::clock;
-use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{FlopsPerSec, Hertz};
 use nodegauge_team::{Team, TeamError};
 use std::time::{Duration, Instant};
@@ -188,7 +188,7 @@ pub struct Peak {
     pub fused: bool,
     /// Rates of single bursts, FLOP/s, in order of time.
     pub samples: Vec<f64>,
-    /// The clock right after the load, of the slowest thread; `None` where it cannot be counted.
+    /// The clock right after the best burst, the threads' mean; `None` where it cannot be counted.
     pub clock: Option<Hertz>,
 }
 
@@ -198,11 +198,12 @@ impl Peak {
         FlopsPerSec(self.samples.iter().copied().fold(0.0, f64::max))
     }
 
-    /// Takes the bursts of a later measurement of the same loop along, and the lower of the clocks.
+    /// Takes the bursts of a later measurement of the same loop along; the clock is that of the best.
     pub(crate) fn join(&mut self, later: Self) {
+        if later.best().0 > self.best().0 {
+            self.clock = later.clock;
+        }
         self.samples.extend(later.samples);
-        let clocks = [self.clock, later.clock].into_iter().flatten();
-        self.clock = clocks.reduce(|a, b| if b.0 < a.0 { b } else { a });
     }
 
     /// All bursts.
@@ -225,8 +226,9 @@ const BURST: Duration = Duration::from_millis(20);
 /// When a thread fails.
 pub fn measure(team: &mut Team, kernel: &Kernel, time: Duration) -> Result<Peak, TeamError> {
     let bursts = (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize;
-    let mut samples = Vec::with_capacity(bursts);
-    let mut clocks = Vec::with_capacity(bursts);
+    let mut samples: Vec<f64> = Vec::with_capacity(bursts);
+    // The best rate so far with its clock: the two belong together, since the clock changes.
+    let mut best = (0.0, None);
     for _ in 0..bursts {
         let parts = team.map(|member| {
             member.barrier();
@@ -239,11 +241,16 @@ pub fn measure(team: &mut Team, kernel: &Kernel, time: Duration) -> Result<Peak,
             (operations as f64 / start.elapsed().as_secs_f64(), clock::one_burst())
         })?;
         // Threads work for equal times, so their rates add up.
-        samples.push(parts.iter().map(|part| part.0).sum());
-        let slowest = parts.iter().filter_map(|part| part.1).map(|clock| clock.0);
-        clocks.extend(slowest.reduce(f64::min));
+        let rate: f64 = parts.iter().map(|part| part.0).sum();
+        let clocks: Vec<f64> =
+            parts.iter().filter_map(|part| part.1).map(|clock| clock.0).collect();
+        if rate > best.0 {
+            let mean = clocks.iter().sum::<f64>() / clocks.len() as f64;
+            best = (rate, (!clocks.is_empty()).then_some(Hertz(mean)));
+        }
+        samples.push(rate);
     }
-    let clock = (!clocks.is_empty()).then(|| Hertz(stats::median(&clocks)));
+    let clock = best.1;
     let Kernel { isa, element, fused, .. } = *kernel;
     Ok(Peak { isa, element, fused, samples, clock })
 }

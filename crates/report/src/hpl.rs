@@ -58,7 +58,7 @@ pub fn plan(plan: &Plan, style: Style) -> String {
         (
             "memory",
             format!(
-                "8 B x N x (N + 1) = {}, {} in all (+{beyond:.1} %), of {} that can be had",
+                "8 B x N x (N + 1) = {}, at most {} in all (+{beyond:.1} %), of {} that can be had",
                 Bytes(plan.bytes),
                 Bytes(plan.needed),
                 Bytes(plan.available)
@@ -269,7 +269,7 @@ fn peak_lines(m: &Measurement, style: Style) -> String {
         let formula = theory.get("formula").and_then(|f| f.as_str()).unwrap_or("?");
         let value = |key: &str| theory.get(key).and_then(|x| x.as_f64()).unwrap_or(0.0);
         let text = format!(
-            "{} = {formula}; {} without{precision}",
+            "{} = {formula}{precision}; {} without",
             FlopsPerSec(value("value")),
             FlopsPerSec(value("without_fma"))
         );
