@@ -35,7 +35,8 @@ pub fn launcher_of(said: &str) -> Option<(LauncherKind, Option<String>)> {
         if ["OpenRTE", "Open MPI", "PRRTE", "prterun"].iter().any(|mark| line.contains(mark)) {
             return Some((LauncherKind::OpenMpi, last_number(line)));
         }
-        if line.starts_with("slurm ") {
+        // Debian's packages call themselves slurm-wlm.
+        if line.starts_with("slurm ") || line.starts_with("slurm-") {
             return Some((LauncherKind::Slurm, last_number(line)));
         }
         if line.contains("Intel(R) MPI Library") {
@@ -118,6 +119,7 @@ mod tests {
                 some("2021.11"),
             ),
             ("slurm 22.05.8\n", LauncherKind::Slurm, some("22.05.8")),
+            ("slurm-wlm 22.05.8\n", LauncherKind::Slurm, some("22.05.8")),
         ];
         for (said, kind, version) in cases {
             assert_eq!(launcher_of(said), Some((kind, version)), "{said}");
