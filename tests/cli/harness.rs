@@ -92,7 +92,8 @@ impl Harness {
         let mut command = self.command(PROGRAM);
         command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let words = words(&command);
-        Running { child: command.spawn().unwrap(), words }
+        let child = command.spawn().unwrap();
+        Running { process: child.id(), child: Some(child), words }
     }
 
     /// Runs the program.
@@ -208,30 +209,42 @@ fn finish(command: Command) -> Outcome {
     Outcome::new(words, &output)
 }
 
-/// A program that was started.
+/// A program that was started; it ends with the test that does not wait for it.
 pub struct Running {
-    child: std::process::Child,
+    /// Taken by whoever waits.
+    child: Option<std::process::Child>,
+    process: u32,
     words: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 impl Running {
     /// Its number.
     pub fn process(&self) -> u32 {
-        self.child.id()
+        self.process
     }
 
     /// Sends a signal by its name, e.g. `INT`.
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
+        let pid = self.process.to_string();
         // `kill` is a word of the shell everywhere, a program not everywhere.
         let kill = ["-c", r#"kill -s "$1" "$2""#, "sh", name, &pid];
         assert!(Command::new("sh").args(kill).status().unwrap().success());
     }
 
     /// Waits for its end.
-    pub fn end(self) -> Outcome {
-        let output = self.child.wait_with_output().unwrap();
-        Outcome::new(self.words, &output)
+    pub fn end(mut self) -> Outcome {
+        let child = self.child.take().unwrap();
+        let output = child.wait_with_output().unwrap();
+        Outcome::new(std::mem::take(&mut self.words), &output)
     }
 }
 

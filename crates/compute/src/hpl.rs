@@ -153,8 +153,8 @@ pub struct Outcome {
 /// Time for the peaks, a share of the budget and its bounds.
 const PEAKS: (f64, Duration, Duration) =
     (0.05, Duration::from_millis(20), Duration::from_millis(400));
-/// Time for DGEMM, the same.
-const DGEMM: (f64, Duration, Duration) = (0.06, Duration::from_millis(50), Duration::from_secs(3));
+/// Time for DGEMM, the same; it ends before a wish to end is heard.
+const DGEMM: (f64, Duration, Duration) = (0.06, Duration::from_millis(50), Duration::from_secs(1));
 /// Share of the budget for the search of NB.
 const SEARCH: f64 = 0.25;
 /// Share of the budget for the solution: the rest makes and checks the matrix.
@@ -461,7 +461,11 @@ impl Run<'_> {
         if shown {
             self.watch.phase(&format!("solving, N = {order}, NB = {nb}"));
         }
-        residual::fill(&mut self.team, matrix, source)?;
+        let watch = &mut *self.watch;
+        if !residual::fill_unless(&mut self.team, matrix, source, || watch.interrupted())? {
+            self.interrupted(&format!("while the matrix of N = {order} was made"));
+            return Ok(None);
+        }
         let progress = Progress::default();
         let before = self.meter.as_ref().ok().and_then(EnergyMeter::read);
         let began = std::time::SystemTime::now()

@@ -6,6 +6,7 @@
 use crate::matrix::Matrix;
 use crate::random::Sequence;
 use nodegauge_team::{Team, TeamError};
+use std::ops::Range;
 
 /// What HPL.dat has as threshold.
 pub const THRESHOLD: f64 = 16.0;
@@ -76,6 +77,42 @@ const COLUMNS: usize = 16;
 /// # Errors
 /// When a thread fails.
 pub fn fill(team: &mut Team, matrix: &mut Matrix, source: &impl Source) -> Result<(), TeamError> {
+    let all = 0..matrix.order() + 1;
+    fill_columns(team, matrix, source, all)
+}
+
+/// Elements that are written between looks at whether the user wants to end: some 0.1 s on the
+/// slowest node with one thread.
+const BETWEEN_LOOKS: usize = 32 << 20;
+
+/// Writes the matrix unless `stop` says to end before it is whole; whether it is.
+///
+/// # Errors
+/// When a thread fails.
+pub(crate) fn fill_unless(
+    team: &mut Team,
+    matrix: &mut Matrix,
+    source: &impl Source,
+    mut stop: impl FnMut() -> bool,
+) -> Result<bool, TeamError> {
+    let (n, round) = (matrix.order(), COLUMNS * team.len().max(1));
+    // Whole rounds, so that each thread gets the columns that it would get at once.
+    let step = (BETWEEN_LOOKS / n.max(1)).next_multiple_of(round).max(round);
+    for first in (0..n + 1).step_by(step) {
+        if stop() {
+            return Ok(false);
+        }
+        fill_columns(team, matrix, source, first..(first + step).min(n + 1))?;
+    }
+    Ok(true)
+}
+
+fn fill_columns(
+    team: &mut Team,
+    matrix: &mut Matrix,
+    source: &impl Source,
+    columns: Range<usize>,
+) -> Result<(), TeamError> {
     struct Start(*mut f64);
     // SAFETY: threads write columns of their own.
     unsafe impl Sync for Start {}
@@ -83,8 +120,9 @@ pub fn fill(team: &mut Team, matrix: &mut Matrix, source: &impl Source) -> Resul
     let (n, ld) = (matrix.order(), matrix.distance());
     team.run(|member| {
         let start = &start;
-        for first in (member.index * COLUMNS..n + 1).step_by(member.count * COLUMNS) {
-            for j in first..(first + COLUMNS).min(n + 1) {
+        let own = columns.start + member.index * COLUMNS..columns.end;
+        for first in own.step_by(member.count * COLUMNS) {
+            for j in first..(first + COLUMNS).min(columns.end) {
                 // SAFETY: column j belongs to this thread and lies in the matrix, which is borrowed.
                 let out = unsafe { std::slice::from_raw_parts_mut(start.0.add(j * ld), n) };
                 source.column(j, out);

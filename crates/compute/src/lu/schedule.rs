@@ -417,3 +417,18 @@ fn count(shared: &Shared<'_>, rows: usize, columns: usize, depth: usize) {
     let flops = 2 * rows as u64 * columns as u64 * depth as u64;
     shared.progress.flops.fetch_add(flops, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crew_that_was_sent_away_is_not_called_back() {
+        let schedule = Schedule::new(4, 8, 2);
+        schedule.call();
+        assert_eq!(schedule.called.load(Ordering::Relaxed), 1);
+        schedule.abandon();
+        schedule.call();
+        assert_eq!(schedule.called.load(Ordering::Relaxed), OVER);
+    }
+}
