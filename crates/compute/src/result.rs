@@ -297,6 +297,12 @@ fn fma_peak(
     let name = if peak.element == "f64" { "fma_peak" } else { "fma_peak_f32" };
     let mut out = measurement(name, Some(peak.best().0), peak.samples.clone(), config);
     out.limit = limit(peak.best().0, theory);
+    if out.limit.as_ref().is_some_and(|limit| limit.fraction > 1.0 + ABOVE) {
+        out.validity.add(
+            Status::Suspect,
+            "above cores x clock x FLOP/cycle: the clock was lower, or disturbed, right after the load",
+        );
+    }
     out
 }
 
@@ -329,7 +335,9 @@ fn explain(
             "{name}: taken with {setting}, since the kernels that it takes by itself are slower here; set it for your own programs too"
         ));
     }
-    if let Some(peak) = peak {
+    // What other work took is nobody's loss; the rating is marked for it.
+    let quiet = solution.times.lost <= DISTURBED;
+    if let (Some(peak), true) = (peak, quiet) {
         let best = library.dgemm.iter().copied().fold(0.0, f64::max);
         let share = best / peak.best().0;
         if share < LIBRARY_LOSES {
@@ -339,12 +347,12 @@ fn explain(
             ));
         }
     }
-    if of_dgemm < LU_LOSES {
+    if quiet && of_dgemm < LU_LOSES {
         notices.push(format!(
             "LU loses: the rating is {:.0} % of DGEMM; panels take {:.0} % of the threads' time, waiting {:.0} %; a larger N loses less",
             of_dgemm * 100.0, solution.times.panels * 100.0, solution.times.waiting * 100.0
         ));
-    } else if solution.times.waiting > WAITING {
+    } else if quiet && solution.times.waiting > WAITING {
         notices
             .push(format!("threads waited {:.0} % of their time", solution.times.waiting * 100.0));
     }
