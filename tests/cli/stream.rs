@@ -129,7 +129,8 @@ fn the_record_has_every_field() {
     for m in measurements(&record) {
         check_measurement(m);
         assert_eq!(m["value"], m["summary"]["best"]);
-        assert_eq!(m["summary"]["n"], 3);
+        // Passes that something disturbed do not count.
+        assert!((1..=3).contains(&m["summary"]["n"].as_u64().unwrap()), "{m:#}");
         assert_eq!(m["config"]["array_bytes"], 8 * ELEMENTS);
         assert_eq!(m["config"]["element"], "f64");
         assert_eq!(m["limit"]["basis"], "option");
