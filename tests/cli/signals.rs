@@ -40,6 +40,14 @@ fn what_was_measured_until_ctrl_c_is_saved() {
 }
 
 #[test]
+fn what_is_not_saved_is_not_said_to_be() {
+    let harness = Harness::new();
+    let args = [&["stream", "--no-save"], &ENDLESS[..]].concat();
+    let outcome = interrupted(&harness, &args, 2.5, "INT").exits(130);
+    assert_eq!(outcome.stderr, "interrupted: what was measured is marked incomplete\n");
+}
+
+#[test]
 fn sigterm_ends_with_its_own_code() {
     let harness = Harness::new();
     let args = [&["stream", "--json", "-"], &ENDLESS[..]].concat();

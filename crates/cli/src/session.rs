@@ -266,14 +266,12 @@ impl Session {
         }
         let unmet = unmet(common, record);
         if let Some(signal) = self.signals.received() {
-            output::note(&format!(
-                "interrupted: {} saved and marked incomplete",
-                if record.measurements.is_empty() {
-                    "nothing measured yet; the record is"
-                } else {
-                    "what was measured is"
-                }
-            ));
+            let what = match record.measurements.is_empty() {
+                true => "nothing measured yet; the record is",
+                false => "what was measured is",
+            };
+            let saved = if self.store.is_some() { "saved and " } else { "" };
+            output::note(&format!("interrupted: {what} {saved}marked incomplete"));
             return Ok(Exit::Signal(signal));
         }
         Ok(if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success })
