@@ -9,6 +9,7 @@ use crate::signals::Signals;
 use nodegauge_history::Store;
 use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{Options as DescribeOptions, Source, SysRoot, Topology};
+use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
 use nodegauge_report::Style;
 use std::path::PathBuf;
@@ -166,7 +167,7 @@ pub(crate) fn conduct(
         labels: common.label.iter().cloned().collect(),
         machine: node.machine,
         findings,
-        notices: found.notices,
+        notices: found.notices.into_iter().map(typed).collect(),
         measurements: found.measurements,
     };
     let talks = !session.stdout_is_taken() && !common.quiet;
@@ -189,6 +190,20 @@ pub(crate) fn conduct(
         (Exit::Success | Exit::Unmet, Some(failure)) => Err(failure),
         _ => Ok(ended),
     }
+}
+
+/// A notice of which only the text is known.
+fn typed(text: String) -> Notice {
+    for gauge in ["files", "messages"] {
+        let sentence = match gauge {
+            "files" => "files: ",
+            _ => nodegauge_report::messages::NOT_MEASURED,
+        };
+        if text.starts_with(sentence) {
+            return Notice::new(NoticeId::LeftOut, gauge, text);
+        }
+    }
+    Notice::new(NoticeId::Other, "", text)
 }
 
 /// Puts the published figures behind what was measured: those that were asked for, of the same tests;

@@ -213,7 +213,7 @@ impl Node {
         let rates: Vec<(String, f64)> = match (self.test, self.rows.is_empty()) {
             ("hpl", _) => {
                 let seconds = self.seconds.into_iter();
-                return seconds.map(|s| self.measurement("time", "s", s, None, why)).collect();
+                return seconds.map(|s| self.measurement("time", nodegauge_measure::Unit::Seconds, s, None, why)).collect();
             }
             ("io", _) => self.rates.iter().map(|(name, kb)| (name.clone(), kb * KB)).collect(),
             (_, false) => self
@@ -231,14 +231,14 @@ impl Node {
         let threads = if self.rows.is_empty() { self.threads } else { threads };
         rates
             .into_iter()
-            .map(|(name, rate)| self.measurement(&name, "B/s", rate, threads, why))
+            .map(|(name, rate)| self.measurement(&name, nodegauge_measure::Unit::BytesPerSecond, rate, threads, why))
             .collect()
     }
 
     fn measurement(
         &self,
         name: &str,
-        unit: &str,
+        unit: nodegauge_measure::Unit,
         value: f64,
         threads: Option<u32>,
         why: &str,
@@ -275,14 +275,15 @@ impl Node {
             gauge: gauge.to_owned(),
             test: self.test.to_owned(),
             name: name.to_owned(),
-            unit: unit.to_owned(),
+            unit,
             value: Some(value),
             summary: None,
             samples: Vec::new(),
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config,
-            moved: None,
+            quoted: nodegauge_measure::record::Quoted::Single,
+            traffic: None,
             category: Category::Reference,
             limit: self.theoretical.filter(|_| self.test == "stream").map(|theoretical| Limit {
                 value: theoretical,

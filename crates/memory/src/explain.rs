@@ -107,7 +107,7 @@ impl Explanation {
             gauge: "memory".to_owned(),
             test: "explain".to_owned(),
             name: name.to_owned(),
-            unit: "x".to_owned(),
+            unit: nodegauge_measure::Unit::Factor,
             value: Some(stats::geometric_mean(samples))
                 .filter(|_| validity.status != Status::Invalid),
             summary: Summary::of(samples, Better::Higher),
@@ -118,7 +118,8 @@ impl Explanation {
                 Value::Object(map) => map,
                 _ => Map::new(),
             },
-            moved: None,
+            quoted: nodegauge_measure::record::Quoted::GeometricMean,
+            traffic: None,
             category: Category::Variant,
             limit: None,
             validity: validity.clone(),

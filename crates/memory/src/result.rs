@@ -14,7 +14,7 @@ use crate::traffic::Counted;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
-    Category, Disturbed, Finding, Limit, Machine, Measurement, Moved, Severity, Status, Validity,
+    Category, Disturbed, Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic, Validity,
 };
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
@@ -116,18 +116,19 @@ fn one(
     let mut config = config.clone();
     config.extend(describe(each));
     config.extend(ranks::evidence::config(evidence, i));
-    let computed = best.zip(moved_factor).map(|(best, factor)| Moved {
+    let computed = best.zip(moved_factor).map(|(best, factor)| Traffic {
         value: best * factor,
         basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
     });
-    let moved = moved(evidence, i, best.map(|best| best / bytes), computed, &mut config);
+    let traffic = traffic(evidence, i, best.map(|best| best / bytes), computed, &mut config);
     Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: kernel.name().to_owned(),
-        unit: "B/s".to_owned(),
+        unit: nodegauge_measure::Unit::BytesPerSecond,
         value: best.filter(|_| validity.status != Status::Invalid),
-        moved: moved.filter(|_| validity.status != Status::Invalid),
+        quoted: Quoted::Best,
+        traffic: traffic.filter(|_| validity.status != Status::Invalid),
         disturbed: evidence
             .sorted
             .disturbed
@@ -149,13 +150,13 @@ fn one(
 
 /// What kernel number `i` moves at `runs_per_s`: as the memory controllers counted it, with what is
 /// computed beside it in the configuration; as computed where they did not, with the reason.
-fn moved(
+fn traffic(
     evidence: &Evidence<'_>,
     i: usize,
     runs_per_s: Option<f64>,
-    computed: Option<Moved>,
+    computed: Option<Traffic>,
     config: &mut Map<String, Value>,
-) -> Option<Moved> {
+) -> Option<Traffic> {
     let Some(traffic) = evidence.traffic else { return computed };
     let seen = match traffic {
         Ok(seen) => seen,
@@ -168,7 +169,7 @@ fn moved(
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
     let beside = computed.map(|moved| json!({"value": moved.value, "basis": moved.basis}));
     config.insert("moved_computed".to_owned(), json!(beside));
-    Some(Moved { value: moved.total * runs_per_s?, basis: "counters".to_owned() })
+    Some(Traffic { value: moved.total * runs_per_s?, basis: "counters".to_owned() })
 }
 
 /// What a loop adds to the configuration of its run.
@@ -222,14 +223,15 @@ pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measure
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: kernel.name().to_owned(),
-        unit: "B/s".to_owned(),
+        unit: nodegauge_measure::Unit::BytesPerSecond,
         value: None,
         summary: None,
         samples: Vec::new(),
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config,
-        moved: None,
+        quoted: nodegauge_measure::record::Quoted::Best,
+            traffic: None,
         category: Category::Variant,
         limit: None,
         validity,

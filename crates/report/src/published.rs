@@ -144,7 +144,7 @@ fn others(node: &[&Measurement]) -> String {
 }
 
 fn value(m: &Measurement) -> String {
-    match (m.value, m.unit.as_str()) {
+    match (m.value, m.unit.symbol()) {
         (None, _) => "-".to_owned(),
         (Some(value), "s") => Seconds(value).to_string(),
         (Some(value), _) => BytesPerSec(value).to_string(),

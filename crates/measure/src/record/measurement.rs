@@ -1,6 +1,6 @@
 //! One figure with its evidence.
 
-use crate::samples::{Sample, Sorted};
+use crate::samples::{RegimeGroup, Sample, Sorted};
 use crate::stats::{self, Summary};
 use crate::unit::Unit;
 use schemars::JsonSchema;
@@ -240,18 +240,18 @@ impl Measurement {
         self
     }
 
-    /// Part number `part` of timed samples in the headline's regime, each time made a value by
-    /// `value_of`; with what was disturbed and what other regimes say.
+    /// Part number `part` of timed samples of one regime, each time made a value by `value_of`; with
+    /// what was disturbed and what other regimes say.
     pub fn timed(
         self,
         quoted: Quoted,
-        (samples, sorted): (&[Sample], &Sorted),
+        (samples, sorted, counted): (&[Sample], &Sorted, &RegimeGroup),
         part: usize,
         value_of: &dyn Fn(f64) -> f64,
     ) -> Self {
         let better = self.unit.better();
-        let counted = sorted.headline().map_or(&[][..], |group| &group.passes);
-        let values = counted.iter().map(|i| value_of(samples[*i].seconds[part])).collect();
+        let seconds = counted.passes.iter().map(|i| samples[*i].seconds[part]);
+        let values = seconds.map(value_of).collect();
         let mut timed = self.sampled(quoted, values);
         timed.disturbed = sorted.disturbed(samples, part, value_of);
         timed.regimes = sorted.regimes(samples, part, better, value_of);

@@ -10,7 +10,9 @@ use crate::kernels::Stores;
 use crate::kernels::resident::{Pattern, ResidentRow};
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
+use crate::relatives::figures::{self, Figure, Judged};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use crate::relatives::ground::Ground;
 use crate::relatives::levels::{self, Dot, Named, Reported};
 use crate::relatives::rounds::{self, Until};
@@ -284,10 +286,10 @@ fn measurements(
             let figure = Figure {
                 test: "ladder",
                 name: (step.bytes * workers).to_string(),
-                unit: "B/s",
+                unit: Unit::BytesPerSecond,
                 amount: traffic.counted() * workers as f64,
                 quoted: Quoted::Best,
-                moved: Some(traffic.moved()),
+                traffic: Some(traffic.moved()),
                 // Only sets far beyond the caches move through main memory.
                 limited: i + 1 == steps.len() && level.is_some_and(|level| level.name == "memory"),
                 config,

@@ -10,7 +10,9 @@ use crate::kernels::Stores;
 use crate::kernels::resident::{self, Pattern, ResidentRow, Streams};
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
+use crate::relatives::figures::{self, Figure, Judged};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use crate::relatives::ground::{Ground, SCALAR};
 use crate::relatives::latency::{Pursuit, region};
 use crate::relatives::rounds::{self, Until};
@@ -249,7 +251,7 @@ pub fn run(
             unit,
             amount: 1.0,
             quoted: Quoted::Median,
-            moved: None,
+            traffic: None,
             limited: false,
             config: figures::object(config),
             validity: doubts.clone(),
@@ -273,7 +275,7 @@ pub fn run(
             // From the curve's points: it has no samples of its own.
             measurements.extend(measurements.last().cloned().map(|mut m| {
                 m.name = "bandwidth_at_2x_idle".to_owned();
-                m.unit = "B/s".to_owned();
+                m.unit = Unit::BytesPerSecond;
                 m.value = Some(rate);
                 m.summary = None;
                 m.samples.clear();

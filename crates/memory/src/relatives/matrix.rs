@@ -8,7 +8,9 @@ use crate::kernels::Stores;
 use crate::kernels::resident::Pattern;
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::{Crew, Timed};
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
+use crate::relatives::figures::{self, Figure, Judged};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use crate::relatives::ground::Ground;
 use crate::relatives::latency::{Pursuit, region};
 use crate::relatives::lines;
@@ -275,7 +277,7 @@ fn nodes(
                     _ => 1.0,
                 },
                 quoted: Quoted::Best,
-                moved: (part == 0).then(|| traffic.moved()),
+                traffic: (part == 0).then(|| traffic.moved()),
                 limited: part == 0,
                 config,
                 validity,
@@ -386,10 +388,10 @@ fn cpus(
         let figure = Figure {
             test: "matrix",
             name: format!("cpu{}->cpu{}", pair.from.0, pair.to.0),
-            unit: "s",
+            unit: Unit::Seconds,
             amount: 1.0,
             quoted: Quoted::Median,
-            moved: None,
+            traffic: None,
             limited: false,
             config: figures::object(config),
             validity: Validity::valid(),

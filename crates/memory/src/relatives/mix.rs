@@ -10,7 +10,9 @@ use crate::kernels::Stores;
 use crate::kernels::resident::{self, Pattern};
 use crate::point::Sample;
 use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
+use crate::relatives::figures::{self, Figure, Judged};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use crate::relatives::ground::Ground;
 use crate::relatives::rounds::{self, Until};
 use crate::relatives::traffic::{self, CALL_SECONDS, Traffic};
@@ -197,10 +199,10 @@ pub fn run(
         let figure = Figure {
             test: "mix",
             name: mix.name.to_owned(),
-            unit: "B/s",
+            unit: Unit::BytesPerSecond,
             amount: traffic.counted() * workers as f64,
             quoted: Quoted::Best,
-            moved: Some(traffic.moved()),
+            traffic: Some(traffic.moved()),
             limited: true,
             config,
             validity,
