@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(failure) => {
             output::error(&failure.to_string());
-            failure.code.into()
+            failure::Exit::from(&failure).into()
         }
     }
 }

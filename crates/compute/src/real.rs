@@ -360,10 +360,16 @@ fn measurement(
         regimes: Vec::new(),
         config,
         quoted: nodegauge_measure::record::Quoted::Best,
-            traffic: None,
+        traffic: None,
         category: Category::Reference,
         limit: None,
         validity,
+    }
+}
+
+impl From<RealError> for nodegauge_measure::Failure {
+    fn from(error: RealError) -> Self {
+        Self::missing(error)
     }
 }
 

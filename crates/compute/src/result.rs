@@ -116,7 +116,7 @@ fn measurement(
         regimes: Vec::new(),
         config,
         quoted: nodegauge_measure::record::Quoted::Best,
-            traffic: None,
+        traffic: None,
         category: Category::Variant,
         limit: None,
         validity: Validity::valid(),

@@ -46,11 +46,7 @@ pub trait Planned {
     /// # Errors
     /// When nothing could be measured. What fails later is in the outcome, with what was measured
     /// before.
-    fn run(
-        self: Box<Self>,
-        site: &Site,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, Failure>;
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
 }
 
 /// How much of a gauge the page of `run` has.

@@ -213,7 +213,11 @@ impl Node {
         let rates: Vec<(String, f64)> = match (self.test, self.rows.is_empty()) {
             ("hpl", _) => {
                 let seconds = self.seconds.into_iter();
-                return seconds.map(|s| self.measurement("time", nodegauge_measure::Unit::Seconds, s, None, why)).collect();
+                return seconds
+                    .map(|s| {
+                        self.measurement("time", nodegauge_measure::Unit::Seconds, s, None, why)
+                    })
+                    .collect();
             }
             ("io", _) => self.rates.iter().map(|(name, kb)| (name.clone(), kb * KB)).collect(),
             (_, false) => self
@@ -231,7 +235,9 @@ impl Node {
         let threads = if self.rows.is_empty() { self.threads } else { threads };
         rates
             .into_iter()
-            .map(|(name, rate)| self.measurement(&name, nodegauge_measure::Unit::BytesPerSecond, rate, threads, why))
+            .map(|(name, rate)| {
+                self.measurement(&name, nodegauge_measure::Unit::BytesPerSecond, rate, threads, why)
+            })
             .collect()
     }
 

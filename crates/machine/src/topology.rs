@@ -424,6 +424,15 @@ fn newer_xml_version(text: &str) -> Option<&str> {
     (major >= 3).then_some(version)
 }
 
+impl From<TopologyError> for nodegauge_measure::Failure {
+    fn from(error: TopologyError) -> Self {
+        match error {
+            TopologyError::Live(_) => Self::missing(error),
+            _ => Self::usage(error),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

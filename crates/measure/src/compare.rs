@@ -16,11 +16,11 @@ pub use figures::Figure;
 pub use settings::Difference;
 pub use threshold::Threshold;
 
-use crate::{Bytes, Unit};
 use crate::expect;
 use crate::ratio::{self, NoInterval, Statistic};
 use crate::record::{Measurement, Record, SCHEMA};
 use crate::stats::Better;
+use crate::{Bytes, Unit};
 use figures::{Chosen, Matched};
 use pairing::Point;
 use serde::Serialize;

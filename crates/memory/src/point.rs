@@ -497,3 +497,9 @@ pub(crate) fn native_loops(
         })
         .collect()
 }
+
+impl From<PointError> for nodegauge_measure::Failure {
+    fn from(error: PointError) -> Self {
+        Self::missing(error)
+    }
+}

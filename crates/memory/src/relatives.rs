@@ -176,3 +176,14 @@ impl Site<'_> {
 fn pages_or_best(options: &Options, machine: &Machine) -> Pages {
     options.pages.unwrap_or_else(|| stream::best_pages(machine))
 }
+
+impl From<RelativeError> for nodegauge_measure::Failure {
+    fn from(error: RelativeError) -> Self {
+        match error {
+            RelativeError::Point(_) | RelativeError::TooLarge { .. } => Self::missing(error),
+            RelativeError::TooSmall { .. }
+            | RelativeError::NoLoaders(_)
+            | RelativeError::OneThread(_) => Self::usage(error),
+        }
+    }
+}

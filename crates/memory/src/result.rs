@@ -14,7 +14,8 @@ use crate::traffic::Counted;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
-    Category, Disturbed, Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic, Validity,
+    Category, Disturbed, Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic,
+    Validity,
 };
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
@@ -231,7 +232,7 @@ pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measure
         regimes: Vec::new(),
         config,
         quoted: nodegauge_measure::record::Quoted::Best,
-            traffic: None,
+        traffic: None,
         category: Category::Variant,
         limit: None,
         validity,

@@ -452,3 +452,14 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
         .collect::<Vec<_>>()
         .join("; ")
 }
+
+impl From<StreamError> for nodegauge_measure::Failure {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Placement(_) => Self::usage(error),
+            StreamError::Size(_) | StreamError::Point(_) | StreamError::NoSuchStores(_) => {
+                Self::missing(error)
+            }
+        }
+    }
+}

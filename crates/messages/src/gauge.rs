@@ -316,7 +316,9 @@ fn start(
         let found = again.iter().find(|(pattern, bytes, _)| {
             pattern.name() == m.name && m.config.get("message_bytes") == Some(&json!(bytes))
         });
-        if let (Some((pattern, _, seconds)), true) = (found, m.unit != nodegauge_measure::Unit::MessagesPerSecond) {
+        if let (Some((pattern, _, seconds)), true) =
+            (found, m.unit != nodegauge_measure::Unit::MessagesPerSecond)
+        {
             let bytes = m.config.get("message_bytes").and_then(Value::as_u64).unwrap_or(0);
             let pairs = m.config.get("pairs").and_then(Value::as_u64).unwrap_or(1) as u32;
             let first = pattern.figure(*seconds, bytes, stage.options.window, pairs);
@@ -397,7 +399,9 @@ fn judge_curves(measurements: &mut [Measurement]) {
     let mut done: Vec<(String, String, String, String)> = Vec::new();
     for i in 0..measurements.len() {
         let curve = key(&measurements[i]);
-        if done.contains(&curve) || measurements[i].unit == nodegauge_measure::Unit::MessagesPerSecond {
+        if done.contains(&curve)
+            || measurements[i].unit == nodegauge_measure::Unit::MessagesPerSecond
+        {
             continue;
         }
         let points: Vec<Point> = measurements
@@ -407,7 +411,11 @@ fn judge_curves(measurements: &mut [Measurement]) {
                 let bytes = m.config.get("message_bytes")?.as_u64()?;
                 let median = m.summary.as_ref()?.median;
                 // The time that a message takes of the stream.
-                let time = if m.unit == nodegauge_measure::Unit::Seconds { median } else { bytes as f64 / median };
+                let time = if m.unit == nodegauge_measure::Unit::Seconds {
+                    median
+                } else {
+                    bytes as f64 / median
+                };
                 Some((bytes, time))
             })
             .collect();

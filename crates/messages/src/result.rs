@@ -9,8 +9,8 @@ use crate::options::Options;
 use crate::pattern::Pattern;
 use crate::protocol::{Group, SizeRun};
 use crate::session::{Broken, Report};
-use nodegauge_measure::Unit;
 use nodegauge_measure::Seconds;
+use nodegauge_measure::Unit;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{
     Category, Disturbed, Measurement, RegimeSamples, Status, Validity,
@@ -103,7 +103,7 @@ pub(crate) fn blank(name: &str, unit: Unit, config: Map<String, Value>) -> Measu
         regimes: Vec::new(),
         config,
         quoted: nodegauge_measure::record::Quoted::Single,
-            traffic: None,
+        traffic: None,
         category: Category::Variant,
         limit: None,
         validity: Validity::valid(),

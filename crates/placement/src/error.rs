@@ -214,3 +214,9 @@ fn ranks_that_fit(threads: u32, usable: usize) -> String {
         most => format!("ask for {most} or fewer, e.g. --ranks {most}"),
     }
 }
+
+impl From<PlacementError> for nodegauge_measure::Failure {
+    fn from(error: PlacementError) -> Self {
+        Self::usage(error)
+    }
+}

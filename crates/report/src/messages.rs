@@ -186,7 +186,9 @@ fn how(all: &[&Measurement], brief: bool, style: Style) -> String {
     if brief {
         return out;
     }
-    let rate = all.iter().find(|m| m.unit == nodegauge_measure::Unit::BytesPerSecond && m.summary.is_some());
+    let rate = all
+        .iter()
+        .find(|m| m.unit == nodegauge_measure::Unit::BytesPerSecond && m.summary.is_some());
     if let Some(m) = rate {
         let window = words::number(m, "window").unwrap_or(0.0);
         let buffers = match words::text(m, "buffers") {

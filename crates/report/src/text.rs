@@ -1,7 +1,9 @@
 //! The renderer of text: pages of the view model for a terminal or a pipe. Knows no gauge.
 
 use crate::table::{self, LABEL, Loudness, Style, loud_paragraph};
-use nodegauge_gauge::view::{Block, Cell, Chart, HeatMap, HeatMaps, Note, Page, Scale, Section, Table, Tone};
+use nodegauge_gauge::view::{
+    Block, Cell, Chart, HeatMap, HeatMaps, Note, Page, Scale, Section, Table, Tone,
+};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::{Bytes, Unit};
 
@@ -240,7 +242,11 @@ mod tests {
             ticks: vec![1.0, 8.0, 64.0, 512.0, 4096.0],
             series: vec![
                 Series { mark: 'r', name: "read".to_owned(), dots: read },
-                Series { mark: 'w', name: "write".to_owned(), dots: vec![(1.0, 0.0), (512.0, 5e10)] },
+                Series {
+                    mark: 'w',
+                    name: "write".to_owned(),
+                    dots: vec![(1.0, 0.0), (512.0, 5e10)],
+                },
             ],
         };
         let text = super::chart(&chart, Style { width: 60, colour: false });

@@ -6,7 +6,7 @@ use crate::args::StreamArgs;
 use crate::commands::{places, stream};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_measure::Watch;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::compiled::{Choice, Chosen, Variant, Workshop, beside, proof};
@@ -119,7 +119,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     }
     let chosen = resolve(&args.compiler)?;
     let limits = limits()?;
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     // Several thread counts are a sweep, so there is one placement here.
     let [placement] = planned.placements.as_slice() else {

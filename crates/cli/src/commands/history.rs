@@ -6,7 +6,7 @@ use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{Filter, HistoryError, RunLine, Store};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
-use nodegauge_measure::{Notice, NoticeId, BytesPerSec, FlopsPerSec, Seconds};
+use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, Seconds};
 use nodegauge_memory::standard::figures;
 use nodegauge_memory::standard::output::Output;
 use nodegauge_messages::osu;
@@ -146,10 +146,7 @@ fn imported_record(
             ..Machine::default()
         },
         findings: Vec::new(),
-        notices: all
-            .into_iter()
-            .map(|text| Notice::new(NoticeId::Imported, "", text))
-            .collect(),
+        notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
         measurements,
     }
 }
@@ -203,7 +200,7 @@ fn line(run: RunLine) -> Line {
         .iter()
         .filter(|headline| ["triad", "whole", "rating"].contains(&headline.name.as_str()))
         .map(|headline| {
-            let value = match (headline.value, headline.unit.symbol()) {
+            let value = match (headline.value, headline.unit.as_str()) {
                 (None, _) => "no result".to_owned(),
                 (Some(value), "B/s") => BytesPerSec(value).to_string(),
                 (Some(value), "FLOP/s") => FlopsPerSec(value).to_string(),

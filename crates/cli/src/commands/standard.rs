@@ -4,7 +4,7 @@
 use crate::args::StreamArgs;
 use crate::commands::{compiled, places, ranks, stream};
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_measure::Watch;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::compiled::Choice;
@@ -41,7 +41,7 @@ pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
     ranks::refuse(&args.ranks, "--standard")?;
     let source = Source::open(path).map_err(Failure::usage)?;
     let presets = if args.compiler.contains(&Choice::All) { presets(&source)? } else { Vec::new() };
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("--standard takes one thread count\nhint: e.g. --threads 4"));

@@ -7,7 +7,8 @@ use crate::commands::ranks::measure::{self, Joined};
 use crate::commands::{compiled, places, ranks, stream};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
+use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::axis::Axis;
@@ -230,7 +231,7 @@ pub(crate) fn execute(
     }
     let (axes, chosen) = resolved(axes)?;
     let limits = compiled::limits()?;
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let (mut cells, notices) = match joined {
         Some(joined) => {
             let mut args = args.clone();
@@ -275,7 +276,7 @@ pub(crate) fn execute(
                 (None, Some(most)) => Some(measure::start(most, progress)?),
                 (None, None) => None,
             };
-            let Node { topology, machine } = node;
+            let Site { topology, machine, .. } = node;
             let fleet = fleet.as_ref();
             let outcome = sweep::run(topology, machine, &cells, fleet, budget, progress)?;
             found.extend(Found {

@@ -51,7 +51,7 @@ fn reference(
         regimes: Vec::new(),
         config,
         quoted: nodegauge_measure::record::Quoted::Single,
-            traffic: None,
+        traffic: None,
         category: Category::Reference,
         limit: None,
         validity,

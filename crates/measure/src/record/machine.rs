@@ -171,4 +171,3 @@ pub struct HugePages {
     /// Reserved and free.
     pub free: u64,
 }
-

@@ -46,7 +46,9 @@ pub enum Quoted {
 }
 
 /// Whether a figure may be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Yes.
@@ -162,7 +164,6 @@ pub struct Disturbed {
     /// What interfered.
     pub reason: String,
 }
-
 
 /// `config.engine` of a figure that was published elsewhere.
 pub const PUBLISHED: &str = "published";

@@ -7,12 +7,12 @@ use crate::point::Sample;
 use crate::relatives::Site;
 use crate::samples::{self, Group, Sorted};
 use nodegauge_machine::NodeId;
-use nodegauge_measure::Unit;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::Seconds;
+use nodegauge_measure::Unit;
 use nodegauge_measure::record::{
-    Category, Disturbed, Finding, Limit, Measurement, Quoted, RegimeSamples, Severity, Status, Traffic,
-    Validity,
+    Category, Disturbed, Finding, Limit, Measurement, Quoted, RegimeSamples, Severity, Status,
+    Traffic, Validity,
 };
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{Better, Summary};

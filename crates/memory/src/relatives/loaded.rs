@@ -11,14 +11,14 @@ use crate::kernels::resident::{self, Pattern, ResidentRow, Streams};
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::Crew;
 use crate::relatives::figures::{self, Figure, Judged};
-use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
 use crate::relatives::ground::{Ground, SCALAR};
 use crate::relatives::latency::{Pursuit, region};
 use crate::relatives::rounds::{self, Until};
 use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use crate::stream::masks;
 use crate::team::Line;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::Validity;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats;
@@ -245,7 +245,7 @@ pub fn run(
             "stopped": rounds.stop.to_string(),
         });
         let step = if share == 0 { "idle".to_owned() } else { format!("load{share}") };
-        let figure = |kind: &str, unit: &'static str, config| Figure {
+        let figure = |kind: &str, unit: Unit, config| Figure {
             test: "loaded",
             name: format!("{kind}_{step}"),
             unit,
@@ -256,12 +256,12 @@ pub fn run(
             config: figures::object(config),
             validity: doubts.clone(),
         };
-        let latency = figure("latency", "s", config.clone());
+        let latency = figure("latency", Unit::Seconds, config.clone());
         measurements.extend(judged.measurement(i, 0, latency, site));
         let seconds = stats::median(&judged.seconds(i, 0));
         let mut rate = 0.0;
         if share > 0 {
-            let bandwidth = figure("bandwidth", "B/s", config);
+            let bandwidth = figure("bandwidth", Unit::BytesPerSecond, config);
             measurements.extend(judged.measurement(i, 1, bandwidth, site));
             rate = 1.0 / stats::median(&judged.seconds(i, 1));
         }

@@ -9,8 +9,6 @@ use crate::kernels::resident::Pattern;
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::{Crew, Timed};
 use crate::relatives::figures::{self, Figure, Judged};
-use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
 use crate::relatives::ground::Ground;
 use crate::relatives::latency::{Pursuit, region};
 use crate::relatives::lines;
@@ -19,6 +17,8 @@ use crate::relatives::traffic::{CALL_SECONDS, Traffic};
 use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::{Status, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::watch::Watch;
@@ -236,7 +236,7 @@ fn nodes(
         let ground = &memories[*memory];
         let (_, traffic, wrong) = &work[i];
         let Some(traffic) = traffic else { continue };
-        for (part, unit) in [(0, "B/s"), (1, "s")] {
+        for (part, unit) in [(0, Unit::BytesPerSecond), (1, Unit::Seconds)] {
             let mapping = if part == 0 { ground.read.mapping() } else { ground.chased.mapping() };
             let (got, mut validity) = figures::pages(mapping);
             let shares = figures::node_shares(mapping);

@@ -209,7 +209,7 @@ fn one(common: &Common<'_>, i: usize) -> Measurement {
         value: best.filter(|_| validity.status != Status::Invalid),
         // Which stores the compiler chose is not known.
         quoted: nodegauge_measure::record::Quoted::Best,
-            traffic: None,
+        traffic: None,
         disturbed: common
             .disturbed
             .iter()

@@ -7,9 +7,9 @@
 
 use crate::pattern::Pattern;
 use crate::result;
-use nodegauge_measure::record::{Category, Measurement, Status, Validity};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::{Category, Measurement, Status, Validity};
 use nodegauge_measure::stats::Summary;
 use serde_json::{Map, Value, json};
 
@@ -191,7 +191,8 @@ fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Opti
 pub fn of_saved(output: &Output) -> Vec<Measurement> {
     let mut found = Vec::new();
     for row in &output.rows {
-        let figures = [(output.pattern.unit(), Some(row.value)), (Unit::MessagesPerSecond, row.messages)];
+        let figures =
+            [(output.pattern.unit(), Some(row.value)), (Unit::MessagesPerSecond, row.messages)];
         for (unit, value) in figures {
             let Some(value) = value else { continue };
             found.push(measurement(output, row, unit, &[value]));

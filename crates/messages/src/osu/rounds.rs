@@ -125,7 +125,11 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
             .iter()
             .filter_map(|round| {
                 let row = row(&round.osu)?;
-                if one.unit == nodegauge_measure::Unit::MessagesPerSecond { row.messages } else { Some(row.value) }
+                if one.unit == nodegauge_measure::Unit::MessagesPerSecond {
+                    row.messages
+                } else {
+                    Some(row.value)
+                }
             })
             .collect();
         let mut own = over_rounds(one, &runs);
@@ -161,7 +165,8 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
 /// One measurement of several rounds: each round's mean, which is what OSU prints, is a sample.
 fn over_rounds(one: &Measurement, runs: &[Measurement]) -> Measurement {
     let samples: Vec<f64> = runs.iter().filter_map(|m| m.value).collect();
-    let better = if one.unit == nodegauge_measure::Unit::Seconds { Better::Lower } else { Better::Higher };
+    let better =
+        if one.unit == nodegauge_measure::Unit::Seconds { Better::Lower } else { Better::Higher };
     let mut own = one.clone();
     for m in runs {
         for reason in &m.validity.reasons {

@@ -52,7 +52,9 @@ fn sizes(own: &[&Measurement], names: &[&str]) -> Vec<u64> {
 }
 
 fn at<'a>(own: &[&'a Measurement], name: &str, unit: &str, size: u64) -> Option<&'a Measurement> {
-    own.iter().copied().find(|m| m.name == name && m.unit.symbol() == unit && bytes(m) == Some(size))
+    own.iter()
+        .copied()
+        .find(|m| m.name == name && m.unit.symbol() == unit && bytes(m) == Some(size))
 }
 
 fn latencies(own: &[&Measurement], style: Style) -> String {
