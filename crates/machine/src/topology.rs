@@ -81,8 +81,6 @@ pub struct HardwareThread {
     pub cpu: CpuId,
     /// Index into [`Topology::cores`].
     pub core: usize,
-    /// Which level-2 cache it uses, counted from 0; `None` without one.
-    pub l2: Option<usize>,
     /// Index into [`Topology::llcs`]; `None` when the machine has no cache beyond level 1.
     pub llc: Option<usize>,
     /// Index into [`Topology::sockets`].
@@ -237,15 +235,12 @@ impl Topology {
             let core = numbering.index(pu, ObjectType::Core);
             let sibling = siblings.entry(core).or_insert(0);
             let socket = numbering.index(pu, ObjectType::Package);
-            let l2 =
-                pu.first_ancestor_with_type(ObjectType::L2Cache).map(TopologyObject::logical_index);
             let llc = llc_type
                 .filter(|kind| pu.first_ancestor_with_type(*kind).is_some())
                 .map(|kind| numbering.index(pu, kind));
             threads.push(HardwareThread {
                 cpu,
                 core,
-                l2,
                 llc,
                 socket,
                 // The smallest node that holds the thread is the nearest.

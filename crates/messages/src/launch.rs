@@ -8,8 +8,8 @@
 use crate::options::{Options, Threads};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_placement::Distance;
 use nodegauge_placement::emit::{self, OpenMpiVersion};
-use nodegauge_placement::pairs::Distance;
 use nodegauge_placement::ranks::{RankPlace, RankPlan};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 use nodegauge_toolchain::CommandLine;

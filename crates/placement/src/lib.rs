@@ -34,6 +34,7 @@ pub use env::Environment;
 pub use error::PlacementError;
 pub use kmp::KmpAffinity;
 pub use numa::{MemoryPolicy, NumaSpec};
+pub use pairs::{CpuPair, Distance};
 pub use pin::{PinError, PinGuard, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, Request, ThreadPlace, plan};
