@@ -14,7 +14,7 @@ pub(crate) use compare::CompareArgs;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::published::Against;
-use nodegauge_machine::{DimmSpec, Source};
+use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
@@ -233,7 +233,7 @@ pub(crate) struct RunArgs {
 pub(crate) struct Described {
     /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
     #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
-    pub(crate) topology: Option<Source>,
+    pub(crate) topology: Option<TopologySource>,
 }
 
 /// `machine`.

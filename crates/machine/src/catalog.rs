@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 /// A row of the table of microarchitectures.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Microarchitecture {
+pub(crate) struct Microarchitecture {
     /// E.g. `Zen 4`.
     pub name: String,
     vendor: String,
@@ -31,7 +31,7 @@ pub struct Microarchitecture {
 /// Double-precision operations a core completes in a cycle with one instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Throughput {
+pub(crate) struct Throughput {
     /// What the processor must show for it.
     pub isa: String,
     /// Operations a cycle.
@@ -57,7 +57,7 @@ pub struct SocketMemory {
 
 /// What the catalog says of a processor.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct ProcessorEntry {
     /// The catalog's name; `None` when only the generation is known.
     pub model: Option<String>,
     /// E.g. `Genoa`.
@@ -91,7 +91,7 @@ fn nearest(near: &[String]) -> String {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tables {
+struct ProcessorTables {
     flops: BTreeMap<String, Vec<Throughput>>,
     microarchitecture: Vec<Microarchitecture>,
     generation: Vec<Generation>,
@@ -108,7 +108,7 @@ struct Generation {
     channel_bytes: u32,
     mts: Option<u32>,
     note: Option<String>,
-    whole_family: Option<Family>,
+    whole_family: Option<WholeFamily>,
     #[serde(default)]
     models: BTreeMap<String, f64>,
 }
@@ -121,7 +121,7 @@ fn eight() -> u32 {
 /// Every processor of a brand, family and range of models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Family {
+struct WholeFamily {
     brand: String,
     vendor: String,
     #[serde(default)]
@@ -129,8 +129,8 @@ struct Family {
     models: [u32; 2],
 }
 
-fn tables() -> &'static Tables {
-    static TABLES: OnceLock<Tables> = OnceLock::new();
+fn tables() -> &'static ProcessorTables {
+    static TABLES: OnceLock<ProcessorTables> = OnceLock::new();
     TABLES.get_or_init(|| {
         toml::from_str(include_str!("../data/processors.toml"))
             .expect("the embedded table parses: a test reads it")
@@ -138,9 +138,9 @@ fn tables() -> &'static Tables {
 }
 
 impl Generation {
-    fn entry(&self, model: Option<(&str, f64)>) -> Entry {
+    fn entry(&self, model: Option<(&str, f64)>) -> ProcessorEntry {
         let memory = self.technology.clone().zip(self.channels).zip(self.mts);
-        Entry {
+        ProcessorEntry {
             model: model.map(|(name, _)| name.to_owned()),
             generation: self.name.clone(),
             microarchitecture: self.microarchitecture.clone(),
@@ -157,7 +157,7 @@ impl Generation {
 }
 
 /// The microarchitecture of a processor that identifies itself so.
-pub fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitecture> {
+pub(crate) fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitecture> {
     let within = |range: &[u32; 2], value: u32| (range[0]..=range[1]).contains(&value);
     tables().microarchitecture.iter().find(|row| {
         row.vendor == identity.vendor
@@ -169,15 +169,19 @@ pub fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitectu
     })
 }
 
-/// The microarchitecture with this name, e.g. that of an [`Entry`].
-pub fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
+/// The microarchitecture with this name, e.g. that of an [`ProcessorEntry`].
+pub(crate) fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
     tables().microarchitecture.iter().find(|row| row.name == name)
 }
 
 impl Microarchitecture {
     /// Operations a cycle of a processor named `name` that shows the instruction sets `isa`
     /// (`None`: not known, taken as complete); `None` when the table does not know.
-    pub fn throughput(&self, name: Option<&str>, isa: Option<&[String]>) -> Option<Throughput> {
+    pub(crate) fn throughput(
+        &self,
+        name: Option<&str>,
+        isa: Option<&[String]>,
+    ) -> Option<Throughput> {
         let name = plain(name.unwrap_or_default());
         let named = |patterns: &[String]| patterns.iter().any(|part| name.contains(&plain(part)));
         if named(&self.not_known) {
@@ -192,7 +196,7 @@ impl Microarchitecture {
 
 /// What the catalog says of a processor with this name, by its longest entry that the name holds
 /// word by word; else of its whole generation, by identification.
-pub fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Entry> {
+pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<ProcessorEntry> {
     name.and_then(by_name).or_else(|| {
         let identity = identity?;
         let name = name.unwrap_or_default();
@@ -215,7 +219,7 @@ pub fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Entry> {
 ///
 /// # Errors
 /// When the catalog has no such processor; the error offers names like it.
-pub fn named(name: &str) -> Result<Entry, UnknownProcessor> {
+pub fn named(name: &str) -> Result<ProcessorEntry, UnknownProcessor> {
     by_name(name).ok_or_else(|| {
         let typed = plain(name);
         let mut near: Vec<(usize, &String)> = tables()
@@ -237,10 +241,10 @@ pub fn named(name: &str) -> Result<Entry, UnknownProcessor> {
     })
 }
 
-fn by_name(name: &str) -> Option<Entry> {
+fn by_name(name: &str) -> Option<ProcessorEntry> {
     let plain_name = plain(name);
     let words: Vec<&str> = plain_name.split(' ').collect();
-    let mut best: Option<(usize, Entry)> = None;
+    let mut best: Option<(usize, ProcessorEntry)> = None;
     for generation in &tables().generation {
         for (model, ghz) in &generation.models {
             let wanted = plain(model);
@@ -274,7 +278,7 @@ pub(crate) fn plain(name: &str) -> String {
 }
 
 /// The clock that a name ends in, as Intel's names do: `... CPU @ 2.30GHz`.
-pub fn clock_in_name(name: &str) -> Option<Hertz> {
+pub(crate) fn clock_in_name(name: &str) -> Option<Hertz> {
     let (_, clock) = name.rsplit_once('@')?;
     let ghz: f64 = clock.trim().strip_suffix("GHz")?.trim().parse().ok()?;
     Some(Hertz(ghz * 1e9))

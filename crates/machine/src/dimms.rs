@@ -90,7 +90,7 @@ pub fn modules(root: &SysRoot) -> Option<Modules> {
 }
 
 /// One populated slot as firmware lists it.
-struct Slot {
+struct DimmSlot {
     dimm: Dimm,
     bank: String,
     bits: Option<u16>,
@@ -99,7 +99,7 @@ struct Slot {
 /// Reads the modules from an SMBIOS structure table.
 pub fn parse(table: Vec<u8>) -> Option<Modules> {
     let data = SMBiosData::from_vec_and_version(table, None);
-    let slots: Vec<Slot> =
+    let slots: Vec<DimmSlot> =
         data.defined_struct_iter::<SMBiosMemoryDevice<'_>>().filter_map(|d| slot(&d)).collect();
     if slots.is_empty() {
         return None;
@@ -122,7 +122,7 @@ pub fn parse(table: Vec<u8>) -> Option<Modules> {
 }
 
 /// A populated slot with memory in it; `None` when empty, or when it holds what is no main memory.
-fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<Slot> {
+fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<DimmSlot> {
     let bytes = match device.size()? {
         MemorySize::NotInstalled | MemorySize::Unknown => return None,
         MemorySize::Kilobytes(kib) => u64::from(kib) << 10,
@@ -152,7 +152,7 @@ fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<Slot> {
         Some(MemorySpeed::MTs(mts)) => Some(u32::from(mts)),
         Some(MemorySpeed::Unknown) | None => None,
     };
-    Some(Slot {
+    Some(DimmSlot {
         dimm: Dimm {
             slot: text(&device.device_locator()),
             bytes,
@@ -203,11 +203,11 @@ fn technology(kind: &MemoryDeviceType) -> Option<String> {
 const ASSUMED: &str = "one module a channel assumed";
 
 /// Reads the name of the channel off a slot; `None` when its names follow another scheme.
-type Scheme = fn(&Slot) -> Option<String>;
+type Scheme = fn(&DimmSlot) -> Option<String>;
 
 /// Counts the channels of populated slots by the names of the slots, where all follow one scheme
 /// that is known; else takes each module to have a channel of its own, and says so.
-fn count_channels(slots: &[Slot]) -> (u32, &'static str) {
+fn count_channels(slots: &[DimmSlot]) -> (u32, &'static str) {
     let schemes: [(Scheme, &'static str); 2] =
         [(channel_in_bank, "channels by bank locator"), (channel_in_slot, "channels by slot name")];
     for (scheme, counted) in schemes {
@@ -222,7 +222,7 @@ fn count_channels(slots: &[Slot]) -> (u32, &'static str) {
 }
 
 /// The channel that a bank or slot name spells out: `P0 CHANNEL A`, `NODE 1 CHANNEL 2 DIMM 0`.
-fn channel_in_bank(slot: &Slot) -> Option<String> {
+fn channel_in_bank(slot: &DimmSlot) -> Option<String> {
     [&slot.bank, &slot.dimm.slot].into_iter().find_map(|name| {
         let name = name.to_uppercase();
         let at = name.find("CHANNEL")?;
@@ -234,7 +234,7 @@ fn channel_in_bank(slot: &Slot) -> Option<String> {
 
 /// The channel in names whose last part is a letter for the channel and a digit for the slot on
 /// it: `CPU1_DIMM_A2`, `P1-DIMMA1`, `PROC 1 DIMM_B1`.
-fn channel_in_slot(slot: &Slot) -> Option<String> {
+fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
     let name = slot.dimm.slot.to_uppercase();
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[head.len()..];

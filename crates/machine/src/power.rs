@@ -24,7 +24,7 @@ struct Counter {
 
 /// A reading of all counters, microjoules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading(Vec<u64>);
+pub struct EnergyReading(Vec<u64>);
 
 impl EnergyMeter {
     /// Finds the counters of the packages.
@@ -87,12 +87,16 @@ impl EnergyMeter {
     }
 
     /// Reads all counters; `None` when one cannot be read any more.
-    pub fn read(&self) -> Option<Reading> {
-        self.counters.iter().map(|c| self.root.value(&c.file)).collect::<Option<_>>().map(Reading)
+    pub fn read(&self) -> Option<EnergyReading> {
+        self.counters
+            .iter()
+            .map(|c| self.root.value(&c.file))
+            .collect::<Option<_>>()
+            .map(EnergyReading)
     }
 
     /// Energy between two readings, joules. A counter that starts again does so once between them.
-    pub fn joules(&self, from: &Reading, to: &Reading) -> Option<f64> {
+    pub fn joules(&self, from: &EnergyReading, to: &EnergyReading) -> Option<f64> {
         let mut sum = 0u64;
         for ((counter, from), to) in self.counters.iter().zip(&from.0).zip(&to.0) {
             sum += match to.checked_sub(*from) {
@@ -168,7 +172,7 @@ mod tests {
             ("sys/class/hwmon/hwmon1/energy2_label", "Esocket0\n"),
             ("sys/class/hwmon/hwmon1/energy2_input", "7\n"),
         ]);
-        assert_eq!(EnergyMeter::find(&root).unwrap().read(), Some(Reading(vec![7])));
+        assert_eq!(EnergyMeter::find(&root).unwrap().read(), Some(EnergyReading(vec![7])));
     }
 
     #[test]

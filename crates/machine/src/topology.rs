@@ -5,6 +5,7 @@
 //! on any machine that can be described. Numbers are the operating system's (hwloc's `P#`);
 //! last-level caches, which Linux may leave unnumbered, fall back to hwloc's logical index.
 
+use crate::ids::{CpuId, NodeId};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
@@ -15,33 +16,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Number of a hardware thread, as the operating system counts.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-pub struct CpuId(pub u32);
-
-/// Number of a NUMA node, as the operating system counts.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-pub struct NodeId(pub u32);
-
-impl fmt::Display for CpuId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Which machine to describe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Source {
+pub enum TopologySource {
     /// The one this runs on.
     #[default]
     Live,
@@ -51,7 +28,7 @@ pub enum Source {
     Synthetic(String),
 }
 
-impl Source {
+impl TopologySource {
     /// `live`, `xml` or `synthetic`, as the record says it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -62,7 +39,7 @@ impl Source {
     }
 }
 
-impl FromStr for Source {
+impl FromStr for TopologySource {
     type Err = std::convert::Infallible;
 
     /// `synthetic:DESCRIPTION`, else the path of an XML file.
@@ -95,7 +72,7 @@ pub struct HardwareThread {
 
 /// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct TopologyNode {
     /// Its number.
     pub id: NodeId,
     /// Its memory as the kernel reports it, bytes; `None` when a description does not say.
@@ -126,7 +103,7 @@ pub struct CacheLevel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     /// Where the description comes from.
-    pub source: Source,
+    pub source: TopologySource,
     /// Every hardware thread, in logical order.
     pub threads: Vec<HardwareThread>,
     /// The operating system's number of each core; unique within its socket only.
@@ -136,7 +113,7 @@ pub struct Topology {
     /// The operating system's number of each socket.
     pub sockets: Vec<u32>,
     /// The NUMA nodes, by number.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<TopologyNode>,
     /// The caches, level 1 first.
     pub caches: Vec<CacheLevel>,
     /// Processor name as hwloc found it.
@@ -178,16 +155,16 @@ impl Topology {
     /// # Errors
     /// When hwloc cannot read it; a synthetic description is checked first, so that the error
     /// points at the wrong character.
-    pub fn load(source: &Source) -> Result<Self, TopologyError> {
+    pub fn load(source: &TopologySource) -> Result<Self, TopologyError> {
         let live = |cause: &dyn fmt::Display| TopologyError::Live(cause.to_string());
         let builder = Hwloc::builder();
         let hwloc = match source {
-            Source::Live => builder
+            TopologySource::Live => builder
                 .with_flags(BuildFlags::INCLUDE_DISALLOWED)
                 .map_err(|cause| live(&cause))?
                 .build()
                 .map_err(|cause| live(&cause))?,
-            Source::Xml(path) => {
+            TopologySource::Xml(path) => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|cause| TopologyError::Unreadable { path: path.clone(), cause })?;
                 let not_xml = |cause: String| TopologyError::NotXml { path: path.clone(), cause };
@@ -202,7 +179,7 @@ impl Topology {
                     .build()
                     .map_err(|cause| not_xml(cause.to_string()))?
             }
-            Source::Synthetic(description) => {
+            TopologySource::Synthetic(description) => {
                 crate::synthetic::check(description).map_err(TopologyError::Synthetic)?;
                 let refused = |_| {
                     TopologyError::Synthetic(crate::synthetic::refused(
@@ -221,10 +198,11 @@ impl Topology {
     }
 
     /// Copies what is needed out of hwloc's tree.
-    fn from_hwloc(hwloc: &Hwloc, source: &Source) -> Self {
+    fn from_hwloc(hwloc: &Hwloc, source: &TopologySource) -> Self {
         let mut numbering = Numbering::default();
         let llc_type = last_level_cache(hwloc);
-        let affinity = matches!(source, Source::Live).then(crate::sys::affinity).flatten();
+        let affinity =
+            matches!(source, TopologySource::Live).then(crate::sys::affinity).and_then(Result::ok);
         let allowed_set = hwloc.allowed_cpuset();
         let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
         let nodes = nodes(hwloc, source);
@@ -340,19 +318,19 @@ fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
         .find(|kind| hwloc.objects_with_type(*kind).next().is_some())
 }
 
-fn nodes(hwloc: &Hwloc, source: &Source) -> Vec<Node> {
+fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
     // hwloc invents 1 GiB a node for a synthetic machine that does not say.
     let known = match source {
-        Source::Synthetic(text) => text.contains("memory="),
-        Source::Live | Source::Xml(_) => true,
+        TopologySource::Synthetic(text) => text.contains("memory="),
+        TopologySource::Live | TopologySource::Xml(_) => true,
     };
-    let mut nodes: Vec<Node> = hwloc
+    let mut nodes: Vec<TopologyNode> = hwloc
         .objects_with_type(ObjectType::NUMANode)
         .filter_map(|object| {
             let mut cpus: Vec<CpuId> =
                 object.cpuset()?.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
             cpus.sort_unstable();
-            Some(Node {
+            Some(TopologyNode {
                 id: NodeId(object.os_index()? as u32),
                 bytes: known.then(|| object.total_memory()),
                 cpus,
@@ -363,7 +341,7 @@ fn nodes(hwloc: &Hwloc, source: &Source) -> Vec<Node> {
     nodes
 }
 
-fn cache_levels(hwloc: &Hwloc, source: &Source) -> Vec<CacheLevel> {
+fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<CacheLevel> {
     const TYPES: [ObjectType; 8] = [
         ObjectType::L1Cache,
         ObjectType::L1ICache,
@@ -392,8 +370,10 @@ fn cache_levels(hwloc: &Hwloc, source: &Source) -> Vec<CacheLevel> {
             let level = first.depth() as u32;
             // hwloc invents sizes for a synthetic machine that does not say.
             let known = match source {
-                Source::Synthetic(text) => crate::synthetic::says_size_of_level(text, level),
-                Source::Live | Source::Xml(_) => true,
+                TopologySource::Synthetic(text) => {
+                    crate::synthetic::says_size_of_level(text, level)
+                }
+                TopologySource::Live | TopologySource::Xml(_) => true,
             };
             Some(CacheLevel {
                 level,
@@ -424,7 +404,7 @@ mod tests {
     use super::*;
 
     fn synthetic(text: &str) -> Topology {
-        Topology::load(&Source::Synthetic(text.to_owned())).unwrap()
+        Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap()
     }
 
     #[test]
@@ -458,7 +438,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_threads_that_this_process_may_use() {
-        let live = Topology::load(&Source::Live).unwrap();
+        let live = Topology::load(&TopologySource::Live).unwrap();
         assert!(live.allowed().count() >= 1);
         assert!(live.threads.iter().all(|thread| thread.core < live.cores.len()));
     }

@@ -35,7 +35,7 @@ pub use error::PlacementError;
 pub use kmp::KmpAffinity;
 pub use numa::{MemoryPolicy, NumaSpec};
 pub use pairs::{CpuPair, Distance};
-pub use pin::{PinError, PinGuard, pin_current_thread};
+pub use pin::{PinError, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, Request, ThreadPlace, plan};
 pub use ranks::{Policy, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};

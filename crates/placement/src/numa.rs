@@ -7,6 +7,7 @@
 use crate::cpus::number_ranges;
 use crate::error::PlacementError;
 use crate::sys::{self, SysError};
+use nodegauge_machine::sys::page_size;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -285,7 +286,7 @@ pub struct PageNodes {
 /// # Errors
 /// When the kernel has no `move_pages`, or a container forbids it.
 pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<PageNodes, SysError> {
-    let page = sys::page_bytes();
+    let page = page_size() as usize;
     let first = address / page;
     let count = address.saturating_add(bytes).div_ceil(page).saturating_sub(first);
     let asked = count.min(sample);

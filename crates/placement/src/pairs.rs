@@ -167,10 +167,10 @@ pub fn rows(topology: &Topology, pairs: &[CpuPair]) -> Vec<PairRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn machine(text: &str) -> Topology {
-        Topology::load(&Source::Synthetic(text.to_owned())).unwrap()
+        Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap()
     }
 
     fn pairs(text: &str) -> Vec<(&'static str, u32, u32)> {

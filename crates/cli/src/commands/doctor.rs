@@ -5,10 +5,10 @@ use crate::commands::machine::description;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session;
-use nodegauge_machine::{Options, SysRoot};
+use nodegauge_machine::{DescribeOptions, SysRoot};
 
 pub(crate) fn execute(args: &DoctorArgs) -> Result<Exit, Failure> {
-    let (topology, machine) = session::this_machine(&Options::default())?;
+    let (topology, machine) = session::this_machine(&DescribeOptions::default())?;
     let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
     if let Some(sink) = args.json.as_deref().map(Sink::from) {
         sink.write(&session::json(&description(machine, findings.clone()))?)?;

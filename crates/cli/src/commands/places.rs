@@ -4,7 +4,7 @@ use crate::args::{PlacementArgs, PlacesArgs};
 use crate::commands::ranks;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
-use nodegauge_machine::{Source, Topology};
+use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_memory::team::Team;
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::pairs;
@@ -113,7 +113,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         output::print(&format!("note: {notice}\n"));
     }
     if args.verbose {
-        if source != Source::Live {
+        if source != TopologySource::Live {
             return Err(Failure::usage(
                 "-v binds threads and asks the kernel, which only this machine's can answer\nhint: leave out --topology or -v",
             ));

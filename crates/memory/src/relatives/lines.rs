@@ -68,10 +68,10 @@ pub(crate) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn topology(text: &str) -> Topology {
-        let source: Source = text.parse().unwrap();
+        let source: TopologySource = text.parse().unwrap();
         Topology::load(&source).unwrap()
     }
 

@@ -1,8 +1,8 @@
 use super::*;
-use nodegauge_machine::Source;
+use nodegauge_machine::TopologySource;
 
 fn machine(text: &str) -> Topology {
-    Topology::load(&Source::Synthetic(text.to_owned())).unwrap()
+    Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap()
 }
 
 fn here(launch: &Launch) -> Vec<Vec<u32>> {

@@ -66,7 +66,7 @@ fn wrong_texts_are_pointed_at() {
 
 /// Whole pages of this process, page-aligned, not touched yet.
 fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
-    let page = sys::page_bytes();
+    let page = page_size() as usize;
     let memory: Vec<u8> = Vec::with_capacity((pages + 1) * page);
     let address = (memory.as_ptr() as usize).next_multiple_of(page);
     (memory, address, pages * page)
@@ -76,7 +76,7 @@ fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
 fn a_policy_is_what_the_kernel_reports_afterwards() {
     // Large enough for a mapping of its own.
     let (_memory, address, bytes) = untouched(1024);
-    let node = Topology::load(&nodegauge_machine::Source::Live).unwrap().nodes[0].id;
+    let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
     for policy in
         [MemoryPolicy::Bind(vec![node]), MemoryPolicy::Preferred(node), MemoryPolicy::Local]
     {
