@@ -21,7 +21,7 @@ use nodegauge_memory::axis::Axis;
 use nodegauge_memory::compiled::Choice as Compiler;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
-use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
+use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -271,7 +271,7 @@ pub(crate) struct PlacementArgs {
         allow_negative_numbers = true,
         help_heading = "Where"
     )]
-    pub(crate) threads: Option<ThreadCounts>,
+    pub(crate) threads: Option<ThreadList>,
     /// Places as in OMP_PLACES: threads, cores, sockets, ll_caches, numa_domains, '{0:4}:4:8'
     #[arg(long, value_name = "PLACES", help_heading = "Where")]
     pub(crate) places: Option<PlacesSpec>,

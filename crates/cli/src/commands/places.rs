@@ -95,7 +95,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
                 "-v shows the threads of one process\nhint: leave out -v, or --ranks",
             ));
         }
-        if !show(args, &[ranks::document(&plan, &topology)])? {
+        if !show(args, &[PlacesDocument::new(&topology, &plan.ranks)])? {
             output::print(&ranks::remarks(&plan));
         }
         return Ok(Exit::Success);
@@ -104,7 +104,11 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     let documents: Vec<PlacesDocument> = planned
         .placements
         .iter()
-        .map(|placement| PlacesDocument::new(&topology, placement, &planned.policy))
+        .map(|placement| {
+            let memory = planned.policy.clone();
+            let plan = RankPlan::single(placement.clone(), memory);
+            PlacesDocument::new(&topology, &plan.ranks)
+        })
         .collect();
     if show(args, &documents)? {
         return Ok(Exit::Success);
