@@ -7,6 +7,7 @@ use nodegauge_measure::Hertz;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use strsim::levenshtein;
 
 /// A row of the table of microarchitectures.
 #[derive(Debug, Deserialize)]
@@ -229,7 +230,7 @@ pub fn named(name: &str) -> Result<ProcessorEntry, UnknownProcessor> {
             .map(|model| {
                 // The word with the number tells processors apart; "EPYC" is no likeness.
                 let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
-                (edits(&last(&plain(model)), &last(&typed)), model)
+                (levenshtein(&last(&plain(model)), &last(&typed)), model)
             })
             .filter(|(edits, _)| *edits <= 1)
             .collect();
@@ -244,25 +245,22 @@ pub fn named(name: &str) -> Result<ProcessorEntry, UnknownProcessor> {
 fn by_name(name: &str) -> Option<ProcessorEntry> {
     let plain_name = plain(name);
     let words: Vec<&str> = plain_name.split(' ').collect();
-    let mut best: Option<(usize, ProcessorEntry)> = None;
-    for generation in &tables().generation {
-        for (model, ghz) in &generation.models {
-            let wanted = plain(model);
-            let wanted: Vec<&str> = wanted.split(' ').collect();
-            let Some(at) = words.windows(wanted.len()).position(|window| window == wanted) else {
-                continue;
-            };
-            // "E5-2680" is another processor than "E5-2680 v4".
-            let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
-            if next.is_some_and(|rest| rest.parse::<u32>().is_ok()) {
-                continue;
-            }
-            if best.as_ref().is_none_or(|(length, _)| wanted.len() > *length) {
-                best = Some((wanted.len(), generation.entry(Some((model, *ghz)))));
-            }
-        }
-    }
-    best.map(|(_, entry)| entry)
+    let length_of = |model: &str| {
+        let wanted = plain(model);
+        let wanted: Vec<&str> = wanted.split(' ').collect();
+        let at = words.windows(wanted.len()).position(|window| window == wanted)?;
+        // "E5-2680" is another processor than "E5-2680 v4".
+        let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
+        let other = next.is_some_and(|rest| rest.parse::<u32>().is_ok());
+        (!other).then_some(wanted.len())
+    };
+    let models = tables().generation.iter().flat_map(|generation| {
+        generation.models.iter().map(move |(model, ghz)| (generation, model.as_str(), *ghz))
+    });
+    let known = models.filter_map(|of| Some((length_of(of.1)?, of)));
+    // Of names of one length the first.
+    let (_, (generation, model, ghz)) = known.rev().max_by_key(|(length, _)| *length)?;
+    Some(generation.entry(Some((model, ghz))))
 }
 
 /// A name without trade marks, filler words and doubled blanks, in lower case.
@@ -282,22 +280,6 @@ pub(crate) fn clock_in_name(name: &str) -> Option<Hertz> {
     let (_, clock) = name.rsplit_once('@')?;
     let ghz: f64 = clock.trim().strip_suffix("GHz")?.trim().parse().ok()?;
     Some(Hertz(ghz * 1e9))
-}
-
-/// Edits that turn `a` into `b` (Levenshtein).
-pub(crate) fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

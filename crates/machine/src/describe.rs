@@ -11,7 +11,7 @@ use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
 use crate::{cgroup, clock, host, memory};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::record::{Cache, Figure, Machine, Memory, NumaNode, Processor};
+use nodegauge_measure::record::{Figure, Machine, Memory, NumaNode, Processor};
 
 /// What the user says of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
     Machine {
         host: if live { host::name(root) } else { None },
-        caches: caches(topology),
+        caches: topology.caches.clone(),
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: memory_of(topology, root, options, entry.as_ref(), guest.is_some()),
         peak_flops: peak(&processor, entry.as_ref()),
@@ -133,18 +133,6 @@ fn peak(processor: &Processor, entry: Option<&ProcessorEntry>) -> Option<Figure>
     })
 }
 
-fn caches(topology: &Topology) -> Vec<Cache> {
-    let copy = |cache: &crate::topology::CacheLevel| Cache {
-        level: cache.level,
-        kind: cache.kind.to_owned(),
-        bytes: cache.bytes,
-        count: cache.count,
-        cores: cache.cores,
-        line: cache.line,
-    };
-    topology.caches.iter().map(copy).collect()
-}
-
 fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
     topology
         .nodes
@@ -200,11 +188,8 @@ fn memory_of(
         },
         cgroup_limit: limits.memory,
         swap_used: info.swap_used,
-        channels: bandwidth.channels,
-        transfers_per_s: bandwidth.transfers_per_s,
-        technology: bandwidth.technology,
         dimms: firmware.map(|modules| modules.dimms).unwrap_or_default(),
-        theoretical: bandwidth.theoretical,
+        ..bandwidth
     }
 }
 

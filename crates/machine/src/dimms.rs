@@ -9,7 +9,7 @@ use crate::catalog::SocketMemory;
 use crate::root::SysRoot;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::record::{Dimm, Figure};
+use nodegauge_measure::record::{Dimm, Figure, Memory};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
     MemorySpeedExtended, SMBiosData, SMBiosMemoryDevice, SMBiosString,
@@ -247,88 +247,61 @@ fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
         .then(|| format!("{before}{letter}"))
 }
 
-/// Channels, speed and theoretical bandwidth of a node's memory, by whichever source knows.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Bandwidth {
-    /// Populated channels, all sockets.
-    pub channels: Option<u32>,
-    /// Transfers a second of one channel.
-    pub transfers_per_s: Option<f64>,
-    /// `DDR5`, ...
-    pub technology: Option<String>,
-    /// Channels x transfers/s x bytes.
-    pub theoretical: Option<Figure>,
-}
-
-/// Takes the first source that knows: the option, firmware, the catalog's memory of one socket.
-/// `guest` says in the basis that a virtual machine may have a part of the sockets only.
+/// Fills in channels, speed and theoretical bandwidth of a node's memory, by the first source that
+/// knows: the option, firmware, the catalog's memory of one socket. `guest` says in the basis that a
+/// virtual machine may have a part of the sockets only.
 pub fn bandwidth(
     option: Option<DimmSpec>,
     firmware: Option<&Modules>,
     catalog: Option<(&SocketMemory, &str)>,
     sockets: u32,
     guest: bool,
-) -> Bandwidth {
-    let figure = |channels: u32, bytes: u32, transfers: f64, basis: &str, detail: String| {
-        Some(Figure {
-            value: f64::from(channels) * transfers * f64::from(bytes),
-            basis: basis.to_owned(),
-            detail: Some(detail),
-        })
-    };
+) -> Memory {
+    let by_firmware = firmware.and_then(|modules| Some((modules, modules.transfers_per_s?)));
+    let (channels, bytes, transfers, technology, basis, detail);
     if let Some(spec) = option {
-        let transfers = f64::from(spec.mts) * 1e6;
-        let detail =
-            format!("{} channels x {} MT/s x {CHANNEL_BYTES} B, as given", spec.channels, spec.mts);
-        return Bandwidth {
-            channels: Some(spec.channels),
-            transfers_per_s: Some(transfers),
-            technology: firmware.and_then(|modules| modules.technology.clone()),
-            theoretical: figure(spec.channels, CHANNEL_BYTES, transfers, "option", detail),
-        };
-    }
-    if let Some(modules) = firmware
-        && let Some(transfers) = modules.transfers_per_s
-    {
-        let (channels, counted) = populated(modules, catalog.map(|(memory, _)| memory), sockets);
-        let bytes = modules.channel_bytes;
-        let detail =
-            format!("{channels} channels x {:.0} MT/s x {bytes} B ({counted})", transfers / 1e6);
-        return Bandwidth {
-            channels: Some(channels),
-            transfers_per_s: Some(transfers),
-            technology: modules.technology.clone(),
-            theoretical: figure(channels, bytes, transfers, "DMI", detail),
-        };
-    }
-    if let Some((memory, of)) = catalog {
-        let channels = memory.channels * sockets;
+        (channels, bytes, transfers) = (spec.channels, CHANNEL_BYTES, f64::from(spec.mts) * 1e6);
+        technology = firmware.and_then(|modules| modules.technology.clone());
+        basis = "option";
+        detail = format!("{channels} channels x {} MT/s x {bytes} B, as given", spec.mts);
+    } else if let Some((modules, speed)) = by_firmware {
+        let counted;
+        (channels, counted) = populated(modules, catalog.map(|(memory, _)| memory), sockets);
+        (bytes, transfers) = (modules.channel_bytes, speed);
+        technology = modules.technology.clone();
+        basis = "DMI";
+        detail = format!("{channels} channels x {:.0} MT/s x {bytes} B ({counted})", speed / 1e6);
+    } else if let Some((memory, of)) = catalog {
         let part = match (guest, sockets) {
             (false, _) => "every channel populated",
             (true, 1) => "one whole socket, of which a guest has a part",
             (true, _) => "whole sockets, of which a guest has a part",
         };
         let note = memory.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
-        let detail = format!(
+        channels = memory.channels * sockets;
+        (bytes, transfers) = (memory.channel_bytes, memory.transfers_per_s);
+        technology = Some(memory.technology.clone());
+        basis = "catalog";
+        detail = format!(
             "catalog: {of}, {sockets} x {} channels of {}-{:.0}, {part}{note}",
             memory.channels,
             memory.technology,
-            memory.transfers_per_s / 1e6
+            transfers / 1e6
         );
-        return Bandwidth {
-            channels: Some(channels),
-            transfers_per_s: Some(memory.transfers_per_s),
-            technology: Some(memory.technology.clone()),
-            theoretical: figure(
-                channels,
-                memory.channel_bytes,
-                memory.transfers_per_s,
-                "catalog",
-                detail,
-            ),
-        };
+    } else {
+        return Memory::default();
     }
-    Bandwidth::default()
+    Memory {
+        channels: Some(channels),
+        transfers_per_s: Some(transfers),
+        technology,
+        theoretical: Some(Figure {
+            value: f64::from(channels) * transfers * f64::from(bytes),
+            basis: basis.to_owned(),
+            detail: Some(detail),
+        }),
+        ..Memory::default()
+    }
 }
 
 /// The populated channels; where each module was taken to have its own, no more than the processors

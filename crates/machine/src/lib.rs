@@ -29,5 +29,5 @@ pub use describe::{DescribeOptions, describe};
 pub use dimms::DimmSpec;
 pub use doctor::examine;
 pub use ids::{CpuId, NodeId};
-pub use root::SysRoot;
+pub use root::{SysRoot, number_ranges};
 pub use topology::{Topology, TopologyError, TopologySource};

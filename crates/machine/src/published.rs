@@ -4,7 +4,7 @@
 //! They become measurements of the category "reference" whose engine is [`PUBLISHED`], so that a
 //! record keeps what was shown; they are never taken for results of the run.
 
-use crate::catalog::{edits, plain};
+use crate::catalog::plain;
 use nodegauge_measure::record::{Category, Limit, Machine, Measurement, PUBLISHED, Validity};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
+use strsim::levenshtein;
 
 /// The kernels of a row of a sweep, behind its thread count.
 const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
@@ -153,7 +154,7 @@ pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNod
     // The word with the number tells processors apart.
     let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
     near.sort_by_key(|processor| {
-        (edits(&last(&plain(processor)), &last(&typed)), processor.clone())
+        (levenshtein(&last(&plain(processor)), &last(&typed)), processor.clone())
     });
     near.dedup();
     Err(UnknownNode { name: name.to_owned(), near })

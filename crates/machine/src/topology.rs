@@ -11,6 +11,7 @@ use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
 use hwlocality::topology::builder::BuildFlags;
+use nodegauge_measure::record::Cache;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -81,23 +82,6 @@ pub struct TopologyNode {
     pub cpus: Vec<CpuId>,
 }
 
-/// All caches of one level and type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CacheLevel {
-    /// 1, 2, 3, ...
-    pub level: u32,
-    /// `data`, `instruction` or `unified`.
-    pub kind: &'static str,
-    /// Size of one, bytes; `None` when a description does not say.
-    pub bytes: Option<u64>,
-    /// Line size, bytes.
-    pub line: Option<u32>,
-    /// How many there are.
-    pub count: u32,
-    /// Cores that share one (the most, where they differ).
-    pub cores: u32,
-}
-
 /// A machine as placement sees it. Threads are in hwloc's logical order: by socket, then NUMA
 /// node, then cache, then core, so that neighbours share most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +99,7 @@ pub struct Topology {
     /// The NUMA nodes, by number.
     pub nodes: Vec<TopologyNode>,
     /// The caches, level 1 first.
-    pub caches: Vec<CacheLevel>,
+    pub caches: Vec<Cache>,
     /// Processor name as hwloc found it.
     pub processor_model: Option<String>,
     /// Vendor, family and model numbers as hwloc found them.
@@ -156,42 +140,33 @@ impl Topology {
     /// When hwloc cannot read it; a synthetic description is checked first, so that the error
     /// points at the wrong character.
     pub fn load(source: &TopologySource) -> Result<Self, TopologyError> {
-        let live = |cause: &dyn fmt::Display| TopologyError::Live(cause.to_string());
         let builder = Hwloc::builder();
+        let words = |cause: &dyn fmt::Display| cause.to_string();
         let hwloc = match source {
             TopologySource::Live => builder
                 .with_flags(BuildFlags::INCLUDE_DISALLOWED)
-                .map_err(|cause| live(&cause))?
-                .build()
-                .map_err(|cause| live(&cause))?,
+                .map_err(|cause| words(&cause))
+                .and_then(|builder| builder.build().map_err(|cause| words(&cause)))
+                .map_err(TopologyError::Live)?,
             TopologySource::Xml(path) => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|cause| TopologyError::Unreadable { path: path.clone(), cause })?;
-                let not_xml = |cause: String| TopologyError::NotXml { path: path.clone(), cause };
-                if let Some(version) = newer_xml_version(&text) {
-                    return Err(not_xml(format!(
+                match newer_xml_version(&text) {
+                    Some(version) => Err(format!(
                         "it is of hwloc {version}, newer than the installed hwloc 2 reads"
-                    )));
+                    )),
+                    None => builder.from_xml(&text).map_err(|cause| words(&cause)),
                 }
-                builder
-                    .from_xml(&text)
-                    .map_err(|cause| not_xml(cause.to_string()))?
-                    .build()
-                    .map_err(|cause| not_xml(cause.to_string()))?
+                .and_then(|builder| builder.build().map_err(|cause| words(&cause)))
+                .map_err(|cause| TopologyError::NotXml { path: path.clone(), cause })?
             }
             TopologySource::Synthetic(description) => {
                 crate::synthetic::check(description).map_err(TopologyError::Synthetic)?;
-                let refused = |_| {
-                    TopologyError::Synthetic(crate::synthetic::refused(
-                        description,
-                        "hwloc does not accept this order of levels",
-                    ))
-                };
-                builder
-                    .from_synthetic(description)
-                    .map_err(|_| refused(()))?
-                    .build()
-                    .map_err(|_| refused(()))?
+                let built = builder.from_synthetic(description).ok();
+                built.and_then(|builder| builder.build().ok()).ok_or_else(|| {
+                    let problem = "hwloc does not accept this order of levels";
+                    TopologyError::Synthetic(crate::synthetic::refused(description, problem))
+                })?
             }
         };
         Ok(Self::from_hwloc(&hwloc, source))
@@ -341,7 +316,7 @@ fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
     nodes
 }
 
-fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<CacheLevel> {
+fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
     const TYPES: [ObjectType; 8] = [
         ObjectType::L1Cache,
         ObjectType::L1ICache,
@@ -375,12 +350,12 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<CacheLevel> {
                 }
                 TopologySource::Live | TopologySource::Xml(_) => true,
             };
-            Some(CacheLevel {
+            Some(Cache {
                 level,
                 kind: match first.cache_type() {
-                    CacheType::Instruction => "instruction",
-                    CacheType::Data => "data",
-                    _ => "unified",
+                    CacheType::Instruction => "instruction".to_owned(),
+                    CacheType::Data => "data".to_owned(),
+                    _ => "unified".to_owned(),
                 },
                 bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
                 line: first.line_size().map(|line| line.get() as u32).filter(|_| known),

@@ -4,6 +4,7 @@
 //! pasted into `taskset -c` or a cpuset.
 
 use crate::error::PlacementError;
+pub use nodegauge_machine::number_ranges;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeMap;
@@ -12,18 +13,6 @@ use std::fmt::Display;
 /// The items, separated by commas.
 pub(crate) fn joined(items: impl IntoIterator<Item = impl Display>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(",")
-}
-
-/// Numbers in range notation, sorted and without repeats: `0-3,8`; empty for none.
-pub fn number_ranges(numbers: impl IntoIterator<Item = u32>) -> String {
-    let mut sorted: Vec<u32> = numbers.into_iter().collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let runs = sorted.chunk_by(|a, b| b - a == 1);
-    joined(runs.filter_map(|run| match (run.first()?, run.last()?) {
-        (first, last) if first == last => Some(first.to_string()),
-        (first, last) => Some(format!("{first}-{last}")),
-    }))
 }
 
 /// CPUs in range notation: `0-3,8`.

@@ -2,7 +2,7 @@
 //! real.
 
 use super::{Examined, Found, found, percent};
-use crate::root::as_list;
+use crate::root::number_ranges;
 use crate::{catalog, cgroup, host};
 use nodegauge_measure::Hertz;
 
@@ -34,7 +34,7 @@ pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
         .iter()
         .map(|(governor, cpus)| match cpus.len() {
             n if n == allowed.len() => format!("{governor} on all CPUs"),
-            _ => format!("{governor} on CPUs {}", as_list(cpus)),
+            _ => format!("{governor} on CPUs {}", number_ranges(cpus.iter().copied())),
         })
         .collect();
     (!others.is_empty()).then(|| {
@@ -96,11 +96,10 @@ pub(super) fn guest(node: &Examined<'_>) -> Option<Found> {
 }
 
 pub(super) fn restricted(node: &Examined<'_>) -> Option<Found> {
-    let (mut allowed, all) = (node.allowed(), node.topology.threads.len());
-    allowed.sort_unstable();
+    let (allowed, all) = (node.allowed(), node.topology.threads.len());
     (!allowed.is_empty() && allowed.len() < all).then(|| {
         found(
-            format!("this process may use {} of {all} CPUs ({}): figures are of this part of the node", allowed.len(), as_list(&allowed)),
+            format!("this process may use {} of {all} CPUs ({}): figures are of this part of the node", allowed.len(), number_ranges(allowed.iter().copied())),
             format!("ask for the whole node, e.g. `srun --exclusive --cpus-per-task={all}`, or leave taskset out"),
         )
     })
@@ -116,7 +115,7 @@ pub(super) fn offline(node: &Examined<'_>) -> Option<Found> {
         return None;
     }
     Some(found(
-        format!("{} CPUs are switched off ({})", off.len(), as_list(&off)),
+        format!("{} CPUs are switched off ({})", off.len(), number_ranges(off.iter().copied())),
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{}/online", brace(&off)),
     ))
 }
