@@ -170,7 +170,7 @@ pub(crate) fn microarchitecture(identity: &Identity) -> Option<&'static Microarc
     })
 }
 
-/// The microarchitecture with this name, e.g. that of an [`ProcessorEntry`].
+/// The microarchitecture with this name, e.g. that of a [`ProcessorEntry`].
 pub(crate) fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
     tables().microarchitecture.iter().find(|row| row.name == name)
 }
@@ -228,7 +228,7 @@ pub fn named(name: &str) -> Result<ProcessorEntry, UnknownProcessor> {
             .iter()
             .flat_map(|generation| generation.models.keys())
             .map(|model| {
-                // The word with the number tells processors apart; "EPYC" is no likeness.
+                // Only the word with the number distinguishes processors.
                 let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
                 (levenshtein(&last(&plain(model)), &last(&typed)), model)
             })

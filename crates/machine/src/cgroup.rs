@@ -5,7 +5,7 @@
 use crate::root::{SysRoot, keyed};
 use std::collections::BTreeSet;
 
-/// CgroupLimits at or above this are version 1's way to say "none" (the largest number of pages).
+/// Limits at or above this are version 1's way to say "none" (the largest number of pages).
 const UNLIMITED: u64 = 1 << 62;
 
 /// What this process may use.
@@ -124,7 +124,7 @@ fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgr
     let value = |file: &str| root.value::<u64>(&format!("{folder}/{file}"));
     let stat = root.text(&format!("{folder}/memory.stat")).unwrap_or_default();
     let (own, used, cache) = match version {
-        // "max" is no number, and no limit.
+        // "max", which does not parse, means no limit.
         CgroupVersion::Two => (
             [value("memory.max"), value("memory.high")],
             value("memory.current"),
@@ -157,7 +157,7 @@ fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgrou
             .value::<f64>(&format!("{folder}/cpu.cfs_quota_us"))
             .zip(root.value::<f64>(&format!("{folder}/cpu.cfs_period_us"))),
     };
-    // CgroupVersion 1 says -1 where there is no quota.
+    // Version 1 says -1 where there is no quota.
     let Some((quota, period)) = quota.filter(|(quota, period)| *quota > 0.0 && *period > 0.0)
     else {
         return;

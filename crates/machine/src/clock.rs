@@ -10,7 +10,7 @@
 use nodegauge_measure::Hertz;
 use std::time::{Duration, Instant};
 
-/// Additions written out in the loop's body, so that counter and branch hide beside the chain.
+/// Additions written out in the loop's body, so that counter and branch run in parallel to the chain.
 const UNROLLED: u64 = 64;
 
 /// Times that the body runs in a burst: 262 144 cycles, some 70 us at 4 GHz. A clock reading of

@@ -214,7 +214,7 @@ fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3
     let bytes = match (scale, unit.as_deref()) {
         (Some(scale), Some("MiB")) => scale * f64::from(1 << 20),
         (Some(scale), Some("B" | "Bytes" | "bytes")) => scale,
-        // A unit that is not understood is no reason to guess.
+        // The worth of an unknown unit is not guessed.
         (Some(_), Some(_)) => return None,
         (Some(_), None) | (None, _) => bytes,
     };

@@ -3,7 +3,7 @@
 //! for the processor. Where none of them knows, the theoretical bandwidth is unknown.
 //!
 //! Firmware names slots, not channels; how channels were counted is part of the basis. A
-//! hypervisor's SMBIOS describes modules that it made up, so it is not believed.
+//! hypervisor's SMBIOS describes invented modules, so it is ignored.
 
 use crate::catalog::SocketMemory;
 use crate::root::SysRoot;
@@ -121,7 +121,7 @@ pub fn parse(table: Vec<u8>) -> Option<Modules> {
     })
 }
 
-/// A populated slot with memory in it; `None` when empty, or when it holds what is no main memory.
+/// A populated slot with memory in it; `None` when empty, or when it does not hold main memory.
 fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<DimmSlot> {
     let bytes = match device.size()? {
         MemorySize::NotInstalled | MemorySize::Unknown => return None,

@@ -43,8 +43,8 @@ pub fn affinity() -> Result<Vec<CpuId>, SysError> {
     let mut words = 16;
     loop {
         let mut mask = vec![0u64; words];
-        // SAFETY: the kernel writes at most as many bytes as it is told, which is the length of the
-        // vector.
+        // SAFETY: the kernel writes at most as many bytes as the call says, which is the length of
+        // the vector.
         let result =
             unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, words * 8, mask.as_mut_ptr()) };
         match check("sched_getaffinity", result) {

@@ -120,7 +120,7 @@ pub enum TopologyError {
         /// What the system said.
         cause: std::io::Error,
     },
-    /// The file is no hwloc XML that the installed hwloc reads.
+    /// The file is not hwloc XML that the installed hwloc reads.
     #[error("{path} is not an XML topology that hwloc reads: {cause}\nhint: write one with `lstopo FILE.xml`", path = path.display())]
     NotXml {
         /// The file.

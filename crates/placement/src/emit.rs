@@ -41,7 +41,7 @@ impl RankLauncher {
     }
 }
 
-/// What a rank needs beside the launcher's own options.
+/// What a rank needs in addition to the launcher's own options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PerRank {
     /// Variables, by name.
@@ -50,7 +50,7 @@ pub(crate) struct PerRank {
     prefix: Vec<String>,
 }
 
-/// What each rank of a plan needs beside the options of its launcher, in the order of ranks.
+/// What each rank of a plan needs in addition to the options of its launcher, in the order of ranks.
 pub(crate) fn per_rank(plan: &RankPlan, launcher: RankLauncher) -> Vec<PerRank> {
     let by_srun = launcher == RankLauncher::Slurm && mem_bind(plan).is_some();
     let of = |place: &RankPlace| PerRank {

@@ -1,4 +1,4 @@
-//! Why a placement cannot be had. Each text names the numbers of the machine and, where there is
+//! Why a placement is impossible. Each text names the numbers of the machine and, where there is
 //! one, the remedy on a line of its own.
 
 /// A request that the topology cannot fulfil.

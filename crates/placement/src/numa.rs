@@ -1,8 +1,8 @@
 //! Where memory goes: the grammar of `--numa`, NUMA policies of address ranges, and the question on
 //! which nodes pages really are.
 //!
-//! A policy is set before the pages are first touched and never moves any. What was asked is one
-//! thing, what was got another: [`pages_by_node`] asks the kernel.
+//! A policy is set before the pages are first touched and never moves any. Where pages really are,
+//! [`pages_by_node`] asks the kernel.
 
 use crate::cpus::{joined, number_ranges};
 use crate::error::PlacementError;

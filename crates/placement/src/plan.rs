@@ -1,8 +1,8 @@
 //! From what was asked to the CPUs of each thread.
 //!
-//! Pure. Nothing asked: one thread for each core, bound to the core's first hardware thread that
+//! Pure. By default one thread for each core, bound to the core's first hardware thread that
 //! this process may use, fewer threads spread evenly. Places without a policy are taken in order,
-//! as OpenMP does. What the answer does that was not asked for is a notice.
+//! as OpenMP does. What the answer does beyond the request is a notice.
 
 use crate::bind::Bind;
 use crate::cpus;

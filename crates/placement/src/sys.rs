@@ -42,7 +42,7 @@ pub(crate) fn set_affinity_to_all() -> Result<(), SysError> {
 }
 
 fn set_affinity_mask(mask: &[u64]) -> Result<(), SysError> {
-    // SAFETY: the kernel reads as many bytes as it is told, which is the length of the slice.
+    // SAFETY: the kernel reads as many bytes as the call says, which is the length of the slice.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr()) };
     check("sched_setaffinity", result).map(drop)
@@ -71,7 +71,7 @@ pub(crate) fn mbind(
     let mask = mask(nodes.iter().copied(), NODES_MOST / WORD);
     let (pointer, bits) = match nodes {
         [] => (std::ptr::null(), 0),
-        // The kernel reads one bit less than it is told.
+        // The kernel reads one bit less than the call says.
         _ => (mask.as_ptr(), NODES_MOST + 1),
     };
     // SAFETY: the kernel reads NODES_MOST bits of the mask, all of which exist, or none; without
@@ -104,7 +104,7 @@ pub(crate) fn policy_at(address: usize) -> Result<(libc::c_int, Vec<u32>), SysEr
 /// For each page address of this process the node that holds it, or a negative error number.
 pub(crate) fn nodes_of_pages(pages: &[usize]) -> Result<Vec<i32>, SysError> {
     let mut status = vec![-libc::ENOENT; pages.len()];
-    // SAFETY: both arrays have as many elements as the kernel is told; a null list of nodes makes
+    // SAFETY: both arrays have as many elements as the call says; a null list of nodes makes
     // the call a query, which moves nothing; the page addresses are only looked up.
     let result = unsafe {
         libc::syscall(

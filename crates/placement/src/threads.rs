@@ -27,7 +27,7 @@ impl ThreadList {
         &self.0
     }
 
-    /// The number when there is just one, that is, when this is no sweep.
+    /// The number when there is just one, that is, without a sweep.
     pub fn single(&self) -> Option<u32> {
         match self.0[..] {
             [count] => Some(count),

@@ -1,5 +1,5 @@
 //! The text of `places`: where each thread and its memory go, in the columns of the ccNUMA
-//! lecture (rank, socket, memory, core), with cache and CPU beside them.
+//! lecture (rank, socket, memory, core), with cache and CPU.
 
 use crate::table::{Style, table};
 use crate::words::ranges;

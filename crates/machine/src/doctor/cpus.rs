@@ -68,7 +68,7 @@ pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-/// An upper limit of the clock that somebody set below what the processor may do.
+/// An upper limit of the clock set below what the processor may do.
 pub(super) fn capped(node: &Examined<'_>) -> Option<Found> {
     let cap = host::frequency(node.root, "scaling_max_freq")?;
     let most = host::frequency(node.root, "cpuinfo_max_freq")?;

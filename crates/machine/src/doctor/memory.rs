@@ -18,7 +18,7 @@ const DIRTY: f64 = 0.01;
 /// How far the nodes' sum may be from the machine's memory: the kernel counts both alike.
 const NODES_DIFFER: f64 = 0.02;
 
-/// A speed this far under what the processor supports is no rounding of the name (2666, 2667).
+/// A speed this far under what the processor supports is not a rounding of the name (2666, 2667).
 const SLOWER: f64 = 0.98;
 
 pub(super) fn limit(node: &Examined<'_>) -> Option<Found> {
@@ -181,7 +181,7 @@ fn short(bytes: u64) -> String {
     Bytes(bytes).to_string().replace(" MiB", "m").replace(" GiB", "g").replace(" KiB", "k")
 }
 
-/// The theoretical bandwidth that nothing tells.
+/// A theoretical bandwidth that no source gives.
 pub(super) fn theoretical(node: &Examined<'_>) -> Option<Found> {
     node.machine.memory.theoretical.is_none().then(|| {
         found(

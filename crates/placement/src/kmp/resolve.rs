@@ -45,7 +45,7 @@ impl KmpAffinity {
         Ok((0..threads as usize).map(|t| masks[(start + t) % masks.len()].clone()).collect())
     }
 
-    /// Threads when nobody says how many: one for each entry of a proclist, for each hardware
+    /// The number of threads when none is given: one for each entry of a proclist, for each hardware
     /// thread with granularity fine, and for each core otherwise.
     pub fn default_threads(&self, topology: &Topology) -> u32 {
         let count = match (&self.kind, self.granularity) {
