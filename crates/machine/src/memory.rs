@@ -1,5 +1,5 @@
 //! Memory as the kernel gives it: sizes, swap, page sizes, huge pages, free blocks. Read only; the
-//! limits of control groups are in [`crate::cgroup`], modules and channels in [`crate::dimms`].
+//! limits of control groups are in [`crate::cgroup`], modules and channels in `dimms`.
 
 use crate::ids::NodeId;
 use crate::root::{SysRoot, keyed};

@@ -1,7 +1,7 @@
 //! A placement in the words of other launchers: variables of OpenMP, numactl, the `mpirun` of Open
 //! MPI and of MPICH, Slurm's `srun`. Pure.
 //!
-//! Each launcher binds ranks with its own means; what it cannot do is left to [`PerRank`]: words in
+//! Each launcher binds ranks with its own means; what it cannot do is left to `PerRank`: words in
 //! front of a rank's program (numactl, for memory policies that the launcher has no option for) and
 //! variables (`OMP_PLACES`, where threads of one rank go to different CPUs). [`script`] puts both
 //! together as a shell script.
