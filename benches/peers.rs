@@ -7,7 +7,7 @@
 //! figures of one regime are set beside each other (nodegauge tells its regimes apart itself).
 //! Prints Markdown for docs/benchmarks.md.
 
-use nodegauge_machine::{Source, Topology};
+use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::regime::{self, Regime};
@@ -63,7 +63,7 @@ impl Fingerprint {
 
 fn main() {
     let rounds: usize = std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
-    let topology = Topology::load(&Source::Live).expect("hwloc reads this machine");
+    let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
     let placement =
         nodegauge_placement::plan(&topology, &Request::default()).expect("there are CPUs");
     let threads = placement.threads.len();

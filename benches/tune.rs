@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use nodegauge_machine::{Options as Describe, Source, SysRoot, Topology};
+use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::watch::Unwatched;
 use nodegauge_measure::{regime, stats};
 use nodegauge_memory::kernels::{Kernel, Shape};
@@ -26,8 +26,9 @@ fn main() {
     let number = |name: &str, default: usize| {
         std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
     };
-    let topology = Topology::load(&Source::Live).expect("hwloc reads this machine");
-    let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &Describe::default());
+    let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
+    let machine =
+        nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
     let options = Options { budget: Duration::from_secs(20), ..Options::default() };
     let request = Request::default();
     let space = Space::of(&topology, &machine, &request, &options).expect("a space");

@@ -418,7 +418,7 @@ fn hosts_that_do_not_answer_are_named() {
         );
         let hosts = &of(&record, "latency", 8)["config"]["hosts"];
         assert_eq!(texts(hosts), ["node1", "node2"]);
-        assert_eq!(of(&record, "latency", 8)["config"]["distance"], "network");
+        assert_eq!(of(&record, "latency", 8)["config"]["distance"], "other host");
         no_orphans(&harness);
     }
 }
@@ -577,9 +577,12 @@ fn pairs_of_described_machines_are_shown() {
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let to = |distance: &str, cpu: u64| (distance.to_owned(), Some(0), Some(cpu));
-    assert_eq!(pairs(T2K), [to("numa", 1), to("node", 4)]);
-    assert_eq!(pairs(ROME), [to("l3", 1), to("numa", 4), to("socket", 16), to("node", 64)]);
-    assert_eq!(pairs(GENOA), [to("l3", 1), to("numa", 8), to("node", 96)]);
+    assert_eq!(pairs(T2K), [to("same node", 1), to("other socket", 4)]);
+    assert_eq!(
+        pairs(ROME),
+        [to("same cache", 1), to("same node", 4), to("same socket", 16), to("other socket", 64)]
+    );
+    assert_eq!(pairs(GENOA), [to("same cache", 1), to("same node", 8), to("other socket", 96)]);
     harness
         .run(&["places", "--mpi-pairs", "--topology", ROME])
         .exits(0)

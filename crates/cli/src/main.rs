@@ -32,7 +32,7 @@ fn refuse(error: &clap::Error) -> ! {
     let source = std::error::Error::source(error);
     let own = source.filter(|source| {
         source.is::<nodegauge_measure::SyntaxError>()
-            || source.is::<nodegauge_machine::published::Unknown>()
+            || source.is::<nodegauge_machine::published::UnknownNode>()
     });
     match own {
         Some(wrong) => {

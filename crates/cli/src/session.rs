@@ -9,7 +9,7 @@ use crate::signals::Signals;
 use nodegauge_gauge::Site;
 use nodegauge_history::Store;
 use nodegauge_machine::published::{self, Against};
-use nodegauge_machine::{Options as DescribeOptions, Source, SysRoot, Topology};
+use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Notice, NoticeId, Outcome};
@@ -48,7 +48,7 @@ pub(crate) fn tool() -> Tool {
 
 /// The live machine, described.
 pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machine), Failure> {
-    let topology = Topology::load(&Source::Live)?;
+    let topology = Topology::load(&TopologySource::Live)?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), options);
     Ok((topology, machine))
 }

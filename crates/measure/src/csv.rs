@@ -139,7 +139,7 @@ mod tests {
                  "validity": {"status": "invalid", "reasons": ["a[0] is 1, not 2", "stopped"]}},
                 {"gauge": "messages", "test": "mpi", "name": "latency", "unit": "s",
                  "value": 2.5e-7, "summary": null, "samples": [],
-                 "config": {"message_bytes": 8, "distance": "socket"}, "quoted": "median", "traffic": null,
+                 "config": {"message_bytes": 8, "distance": "same socket"}, "quoted": "median", "traffic": null,
                  "category": "variant", "limit": null,
                  "validity": {"status": "valid", "reasons": []}},
             ],
@@ -153,7 +153,7 @@ mod tests {
         id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,threads,bind,array_bytes,element,stores,pages,engine,compiler,message_bytes,distance,file_bytes,block_bytes,complete,labels,reasons,device_share,iops
         01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,2,close,268435456,f64,nontemporal,thp,native,,,,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
         01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,,,,,,,,,,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped",,
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,,,,,,,,,8,socket,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,,,,,,,,,8,same socket,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
         "#);
     }
 

@@ -11,7 +11,7 @@ use crate::kernels::{Prefetch, Stores};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_placement::{PlacesSpec, Policy, ThreadCounts};
+use nodegauge_placement::{PlacesSpec, Policy, ThreadList};
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,9 +19,9 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
     /// Numbers of threads.
-    Threads(ThreadCounts),
+    Threads(ThreadList),
     /// Threads on each last-level cache.
-    PerCache(ThreadCounts),
+    PerCache(ThreadList),
     /// Places.
     Places(Vec<PlacesSpec>),
     /// Kinds of store.
@@ -33,7 +33,7 @@ pub enum Axis {
     /// Prefetch distances.
     Prefetch(Vec<Prefetch>),
     /// Numbers of ranks.
-    Ranks(ThreadCounts),
+    Ranks(ThreadList),
     /// Policies of ranks.
     Policy(Vec<Policy>),
     /// Who made the loops.
@@ -180,7 +180,7 @@ impl FromStr for Axis {
                 Err(needs_values())
             }
             "threads" | "per-cache" | "ranks" => {
-                let counts: ThreadCounts = rest.parse().map_err(|error: SyntaxError| {
+                let counts: ThreadList = rest.parse().map_err(|error: SyntaxError| {
                     cursor.error_at(start + error.at, error.problem)
                 })?;
                 Ok(match name {

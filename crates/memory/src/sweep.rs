@@ -506,7 +506,7 @@ fn saturation(stands: &[Stand], cells: &[Cell]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
     use nodegauge_placement::Request;
 
     fn cell(topology: &Topology, threads: u32) -> Cell {
@@ -524,7 +524,7 @@ mod tests {
     #[test]
     fn uneven_threads_are_named_from_the_topology() {
         let text = "Package:2 NUMANode:1 L3Cache:16 L2Cache:1 L1dCache:1 Core:1 PU:1";
-        let topology = Topology::load(&Source::Synthetic(text.to_owned())).unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         assert_eq!(
             reason(&cell(&topology, 31).placement, &topology),
             "the threads are uneven over the NUMA nodes (15 to 16 on each)"
@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn rows_run_along_numbers_with_the_other_axis_fixed() {
         let text = "Package:1 Core:8 PU:1";
-        let topology = Topology::load(&Source::Synthetic(text.to_owned())).unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let mut cells = Vec::new();
         for pages in ["4k", "thp"] {
             for threads in [4, 1, 2] {

@@ -7,7 +7,7 @@
 
 use crate::point::{Point, PointError};
 use nodegauge_machine::SysRoot;
-use nodegauge_machine::counters::{Counters, Reading, Traffic};
+use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub struct Counted {
     /// How many.
     pub counters: usize,
     /// Bytes that each kernel of the point moves in one run; `None` where a counter did not count.
-    pub kernels: Vec<Option<Traffic>>,
+    pub kernels: Vec<Option<MemoryTraffic>>,
     /// Passes that were counted.
     pub passes: usize,
     /// What moved while the team rested, bytes a second; `None` where a counter did not count.
@@ -36,15 +36,18 @@ pub struct Counted {
 /// # Errors
 /// When a member of the team fails.
 pub(crate) fn measure(point: &mut Point) -> Result<Result<Counted, String>, PointError> {
-    match Counters::open(&SysRoot::live()) {
+    match MemoryCounters::open(&SysRoot::live()) {
         Err(absent) => Ok(Err(absent.to_string())),
         Ok(counters) => count(point, &counters),
     }
 }
 
-fn count(point: &mut Point, counters: &Counters) -> Result<Result<Counted, String>, PointError> {
+fn count(
+    point: &mut Point,
+    counters: &MemoryCounters,
+) -> Result<Result<Counted, String>, PointError> {
     let kernels = point.config().kernels.len();
-    let mut intervals: Vec<Vec<(Reading, Reading)>> = vec![Vec::new(); kernels];
+    let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
     let lost = |error: std::io::Error| format!("the counters could not be read: {error}");
     let (before, begun) = (counters.read(), Instant::now());
     std::thread::sleep(REST);
@@ -64,7 +67,7 @@ fn count(point: &mut Point, counters: &Counters) -> Result<Result<Counted, Strin
             }
         }
     }
-    let a_run = |moved: Traffic| Traffic {
+    let a_run = |moved: MemoryTraffic| MemoryTraffic {
         read: moved.read.map(|bytes| bytes / PASSES as f64),
         write: moved.write.map(|bytes| bytes / PASSES as f64),
         total: moved.total / PASSES as f64,
@@ -152,8 +155,8 @@ mod tests {
             family: "AMD UMC".to_owned(),
             counters: 48,
             kernels: vec![
-                Some(Traffic { read: Some(2.1e9), write: Some(1.0e9), total: 3.1e9 }),
-                Some(Traffic { read: None, write: None, total: 3.2e9 }),
+                Some(MemoryTraffic { read: Some(2.1e9), write: Some(1.0e9), total: 3.1e9 }),
+                Some(MemoryTraffic { read: None, write: None, total: 3.2e9 }),
                 None,
             ],
             passes: 5,

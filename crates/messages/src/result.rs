@@ -17,8 +17,8 @@ use nodegauge_measure::record::{
 };
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_placement::Distance;
 use nodegauge_placement::cpus::ranges;
-use nodegauge_placement::pairs::Distance;
 use nodegauge_toolchain::mpi::Mpi;
 use serde_json::{Map, Value, json};
 
@@ -138,7 +138,7 @@ fn base(evidence: &Evidence<'_>, pattern: Pattern) -> Map<String, Value> {
     let mut config = Map::new();
     let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
     put("engine", json!("probe"));
-    put("distance", json!(launch.distance.map(Distance::name)));
+    put("distance", json!(launch.distance));
     match &launch.ranks {
         Where::Here(ranks) => {
             let cpus = |rank: &Vec<nodegauge_machine::CpuId>| {
@@ -340,7 +340,7 @@ impl Size<'_> {
         put("pairs", json!(run.pairs));
         if evidence.report.launch.distance.is_none() && !run.pattern.is_collective() {
             let (a, b) = run.ranks;
-            put("distance", json!((evidence.distance)(a, b).map(Distance::name)));
+            put("distance", json!((evidence.distance)(a, b)));
         }
         if !evidence.report.launch.steps.is_empty() {
             put("ranks", json!([run.ranks.0, run.ranks.1]));

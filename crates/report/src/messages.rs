@@ -50,19 +50,9 @@ fn is_stepwise(m: &Measurement) -> bool {
     m.config.contains_key("ranks")
 }
 
-/// A distance in words.
+/// A distance, or what has none.
 fn distance(name: Option<&str>) -> &str {
-    match name {
-        Some("smt") => "same core",
-        Some("l2") => "same L2",
-        Some("l3") => "same L3",
-        Some("numa") => "same NUMA node",
-        Some("socket") => "same socket",
-        Some("node") => "other socket",
-        Some("network") => "other node",
-        Some(other) => other,
-        None => "all ranks",
-    }
+    name.unwrap_or("all ranks")
 }
 
 /// Microseconds with four digits.

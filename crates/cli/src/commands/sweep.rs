@@ -16,7 +16,7 @@ use nodegauge_memory::compiled::{Choice, Chosen, Variant};
 use nodegauge_memory::ranks::SharedFleet;
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::sweep::{self, Cell, Coordinates};
-use nodegauge_placement::{MemoryPolicy, ThreadCounts};
+use nodegauge_placement::{MemoryPolicy, ThreadList};
 use nodegauge_toolchain::Limits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
 /// The arguments with value number `i` of an axis put in the place of its option.
 fn with_value(args: &StreamArgs, axis: &Axis, i: usize) -> StreamArgs {
     let mut args = args.clone();
-    let one = |counts: &ThreadCounts| ThreadCounts::new(vec![counts.counts()[i]]);
+    let one = |counts: &ThreadList| ThreadList::new(vec![counts.counts()[i]]);
     match axis {
         Axis::Threads(counts) => args.placement.threads = one(counts),
         Axis::PerCache(counts) => args.placement.per_cache = Some(counts.counts()[i]),

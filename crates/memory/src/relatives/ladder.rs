@@ -304,7 +304,7 @@ fn measurements(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
     use nodegauge_placement::Request;
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
     fn a_thread_has_its_share_of_a_shared_cache() {
         let text = "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
                     L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2";
-        let source: Source = text.parse().unwrap();
+        let source: TopologySource = text.parse().unwrap();
         let topology = Topology::load(&source).unwrap();
         let plan = |request: &Request| nodegauge_placement::plan(&topology, request).unwrap();
         let all = reported(&topology, &plan(&Request::default()));

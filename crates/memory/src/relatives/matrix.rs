@@ -380,14 +380,14 @@ fn cpus(
         let config = json!({
             "engine": "native",
             "threads": 2,
-            "places": [[pair.from.0], [pair.to.0]],
+            "places": [[pair.first.0], [pair.second.0]],
             "distance": pair.distance.name(),
             "what": "half of a cache line's round trip",
             "stopped": rounds.stop.to_string(),
         });
         let figure = Figure {
             test: "matrix",
-            name: format!("cpu{}->cpu{}", pair.from.0, pair.to.0),
+            name: format!("cpu{}->cpu{}", pair.first.0, pair.second.0),
             unit: Unit::Seconds,
             amount: 1.0,
             quoted: Quoted::Median,
@@ -405,10 +405,10 @@ fn cpus(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn topology(text: &str) -> Topology {
-        let source: Source = text.parse().unwrap();
+        let source: TopologySource = text.parse().unwrap();
         Topology::load(&source).unwrap()
     }
 

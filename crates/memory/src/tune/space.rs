@@ -156,10 +156,10 @@ fn possible_pages(machine: &Machine) -> Vec<Pages> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn space(text: &str, request: &Request) -> Space {
-        let topology = Topology::load(&Source::Synthetic(text.to_owned())).unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         Space::of(&topology, &Machine::default(), request, &Options::default()).unwrap()
     }
 
