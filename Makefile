@@ -16,6 +16,7 @@ test:
 check:
 	@./scripts/setup run
 	cargo fmt --all --check
+	cargo test --package nodegauge-structure --locked
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 

@@ -106,7 +106,8 @@ pub struct Finding {
 
 /// An identifier for a new record: a ULID of now.
 pub fn new_id() -> String {
-    ulid::Ulid::new().to_string()
+    let now = jiff::Timestamp::now().as_millisecond();
+    ulid::Ulid::from_parts(u64::try_from(now).unwrap_or(0), fastrand::u128(..)).to_string()
 }
 
 /// A time in RFC 3339 with seconds; `None` outside the years that it knows.

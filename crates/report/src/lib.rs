@@ -2,6 +2,8 @@
 //! `explain`, the classic table of stream.c. Measures nothing and prints nothing: every function
 //! returns the text.
 
+#![forbid(unsafe_code)]
+
 mod chart;
 pub mod classic;
 pub mod compare;

@@ -4,7 +4,7 @@ use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session;
-use nodegauge_history::{Filter, HistoryError, RunLine, Store};
+use nodegauge_history::{HistoryError, RunFilter, RunLine, Store};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, Seconds};
 use nodegauge_memory::standard::figures;
@@ -16,8 +16,11 @@ use std::path::{Path, PathBuf};
 pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     match command {
         HistoryCommand::List { limit, host, label, db } => {
-            let filter =
-                Filter { limit: Some(*limit as usize), host: host.clone(), label: label.clone() };
+            let filter = RunFilter {
+                limit: Some(*limit as usize),
+                host: host.clone(),
+                label: label.clone(),
+            };
             let lines = match open_to_read(db)? {
                 Some(store) => store.list(&filter)?,
                 None => Vec::new(),
