@@ -95,7 +95,7 @@ impl Harness {
     pub fn start(&self, args: &[&str]) -> Running {
         let (terminal, theirs) = Terminal::open();
         let mut command = self.command(PROGRAM);
-        command.args(args).stdout(Stdio::piped()).stderr(theirs);
+        command.args(args).env("TERM", "xterm").stdout(Stdio::piped()).stderr(theirs);
         let words = words(&command);
         let child = command.spawn().unwrap();
         Running { process: child.id(), child: Some(child), terminal: Some(terminal), words }

@@ -304,125 +304,13 @@ fn what_cannot_be_is_refused_with_its_numbers() {
 
 #[test]
 fn tables_of_the_lecture() {
-    let table = |args: &[&str]| {
-        let args = [&["places", "--topology", T2K], args].concat();
-        Harness::new().run(&args).exits(0).quietly().stdout
-    };
-    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "3"]), @r"
-    rank  socket  memory   core
-       0       0       0    0-3
-       1       0       0    0-3
-       2       0       0    0-3
-       3       0       0    0-3
-       4       1       1    4-7
-       5       1       1    4-7
-       6       1       1    4-7
-       7       1       1    4-7
-       8       2       2   8-11
-       9       2       2   8-11
-      10       2       2   8-11
-      11       2       2   8-11
-      12       3       3  12-15
-      13       3       3  12-15
-      14       3       3  12-15
-      15       3       3  12-15
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "3", "--rank-map", "cyclic"]), @r"
-    rank  socket  memory   core
-       0       0       0    0-3
-       1       1       1    4-7
-       2       2       2   8-11
-       3       3       3  12-15
-       4       0       0    0-3
-       5       1       1    4-7
-       6       2       2   8-11
-       7       3       3  12-15
-       8       0       0    0-3
-       9       1       1    4-7
-      10       2       2   8-11
-      11       3       3  12-15
-      12       0       0    0-3
-      13       1       1    4-7
-      14       2       2   8-11
-      15       3       3  12-15
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "4", "--rank-map", "core"]), @r"
-    rank  socket  memory  core
-       0       0       0     0
-       1       0       0     1
-       2       0       0     2
-       3       0       0     3
-       4       1       1     4
-       5       1       1     5
-       6       1       1     6
-       7       1       1     7
-       8       2       2     8
-       9       2       2     9
-      10       2       2    10
-      11       2       2    11
-      12       3       3    12
-      13       3       3    13
-      14       3       3    14
-      15       3       3    15
-    memory: on the node of the CPU that touches it first (local)
-    policy 4: CPUs of the socket, local allocation
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3"]), @r"
-    rank  socket  memory  core
-       0       0       0   0-3
-       1       0       0   0-3
-       2       0       0   0-3
-       3       0       0   0-3
-       4       1       1   4-7
-       5       1       1   4-7
-       6       1       1   4-7
-       7       1       1   4-7
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3", "--rank-map", "cyclic"]), @r"
-    rank  socket  memory   core
-       0       0       0    0-3
-       1       1       1    4-7
-       2       2       2   8-11
-       3       3       3  12-15
-       4       0       0    0-3
-       5       1       1    4-7
-       6       2       2   8-11
-       7       3       3  12-15
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3", "--rank-map", "spread"]), @r"
-    rank  socket  memory   core
-       0       0       0    0-3
-       1       0       0    0-3
-       2       1       1    4-7
-       3       1       1    4-7
-       4       2       2   8-11
-       5       2       2   8-11
-       6       3       3  12-15
-       7       3       3  12-15
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "2", "--policy", "1"]), @r"
-    rank  socket  memory  core
-       0       0     0-3   0-3
-       1       0     0-3   0-3
-    memory: interleaved over these nodes
-    policy 1: CPUs of the socket, memory interleaved over all nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "2", "--threads", "2", "--cpus", "{0-3},{12-15}"]), @r"
-    rank  thread  socket  memory   core
-       0       0       0       0    0-3
-       0       1       0       0    0-3
-       1       0       3       3  12-15
-       1       1       3       3  12-15
-    memory: nothing said; on the node of the CPU that touches it first
-    ");
+    let harness = Harness::new();
+    let cases: Vec<&str> = include_str!("ranks.txt").split("$ ").skip(1).collect();
+    assert_eq!(cases.len(), 8);
+    for case in cases {
+        let (options, table) = case.split_once('\n').unwrap();
+        let args: Vec<&str> =
+            ["places", "--topology", T2K].into_iter().chain(options.split(' ')).collect();
+        assert_eq!(harness.run(&args).exits(0).quietly().stdout, table, "{options}");
+    }
 }

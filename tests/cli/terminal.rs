@@ -56,10 +56,9 @@ impl Terminal {
         while screen.0.matches(text).count() < times {
             let left = deadline.saturating_duration_since(Instant::now());
             if screen.1 || left.is_zero() {
-                panic!(
-                    "expected on the terminal, {times} times: {text}\n--- shown\n{}---",
-                    screen.0
-                );
+                let shown = screen.0.replace(['\r', '\x1b'], "\n");
+                drop(screen);
+                panic!("expected on the terminal, {times} times: {text}\n--- shown\n{shown}---");
             }
             screen = self.screen.changed.wait_timeout(screen, left).unwrap().0;
         }

@@ -3,8 +3,9 @@
 use crate::harness::{Harness, measurements, names, texts};
 use serde_json::Value;
 
-/// A search in a few seconds.
-const SHORT: [&str; 5] = ["stream", "--tune", "--budget", "3", "--json"];
+/// A search in a few seconds, on small arrays below any limit.
+const SHORT: [&str; 8] =
+    ["stream", "--tune", "--budget", "3", "--json", "--size", "1000000", "--dimms=1024x20000"];
 
 fn remembered(record: &Value) -> Option<String> {
     texts(&record["notices"])
@@ -26,6 +27,7 @@ fn the_choice_is_remembered_until_the_machine_changes() {
     assert!(plain >= 2, "the plain run takes part in both races: {tuned:#}");
 
     // A later run takes the choice for what it leaves open, and tries no loops.
+    // Its arrays are of the usual size: those of another are not tuned.
     let quick = ["stream", "--samples", "3", "--budget", "1", "--json"];
     let record = harness.run(&quick).exits(0).json();
     assert!(remembered(&record).is_some(), "{record:#}");
@@ -59,7 +61,9 @@ fn the_choice_is_remembered_until_the_machine_changes() {
 #[test]
 fn an_interrupted_search_is_no_choice() {
     let harness = Harness::new();
-    let running = harness.start(&["stream", "--tune", "--budget", "20"]).shows(" still in");
+    let running = harness
+        .start(&["stream", "--tune", "--budget", "20", "--size", "1000000"])
+        .shows(" still in");
     running.signal("INT");
     running.end().exits(130);
     let record = harness.latest();
