@@ -149,7 +149,7 @@ fn expectations_and_lines_for_scripts() {
     let strict = [&base[..], &SHORT, &["--expect", "4096<=1s"]].concat();
     harness.run(&strict).exits(0);
     let hopeless = [&base[..], &SHORT, &["--expect", "4096<=0.001ns"]].concat();
-    harness.run(&hopeless).exits(1).complains("error: expected 4096 <= 1 ps, measured ");
+    harness.run(&hopeless).exits(1).complains("error: expected 4096 <= 0.001 ns, measured ");
     let lines = run(&harness, "latency", &["--size", "8KiB", "--pages", "4k", "--csv", "-"]);
     assert_eq!(lines.stdout.lines().count(), 1 + 3, "{}", lines.stdout);
 }
