@@ -43,7 +43,7 @@ fn a_ladder_has_each_size_for_each_pattern() {
     }
     assert!(all.iter().all(|m| m["config"]["threads"] == 1));
     let text = harness.run(&["history", "show", "latest"]).exits(0);
-    text.says(" 64 KiB ").says("r read, w write, c copy, t triad").says("\nhow ");
+    text.says("\n64 KiB ").says("r read, w write, c copy, t triad").says("\nhow ");
 }
 
 #[test]

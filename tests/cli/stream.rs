@@ -269,7 +269,7 @@ fn prefetch_is_what_was_asked_for() {
 #[test]
 fn loops_are_chosen_by_trial() {
     // Enough time for a trial on a busy machine too.
-    let args = ["stream", "--no-save", "--samples", "3", "--size", "1000000", "--budget", "5"];
+    let args = ["stream", "--no-save", "--samples", "3", "--size", "1000000", "--budget", "30"];
     let args = [&args[..], &["--dimms", "1024x20000", "--json"]].concat();
     let record = Harness::new().run(&args).exits(0).json();
     let chosen = |notice: &&str| notice.starts_with("chosen by trial");

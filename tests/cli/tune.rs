@@ -28,7 +28,7 @@ fn the_choice_is_remembered_until_the_machine_changes() {
 
     // A later run takes the choice for what it leaves open, and tries no loops.
     // Its arrays are of the usual size: those of another are not tuned.
-    let quick = ["stream", "--samples", "3", "--budget", "1", "--json"];
+    let quick = ["stream", "--samples", "3", "--budget", "1", "--json", "--dimms=1024x20000"];
     let record = harness.run(&quick).exits(0).json();
     assert!(remembered(&record).is_some(), "{record:#}");
     for m in measurements(&record) {
