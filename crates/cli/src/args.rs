@@ -484,7 +484,7 @@ fn long_version() -> String {
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),
-        nodegauge_memory::kernels::rows().count(),
+        nodegauge_memory::kernels::compiled_in(),
     )
 }
 

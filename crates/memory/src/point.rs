@@ -3,12 +3,12 @@
 
 use crate::arrays::{ArrayError, Arrays, Layout, Pages};
 use crate::fingerprint::{self, Courts};
-use crate::kernels::{self, Element, Kernel, Loop, Shape};
+use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::pages;
 use crate::subject::{Seen, Subject};
 use crate::team::{Team, TeamError};
 use crate::traffic::{self, Counted};
-use crate::values::{SCALAR, Values, WrongValue};
+use crate::values::{Values, WrongValue};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Seconds;
 use nodegauge_measure::clock::nanos;
@@ -52,7 +52,7 @@ pub enum PointError {
     #[error(
         "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
     )]
-    NoRow {
+    NoLoop {
         /// The kernel.
         kernel: Kernel,
         /// What was asked.
@@ -140,7 +140,7 @@ impl Point {
     /// Forms the team, maps the arrays, and lets each thread touch its own share first.
     ///
     /// # Errors
-    /// No such rows, pages, memory or CPUs.
+    /// No such loops, pages, memory or CPUs.
     pub fn prepare(config: PointConfig) -> Result<Self, PointError> {
         let loops = native_loops(&config.kernels, config.element)?;
         let arrays = Arrays::map(config.elements, config.element, config.pages, config.layout)?;
@@ -221,7 +221,7 @@ impl Point {
     /// Chooses other kernels or other native loops for the same arrays.
     ///
     /// # Errors
-    /// No such rows.
+    /// No such loops.
     pub fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
         self.loops = native_loops(&kernels, self.config.element)?;
         self.config.kernels = kernels;
@@ -259,7 +259,7 @@ impl Point {
         let values = Values::new(self.config.element);
         let arrays = &self.arrays;
         self.team.run(|member| {
-            let args = arrays.share(member.index, member.count, SCALAR, kernels::Prefetch::Off);
+            let args = arrays.share(member.index, member.count);
             // SAFETY: shares of different members are disjoint parts of the arrays.
             unsafe { values.fill(&args) }
         })?;
@@ -275,8 +275,8 @@ impl Point {
         let (values, arrays) = (&self.values, &self.arrays);
         let base = arrays.ranges()[0].0;
         let outcomes = self.team.map(|member| {
-            let args = arrays.share(member.index, member.count, SCALAR, kernels::Prefetch::Off);
-            let first = (args.a as usize - base) as u64 / arrays.element().bytes();
+            let args = arrays.share(member.index, member.count);
+            let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
             // SAFETY: the arrays were filled, and no thread writes them during a check.
             unsafe { values.check(&args, first) }
         })?;
@@ -309,7 +309,7 @@ impl Point {
     pub fn run_alone(&mut self, i: usize) -> Result<(), PointError> {
         let (arrays, each) = (&self.arrays, &self.loops[i]);
         let sums = self.team.map(|member| {
-            let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
+            let args = arrays.share(member.index, member.count);
             // SAFETY: as in a pass: the loop can run here, and the share is this member's alone.
             unsafe { each.run(&args) }
         })?;
@@ -423,7 +423,7 @@ fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: 
     let begun = nanos();
     let counts = ThreadCounts::now();
     for each in loops {
-        let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
+        let args = arrays.share(member.index, member.count);
         together();
         let start = nanos();
         // SAFETY: the loop was found available on this processor, or was tried on it; the share has
@@ -493,7 +493,7 @@ pub(crate) fn native_loops(
         .iter()
         .map(|(kernel, shape)| {
             Loop::native(*kernel, element, *shape)
-                .ok_or(PointError::NoRow { kernel: *kernel, shape: *shape })
+                .ok_or(PointError::NoLoop { kernel: *kernel, shape: *shape })
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 
 use crate::arrays::Layout;
 use crate::kernels::compiled::CompiledLoop;
-use crate::kernels::{Kernel, Loop, Prefetch, Row, Stores};
+use crate::kernels::{Kernel, Loop, Shape, Stores};
 use crate::pages::{self, Truth};
 use crate::point::Sample;
 use crate::ranks;
@@ -176,18 +176,18 @@ fn describe(each: &Loop) -> Map<String, Value> {
     let stores = each.stores().filter(|_| each.kernel().writes()).map(Stores::name);
     let mut config = Map::from_iter([("stores".to_owned(), json!(stores))]);
     config.extend(match each {
-        Loop::Native { row, prefetch } => of_row(row, *prefetch),
+        Loop::Native(variant) => of_shape(variant.shape()),
         Loop::Compiled(compiled) => of_compiled(compiled),
     });
     config
 }
 
-fn of_row(row: &Row, prefetch: Prefetch) -> Map<String, Value> {
+fn of_shape(shape: Shape) -> Map<String, Value> {
     Map::from_iter([
-        ("isa".to_owned(), json!(row.isa.name())),
-        ("vector_bits".to_owned(), json!(row.isa.vector_bits())),
-        ("unroll".to_owned(), json!(row.unroll)),
-        ("prefetch".to_owned(), json!(prefetch.to_string())),
+        ("isa".to_owned(), json!(shape.isa.name())),
+        ("vector_bits".to_owned(), json!(shape.isa.vector_bits())),
+        ("unroll".to_owned(), json!(shape.unroll)),
+        ("prefetch".to_owned(), json!(shape.prefetch.to_string())),
     ])
 }
 

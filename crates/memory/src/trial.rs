@@ -68,7 +68,7 @@ pub fn candidates(wishes: Wishes, breadth: Breadth) -> Vec<Shape> {
     };
     let mut shapes = Vec::new();
     for (i, isa) in isas.iter().copied().enumerate() {
-        let possible = |s: &&Stores| **s == Stores::Regular || kernels::has_nontemporal(isa);
+        let possible = |s: &&Stores| **s == Stores::Regular || isa.has_nontemporal();
         for stores in stores.iter().filter(possible).copied() {
             let mut add = |unroll, prefetch| shapes.push(Shape { isa, stores, unroll, prefetch });
             match wishes.prefetch {

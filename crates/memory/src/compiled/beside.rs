@@ -145,7 +145,7 @@ fn about_memcpy(variants: &[Variant], point: &Point, watch: &dyn Watch) -> Optio
         Loop::Compiled(made) => {
             made.code.as_ref().is_some_and(|code| code.calls.iter().any(|call| call == "memcpy"))
         }
-        Loop::Native { .. } => false,
+        Loop::Native(_) => false,
     };
     if !variants.iter().flat_map(Variant::loops).any(|each| calls_it(&each)) {
         return None;

@@ -3,7 +3,7 @@
 use super::RankError;
 use super::fleet::SharedFleet;
 use super::wire::{Order, Passed, Reply};
-use crate::kernels::{Kernel, Loop, Row, Shape};
+use crate::kernels::{Kernel, Loop, Shape};
 use crate::point::{
     PointConfig, PointError, Sample, have_cpus_of_their_own, native_loops, seconds,
 };
@@ -99,10 +99,7 @@ impl Subject for FleetPoint {
     /// Ranks run native loops only: what a compiler made here is not there.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
         let native = |each: &Loop| match each {
-            Loop::Native { row, prefetch } => {
-                let Row { isa, stores, unroll, .. } = **row;
-                Some((row.kernel, Shape { isa, stores, unroll, prefetch: *prefetch }))
-            }
+            Loop::Native(variant) => Some((variant.kernel(), variant.shape())),
             Loop::Compiled(_) => None,
         };
         let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
