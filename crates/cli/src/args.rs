@@ -18,7 +18,7 @@ use nodegauge_machine::{DimmSpec, Source};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::Choice as Compiler;
+use nodegauge_memory::compiled::CompilerChoice as Compiler;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};

@@ -174,9 +174,8 @@ impl Arrays {
         assert!(index < count, "share {index} of {count}");
         let (first, n) = share_of(self.elements, 64 / self.element.bytes(), index, count);
         // SAFETY: `first` is at most the number of elements, and each array has as many.
-        let [a, b, c] = self.starts.map(|start| unsafe {
-            start.add((first * self.element.bytes()) as usize)
-        });
+        let [a, b, c] =
+            self.starts.map(|start| unsafe { start.add((first * self.element.bytes()) as usize) });
         Args { at: [a, b, c, NonNull::dangling()], n: n as usize, scalar: SCALAR, repeats: 1 }
     }
 

@@ -9,7 +9,7 @@ use crate::point::Sample;
 use crate::ranks;
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
-use crate::subject::{Seen, Subject};
+use crate::target::{Seen, Target};
 use crate::traffic::Counted;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
@@ -28,7 +28,7 @@ pub(crate) struct Evidence<'a> {
     pub machine: &'a Machine,
     pub topology: &'a Topology,
     pub placement: &'a Placement,
-    pub subject: &'a dyn Subject,
+    pub target: &'a dyn Target,
     pub seen: &'a Seen,
     pub size: &'a Size,
     pub samples: &'a [Sample],
@@ -50,10 +50,10 @@ const PAGES_GOT_ENOUGH: f64 = 0.9;
 const DISTURBED_TOO_MANY: f64 = 0.5;
 
 /// Bytes that STREAM counts for a pass of kernel number `i`, of all processes.
-pub(crate) fn counted(subject: &dyn Subject, i: usize) -> f64 {
-    let config = subject.config();
-    let elements = config.elements * subject.processes();
-    (subject.loops()[i].kernel().counted(config.element) * elements) as f64
+pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
+    let config = target.config();
+    let elements = config.elements * target.processes();
+    (target.loops()[i].kernel().counted(config.element) * elements) as f64
 }
 
 /// One measurement a kernel; none when not a single pass counts.
@@ -62,7 +62,7 @@ pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let numa = numa(evidence);
     let config = common_config(evidence, &numa);
     let doubts = common_validity(evidence, &numa);
-    let loops = evidence.subject.loops().iter().enumerate();
+    let loops = evidence.target.loops().iter().enumerate();
     loops.map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
 }
 
@@ -73,9 +73,9 @@ fn one(
     config: &Map<String, Value>,
     doubts: &Validity,
 ) -> Measurement {
-    let element = evidence.subject.config().element;
+    let element = evidence.target.config().element;
     let kernel = each.kernel();
-    let bytes = counted(evidence.subject, i);
+    let bytes = counted(evidence.target, i);
     let samples = evidence
         .sorted
         .headline()
@@ -164,7 +164,7 @@ fn moved(
             return computed;
         }
     };
-    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.subject, i)));
+    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.target, i)));
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
     let beside = computed.map(|moved| json!({"value": moved.value, "basis": moved.basis}));
     config.insert("moved_computed".to_owned(), json!(beside));
@@ -259,7 +259,7 @@ pub(crate) fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
 
 /// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
 fn numa(evidence: &Evidence<'_>) -> Truth {
-    let policy = &evidence.subject.config().policy;
+    let policy = &evidence.target.config().policy;
     let threads = &evidence.placement.threads;
     let bound = evidence.placement.bind != Bind::None;
     let home = |thread: &ThreadPlace| match bound {
@@ -300,7 +300,7 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
             format!("{disturbed} of {} passes were disturbed", counted + disturbed),
         );
     }
-    let asked = evidence.subject.config().pages;
+    let asked = evidence.target.config().pages;
     if let Some(got) = &evidence.seen.pages {
         let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
         if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
@@ -370,7 +370,7 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 /// Pages that are not where the policy wants them.
 fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
     let text = numa(evidence).in_words()?;
-    let remedy = match &evidence.subject.config().policy {
+    let remedy = match &evidence.target.config().policy {
         MemoryPolicy::Default | MemoryPolicy::Local => {
             "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
              while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
@@ -392,7 +392,7 @@ fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
 /// The configuration, as asked and as got, that all kernels of the run share.
 fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> Map<String, Value> {
     let seen = evidence.seen;
-    let asked = evidence.subject.config();
+    let asked = evidence.target.config();
     let got = seen.pages.as_ref().map(|got| {
         Value::Object(got.iter().map(|(size, share)| (size.to_string(), json!(share))).collect())
     });

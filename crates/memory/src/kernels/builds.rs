@@ -57,24 +57,28 @@ where
     B: Body + 'static,
 {
     match B::SPEC.in_passes() && stores::<I, B>(NT) {
-        true if I::PREFETCHES => const {
-            &[
-                build::<I, V, B, false, NT, 1, 0>(),
-                build::<I, V, B, false, NT, 2, 0>(),
-                build::<I, V, B, false, NT, 4, 0>(),
-                build::<I, V, B, false, NT, 8, 0>(),
-                build::<I, V, B, false, NT, 4, 1>(),
-                build::<I, V, B, false, NT, 4, 2>(),
-            ]
-        },
-        true => const {
-            &[
-                build::<I, V, B, false, NT, 1, 0>(),
-                build::<I, V, B, false, NT, 2, 0>(),
-                build::<I, V, B, false, NT, 4, 0>(),
-                build::<I, V, B, false, NT, 8, 0>(),
-            ]
-        },
+        true if I::PREFETCHES => {
+            const {
+                &[
+                    build::<I, V, B, false, NT, 1, 0>(),
+                    build::<I, V, B, false, NT, 2, 0>(),
+                    build::<I, V, B, false, NT, 4, 0>(),
+                    build::<I, V, B, false, NT, 8, 0>(),
+                    build::<I, V, B, false, NT, 4, 1>(),
+                    build::<I, V, B, false, NT, 4, 2>(),
+                ]
+            }
+        }
+        true => {
+            const {
+                &[
+                    build::<I, V, B, false, NT, 1, 0>(),
+                    build::<I, V, B, false, NT, 2, 0>(),
+                    build::<I, V, B, false, NT, 4, 0>(),
+                    build::<I, V, B, false, NT, 8, 0>(),
+                ]
+            }
+        }
         false => &[],
     }
 }

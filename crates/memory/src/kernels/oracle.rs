@@ -78,8 +78,7 @@ impl<T: Number> Guarded<T> {
     fn new(array: usize, n: usize, offset: usize) -> Self {
         let (first, step, period) = START[array];
         let mut buffer = vec![T::of(UNTOUCHED[array]); n + 2 * GUARD + 64];
-        let start =
-            buffer.as_ptr().align_offset(64) + GUARD + (offset * OFFSET_FACTORS[array]) % 8;
+        let start = buffer.as_ptr().align_offset(64) + GUARD + (offset * OFFSET_FACTORS[array]) % 8;
         for i in 0..n {
             buffer[start + i] = T::of(first + step * (i % period) as f64);
         }

@@ -8,7 +8,7 @@
 //! that fits a cache.
 
 use super::entry::{Ahead, Args, LINE, Run};
-use super::table::{ARRAYS, Array, KernelSpec};
+use super::table::{ARRAYS, KernelSpec};
 use super::vector::{Lanes, Scalar, Vector};
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -17,6 +17,13 @@ use std::sync::atomic::{Ordering, compiler_fence};
 pub(super) trait Body {
     /// The kernel's row of the table.
     const SPEC: &'static KernelSpec;
+    /// Which arrays it reads; a constant, so that no loop looks it up.
+    const READS: [bool; ARRAYS] = Self::SPEC.reads_mask();
+    /// The place of the array that it writes.
+    const WRITES: Option<usize> = match Self::SPEC.writes {
+        Some(array) => Some(array as usize),
+        None => None,
+    };
     /// Of a kernel that writes: what it writes, from the vectors of all arrays (only those that it
     /// reads hold anything) and `s`. Of a kernel that sums: the new sum, with the sum in the place of
     /// `s`.
@@ -39,7 +46,7 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
     unsafe fn run(args: &Args, ahead: Ahead) -> f64 {
         // SAFETY: the caller's promise.
         unsafe {
-            match (RESIDENT, B::SPEC.writes) {
+            match (RESIDENT, B::WRITES) {
                 (true, _) => Self::repeated(args),
                 (false, Some(array)) => Self::write_once(args, array, ahead),
                 (false, None) => Self::sum_once(args, ahead),
@@ -72,20 +79,21 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
     unsafe fn step(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V, sums: &mut [V; U]) {
         // SAFETY: the caller's promise.
         unsafe {
+            let load = |i: usize| -> [V; ARRAYS] {
+                std::array::from_fn(|k| if B::READS[k] { V::load(at[k].add(i)) } else { s })
+            };
+            let Some(array) = B::WRITES else {
+                for (u, sum) in sums.iter_mut().enumerate() {
+                    *sum = B::value(load(i + u * V::LANES), *sum);
+                }
+                return;
+            };
             let mut x = [[s; ARRAYS]; U];
             for (u, x) in x.iter_mut().enumerate() {
-                for (array, x) in Array::ALL.into_iter().zip(x) {
-                    if B::SPEC.reads_from(array) {
-                        *x = V::load(at[array as usize].add(i + u * V::LANES));
-                    }
-                }
+                *x = load(i + u * V::LANES);
             }
             for (u, x) in x.into_iter().enumerate() {
-                let Some(array) = B::SPEC.writes else {
-                    sums[u] = B::value(x, sums[u]);
-                    continue;
-                };
-                let to = at[array as usize].add(i + u * V::LANES);
+                let to = at[array].add(i + u * V::LANES);
                 let value = B::value(x, s);
                 if NT {
                     value.stream(to);
@@ -123,8 +131,8 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
         if P == 0 {
             return;
         }
-        for array in Array::ALL.into_iter().filter(|array| B::SPEC.reads_from(*array)) {
-            let from = at[array as usize].cast::<u8>().wrapping_add(i * size_of::<V::Scalar>());
+        for (at, _) in at.iter().zip(B::READS).filter(|(_, reads)| *reads) {
+            let from = at.wrapping_add(i).cast::<u8>();
             let mut line = 0;
             while line < Self::STEP * size_of::<V::Scalar>() {
                 // SAFETY: the caller's promise.
@@ -144,7 +152,7 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
     /// # Safety
     /// As for [`Run`], with the promises of [`super::Variant::run`].
     #[inline(always)]
-    unsafe fn write_once(args: &Args, array: Array, ahead: Ahead) -> f64 {
+    unsafe fn write_once(args: &Args, array: usize, ahead: Ahead) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let scalar = V::Scalar::from_f64(args.scalar);
@@ -152,7 +160,7 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
         // aligned; the rest is the caller's promise.
         unsafe {
             let (s, one) = (V::splat(scalar), Lanes::<V::Scalar, 1>::splat(scalar));
-            let head = at[array as usize].align_offset(size_of::<V>()).min(n);
+            let head = at[array].align_offset(size_of::<V>()).min(n);
             for i in 0..head {
                 Self::single(&at, i, one, &mut { one });
             }

@@ -126,14 +126,18 @@ impl Array {
 impl KernelSpec {
     /// Whether the loop reads an array.
     pub const fn reads_from(&self, array: Array) -> bool {
+        self.reads_mask()[array as usize]
+    }
+
+    /// Of each array whether the loop reads it.
+    pub(super) const fn reads_mask(&self) -> [bool; ARRAYS] {
+        let mut reads = [false; ARRAYS];
         let mut i = 0;
         while i < self.reads.len() {
-            if self.reads[i] as usize == array as usize {
-                return true;
-            }
+            reads[self.reads[i] as usize] = true;
             i += 1;
         }
-        false
+        reads
     }
 
     /// Whether it writes an array that it does not read, whose lines a regular store first brings

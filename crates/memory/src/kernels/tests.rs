@@ -73,7 +73,8 @@ fn the_oracle_finds_what_is_wrong() {
         outcome.unwrap_err().what
     };
     // SAFETY: the oracle's buffers hold `n` elements, and a guard behind them.
-    let put = |args: &Args, i: usize, x: f64| unsafe { *args.at[2].cast::<f64>().add(i).as_ptr() = x };
+    let put =
+        |args: &Args, i: usize, x: f64| unsafe { *args.at[2].cast::<f64>().add(i).as_ptr() = x };
     // SAFETY: as above.
     let copy = |args: &Args, n| unsafe { args.at[2].copy_from(args.at[0], 8 * n) };
     assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n - 1)), "c[8]");

@@ -7,7 +7,7 @@ use crate::kernels::{Kernel, Loop, Shape};
 use crate::point::{
     PointConfig, PointError, Sample, have_cpus_of_their_own, native_loops, seconds,
 };
-use crate::subject::{RankSeen, Seen, Subject};
+use crate::target::{RankSeen, Seen, Target};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::stats;
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
@@ -19,7 +19,7 @@ pub struct FleetPoint {
     number: u32,
     configs: Vec<PointConfig>,
     loops: Vec<Loop>,
-    /// Whether fingerprints are taken between ranks: they have one thread each, on CPUs of its own.
+    /// Whether core-to-core latencies are taken between ranks: they have one thread each, on CPUs of its own.
     courts: bool,
     /// Nodes on which each rank's pages are to be; `None` where anything will do.
     expected: Vec<Option<Vec<u32>>>,
@@ -83,7 +83,7 @@ fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     (!nodes.is_empty()).then(|| nodes.iter().map(|node| node.0).collect())
 }
 
-impl Subject for FleetPoint {
+impl Target for FleetPoint {
     fn config(&self) -> &PointConfig {
         &self.configs[0]
     }

@@ -158,8 +158,11 @@ pub fn run(
         .map(|bytes| {
             let level = caches.iter().take_while(|cache| cache.bytes < *bytes).count();
             let variants = &variants[level.min(variants.len() - 1)];
-            let on =
-                |variant: &Resident| Traffic { variant: *variant, bytes: *bytes as usize, repeats: 1 };
+            let on = |variant: &Resident| Traffic {
+                variant: *variant,
+                bytes: *bytes as usize,
+                repeats: 1,
+            };
             Step { bytes: *bytes, traffic: variants.iter().map(on).collect(), wrong: Vec::new() }
         })
         .collect();

@@ -91,12 +91,8 @@ impl Load<'_> {
         let mut read = 0u64;
         while !stop.load(Ordering::Relaxed) {
             let at = address(piece + block * BLOCK);
-            let streams = Args {
-                at: [at; ARRAYS],
-                n: BLOCK / size_of::<f64>(),
-                repeats: 1,
-                scalar: SCALAR,
-            };
+            let streams =
+                Args { at: [at; ARRAYS], n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
             // SAFETY: the block lies in this worker's piece, starts on
             // a page, and is only read.
             std::hint::black_box(unsafe { self.variant.run(&streams) });
@@ -192,7 +188,9 @@ pub fn run(
     })?;
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
-    let Some(variant) = by_four.or(variants.first()).copied() else { return Ok(Outcome::default()) };
+    let Some(variant) = by_four.or(variants.first()).copied() else {
+        return Ok(Outcome::default());
+    };
     let load = Load { ground: &ground, variant, blocks: (piece as usize / BLOCK).max(1) };
     // SAFETY: the chain's region lives until the end of this function.
     unsafe { pursuit.warm(&mut crew, SAMPLE_SECONDS)? };

@@ -311,7 +311,9 @@ impl Shared<'_> {
     fn first(&self) -> Result<Traffic, PointError> {
         let variants = kernels::resident(Kernel::Read, Stores::Regular);
         let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
-        let Some(variant) = by_four.or(variants.first()).copied() else { return Err(crate::team::TeamError::Panicked(0).into()) };
+        let Some(variant) = by_four.or(variants.first()).copied() else {
+            return Err(crate::team::TeamError::Panicked(0).into());
+        };
         let share = (self.bytes as usize / self.workers) & !4095;
         Ok(Traffic { variant, bytes: share, repeats: 1 })
     }

@@ -1,13 +1,13 @@
 //! Kernels run on the ground: timed, checked, and the loop that is fastest on a set of a size.
 
+use crate::halving::Shuffler;
 use crate::kernels::{self, Element, Kernel, Resident, Stores};
 use crate::point::PointError;
-use crate::race::Shuffler;
 use crate::relatives::crew::{Crew, Timed};
 use crate::relatives::ground::{self, Ground};
 use serde_json::{Value, json};
 
-/// How long a timed call lasts at least: a reading of the clock, the barrier and the fingerprint are
+/// How long a timed call lasts at least: a reading of the clock, the barrier and the core-to-core latency are
 /// nothing beside it, and a round over all sizes stays well below a second.
 pub(crate) const CALL_SECONDS: f64 = 2e-3;
 /// How long a call of a trial lasts.
@@ -134,7 +134,8 @@ pub(crate) fn fastest(
     mut stop: impl FnMut() -> bool,
 ) -> Result<Option<Resident>, PointError> {
     let variants = kernels::resident(kernel, stores);
-    let mut widths: Vec<u32> = variants.iter().map(|variant| variant.shape().isa.vector_bits()).collect();
+    let mut widths: Vec<u32> =
+        variants.iter().map(|variant| variant.shape().isa.vector_bits()).collect();
     widths.dedup();
     let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
     let mut field: Vec<(Traffic, f64)> = variants
