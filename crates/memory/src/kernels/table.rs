@@ -37,6 +37,9 @@ pub enum Loops {
     Both,
 }
 
+/// Makes an element out of one of each array and the scalar.
+type Reference<T> = fn([T; ARRAYS], T) -> T;
+
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelSpec {
@@ -58,7 +61,7 @@ pub struct KernelSpec {
     pub loops: Loops,
     /// What it makes of one element of each array and the scalar: the new element of the array
     /// written, or what it adds to the sum. In both precisions, each operation rounded.
-    reference: (fn([f64; ARRAYS], f64) -> f64, fn([f32; ARRAYS], f32) -> f32),
+    reference: (Reference<f64>, Reference<f32>),
 }
 
 /// Makes the type and the table, both in the order of the rows.
