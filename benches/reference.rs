@@ -14,7 +14,7 @@ use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Summary};
-use nodegauge_memory::fingerprint::{self, Courts};
+use nodegauge_memory::core_to_core::{self, SharedLines};
 use nodegauge_memory::team::Team;
 use nodegauge_placement::Request;
 use std::collections::BTreeMap;
@@ -51,15 +51,15 @@ struct Run {
     trips: (f64, f64),
 }
 
-/// The two CPUs' fingerprint.
-struct Fingerprint {
+/// The core-to-core latency of the two CPUs.
+struct CoreToCore {
     team: Team,
-    courts: Courts,
+    lines: SharedLines,
 }
 
-impl Fingerprint {
+impl CoreToCore {
     fn take(&mut self) -> f64 {
-        fingerprint::take(&mut self.team, &self.courts).expect("the team lives")
+        core_to_core::round_trip(&mut self.team, &self.lines).expect("the team lives")
     }
 }
 
@@ -71,7 +71,7 @@ fn main() {
     let threads = placement.threads.len();
     let places: Vec<_> = placement.threads.iter().map(|thread| thread.cpus.clone()).collect();
     let team = Team::start(&places).expect("threads can be bound");
-    let mut fingerprint = Fingerprint { courts: Courts::new(team.len()), team };
+    let mut latency = CoreToCore { lines: SharedLines::new(team.len()), team };
     let scratch = std::env::temp_dir().join(format!("nodegauge-reference-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a scratch folder");
     let streams = build_stream(&scratch);
@@ -88,7 +88,7 @@ fn main() {
             for (name, kernel) in
                 LOOPS.iter().flat_map(|(name, all)| all.iter().map(|k| (*name, *k)))
             {
-                runs.push(timed(&mut fingerprint, kernel, || {
+                runs.push(timed(&mut latency, kernel, || {
                     let rate = likwid_bench(kernel, &format!("N:400MB:{threads}"), "MByte/s:");
                     rate.map(|rate| (name.to_owned(), rate)).into_iter().collect()
                 }));
@@ -96,7 +96,7 @@ fn main() {
         }
         runs.extend(nodegauge());
         for (name, program) in &streams {
-            runs.push(timed(&mut fingerprint, name, || stream_c(program, threads)));
+            runs.push(timed(&mut latency, name, || stream_c(program, threads)));
         }
         // What there is so far, should the run be cut off.
         note(&report(&runs));
@@ -106,13 +106,13 @@ fn main() {
 }
 
 fn timed(
-    fingerprint: &mut Fingerprint,
+    latency: &mut CoreToCore,
     program: &str,
     run: impl FnOnce() -> BTreeMap<String, f64>,
 ) -> Run {
-    let before = fingerprint.take();
+    let before = latency.take();
     let rates = run();
-    Run { program: program.to_owned(), rates, trips: (before, fingerprint.take()) }
+    Run { program: program.to_owned(), rates, trips: (before, latency.take()) }
 }
 
 /// The program as a user runs it: a run for each regime that it met, with best and median.

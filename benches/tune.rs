@@ -27,7 +27,8 @@ type Configuration = (usize, Vec<(Kernel, Shape)>);
 
 fn main() {
     let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
-    let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
+    let machine =
+        nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
     let options = Options { budget: Duration::from_secs(20), ..Options::default() };
     let request = Request::default();
     let space = Space::of(&topology, &machine, &request, &options).expect("a space");

@@ -474,8 +474,10 @@ pub fn names(record: &Value) -> Vec<&str> {
     measurements(record).iter().map(|m| m["name"].as_str().unwrap()).collect()
 }
 
-/// The texts of an array of strings.
+/// The texts of an array of strings or of notices.
 pub fn texts(array: &Value) -> Vec<&str> {
-    let text = |item: &'_ Value| item.as_str().or_else(|| item["text"].as_str()).unwrap();
+    fn text(item: &Value) -> &str {
+        item.as_str().or_else(|| item["text"].as_str()).unwrap()
+    }
     array.as_array().unwrap().iter().map(text).collect()
 }

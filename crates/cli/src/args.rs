@@ -18,7 +18,7 @@ use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::Choice as Compiler;
+use nodegauge_memory::compiled::CompilerChoice as Compiler;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
@@ -484,7 +484,7 @@ fn long_version() -> String {
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),
-        nodegauge_memory::kernels::rows().count(),
+        nodegauge_memory::kernels::compiled_in(),
     )
 }
 

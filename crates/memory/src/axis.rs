@@ -6,7 +6,7 @@
 //! for nodegauge's own kernels, and `all` for what is installed. `stores` and `pages` alone mean all kinds that need no reservation.
 
 use crate::arrays::Pages;
-use crate::compiled::Choice;
+use crate::compiled::CompilerChoice;
 use crate::kernels::{Prefetch, Stores};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
@@ -37,7 +37,7 @@ pub enum Axis {
     /// Policies of ranks.
     Policy(Vec<Policy>),
     /// Who made the loops.
-    Compiler(Vec<Choice>),
+    Compiler(Vec<CompilerChoice>),
 }
 
 const WHAT: &str = "sweep";
@@ -92,7 +92,11 @@ impl fmt::Display for Axis {
 }
 
 /// Reads commands: `;` inside quotes or behind a backslash is part of a word.
-fn commands(whole: &Cursor<'_>, text: &str, start: usize) -> Result<Vec<Choice>, SyntaxError> {
+fn commands(
+    whole: &Cursor<'_>,
+    text: &str,
+    start: usize,
+) -> Result<Vec<CompilerChoice>, SyntaxError> {
     let mut ends = Vec::new();
     let (mut quote, mut escaped) = (None, false);
     for (i, c) in text.char_indices() {

@@ -165,7 +165,7 @@ impl Site<'_> {
         Bytes((can_be_had.as_f64() * options.memory_fraction) as u64)
     }
 
-    /// A CPU that is free of the placement's threads: for a fingerprint of a single thread.
+    /// A CPU that is free of the placement's threads: for the core-to-core latency of a single thread.
     fn spare(&self) -> Option<CpuId> {
         let used = self.cpus();
         self.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))

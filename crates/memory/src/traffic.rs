@@ -5,7 +5,6 @@
 //! bytes of a kernel do not depend on when it runs. Where there are no counters nothing is done but to
 //! say why.
 
-use crate::point::{Point, PointError};
 use nodegauge_machine::SysRoot;
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use serde_json::{Value, json};
@@ -31,22 +30,26 @@ pub struct Counted {
     pub at_rest: Option<f64>,
 }
 
-/// Counts what the kernels of a point move; the reason in words when that is not possible.
+/// Counts what each of `kernels` moves; the reason in words when that is not possible. `run` runs the
+/// kernel of a number, or renews the values of the arrays.
 ///
 /// # Errors
-/// When a member of the team fails.
-pub(crate) fn measure(point: &mut Point) -> Result<Result<Counted, String>, PointError> {
+/// When `run` fails.
+pub(crate) fn measure<E>(
+    kernels: usize,
+    run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
+) -> Result<Result<Counted, String>, E> {
     match MemoryCounters::open(&SysRoot::live()) {
         Err(absent) => Ok(Err(absent.to_string())),
-        Ok(counters) => count(point, &counters),
+        Ok(counters) => count(kernels, run, &counters),
     }
 }
 
-fn count(
-    point: &mut Point,
+fn count<E>(
+    kernels: usize,
+    run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
     counters: &MemoryCounters,
-) -> Result<Result<Counted, String>, PointError> {
-    let kernels = point.config().kernels.len();
+) -> Result<Result<Counted, String>, E> {
     let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
     let lost = |error: std::io::Error| format!("the counters could not be read: {error}");
     let (before, begun) = (counters.read(), Instant::now());
@@ -57,10 +60,10 @@ fn count(
         Err(error) => return Ok(Err(lost(error))),
     };
     for _ in 0..PASSES {
-        point.renew()?;
+        run(None)?;
         for (i, of_kernel) in intervals.iter_mut().enumerate() {
             let before = counters.read();
-            point.run_alone(i)?;
+            run(Some(i))?;
             match before.and_then(|before| Ok((before, counters.read()?))) {
                 Ok(interval) => of_kernel.push(interval),
                 Err(error) => return Ok(Err(lost(error))),
@@ -105,9 +108,10 @@ mod tests {
     use super::*;
     use crate::arrays::{Layout, Pages};
     use crate::kernels::{Element, STREAM};
-    use crate::point::PointConfig;
+    use crate::point::Point;
     use crate::stream;
-    use crate::trial::Breadth;
+    use crate::target::{PointConfig, Target};
+    use crate::tuner::Breadth;
     use nodegauge_placement::MemoryPolicy;
 
     fn point() -> Point {
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn without_counters_the_reason_is_said_and_with_them_every_kernel_is_counted() {
         let mut point = point();
-        match measure(&mut point).unwrap() {
+        match point.traffic().unwrap().unwrap() {
             Err(why) => assert!(!why.is_empty()),
             Ok(counted) => assert_eq!(counted.kernels.len(), 4),
         }

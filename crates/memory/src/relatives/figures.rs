@@ -52,7 +52,7 @@ pub(crate) struct Figure {
 /// Samples of all cells, sorted.
 pub(crate) struct Judged {
     cells: Vec<(Vec<Sample>, Sorted)>,
-    /// The regime that the run's figures are of; `None` without fingerprints.
+    /// The regime that the run's figures are of; `None` without core-to-core latencies.
     regime: Option<Regime>,
     /// Round trips of all regimes met, fastest first.
     trips: Vec<f64>,

@@ -4,9 +4,9 @@
 //! cores on a last-level cache, on a NUMA node, in a socket, in different sockets), spread over the
 //! machine.
 
-use crate::fingerprint::{self, Courts};
+use crate::core_to_core::{self, SharedLines};
+use crate::halving::Shuffler;
 use crate::point::{PointError, Sample};
-use crate::race::Shuffler;
 use crate::relatives::rounds::{self, Rounds, Until};
 use crate::team::Team;
 use nodegauge_machine::Topology;
@@ -53,9 +53,9 @@ pub(crate) fn run(
 ) -> Result<Rounds, PointError> {
     rounds::by_turns(pairs.len(), until, watch, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
-        let courts = Courts::new(team.len());
-        let trip = fingerprint::take(&mut team, &courts)?;
-        // The trip is its own fingerprint: pairs of different distance belong to one run.
+        let shared_lines = SharedLines::new(team.len());
+        let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
+        // The trip is its own core-to-core latency: pairs of different distance belong to one run.
         Ok(Sample {
             seconds: vec![trip / 2.0],
             round_trips: (f64::NAN, f64::NAN),

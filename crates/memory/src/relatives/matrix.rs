@@ -4,12 +4,11 @@
 //! Memory is bound to its node, and where its pages are is read back. Each node has one region to
 //! read and one to chase through, which the threads of all nodes use by turns.
 
-use crate::kernels::Stores;
-use crate::kernels::resident::Pattern;
+use crate::kernels::{self, Kernel, Stores};
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::{Crew, Timed};
 use crate::relatives::figures::{self, Figure, Judged};
-use crate::relatives::ground::Ground;
+use crate::relatives::ground::{Ground, address};
 use crate::relatives::latency::{Pursuit, region};
 use crate::relatives::lines;
 use crate::relatives::rounds::{self, Until};
@@ -312,20 +311,22 @@ impl Shared<'_> {
     /// The loop that reads: the widest vectors, unrolled by four. Main memory does not tell loops
     /// apart, and remote memory less.
     fn first(&self) -> Result<Traffic, PointError> {
-        let rows = crate::kernels::resident::rows(Pattern::Read, Stores::Regular);
-        let row = rows.iter().copied().find(|row| row.unroll == 4).or(rows.first().copied());
-        let Some(row) = row else { return Err(crate::team::TeamError::Panicked(0).into()) };
+        let variants = kernels::resident(Kernel::Read, Stores::Regular);
+        let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
+        let Some(variant) = by_four.or(variants.first()).copied() else {
+            return Err(crate::team::TeamError::Panicked(0).into());
+        };
         let share = (self.bytes as usize / self.workers) & !4095;
-        Ok(Traffic { row, bytes: share, repeats: 1 })
+        Ok(Traffic { variant, bytes: share, repeats: 1 })
     }
 
     fn run(&self, crew: &mut Crew, traffic: &Traffic) -> Result<Timed<f64>, PointError> {
         let (start, _) = self.ground.mapping().range();
         crew.undisturbed(|worker| {
-            let mut streams = self.ground.streams(0, traffic.bytes, Pattern::Read, traffic.repeats);
-            streams.at[0] = (start + worker * traffic.bytes) as *mut u8;
-            // SAFETY: the row was found available; the share lies in the region, and is only read.
-            std::hint::black_box(unsafe { traffic.row.run(&streams) })
+            let mut streams = self.ground.streams(0, traffic.bytes, Kernel::Read, traffic.repeats);
+            streams.at[0] = address(start + worker * traffic.bytes);
+            // SAFETY: the share lies in the region, and is only read.
+            std::hint::black_box(unsafe { traffic.variant.run(&streams) })
         })
     }
 
