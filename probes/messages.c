@@ -1,10 +1,14 @@
 /*
  * The message probe of nodegauge: latency, bandwidth and collectives between MPI processes.
  *
- * The patterns, their sizes, windows, warm-ups and what is counted are those that the OSU
- * micro-benchmarks made customary; the text is nodegauge's own. It is compiled by the site's
- * mpicc, started by the site's launcher, and answers on standard output in lines of words, which
- * rank 0 flushes after every message size, so that a run that is killed leaves what it measured:
+ * The patterns are those that the OSU micro-benchmarks made customary; the text is nodegauge's own.
+ * It is compiled by the site's mpicc, started by the site's launcher with arguments such as
+ *
+ *   pattern=<name>:<participants>:<bytes>/<warm-up>/<operations>,...   0 operations: until stable
+ *   window=<messages> limit=<seconds a size> steps=<a>-<b>,...;...
+ *
+ * and answers on standard output in lines of words, which rank 0 flushes after every message size,
+ * so that a run that is killed leaves what it measured:
  *
  *   nodegauge-messages 1
  *   mpi <version> <ranks> <thread level>       library <text>
@@ -45,41 +49,48 @@
 #include <sys/prctl.h>
 #endif
 
-enum { DATA = 1, ACK = 2, TEXT = 3, SYNC = 4, LARGE = 8192, MOST_THREADS = 64 };
+enum { DATA = 1, ACK = 2, TEXT = 3, SYNC = 4, MOST_THREADS = 64, MOST_PATTERNS = 64 };
 enum { LEAST_SAMPLES = 20, MOST_SAMPLES = 60, GROUP = 5 };
+
+/* Who takes part in an operation: ranks below `pairs` with their partners, or every rank. */
+enum { PAIR, THREADS, PAIRS, ALL };
+static const char *const participants[] = {"pair", "threads", "pairs", "all"};
 
 typedef struct Test Test;
 typedef struct {
     const char *name;
     /* Runs n operations and returns this rank's seconds. */
     double (*run)(Test *, long n);
-    int collective;       /* every rank works and is timed, else ranks below `pairs` are timed */
-    int windowed;         /* an operation is a window of messages */
-    int smallest;         /* bytes */
-    int several;          /* more than one pair is meant */
-    long most;            /* largest size by custom, bytes */
+    /* What an operation leaves in the receiving buffers, one of the names in messages_patterns.h. */
+    int arrives;
 } Pattern;
 
 struct Test {
     const Pattern *pattern;
     MPI_Comm comm;
-    int rank, ranks, pairs, partner, sender, buffers, slot, senders, receivers;
-    long bytes, window;
+    int participants, rank, ranks, pairs, partner, sender, buffers, senders, receivers;
+    long bytes, window, warm_up, operations;
     unsigned char **out, **in;
     MPI_Request *requests;
     MPI_Status *statuses;
-    volatile unsigned long *court; /* the shared cache line, or NULL */
+    volatile unsigned long *line; /* the shared cache line, or NULL */
 };
 
-static struct {
-    long window, iterations, warmup, samples, validate, life;
-    double limit, batch;
-    int each, multiple, senders, receivers, customary;
-    const char *tests, *sizes, *steps;
-} asked = {64, 0, -1, 0, 1, 600, 0.25, 200e-6, 0, 0, 1, 2, 0, "latency", "", ""};
+/* What is asked of a pattern. */
+typedef struct {
+    const Pattern *pattern;
+    int participants;
+    const char *sizes;
+} Request;
 
-/* A batch that others took more than this share of does not count. */
-static const double TRIFLE = 0.02;
+static struct {
+    long window, samples, validate, life;
+    double limit, batch;
+    int each, multiple, senders, receivers, patterns;
+    Request pattern[MOST_PATTERNS];
+    const char *steps;
+} asked = {.window = 64, .validate = 1, .life = 600, .limit = 0.25, .batch = 200e-6, .senders = 1,
+           .receivers = 2, .steps = ""};
 
 static char *text;
 static size_t text_used, text_room;
@@ -120,212 +131,42 @@ static unsigned char *page(size_t bytes) {
     return p;
 }
 
+static double now(void) { return MPI_Wtime(); }
+
 #include "messages_patterns.h"
-
-/* ---- one size ------------------------------------------------------------------------------ */
-
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/*
- * Whether the median is known to half a percent: half the width of its distribution-free 95 %
- * interval, whose ends are the order statistics about sqrt(n) from the middle.
- */
-static int stable(const double *samples, long n) {
-    double sorted[MOST_SAMPLES];
-    long reach = 1;
-    if (n < LEAST_SAMPLES || n > MOST_SAMPLES)
-        return 0;
-    memcpy(sorted, samples, (size_t)n * sizeof *samples);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-    while (reach * reach < n)
-        reach++;
-    return sorted[n / 2 + reach] - sorted[n / 2 - reach] <= 0.01 * sorted[n / 2];
-}
-
-/* Timed operations of a size: as asked, or as the OSU micro-benchmarks time; 0 for no fixed number. */
-static long iterations(const Test *t) {
-    const int large = t->bytes > LARGE;
-    if (asked.iterations || !asked.customary)
-        return asked.iterations;
-    if (t->pattern->windowed)
-        return large ? 20 : 100;
-    if (t->pattern->collective)
-        return large ? 100 : 1000;
-    return large ? 1000 : 10000;
-}
-
-/* How many operations make a batch, and how many batches lie between two looks at the clock. */
-typedef struct {
-    long operations, group;
-} Plan;
-
-/* Warms up in doubling pieces, so that a slow machine stays within a share of the limit. */
-static Plan warm_up(Test *t) {
-    const long fixed = iterations(t);
-    const int large = t->bytes > LARGE;
-    const long whole = t->pattern->run == threaded ? (long)t->senders * t->receivers : 1;
-    long custom = t->pattern->windowed ? (large ? 2 : 10) : (large ? 10 : 100);
-    long done = 0, piece = whole, plan[3];
-    double start = now(), begun, one;
-    if (asked.warmup >= 0)
-        custom = asked.warmup;
-    do {
-        begun = now();
-        t->pattern->run(t, piece);
-        one = (now() - begun) / (double)piece;
-        done += piece;
-        plan[0] = done >= custom || now() - start > asked.limit / 4;
-        plan[1] = (long)(asked.batch / (one > 1e-9 ? one : 1e-9)) + 1;
-        /* At least eight batches fit the limit. */
-        while (plan[1] > 1 && (double)plan[1] * one > asked.limit / 8)
-            plan[1] /= 2;
-        plan[1] = (plan[1] + whole - 1) / whole * whole;
-        plan[2] = (double)plan[1] * one > asked.limit / 8 ? 1 : GROUP;
-        MPI_Bcast(plan, 3, MPI_LONG, 0, t->comm);
-        piece = done + 2 * piece <= custom ? 2 * piece : piece;
-    } while (!plan[0]);
-    if (fixed && plan[1] > fixed)
-        plan[1] = fixed;
-    return (Plan){plan[1], plan[2]};
-}
-
-/* Whether it is over, and why; the first rank decides. */
-static const char *over(const double *samples, long have, long clean, long fixed, long left,
-                        double started) {
-    if (fixed || asked.samples) {
-        if (fixed ? left <= 0 : have >= asked.samples)
-            return "samples";
-    } else if (stable(samples, clean)) {
-        return "stable";
-    } else if (clean >= MOST_SAMPLES) {
-        return "samples";
-    }
-    return now() - started >= asked.limit ? "limit" : NULL;
-}
-
-/* Involuntary switches of this thread so far, and its time on a core. */
-typedef struct {
-    long switches;
-    double on_core;
-} Use;
-
-static Use use(void) {
-    Use u = {0, 0};
-#ifdef RUSAGE_THREAD
-    struct rusage usage;
-    struct timespec cpu;
-    if (getrusage(RUSAGE_THREAD, &usage) == 0 && clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) == 0)
-        u = (Use){usage.ru_nivcsw, (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec};
-#endif
-    return u;
-}
-
-/* Runs a batch; tells the share of the time for which others had this thread's core. A thread that
- * sleeps by itself, as some libraries do while they wait for a network, lost nothing. */
-static double batch(Test *t, long n, double *lost) {
-    const Use before = use();
-    const double start = now(), seconds = t->pattern->run(t, n), wall = now() - start;
-    const Use after = use();
-    const double off = wall - (after.on_core - before.on_core);
-    *lost = after.switches > before.switches && off > 0 ? off / wall : 0;
-    return seconds / (double)n;
-}
-
-static void measure(Test *t) {
-    const int collective = t->pattern->collective;
-    const int timed = collective ? t->ranks : t->pairs, counts = collective || t->rank < t->pairs;
-    double group[GROUP], mean[GROUP], least[GROUP], greatest[GROUP], all[MOST_SAMPLES] = {0};
-    double off[GROUP], lost[GROUP];
-    double before, after, started, least_sum = 0, greatest_sum = 0;
-    const long fixed = iterations(t);
-    long have = 0, clean = 0, left = fixed, wrong;
-    const char *why = NULL;
-    int go = 1;
-    MPI_Barrier(t->comm);
-    const Plan plan = warm_up(t);
-    for (started = now(); go;) {
-        long n = plan.operations;
-        int batches = (int)plan.group;
-        if (asked.samples && have + batches > asked.samples)
-            batches = (int)(asked.samples - have);
-        if (fixed && left < n)
-            n = left, batches = 1;
-        else if (fixed && left < batches * n)
-            batches = (int)(left / n);
-        before = trip(t);
-        for (int g = 0; g < batches; g++) {
-            const double seconds = batch(t, n, &off[g]);
-            group[g] = counts ? seconds : 0;
-        }
-        after = trip(t);
-        left -= batches * n;
-        MPI_Reduce(group, mean, batches, MPI_DOUBLE, MPI_SUM, 0, t->comm);
-        MPI_Reduce(off, lost, batches, MPI_DOUBLE, MPI_MAX, 0, t->comm);
-        if (collective) {
-            MPI_Reduce(group, least, batches, MPI_DOUBLE, MPI_MIN, 0, t->comm);
-            MPI_Reduce(group, greatest, batches, MPI_DOUBLE, MPI_MAX, 0, t->comm);
-        }
-        if (t->rank == 0) {
-            say("batch %ld %.3e %.3e", n, before, after);
-            for (int g = 0; g < batches; g++, have++) {
-                say(" %.5e", mean[g] / timed);
-                if (clean < MOST_SAMPLES && lost[g] <= TRIFLE)
-                    all[clean++] = mean[g] / timed;
-                if (collective)
-                    least_sum += least[g], greatest_sum += greatest[g];
-            }
-            say("\nlost");
-            for (int g = 0; g < batches; g++)
-                say(" %.3f", lost[g]);
-            say("\n");
-            why = over(all, have, clean, fixed, left, started);
-            go = !why;
-        }
-        MPI_Bcast(&go, 1, MPI_INT, 0, t->comm);
-    }
-    if (t->rank == 0 && collective)
-        say("spread %.5e %.5e\n", least_sum / (double)have, greatest_sum / (double)have);
-    if (asked.validate > 0) {
-        wrong = validate(t);
-        if (t->rank == 0)
-            say("wrong %ld\n", wrong);
-    }
-    if (t->rank == 0)
-        say("done %s\n", why);
-}
+#include "messages_shared_line.h"
+#include "messages_measure.h"
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static int listed(const char *list, const char *name) {
-    const size_t length = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)); at += length)
-        if ((at == list || at[-1] == ',') && (at[length] == ',' || at[length] == 0))
-            return 1;
-    return 0;
+/* Reads a size such as "8/100/0" and returns where the next one begins. */
+static const char *read_size(Test *t, const char *at) {
+    char *end;
+    t->bytes = strtol(at, &end, 10);
+    t->warm_up = strtol(end + (*end == '/'), &end, 10);
+    t->operations = strtol(end + (*end == '/'), &end, 10);
+    return end + (*end == ',');
 }
 
 /* One pattern, all sizes, on `comm`; `first` and `second` are the world ranks that are named. */
-static void run_pattern(const Pattern *pattern, MPI_Comm comm, int first, int second) {
-    Test t = {.pattern = pattern, .comm = comm, .window = asked.window};
+static void run_pattern(const Request *request, MPI_Comm comm, int first, int second) {
+    const Pattern *pattern = request->pattern;
+    Test t = {.pattern = pattern, .comm = comm, .window = asked.window,
+              .participants = request->participants};
+    const int collective = t.participants == ALL;
     long largest = 0;
-    char *end;
     MPI_Comm_rank(comm, &t.rank);
     MPI_Comm_size(comm, &t.ranks);
-    t.pairs = pattern->several && !pattern->collective ? t.ranks / 2 : 1;
+    t.pairs = t.participants == PAIRS ? t.ranks / 2 : 1;
     t.sender = t.rank < t.pairs;
     t.partner = t.sender ? t.rank + t.pairs : t.rank - t.pairs;
     t.senders = asked.senders, t.receivers = asked.receivers;
-    t.buffers = asked.multiple && !pattern->collective ? (int)asked.window : 1;
-    for (const char *at = asked.sizes; *at; at = *end ? end + 1 : end) {
-        const long size = strtol(at, &end, 10);
-        largest = size > largest ? size : largest;
+    t.buffers = asked.multiple && !collective ? (int)asked.window : 1;
+    for (const char *at = request->sizes; *at;) {
+        at = read_size(&t, at);
+        largest = t.bytes > largest ? t.bytes : largest;
     }
-    if (pattern->most < largest && pattern->collective)
-        largest = pattern->most;
-    const size_t room = (size_t)largest * (size_t)(pattern->collective ? t.ranks : 1);
+    const size_t room = (size_t)largest * (size_t)(collective ? t.ranks : 1);
     t.out = calloc((size_t)t.buffers, sizeof *t.out);
     t.in = calloc((size_t)t.buffers, sizeof *t.in);
     t.requests = calloc(2 * (size_t)asked.window, sizeof *t.requests);
@@ -334,31 +175,25 @@ static void run_pattern(const Pattern *pattern, MPI_Comm comm, int first, int se
         fail("no memory");
     for (int b = 0; b < t.buffers; b++)
         t.out[b] = page(room), t.in[b] = page(room);
-    open_court(&t);
-    for (const char *at = asked.sizes; *at; at = *end ? end + 1 : end) {
-        t.bytes = strtol(at, &end, 10);
-        if (pattern->run == barrier)
-            t.bytes = 0, end = (char *)at + strlen(at);
-        else if (t.bytes < pattern->smallest || (pattern->collective && t.bytes > pattern->most) ||
-                 (pattern->run == allreduce && t.bytes % (long)sizeof(float)))
-            continue;
+    open_line(&t);
+    for (const char *at = request->sizes; *at;) {
+        at = read_size(&t, at);
         if (t.rank == 0)
             say("size %s %ld %d %d %d\n", pattern->name, t.bytes, first, second, t.pairs);
         flush();
         measure(&t);
         flush();
     }
-    if (t.court)
-        munmap((void *)t.court, 4096);
+    if (t.line)
+        munmap((void *)t.line, 4096);
     for (int b = 0; b < t.buffers; b++)
         free(t.out[b]), free(t.in[b]);
     free(t.out), free(t.in), free(t.requests), free(t.statuses);
 }
 
 static void run_patterns(MPI_Comm comm, int first, int second) {
-    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
-        if (listed(asked.tests, patterns[p].name))
-            run_pattern(&patterns[p], comm, first, second);
+    for (int p = 0; p < asked.patterns; p++)
+        run_pattern(&asked.pattern[p], comm, first, second);
 }
 
 /*
@@ -371,7 +206,7 @@ static void run_steps(void) {
         int colour = MPI_UNDEFINED, key = 0, pairs = 0, partner_a = 0, partner_b = 0;
         MPI_Comm pair;
         MPI_Request all;
-        int gone = 0, heard = 0, length;
+        int gone = 0, answers = 0, length;
         for (;; at++) {
             char *end;
             const int a = (int)strtol(at, &end, 10), b = (int)strtol(end + 1, &end, 10);
@@ -394,9 +229,9 @@ static void run_steps(void) {
         }
         direct = 1;
         if (world_rank == 0) {
-            heard = text_used > 0;
+            answers = text_used > 0;
             flush();
-            while (heard < pairs) {
+            while (answers < pairs) {
                 MPI_Status status;
                 MPI_Iprobe(MPI_ANY_SOURCE, TEXT, MPI_COMM_WORLD, &gone, &status);
                 if (!gone) {
@@ -411,7 +246,7 @@ static void run_steps(void) {
                          MPI_STATUS_IGNORE);
                 text_used = (size_t)length;
                 flush();
-                heard++;
+                answers++;
             }
             text_used = 0;
             say("step %d\n", step);
@@ -472,16 +307,35 @@ static void introduce(int level) {
     free(all);
 }
 
+/* Reads "latency:pair:8/100/0,16/100/0"; a pattern that is not known here is left out. */
+static void read_pattern(char *text) {
+    char *who = strchr(text, ':'), *sizes = who ? strchr(who + 1, ':') : NULL;
+    Request request = {NULL, -1, sizes ? sizes + 1 : NULL};
+    if (!sizes || asked.patterns == MOST_PATTERNS)
+        return;
+    *who++ = 0, *sizes = 0;
+    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
+        if (strcmp(patterns[p].name, text) == 0)
+            request.pattern = &patterns[p];
+    for (int i = PAIR; i <= ALL; i++)
+        if (strcmp(participants[i], who) == 0)
+            request.participants = i;
+    if (request.pattern && request.participants >= 0)
+        asked.pattern[asked.patterns++] = request;
+}
+
 static void read_arguments(int count, char **words) {
     for (int i = 1; i < count; i++) {
         char *value = strchr(words[i], '=');
         if (!value)
             continue;
         *value++ = 0;
+        if (strcmp(words[i], "pattern") == 0)
+            read_pattern(value);
+        if (strcmp(words[i], "steps") == 0)
+            asked.steps = value;
 #define NUMBER(name, function) if (strcmp(words[i], #name) == 0) asked.name = function(value)
         NUMBER(window, atol);
-        NUMBER(iterations, atol);
-        NUMBER(warmup, atol);
         NUMBER(samples, atol);
         NUMBER(validate, atol);
         NUMBER(life, atol);
@@ -491,22 +345,19 @@ static void read_arguments(int count, char **words) {
         NUMBER(multiple, atoi);
         NUMBER(senders, atoi);
         NUMBER(receivers, atoi);
-        NUMBER(customary, atoi);
-        NUMBER(tests, );
-        NUMBER(sizes, );
-        NUMBER(steps, );
     }
 }
 
 int main(int count, char **words) {
-    int level = MPI_THREAD_SINGLE, threads;
+    int level = MPI_THREAD_SINGLE, threads = 0;
 #ifdef __linux__
     /* Whoever started this process is gone: so is this. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
     read_arguments(count, words);
     alarm((unsigned)asked.life);
-    threads = listed(asked.tests, "latency_mt");
+    for (int p = 0; p < asked.patterns; p++)
+        threads |= asked.pattern[p].participants == THREADS;
     if (threads)
         MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &level);
     else
@@ -515,8 +366,9 @@ int main(int count, char **words) {
     MPI_Comm_size(MPI_COMM_WORLD, &world_ranks);
     introduce(level);
     if (threads && level < MPI_THREAD_MULTIPLE) {
-        if (world_rank == 0)
-            say("refused latency_mt level %d\n", level);
+        for (int p = 0; p < asked.patterns && world_rank == 0; p++)
+            if (asked.pattern[p].participants == THREADS)
+                say("refused %s level %d\n", asked.pattern[p].pattern->name, level);
         flush();
     } else if (world_ranks < 2) {
         if (world_rank == 0)

@@ -1,6 +1,7 @@
 /*
- * The message probe's patterns, what their data must be, and the fingerprint of where the cores
- * are. Part of messages.c, which says what all of it is.
+ * The message probe's patterns, one function each, and what their data must be. Part of messages.c,
+ * which says what all of it is. Who takes part and which sizes there are stands in a row of
+ * crates/messages/src/pattern.rs.
  */
 
 /* ---- point to point ---------------------------------------------------------------------- */
@@ -205,14 +206,30 @@ static double alltoall(Test *t, long n) {
                        t->comm));
 }
 
+/* What an operation leaves in the receiving buffers. */
+enum {
+    NOTHING,          /* nothing that was sent */
+    MESSAGE,          /* the partner's message, in the first buffer */
+    WINDOW,           /* the partner's window of messages, in all buffers */
+    WINDOW_ONE_WAY,   /* the same, at the receiver only */
+    FROM_ROOT,        /* rank 0's block, everywhere but there */
+    FROM_EACH,        /* a block of each rank, the same everywhere */
+    FROM_EACH_FOR_ME, /* a block of each rank, another one everywhere */
+    SUM               /* the sum of all ranks' single-precision numbers */
+};
+
 static const Pattern patterns[] = {
-    {"latency", ping, 0, 0, 0, 0, 1L << 22},     {"bw", stream, 0, 1, 1, 0, 1L << 22},
-    {"bibw", both_ways, 0, 1, 1, 0, 1L << 22},   {"multi_lat", ping, 0, 0, 0, 1, 1L << 22},
-    {"mbw_mr", stream, 0, 1, 1, 1, 1L << 22},    {"latency_mt", threaded, 0, 0, 0, 0, 1L << 22},
-    {"barrier", barrier, 1, 0, 0, 1, 0},         {"bcast", bcast, 1, 0, 1, 1, 1L << 20},
-    {"allreduce", allreduce, 1, 0, 4, 1, 1L << 20},
-    {"allgather", allgather, 1, 0, 1, 1, 1L << 20},
-    {"alltoall", alltoall, 1, 0, 1, 1, 1L << 20},
+    {"latency", ping, MESSAGE},
+    {"bw", stream, WINDOW_ONE_WAY},
+    {"bibw", both_ways, WINDOW},
+    {"multi_lat", ping, MESSAGE},
+    {"mbw_mr", stream, WINDOW_ONE_WAY},
+    {"latency_mt", threaded, MESSAGE},
+    {"barrier", barrier, NOTHING},
+    {"bcast", bcast, FROM_ROOT},
+    {"allreduce", allreduce, SUM},
+    {"allgather", allgather, FROM_EACH},
+    {"alltoall", alltoall, FROM_EACH_FOR_ME},
 };
 
 /* ---- data -------------------------------------------------------------------------------- */
@@ -222,25 +239,25 @@ static unsigned char byte(long i, int from, int to, long round) {
     return (unsigned char)(i * 7 + from * 13 + to * 17 + round * 31 + 5);
 }
 
-static long blocks(const Test *t, const char *pattern) {
-    return strcmp(t->pattern->name, pattern) == 0 ? t->ranks : 1;
+/* Operations that belong together: each sender's threads meet each receiver's. */
+static long whole_operations(const Test *t) {
+    return t->participants == THREADS ? (long)t->senders * t->receivers : 1;
 }
 
 static void fill(Test *t, long round) {
-    const long parts = blocks(t, "alltoall");
-    const int point = !t->pattern->collective;
+    const int collective = t->participants == ALL;
+    const long parts = t->pattern->arrives == FROM_EACH_FOR_ME ? t->ranks : 1;
     for (int b = 0; b < t->buffers; b++) {
-        if (t->pattern->run == allreduce) {
+        memset(t->in[b], 0, (size_t)(t->bytes * (collective ? t->ranks : 1)));
+        if (t->pattern->arrives == SUM) {
             float *out = (float *)(void *)t->out[b];
             for (long i = 0; i < t->bytes / (long)sizeof(float); i++)
                 out[i] = (float)((i + round) % 100 + t->rank);
-            memset(t->in[b], 0, (size_t)t->bytes);
             continue;
         }
         for (long p = 0; p < parts; p++)
             for (long i = 0; i < t->bytes; i++)
-                t->out[b][p * t->bytes + i] = byte(i, t->rank, point ? b : (int)p, round);
-        memset(t->in[b], 0, (size_t)(t->bytes * (t->pattern->collective ? t->ranks : 1)));
+                t->out[b][p * t->bytes + i] = byte(i, t->rank, collective ? (int)p : b, round);
     }
 }
 
@@ -251,35 +268,40 @@ static long wrong_bytes(const unsigned char *in, long bytes, int from, int to, l
     return wrong;
 }
 
-/* Bytes (of allreduce: numbers) that are not what was sent to this rank. */
-static long check(Test *t, long round) {
+static long wrong_sums(const Test *t, long round) {
+    const float *in = (const float *)(const void *)t->in[0];
+    const long sum = (long)t->ranks * (t->ranks - 1) / 2;
     long wrong = 0;
-    if (t->pattern->run == barrier || t->bytes == 0)
-        return 0;
-    if (t->pattern->run == allreduce) {
-        const float *in = (const float *)(const void *)t->in[0];
-        const long sum = (long)t->ranks * (t->ranks - 1) / 2;
-        for (long i = 0; i < t->bytes / (long)sizeof(float); i++)
-            wrong += in[i] != (float)(t->ranks * ((i + round) % 100) + sum);
-        return wrong;
-    }
-    if (t->pattern->run == bcast)
-        return t->rank ? wrong_bytes(t->in[0], t->bytes, 0, 0, round) : 0;
-    if (t->pattern->collective) {
-        const int mine = t->pattern->run == alltoall ? t->rank : 0;
-        for (int r = 0; r < t->ranks; r++)
-            wrong += wrong_bytes(t->in[0] + r * t->bytes, t->bytes, r, mine, round);
-        return wrong;
-    }
-    /* The sender of a stream gets nothing back. */
-    if (t->pattern->run == stream && t->sender)
-        return 0;
-    for (int b = 0; b < t->buffers; b++) {
-        const long used = t->pattern->windowed ? t->window : t->pattern->run == threaded ? 0 : 1;
-        if (b == 0 || b < used)
-            wrong += wrong_bytes(t->in[b], t->bytes, t->partner, b, round);
-    }
+    for (long i = 0; i < t->bytes / (long)sizeof(float); i++)
+        wrong += in[i] != (float)(t->ranks * ((i + round) % 100) + sum);
     return wrong;
+}
+
+/* Bytes (of sums: numbers) that are not what was sent to this rank. */
+static long check(Test *t, long round) {
+    const int arrives = t->pattern->arrives;
+    long wrong = 0;
+    switch (arrives) {
+    case SUM:
+        return wrong_sums(t, round);
+    case FROM_ROOT:
+        return t->rank ? wrong_bytes(t->in[0], t->bytes, 0, 0, round) : 0;
+    case FROM_EACH:
+    case FROM_EACH_FOR_ME:
+        for (int r = 0; r < t->ranks; r++)
+            wrong += wrong_bytes(t->in[0] + r * t->bytes, t->bytes, r,
+                                 arrives == FROM_EACH ? 0 : t->rank, round);
+        return wrong;
+    case MESSAGE:
+        return wrong_bytes(t->in[0], t->bytes, t->partner, 0, round);
+    case WINDOW_ONE_WAY:
+    case WINDOW:
+        for (int b = 0; b < t->buffers && (arrives == WINDOW || !t->sender); b++)
+            wrong += wrong_bytes(t->in[b], t->bytes, t->partner, b, round);
+        return wrong;
+    default:
+        return 0;
+    }
 }
 
 static long validate(Test *t) {
@@ -287,122 +309,9 @@ static long validate(Test *t) {
     for (long round = 0; round < asked.validate; round++) {
         fill(t, round);
         MPI_Barrier(t->comm);
-        t->pattern->run(t, t->pattern->run == threaded ? t->senders * t->receivers : 1);
+        t->pattern->run(t, whole_operations(t));
         wrong += check(t, round);
     }
     MPI_Reduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, 0, t->comm);
     return all;
-}
-
-/* ---- where the cores are ------------------------------------------------------------------- */
-
-static double now(void) { return MPI_Wtime(); }
-
-/* Spins until the line holds an odd (server's) or even (answer's) number other than `seen`. */
-static unsigned long await(volatile unsigned long *line, unsigned long odd, unsigned long seen,
-                           double until) {
-    unsigned long value;
-    for (long spins = 1;; spins++) {
-        value = __atomic_load_n(line, __ATOMIC_ACQUIRE);
-        if (value != seen && (value & 1) == odd)
-            return value;
-        if (spins % 4096 == 0) {
-            if (now() > until)
-                return 0;
-            sched_yield();
-        }
-    }
-}
-
-/* Round trip of the shared line between the first rank and its partner; the fastest batch counts. */
-static double trip(Test *t) {
-    enum { TRIPS = 64, BATCHES = 6 };
-    double best = 0, start, until = now() + 2e-3;
-    unsigned long ball = 1;
-    if (!t->court || (t->rank != 0 && t->rank != t->pairs))
-        return 0;
-    if (t->sender) {
-        __atomic_store_n(t->court, 0, __ATOMIC_RELEASE);
-        meet(t);
-        for (int b = 0; b < BATCHES; b++) {
-            start = now();
-            for (int i = 0; i < TRIPS; i++, ball += 2) {
-                __atomic_store_n(t->court, ball, __ATOMIC_RELEASE);
-                if (!await(t->court, 0, ball - 1, until))
-                    goto out;
-            }
-            start = (now() - start) / TRIPS;
-            best = best == 0 || start < best ? start : best;
-        }
-    out:
-        /* ULONG_MAX is odd: the partner takes it for a serve, and ends. */
-        __atomic_store_n(t->court, ULONG_MAX, __ATOMIC_RELEASE);
-    } else {
-        unsigned long seen = 0;
-        meet(t);
-        while ((seen = await(t->court, 1, seen, until + 1e-3)) && seen != ULONG_MAX)
-            __atomic_store_n(t->court, seen + 1, __ATOMIC_RELEASE);
-    }
-    meet(t);
-    return best;
-}
-
-/* Memory without a name, 4 KiB of it, so that a rank that is killed leaves no file behind. -1 where the
-   kernel has none. */
-static int nameless_page(void) {
-    int file = -1;
-#ifdef SYS_memfd_create
-    file = (int)syscall(SYS_memfd_create, "nodegauge", 0u);
-#endif
-    if (file >= 0 && ftruncate(file, 4096) != 0) {
-        close(file);
-        file = -1;
-    }
-    return file;
-}
-
-/* Maps one page that the first rank and its partner share; both or neither have it. The partner opens
-   it through /proc, and compares its number: in another process namespace the path is another file. */
-static void open_court(Test *t) {
-    char path[64] = "", host[256] = "", other[256];
-    unsigned long long number = 0;
-    struct stat said;
-    int file = -1, good, both;
-    void *map = MAP_FAILED;
-    MPI_Status *any = MPI_STATUS_IGNORE;
-    t->court = NULL;
-    if (t->ranks < 2 || t->pattern->collective || (t->rank != 0 && t->rank != t->pairs))
-        return;
-    gethostname(host, sizeof host - 1);
-    MPI_Sendrecv(host, 256, MPI_CHAR, t->partner, TEXT, other, 256, MPI_CHAR, t->partner, TEXT,
-                 t->comm, any);
-    if (strcmp(host, other) != 0)
-        return;
-    if (t->sender) {
-        file = nameless_page();
-        if (file >= 0 && fstat(file, &said) == 0)
-            number = said.st_ino;
-        snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), file);
-        MPI_Send(path, sizeof path, MPI_CHAR, t->partner, TEXT, t->comm);
-        MPI_Send(&number, 1, MPI_UNSIGNED_LONG_LONG, t->partner, TEXT, t->comm);
-    } else {
-        MPI_Recv(path, sizeof path, MPI_CHAR, t->partner, TEXT, t->comm, any);
-        MPI_Recv(&number, 1, MPI_UNSIGNED_LONG_LONG, t->partner, TEXT, t->comm, any);
-        file = number ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK) : -1;
-        if (file >= 0 && (fstat(file, &said) != 0 || said.st_ino != number)) {
-            close(file);
-            file = -1;
-        }
-    }
-    if (file >= 0)
-        map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    good = map != MAP_FAILED;
-    MPI_Sendrecv(&good, 1, MPI_INT, t->partner, TEXT, &both, 1, MPI_INT, t->partner, TEXT, t->comm,
-                 any);
-    if (file >= 0)
-        close(file);
-    if (good && both)
-        t->court = map;
-    else if (good)
-        munmap(map, 4096);
 }

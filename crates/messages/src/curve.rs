@@ -7,11 +7,41 @@
 //! leaps beyond that, another protocol begins: eager messages are copied on arrival, larger ones
 //! wait for the receiver (rendezvous). The model is therefore fitted to each protocol by itself.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// One size: bytes, and the time of a message in seconds.
 pub type Point = (u64, f64);
 
+/// What a whole curve tells.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Curve {
+    /// Where the protocol changes.
+    pub switches: Vec<Switch>,
+    /// The largest of these leaps: from eager to rendezvous.
+    pub rendezvous_bytes: Option<u64>,
+    /// Sizes that take far longer than their neighbours let expect.
+    pub dips: Vec<u64>,
+    /// Hockney's model of each protocol.
+    pub hockney: Vec<Fit>,
+}
+
+impl Curve {
+    /// Of points of ascending sizes.
+    pub fn of(points: &[Point]) -> Self {
+        let switches = switches(points);
+        Self {
+            rendezvous_bytes: rendezvous(&switches).map(|switch| switch.bytes),
+            dips: dips(points),
+            hockney: fits(points, &switches),
+            switches,
+        }
+    }
+}
+
 /// A leap of the curve.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Switch {
     /// The first size of the new protocol, bytes.
     pub bytes: u64,
@@ -20,23 +50,20 @@ pub struct Switch {
 }
 
 /// Hockney's model, fitted to a range of sizes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
-    /// Smallest and largest size of the range, bytes.
-    pub range: (u64, u64),
-    /// t0, seconds.
-    pub latency: f64,
-    /// r, bytes per second.
-    pub rate: f64,
+    /// Smallest size of the range, bytes.
+    pub from_bytes: u64,
+    /// Largest size of the range, bytes.
+    pub to_bytes: u64,
+    /// t0.
+    pub latency_s: f64,
+    /// r.
+    pub bytes_per_s: f64,
+    /// n1/2, bytes.
+    pub half_bytes: f64,
     /// Root mean square of the relative residuals.
     pub error: f64,
-}
-
-impl Fit {
-    /// n1/2, bytes.
-    pub fn half(&self) -> f64 {
-        self.latency * self.rate
-    }
 }
 
 /// A leap is at least this factor above what was expected: noise stays below.
@@ -47,7 +74,7 @@ const DIP: f64 = 1.3;
 const FIT_POINTS: usize = 4;
 
 /// The leaps of a curve of ascending sizes, without what is only a dip.
-pub fn switches(points: &[Point]) -> Vec<Switch> {
+fn switches(points: &[Point]) -> Vec<Switch> {
     let dips = dips(points);
     let sound: Vec<Point> =
         points.iter().copied().filter(|(bytes, _)| *bytes > 0 && !dips.contains(bytes)).collect();
@@ -63,7 +90,7 @@ pub fn switches(points: &[Point]) -> Vec<Switch> {
 }
 
 /// The largest leap: from eager to rendezvous.
-pub fn rendezvous(switches: &[Switch]) -> Option<Switch> {
+fn rendezvous(switches: &[Switch]) -> Option<Switch> {
     switches.iter().copied().max_by(|a, b| a.leap.total_cmp(&b.leap))
 }
 
@@ -112,8 +139,7 @@ fn depth(points: &[Point], i: usize) -> f64 {
 
 /// The model for each protocol that has sizes enough: between the leaps of a curve of ascending
 /// sizes. Residuals are weighed by the time, so that small sizes count as much as large ones.
-pub fn fits(points: &[Point]) -> Vec<Fit> {
-    let switches = switches(points);
+fn fits(points: &[Point], switches: &[Switch]) -> Vec<Fit> {
     let mut ranges: Vec<Vec<Point>> = vec![Vec::new()];
     for point in points {
         if switches.iter().any(|switch| switch.bytes == point.0) {
@@ -152,9 +178,11 @@ fn fit(points: &[Point]) -> Option<Fit> {
         .map(|(bytes, time)| ((latency + per_byte * *bytes as f64) / time - 1.0).powi(2))
         .sum();
     Some(Fit {
-        range: (points[0].0, points[points.len() - 1].0),
-        latency,
-        rate: 1.0 / per_byte,
+        from_bytes: points[0].0,
+        to_bytes: points[points.len() - 1].0,
+        latency_s: latency,
+        bytes_per_s: 1.0 / per_byte,
+        half_bytes: latency / per_byte,
         error: (squares / points.len() as f64).sqrt(),
     })
 }
@@ -181,12 +209,12 @@ mod tests {
         let switches = switches(&points);
         assert_eq!(switches.iter().map(|s| s.bytes).collect::<Vec<_>>(), [4096]);
         assert!(rendezvous(&switches).unwrap().leap > 5.0);
-        let fits = fits(&points);
+        let fits = Curve::of(&points).hockney;
         assert_eq!(fits.len(), 2);
-        assert_eq!(fits[1].range, (4096, 4 << 20));
-        assert!((1.3e-6..1.7e-6).contains(&fits[1].latency), "{:?}", fits[1]);
-        assert!((14e9..17e9).contains(&fits[1].rate), "{:?}", fits[1]);
-        assert!((15e3..30e3).contains(&fits[1].half()));
+        assert_eq!((fits[1].from_bytes, fits[1].to_bytes), (4096, 4 << 20));
+        assert!((1.3e-6..1.7e-6).contains(&fits[1].latency_s), "{:?}", fits[1]);
+        assert!((14e9..17e9).contains(&fits[1].bytes_per_s), "{:?}", fits[1]);
+        assert!((15e3..30e3).contains(&fits[1].half_bytes));
     }
 
     #[test]
@@ -218,16 +246,16 @@ mod tests {
             let points: Vec<Point> =
                 (0..23).map(|i| (1u64 << i, t0 + (1u64 << i) as f64 / rate)).collect();
             prop_assert!(switches(&points).is_empty() && dips(&points).is_empty());
-            let fits = fits(&points);
+            let fits = Curve::of(&points).hockney;
             prop_assert_eq!(fits.len(), 1);
-            prop_assert!((fits[0].latency / t0 - 1.0).abs() < 1e-3);
+            prop_assert!((fits[0].latency_s / t0 - 1.0).abs() < 1e-3);
             prop_assert!(fits[0].error < 1e-6);
         }
 
         #[test]
         fn no_curve_makes_it_fail(times in proptest::collection::vec(1e-9f64..1.0, 0..30)) {
             let points = curve(&times.iter().map(|t| t * 1e6).collect::<Vec<_>>());
-            let _ = (dips(&points), switches(&points), fits(&points));
+            let _ = Curve::of(&points);
         }
     }
 }

@@ -98,9 +98,31 @@ pub enum MessagesError {
         "messages need two ranks, and this process may use one hardware thread\nhint: ask for more CPUs (taskset, cpuset, --cpus-per-task)"
     )]
     OneCpu,
-    /// A pair that was asked for is not there.
+    /// What was asked for does not fit together, or is not there.
     #[error("{0}")]
-    NoPair(String),
+    Request(String),
+    /// None of the usual compiler wrappers.
+    #[error("there is no MPI\nhint: name its compiler with --mpicc")]
+    NoMpi,
+    /// Hosts of a job without a job.
+    #[error(
+        "this is no Slurm job: SLURM_JOB_NODELIST is not set\nhint: run it under salloc or sbatch, or name the hosts"
+    )]
+    NoJob,
+    /// Fewer than two hosts.
+    #[error(
+        "{answering} of {} hosts answer; none from {}\nhint: messages need two; see that {launcher} can start programs there",
+        answering + silent.len(),
+        silent.join(", ")
+    )]
+    Hosts {
+        /// Hosts that answer.
+        answering: usize,
+        /// Those that do not.
+        silent: Vec<String>,
+        /// The launcher.
+        launcher: String,
+    },
     /// The user ended the run before anything was measured.
     #[error("interrupted")]
     Interrupted,
@@ -115,7 +137,7 @@ impl From<MessagesError> for nodegauge_measure::Failure {
     fn from(error: MessagesError) -> Self {
         match error {
             // What the user named does not fit together, or is not there.
-            MessagesError::NoPair(_)
+            MessagesError::Request(_)
             | MessagesError::Osu { .. }
             | MessagesError::Mpi(MpiError::Mismatch { .. } | MpiError::NotALauncher { .. }) => {
                 Self::usage(error)

@@ -5,7 +5,7 @@
 //! CPUs, Open MPI 5 with one in hwloc's, Hydra with `-bind-to user:`, Slurm with `--cpu-bind`. What
 //! they really did, the probe reads back from the kernel.
 
-use crate::options::{Options, Threads};
+use crate::options::{Buffers, MessageOptions, Threads, Timing};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_placement::Distance;
@@ -44,7 +44,7 @@ pub struct Launch {
 
 /// What is started, and what must be written before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Words {
+pub struct LauncherWords {
     /// The launcher with its options, without the program.
     pub command: CommandLine,
     /// Content of the rank file that the options name; `None` where there is none.
@@ -54,9 +54,9 @@ pub struct Words {
 }
 
 /// Time for a size beyond its limit: warm-up, one more group of batches, validation.
-pub const GRACE: f64 = 20.0;
+const GRACE: f64 = 20.0;
 /// Time that any size has, however short its limit.
-pub const LEAST_PATIENCE: Duration = Duration::from_secs(3);
+const LEAST_TIME: Duration = Duration::from_secs(3);
 
 impl Launch {
     /// Ranks of this start.
@@ -68,22 +68,36 @@ impl Launch {
     }
 
     /// The sizes of a pattern in this start.
-    pub fn sizes_of(&self, pattern: Pattern, options: &Options) -> Vec<u64> {
+    pub fn sizes_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         match &self.sizes {
-            Some(sizes) => sizes.iter().copied().filter(|bytes| pattern.takes(*bytes)).collect(),
+            Some(sizes) => pattern.sizes_of(sizes),
             None => options.sizes_of(pattern),
         }
     }
 
+    /// CPUs of each rank on this node.
+    pub fn places(&self) -> Option<Vec<Vec<u32>>> {
+        let Where::Here(ranks) = &self.ranks else { return None };
+        Some(ranks.iter().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()).collect())
+    }
+
+    /// Hosts of the ranks, where each has its own.
+    pub fn hosts(&self) -> Option<&[String]> {
+        match &self.ranks {
+            Where::Here(_) => None,
+            Where::Hosts(hosts) => Some(hosts),
+        }
+    }
+
     /// Sizes of all patterns in all steps: what is done when it is over.
-    pub fn count(&self, options: &Options) -> usize {
+    pub fn count(&self, options: &MessageOptions) -> usize {
         let once: usize = self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum();
         once * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
     }
 
-    /// How long silence is borne, after the first word.
-    pub fn patience(&self, options: &Options) -> Duration {
-        let one = options.size_limit.mul_f64(GRACE) + LEAST_PATIENCE;
+    /// Silence after the first line that counts as a hang.
+    pub fn timeout(&self, options: &MessageOptions) -> Duration {
+        let one = options.size_limit.mul_f64(GRACE) + LEAST_TIME;
         // Steps answer as a whole.
         let sizes: usize = self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum();
         if self.steps.is_empty() {
@@ -94,36 +108,32 @@ impl Launch {
     }
 
     /// The arguments of the probe.
-    pub fn probe_arguments(&self, options: &Options) -> Vec<String> {
-        let names: Vec<&str> = self.patterns.iter().map(|pattern| pattern.name()).collect();
-        // A barrier takes one size, whatever the others do.
-        let sized = self.patterns.iter().filter(|pattern| **pattern != Pattern::Barrier);
-        let mut sizes: Vec<u64> = sized.flat_map(|p| self.sizes_of(*p, options)).collect();
-        if sizes.is_empty() {
-            sizes.push(0);
-        }
-        sizes.sort_unstable();
-        sizes.dedup();
-        let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+    pub fn probe_arguments(&self, options: &MessageOptions) -> Vec<String> {
+        let pattern = |pattern: &Pattern| {
+            let size = |bytes: u64| {
+                let warm_up = options.warm_up_of(*pattern, bytes);
+                format!("{bytes}/{warm_up}/{}", options.operations_of(*pattern, bytes))
+            };
+            let sizes: Vec<String> =
+                self.sizes_of(*pattern, options).into_iter().map(size).collect();
+            let participants = pattern.participants().name();
+            format!("pattern={pattern}:{participants}:{}", sizes.join(","))
+        };
         let life = 120.0
             + self.count(options) as f64
-                * (options.size_limit.as_secs_f64() * GRACE + LEAST_PATIENCE.as_secs_f64());
-        let mut words = vec![
-            format!("tests={}", names.join(",")),
-            format!("sizes={}", sizes.join(",")),
+                * (options.size_limit.as_secs_f64() * GRACE + LEAST_TIME.as_secs_f64());
+        let mut words: Vec<String> = self.patterns.iter().map(pattern).collect();
+        words.extend([
             format!("window={}", options.window),
             format!("limit={}", options.size_limit.as_secs_f64()),
             format!("validate={}", options.validate),
             format!("senders={}", self.threads.senders),
             format!("receivers={}", self.threads.receivers),
             format!("life={}", life.min(1e6) as u64),
-            format!("each={}", u8::from(options.timing == crate::options::Timing::Each)),
-            format!("multiple={}", u8::from(options.buffers == crate::options::Buffers::Multiple)),
-        ];
-        words.push(format!("customary={}", u8::from(options.customary)));
-        words.extend(options.iterations.map(|n| format!("iterations={n}")));
+            format!("each={}", u8::from(options.timing == Timing::Each)),
+            format!("multiple={}", u8::from(options.buffers == Buffers::Multiple)),
+        ]);
         words.extend(options.samples.map(|n| format!("samples={n}")));
-        words.extend(options.warm_up.map(|n| format!("warmup={n}")));
         if !self.steps.is_empty() {
             let pair = |(a, b): &(usize, usize)| format!("{a}-{b}");
             let step = |pairs: &Vec<_>| pairs.iter().map(pair).collect::<Vec<String>>().join(",");
@@ -142,7 +152,7 @@ impl Launch {
         as_root: bool,
         rankfile: &str,
         in_job: bool,
-    ) -> Words {
+    ) -> LauncherWords {
         let (arguments, rankfile) = match launcher.kind {
             LauncherKind::OpenMpi => self.open_mpi(launcher, topology, as_root, rankfile, in_job),
             LauncherKind::Hydra => (self.hydra(), None),
@@ -151,7 +161,7 @@ impl Launch {
         let set = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
         // What the library tells of its transport, it tells once at its start.
         let environment = vec![set("UCX_LOG_LEVEL", "info")];
-        Words { command: launcher.command.with(arguments), rankfile, environment }
+        LauncherWords { command: launcher.command.with(arguments), rankfile, environment }
     }
 
     fn open_mpi(
@@ -246,7 +256,7 @@ mod tests {
             ranks: Where::Here(ranks.collect()),
             distance: None,
             patterns: vec![Pattern::Latency],
-            threads: Threads { senders: 1, receivers: 1 },
+            threads: Threads::SINGLE,
             steps: Vec::new(),
             sizes: None,
         }
@@ -321,10 +331,15 @@ mod tests {
         let mut launch = launch(&[&[0], &[1]]);
         launch.patterns = vec![Pattern::Bw, Pattern::Latency];
         launch.steps = vec![vec![(0, 1), (2, 3)], vec![(0, 2)]];
-        let options = Options { sizes: vec![0, 8], samples: Some(3), ..Options::default() };
+        let options = MessageOptions { sizes: vec![0, 8], samples: Some(3), ..MessageOptions::default() };
         let words = launch.probe_arguments(&options);
-        for word in ["tests=bw,latency", "sizes=0,8", "window=64", "samples=3", "steps=0-1,2-3;0-2"]
-        {
+        for word in [
+            "pattern=bw:pair:8/10/0",
+            "pattern=latency:pair:0/100/0,8/100/0",
+            "window=64",
+            "samples=3",
+            "steps=0-1,2-3;0-2",
+        ] {
             assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
         }
         assert_eq!(launch.count(&options), 3 * 3);

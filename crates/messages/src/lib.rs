@@ -1,26 +1,65 @@
 //! Messages between MPI processes: latency, bandwidth, message rate, collectives.
 //!
 //! The site's MPI is a plug-in: a probe (`probes/messages.c`) is compiled by its wrapper ([`probe`]),
-//! started by its launcher with an explicit binding ([`launch`], [`session`]), and answers line by
-//! line ([`protocol`]). What came is judged and made into measurements ([`result`], [`curve`]);
-//! [`gauge`] is the protocol of a run: which pairs, which starts. [`osu`] runs the OSU
-//! micro-benchmarks by turns with the probe, [`nodes`] pairs many nodes. Nothing here prints, saves or
-//! knows another gauge.
+//! started by its launcher with an explicit binding ([`launch`], [`start`]), and answers line by
+//! line ([`protocol`]). What it printed is judged and made into measurements ([`result`], [`curve`]).
+//! [`plan`] says which ranks play which patterns in which starts, [`gauge`] carries the plan out.
+//! [`osu`] runs the OSU micro-benchmarks by turns with the probe, [`nodes`] pairs many nodes, [`view`]
+//! is what people see. Nothing here prints, saves or knows another gauge.
 #![forbid(unsafe_code)]
 
+mod choice;
+mod config;
 pub mod curve;
 mod error;
-pub mod gauge;
-pub mod launch;
-pub mod nodes;
+mod gauge;
+mod launch;
+mod nodes;
 pub mod options;
 pub mod osu;
 pub mod pattern;
-pub mod probe;
-pub mod protocol;
-pub mod result;
-pub mod session;
+mod plan;
+mod probe;
+mod protocol;
+mod result;
+mod start;
+mod view;
 
+pub use choice::{MpiRequest, job_hosts};
+pub use config::{DipConfig, MessageConfig, MpiConfig, RankConfig};
 pub use error::MessagesError;
-pub use options::Options;
+pub use options::MessageOptions;
 pub use pattern::Pattern;
+pub use plan::{Between, MessagesPlan};
+
+use nodegauge_gauge::view::Section;
+use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};
+use nodegauge_measure::Failure;
+use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::Record;
+
+/// The gauge's name in records.
+pub const GAUGE: &str = "messages";
+/// The test's name in records.
+pub const TEST: &str = "mpi";
+
+/// The gauge of messages.
+pub struct Messages;
+
+impl Gauge for Messages {
+    fn name(&self) -> &'static str {
+        GAUGE
+    }
+
+    fn kinds(&self) -> Vec<ConfigKind> {
+        vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST])]
+    }
+
+    fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+        Ok(Some(Box::new(choice::glance(site, ask)?)))
+    }
+
+    fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
+        view::sections(record, detail)
+    }
+}

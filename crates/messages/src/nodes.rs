@@ -1,24 +1,25 @@
 //! Pairs of many nodes: in each step as many as there are nodes for, over a ring and a random pairing
 //! so that every node meets three others in few steps, and a bad link or adapter stands out.
 
+use crate::config::MessageConfig;
 use crate::launch::{Launch, Where};
-use crate::options::{Options, Threads};
-use crate::pattern::Pattern;
+use crate::options::{MessageOptions, Threads};
+use crate::pattern::{Participants, Pattern};
 use crate::result;
-use crate::session::{Report, Stage, last_words};
+use crate::start::{ReadyMpi, StartReport, error_tail};
 use nodegauge_measure::record::Measurement;
+use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_placement::Distance;
 use nodegauge_toolchain::{Ended, run_family};
-use serde_json::{Map, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Pairs that work at once.
-pub type Step = Vec<(usize, usize)>;
+type Step = Vec<(usize, usize)>;
 
 /// Each node with its two neighbours of a ring of `n`: two steps, three where `n` is odd, because
 /// one node must pause in each.
-pub fn ring(n: usize) -> Vec<Step> {
+fn ring(n: usize) -> Vec<Step> {
     if n < 2 {
         return Vec::new();
     }
@@ -38,18 +39,9 @@ pub fn ring(n: usize) -> Vec<Step> {
 }
 
 /// A pairing of `n` nodes by chance, the same for the same `seed`; one pauses when `n` is odd.
-pub fn random(n: usize, seed: u64) -> Step {
+fn random(n: usize, seed: u64) -> Step {
     let mut order: Vec<usize> = (0..n).collect();
-    let mut state = seed;
-    for i in (1..n).rev() {
-        // SplitMix64 (Steele, Lea and Flood, 2014): enough to shuffle nodes.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        order.swap(i, (z % (i as u64 + 1)) as usize);
-    }
+    Shuffler::new(seed).shuffle(&mut order);
     order.chunks_exact(2).map(|pair| (pair[0].min(pair[1]), pair[0].max(pair[1]))).collect()
 }
 
@@ -58,17 +50,17 @@ const SEED: u64 = 1;
 
 /// The starts for one rank on each host: ring and random pairing of the patterns of one pair, and
 /// all hosts at once for the others.
-pub fn launches(hosts: &[String], options: &Options) -> Vec<Launch> {
+pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch> {
     let n = hosts.len();
-    let split = |own: bool| -> Vec<Pattern> {
-        let of = |p: &Pattern| p.is_of_one_pair() == own && *p != Pattern::LatencyMt;
-        options.patterns.iter().copied().filter(of).collect()
+    let of = |wanted: &[Participants]| -> Vec<Pattern> {
+        let wanted = |pattern: &Pattern| wanted.contains(&pattern.participants());
+        options.patterns.iter().copied().filter(wanted).collect()
     };
     let launch = |patterns, steps| Launch {
         ranks: Where::Hosts(hosts.to_vec()),
         distance: Some(Distance::OtherHost),
         patterns,
-        threads: Threads { senders: 1, receivers: 1 },
+        threads: Threads::SINGLE,
         steps,
         sizes: None,
     };
@@ -76,7 +68,9 @@ pub fn launches(hosts: &[String], options: &Options) -> Vec<Launch> {
     if n > 3 {
         steps.push(random(n, SEED));
     }
-    let (own, together) = (split(true), split(false));
+    let own = of(&[Participants::Pair]);
+    let together = of(&[Participants::Pairs, Participants::All]);
+    let threaded = of(&[Participants::Threads]);
     let mut launches = Vec::new();
     if !own.is_empty() {
         launches.push(launch(own, steps));
@@ -84,13 +78,11 @@ pub fn launches(hosts: &[String], options: &Options) -> Vec<Launch> {
     if !together.is_empty() {
         launches.push(launch(together, Vec::new()));
     }
-    if options.patterns.contains(&Pattern::LatencyMt) {
-        let two = Where::Hosts(hosts[..2.min(n)].to_vec());
-        let threads = options.threads.unwrap_or(Threads { senders: 1, receivers: 2 });
+    if !threaded.is_empty() {
         launches.push(Launch {
-            ranks: two,
-            threads,
-            ..launch(vec![Pattern::LatencyMt], Vec::new())
+            ranks: Where::Hosts(hosts[..2.min(n)].to_vec()),
+            threads: options.threads.unwrap_or(Threads::CUSTOMARY),
+            ..launch(threaded, Vec::new())
         });
     }
     launches
@@ -98,14 +90,14 @@ pub fn launches(hosts: &[String], options: &Options) -> Vec<Launch> {
 
 /// Hosts whose pairs did not answer in the step that was broken off; `None` when all did, or where
 /// ranks have no hosts.
-pub fn silent(report: &Report) -> Option<Vec<String>> {
+pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
     let Where::Hosts(hosts) = &report.launch.ranks else { return None };
     report.broken.as_ref()?;
-    let step = report.launch.steps.get(report.heard.steps)?;
+    let step = report.launch.steps.get(report.output.steps)?;
     let answered = |pair: &&(usize, usize)| {
         let ranks = (pair.0 as u32, pair.1 as u32);
         // A pair meets once, so that any complete size is of this step.
-        report.heard.sizes.iter().any(|size| size.ranks == ranks && size.done.is_some())
+        report.output.sizes.iter().any(|size| size.ranks == ranks && size.done.is_some())
     };
     let names: Vec<String> = step
         .iter()
@@ -122,8 +114,8 @@ const AT_ONCE: usize = 64;
 
 /// Starts a program that does nothing on each host by itself, many at once: hosts that answer, and
 /// those that do not with the reason.
-pub fn ask(
-    stage: &Stage<'_>,
+pub(crate) fn ask(
+    mpi: &ReadyMpi<'_>,
     hosts: &[String],
     interrupted: &dyn Fn() -> bool,
 ) -> (Vec<String>, Vec<(String, String)>) {
@@ -132,7 +124,7 @@ pub fn ask(
         let ended = AtomicBool::new(false);
         let asked: Vec<Result<(), String>> = std::thread::scope(|scope| {
             let threads: Vec<_> =
-                some.iter().map(|host| scope.spawn(|| one(stage, host, &ended))).collect();
+                some.iter().map(|host| scope.spawn(|| one(mpi, host, &ended))).collect();
             // Only this thread can ask whether the user wants to end.
             while !threads.iter().all(|thread| thread.is_finished()) {
                 ended.fetch_or(interrupted(), Ordering::Relaxed);
@@ -153,26 +145,26 @@ pub fn ask(
     (answer, silent)
 }
 
-fn one(stage: &Stage<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
+fn one(mpi: &ReadyMpi<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch {
         ranks: Where::Hosts(vec![host.to_owned()]),
         distance: None,
         patterns: Vec::new(),
-        threads: Threads { senders: 1, receivers: 1 },
+        threads: Threads::SINGLE,
         steps: Vec::new(),
         sizes: None,
     };
     let (mut job, _, _folder) =
-        stage.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
+        mpi.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
     job.limit = ANSWER;
-    let mut listener =
+    let mut monitor =
         |_: &str| ended.load(Ordering::Relaxed).then_some(nodegauge_toolchain::Ended::Interrupted);
-    match run_family(&job, &mut listener) {
+    match run_family(&job, &mut monitor) {
         Err(error) => Err(error.to_string()),
         Ok(finished) => match finished.ended {
             Ended::Itself(status) if status.success() => Ok(()),
             Ended::Itself(status) => {
-                let words = last_words(&finished.stderr).replace('\n', " ");
+                let words = error_tail(&finished.stderr).replace('\n', " ");
                 Err(format!("{}: {words}", nodegauge_toolchain::in_words(status)))
             }
             Ended::TooLong => Err(format!("no answer within {} s", ANSWER.as_secs())),
@@ -182,15 +174,14 @@ fn one(stage: &Stage<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
 }
 
 /// A host that did not answer, in the record: no result.
-pub fn silent_host(stage: &Stage<'_>, host: &str, why: &str) -> Measurement {
-    let mut config = Map::new();
-    config.insert("engine".to_owned(), json!("probe"));
-    config.insert("distance".to_owned(), json!(Distance::OtherHost));
-    config.insert("hosts".to_owned(), json!([host]));
-    config.insert("mpi".to_owned(), result::mpi_config(stage.mpi, None));
-    let pattern = stage.options.patterns.first().copied().unwrap_or(Pattern::Latency);
+pub(crate) fn silent_host(mpi: &ReadyMpi<'_>, host: &str, why: &str) -> Measurement {
+    let config = MessageConfig {
+        hosts: Some(vec![host.to_owned()]),
+        ..result::unstarted(mpi.mpi, Some(Distance::OtherHost))
+    };
+    let pattern = mpi.options.patterns.first().copied().unwrap_or(Pattern::Latency);
     let reason = format!("{host} does not answer: {why}");
-    result::missing(pattern.name(), pattern.unit(), config, reason)
+    result::blank(pattern, pattern.unit()).config(&config).missing(reason)
 }
 
 #[cfg(test)]

@@ -76,6 +76,13 @@ pub struct Threads {
     pub receivers: u32,
 }
 
+impl Threads {
+    /// One on each side.
+    pub const SINGLE: Self = Self { senders: 1, receivers: 1 };
+    /// Of `latency_mt` by custom.
+    pub const CUSTOMARY: Self = Self { senders: 1, receivers: 2 };
+}
+
 /// Threads of a side at most.
 const MOST_THREADS: u32 = 64;
 
@@ -93,17 +100,13 @@ impl std::str::FromStr for Threads {
     }
 }
 
-impl std::fmt::Display for Threads {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.senders, self.receivers)
-    }
-}
-
 /// How messages are measured; the defaults are those of the OSU micro-benchmarks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct MessageOptions {
     /// Which patterns.
     pub patterns: Vec<Pattern>,
+    /// Whether they were named one by one: then it is a failure when the MPI cannot do one.
+    pub named: bool,
     /// Which sizes, bytes, ascending.
     pub sizes: Vec<u64>,
     /// Messages under way at once, for rates.
@@ -134,10 +137,11 @@ pub struct Options {
     pub as_root: bool,
 }
 
-impl Default for Options {
+impl Default for MessageOptions {
     fn default() -> Self {
         Self {
-            patterns: Pattern::POINT_TO_POINT.to_vec(),
+            patterns: Pattern::point_to_point().collect(),
+            named: false,
             sizes: pattern::usual_sizes(),
             window: 64,
             iterations: None,
@@ -155,13 +159,21 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// The sizes that a pattern takes of those asked for; a barrier has one, whatever was asked.
+impl MessageOptions {
+    /// The sizes that a pattern takes of those asked for.
     pub fn sizes_of(&self, pattern: Pattern) -> Vec<u64> {
-        if pattern == Pattern::Barrier {
-            return vec![0];
-        }
-        self.sizes.iter().copied().filter(|bytes| pattern.takes(*bytes)).collect()
+        pattern.sizes_of(&self.sizes)
+    }
+
+    /// Operations before the clock starts.
+    pub(crate) fn warm_up_of(&self, pattern: Pattern, bytes: u64) -> u64 {
+        self.warm_up.unwrap_or_else(|| pattern.warm_up(bytes))
+    }
+
+    /// Timed operations; 0 for no fixed number.
+    pub(crate) fn operations_of(&self, pattern: Pattern, bytes: u64) -> u64 {
+        let custom = if self.customary { pattern.customary_operations(bytes) } else { 0 };
+        self.iterations.unwrap_or(custom)
     }
 }
 
@@ -175,14 +187,5 @@ mod tests {
         for wrong in ["2", "0:1", "1:65", "a:b", "1:2:3", ""] {
             assert!(wrong.parse::<Threads>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn patterns_take_the_sizes_that_mean_something() {
-        let options = Options { sizes: vec![0, 2, 8, 1 << 21], ..Options::default() };
-        assert_eq!(options.sizes_of(Pattern::Latency), [0, 2, 8, 1 << 21]);
-        assert_eq!(options.sizes_of(Pattern::Bw), [2, 8, 1 << 21]);
-        assert_eq!(options.sizes_of(Pattern::Allreduce), [8]);
-        assert_eq!(options.sizes_of(Pattern::Barrier), [0]);
     }
 }

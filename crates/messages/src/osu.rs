@@ -1,7 +1,9 @@
 //! The OSU micro-benchmarks: their output, and their programs by turns with the probe.
 
-pub mod beside;
 pub mod output;
+pub mod print;
+pub(crate) mod reference;
 mod rounds;
 
-pub use output::Output;
+pub use output::OsuOutput;
+pub use reference::{OsuPrograms, ROUNDS, SIZE_LIMIT};

@@ -1,122 +1,264 @@
-//! The patterns: what each is called, what it counts, and which sizes it takes by custom.
+//! The patterns: one row each. What a row says is all that the gauge knows of a pattern; what it does
+//! is one function in `probes/messages_patterns.h`.
 
+use nodegauge_measure::Unit;
 use std::fmt;
 use std::str::FromStr;
 
-/// A message pattern of the OSU micro-benchmarks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Pattern {
-    /// Half the time of a message there and back.
-    Latency,
-    /// Windows of messages one way, each answered by four bytes.
-    Bw,
-    /// Windows of messages both ways at once.
-    Bibw,
-    /// Latency of several pairs at once.
-    MultiLat,
-    /// Bandwidth and message rate of several pairs at once.
-    MbwMr,
-    /// Latency between threads of two processes.
-    LatencyMt,
-    /// `MPI_Barrier`.
-    Barrier,
-    /// `MPI_Bcast` from rank 0.
-    Bcast,
-    /// `MPI_Allreduce`: the sum of single-precision numbers.
-    Allreduce,
-    /// `MPI_Allgather`.
-    Allgather,
-    /// `MPI_Alltoall`.
-    Alltoall,
+/// Messages above this are large: fewer operations, by the custom of the OSU micro-benchmarks.
+const LARGE: u64 = 8192;
+
+/// Who takes part in an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Participants {
+    /// Two ranks.
+    Pair,
+    /// Several threads of each of two ranks.
+    Threads,
+    /// All ranks in pairs, each with a figure of its own.
+    Pairs,
+    /// All ranks together.
+    All,
 }
 
-use Pattern::{
-    Allgather, Allreduce, Alltoall, Barrier, Bcast, Bibw, Bw, Latency, LatencyMt, MbwMr, MultiLat,
+impl Participants {
+    /// As the probe reads it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "pair",
+            Self::Threads => "threads",
+            Self::Pairs => "pairs",
+            Self::All => "all",
+        }
+    }
+}
+
+/// What is made of the time of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FigureOf {
+    /// The time itself.
+    Time,
+    /// Bytes per second of windows of messages.
+    Rate {
+        /// Windows under way at once: one each way.
+        ways: u32,
+        /// Whether messages per second are a figure besides.
+        messages: bool,
+    },
+}
+
+/// What is known of a pattern.
+struct Row {
+    /// As options, records and the probe name it.
+    name: &'static str,
+    /// Who takes part.
+    participants: Participants,
+    /// What is made of a time.
+    figure: FigureOf,
+    /// Smallest and largest size that mean something by custom, bytes.
+    sizes: (u64, u64),
+    /// Sizes are multiples of this.
+    multiple_of: u64,
+    /// Operations that warm up by custom: of small and of large messages.
+    warm_up: (u64, u64),
+    /// Timed operations of the OSU micro-benchmarks: of small and of large messages.
+    operations: (u64, u64),
+    /// What the OSU micro-benchmarks call it, between `OSU MPI` and `Test`.
+    title: &'static str,
+}
+
+/// Of pairs of ranks that exchange single messages.
+const TIME: Row = Row {
+    name: "",
+    participants: Participants::Pair,
+    figure: FigureOf::Time,
+    sizes: (0, u64::MAX),
+    multiple_of: 1,
+    warm_up: (100, 10),
+    operations: (10_000, 1000),
+    title: "",
+};
+/// Of pairs of ranks with windows of messages under way.
+const RATE: Row = Row {
+    figure: FigureOf::Rate { ways: 1, messages: false },
+    sizes: (1, u64::MAX),
+    warm_up: (10, 2),
+    operations: (100, 20),
+    ..TIME
+};
+/// Of all ranks together.
+const COLLECTIVE: Row = Row {
+    participants: Participants::All,
+    sizes: (1, 1 << 20),
+    operations: (1000, 100),
+    ..TIME
 };
 
-/// Messages above this are large: fewer warm-ups, by the custom of the OSU micro-benchmarks.
-pub const LARGE: u64 = 8192;
+/// Declares the patterns with their rows, in the order of running.
+macro_rules! patterns {
+    ($($(#[$doc:meta])* $variant:ident => $row:expr;)*) => {
+        /// A message pattern of the OSU micro-benchmarks.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Pattern {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Pattern {
+            /// All, in the order of running.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+        }
+
+        const ROWS: &[Row] = &[$($row,)*];
+    };
+}
+
+patterns! {
+    /// Half the time of a message there and back.
+    Latency => Row { name: "latency", title: "Latency", ..TIME };
+    /// Windows of messages one way, each answered by four bytes.
+    Bw => Row { name: "bw", title: "Bandwidth", ..RATE };
+    /// Windows of messages both ways at once.
+    Bibw => Row {
+        name: "bibw",
+        title: "Bi-Directional Bandwidth",
+        figure: FigureOf::Rate { ways: 2, messages: false },
+        ..RATE
+    };
+    /// Latency of several pairs at once.
+    MultiLat => Row {
+        name: "multi_lat",
+        title: "Multi Latency",
+        participants: Participants::Pairs,
+        ..TIME
+    };
+    /// Bandwidth and message rate of several pairs at once.
+    MbwMr => Row {
+        name: "mbw_mr",
+        title: "Multiple Bandwidth / Message Rate",
+        participants: Participants::Pairs,
+        figure: FigureOf::Rate { ways: 1, messages: true },
+        ..RATE
+    };
+    /// Latency between threads of two processes.
+    LatencyMt => Row {
+        name: "latency_mt",
+        title: "Multi-threaded Latency",
+        participants: Participants::Threads,
+        ..TIME
+    };
+    /// `MPI_Barrier`.
+    Barrier => Row { name: "barrier", title: "Barrier Latency", sizes: (0, 0), ..COLLECTIVE };
+    /// `MPI_Bcast` from rank 0.
+    Bcast => Row { name: "bcast", title: "Broadcast Latency", ..COLLECTIVE };
+    /// `MPI_Allreduce`: the sum of single-precision numbers.
+    Allreduce => Row {
+        name: "allreduce",
+        title: "Allreduce Latency",
+        multiple_of: 4,
+        ..COLLECTIVE
+    };
+    /// `MPI_Allgather`.
+    Allgather => Row { name: "allgather", title: "Allgather Latency", ..COLLECTIVE };
+    /// `MPI_Alltoall`.
+    Alltoall => Row {
+        name: "alltoall",
+        title: "All-to-All Personalized Exchange Latency",
+        ..COLLECTIVE
+    };
+}
 
 impl Pattern {
-    /// All, in the order of running.
-    pub const ALL: [Self; 11] = [
-        Latency, Bw, Bibw, MultiLat, MbwMr, LatencyMt, Barrier, Bcast, Allreduce, Allgather,
-        Alltoall,
-    ];
+    fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
     /// Those between pairs.
-    pub const POINT_TO_POINT: [Self; 6] = [Latency, Bw, Bibw, MultiLat, MbwMr, LatencyMt];
+    pub fn point_to_point() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|pattern| !pattern.is_collective())
+    }
 
     /// As options, records and the probe name it.
     pub fn name(self) -> &'static str {
-        match self {
-            Latency => "latency",
-            Bw => "bw",
-            Bibw => "bibw",
-            MultiLat => "multi_lat",
-            MbwMr => "mbw_mr",
-            LatencyMt => "latency_mt",
-            Barrier => "barrier",
-            Bcast => "bcast",
-            Allreduce => "allreduce",
-            Allgather => "allgather",
-            Alltoall => "alltoall",
-        }
+        self.row().name
+    }
+
+    /// What the OSU micro-benchmarks call it.
+    pub(crate) fn title(self) -> &'static str {
+        self.row().title
+    }
+
+    /// Who takes part.
+    pub(crate) fn participants(self) -> Participants {
+        self.row().participants
     }
 
     /// Whether every rank takes part in one operation.
     pub fn is_collective(self) -> bool {
-        self >= Barrier
+        self.participants() == Participants::All
     }
 
     /// Whether its figure is a rate; else a time.
     pub fn is_rate(self) -> bool {
-        matches!(self, Bw | Bibw | MbwMr)
+        self.row().figure != FigureOf::Time
     }
 
-    /// Whether exactly two ranks play it.
-    pub fn is_of_one_pair(self) -> bool {
-        matches!(self, Latency | Bw | Bibw | LatencyMt)
+    /// Whether messages per second are a figure besides.
+    pub(crate) fn counts_messages(self) -> bool {
+        matches!(self.row().figure, FigureOf::Rate { messages: true, .. })
+    }
+
+    /// Whether it has no size: all calls are alike.
+    pub(crate) fn is_sizeless(self) -> bool {
+        self.row().sizes == (0, 0)
+    }
+
+    /// Whether ranks send numbers to calculate with, not bytes.
+    pub(crate) fn is_of_numbers(self) -> bool {
+        self.row().multiple_of > 1
     }
 
     /// The unit of its figure.
-    pub fn unit(self) -> nodegauge_measure::Unit {
-        if self.is_rate() {
-            nodegauge_measure::Unit::BytesPerSecond
-        } else {
-            nodegauge_measure::Unit::Seconds
-        }
+    pub fn unit(self) -> Unit {
+        if self.is_rate() { Unit::BytesPerSecond } else { Unit::Seconds }
     }
 
     /// Whether a size means something: a rate of nothing does not, a sum of half a number neither.
     pub fn takes(self, bytes: u64) -> bool {
-        match self {
-            Latency | MultiLat | LatencyMt => true,
-            Bw | Bibw | MbwMr => bytes > 0,
-            Barrier => bytes == 0,
-            Bcast | Allgather | Alltoall => bytes > 0 && bytes <= 1 << 20,
-            Allreduce => bytes > 0 && bytes <= 1 << 20 && bytes.is_multiple_of(4),
+        let Row { sizes: (least, most), multiple_of, .. } = self.row();
+        (*least..=*most).contains(&bytes) && bytes.is_multiple_of(*multiple_of)
+    }
+
+    /// The sizes that it takes of these; one without a size has one, whatever was asked.
+    pub(crate) fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
+        match self.is_sizeless() {
+            true => vec![0],
+            false => sizes.iter().copied().filter(|bytes| self.takes(*bytes)).collect(),
         }
     }
 
     /// Warm-up operations (windows, for rates) by custom.
     pub fn warm_up(self, bytes: u64) -> u64 {
-        match (self.is_rate(), bytes > LARGE) {
-            (true, true) => 2,
-            (true, false) | (false, true) => 10,
-            (false, false) => 100,
-        }
+        by_size(self.row().warm_up, bytes)
+    }
+
+    /// Timed operations (windows, for rates) of the OSU micro-benchmarks.
+    pub(crate) fn customary_operations(self, bytes: u64) -> u64 {
+        by_size(self.row().operations, bytes)
     }
 
     /// The figure of an operation that takes `seconds`: itself, or bytes per second of `pairs`
     /// pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
-        match self {
-            Bw | MbwMr => bytes as f64 * messages / seconds,
-            Bibw => 2.0 * bytes as f64 * messages / seconds,
-            _ => seconds,
+        match self.row().figure {
+            FigureOf::Time => seconds,
+            FigureOf::Rate { ways, .. } => f64::from(ways) * bytes as f64 * messages / seconds,
         }
     }
+}
+
+fn by_size((small, large): (u64, u64), bytes: u64) -> u64 {
+    if bytes > LARGE { large } else { small }
 }
 
 impl fmt::Display for Pattern {
@@ -129,8 +271,9 @@ impl FromStr for Pattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|pattern| pattern.name() == text).ok_or_else(|| {
-            format!("unknown pattern {text:?}: expected {}", Self::ALL.map(Self::name).join(", "))
+        Self::ALL.iter().copied().find(|pattern| pattern.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|pattern| pattern.name()).collect();
+            format!("unknown pattern {text:?}: expected {}", names.join(", "))
         })
     }
 }
@@ -142,14 +285,25 @@ pub fn usual_sizes() -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::Pattern::{Allreduce, Barrier, Bcast, Bibw, Bw, Latency, LatencyMt, MbwMr, MultiLat};
     use super::*;
 
     #[test]
     fn names_are_read_back_and_unknown_ones_refused() {
         for pattern in Pattern::ALL {
-            assert_eq!(pattern.name().parse(), Ok(pattern));
+            assert_eq!(pattern.name().parse(), Ok(*pattern));
         }
         assert!("bandwidth".parse::<Pattern>().unwrap_err().contains("latency, bw, bibw"));
+    }
+
+    #[test]
+    fn every_pattern_has_its_function_and_its_line_in_the_chapter() {
+        let functions = include_str!("../../../probes/messages_patterns.h");
+        let chapter = include_str!("../../../docs/mpi.md");
+        for pattern in Pattern::ALL {
+            assert!(functions.contains(&format!("{{\"{pattern}\", ")), "{pattern} in C");
+            assert!(chapter.contains(&format!("`{pattern}`")), "{pattern} in docs/mpi.md");
+        }
     }
 
     #[test]
@@ -164,10 +318,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_size_for_times_only() {
-        let of_nothing: Vec<_> = Pattern::ALL.into_iter().filter(|p| p.takes(0)).collect();
+    fn sizes_are_those_that_mean_something() {
+        let of_nothing: Vec<_> = Pattern::ALL.iter().copied().filter(|p| p.takes(0)).collect();
         assert_eq!(of_nothing, [Latency, MultiLat, LatencyMt, Barrier]);
         assert!(Allreduce.takes(4) && !Allreduce.takes(2) && !Bcast.takes(1 << 21));
+        let sizes = [0, 2, 8, 1 << 21];
+        assert_eq!(Latency.sizes_of(&sizes), sizes);
+        assert_eq!(Bw.sizes_of(&sizes), [2, 8, 1 << 21]);
+        assert_eq!(Allreduce.sizes_of(&sizes), [8]);
+        assert_eq!(Barrier.sizes_of(&sizes), [0]);
         assert_eq!(usual_sizes().len(), 24);
+    }
+
+    #[test]
+    fn large_messages_are_sent_less_often() {
+        assert_eq!((Latency.warm_up(8192), Latency.warm_up(8193)), (100, 10));
+        assert_eq!((Bw.warm_up(1), Bw.customary_operations(1 << 20)), (10, 20));
+        assert_eq!(Bcast.customary_operations(1), 1000);
     }
 }

@@ -9,9 +9,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Its text.
-const SOURCES: [(&str, &str); 2] = [
+const SOURCES: [(&str, &str); 4] = [
     ("messages.c", include_str!("../../../probes/messages.c")),
     ("messages_patterns.h", include_str!("../../../probes/messages_patterns.h")),
+    ("messages_shared_line.h", include_str!("../../../probes/messages_shared_line.h")),
+    ("messages_measure.h", include_str!("../../../probes/messages_measure.h")),
 ];
 /// How it is compiled.
 const FLAGS: [&str; 3] = ["-std=c99", "-O2", "-pthread"];
@@ -21,8 +23,6 @@ const FLAGS: [&str; 3] = ["-std=c99", "-O2", "-pthread"];
 pub struct Probe {
     /// Where it is.
     pub path: PathBuf,
-    /// Whether it lay there from an earlier run.
-    pub kept: bool,
     /// Why it could not be kept for later runs; `None` when it is.
     pub notice: Option<String>,
     /// Keeps a probe that could not be kept elsewhere, until the run is over.
@@ -74,7 +74,7 @@ pub fn build(
         // The key lies beside it: a hash alone could be that of another text.
         let same = std::fs::read_to_string(path.with_extension("key")).is_ok_and(|old| old == key);
         if same && path.is_file() {
-            return Ok(Probe { path, kept: true, notice: None, _scratch: None });
+            return Ok(Probe { path, notice: None, _scratch: None });
         }
     }
     let scratch = Scratch::new()?;
@@ -85,10 +85,9 @@ pub fn build(
         None => Err("there is no home folder".to_owned()),
     };
     Ok(match kept {
-        Ok(path) => Probe { path, kept: false, notice: None, _scratch: None },
+        Ok(path) => Probe { path, notice: None, _scratch: None },
         Err(why) => Probe {
             path: program.path,
-            kept: false,
             notice: Some(format!("the compiled probe is not kept for later runs: {why}")),
             _scratch: Some(scratch),
         },

@@ -1,11 +1,11 @@
-//! What the probe says, read line by line, so that a run that is killed leaves what it measured.
+//! What the probe prints, read line by line, so that a run that is killed leaves what it measured.
 //! Pure.
 
 use crate::pattern::Pattern;
 
-/// Operations timed together.
+/// Batches of operations that were timed one after another.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group {
+pub struct BatchGroup {
     /// Operations in each batch.
     pub operations: u64,
     /// Round trip of a cache line between the two cores before and after, seconds; 0 when they
@@ -14,7 +14,7 @@ pub struct Group {
     /// Seconds of one operation: the mean of each batch.
     pub seconds: Vec<f64>,
     /// Of each batch, the share of its time for which a rank was off its core because another
-    /// program took it; empty when the probe did not say.
+    /// program took it; empty when the probe did not tell.
     pub lost: Vec<f64>,
 }
 
@@ -52,7 +52,7 @@ pub struct SizeRun {
     /// Pairs that worked at once.
     pub pairs: u32,
     /// What was timed.
-    pub groups: Vec<Group>,
+    pub groups: Vec<BatchGroup>,
     /// Means of the fastest and the slowest rank of a collective, seconds.
     pub spread: Option<(f64, f64)>,
     /// Bytes that were not what was sent; `None` when it was not looked.
@@ -62,6 +62,12 @@ pub struct SizeRun {
 }
 
 impl SizeRun {
+    /// Round trips of a cache line before and after each group, where ranks share memory.
+    pub fn trips(&self) -> impl Iterator<Item = f64> {
+        let both = self.groups.iter().flat_map(|group| [group.trips.0, group.trips.1]);
+        both.filter(|trip| *trip > 0.0)
+    }
+
     /// Adds what another start measured; it is done when both are.
     pub fn add(&mut self, more: Self) {
         self.groups.extend(more.groups);
@@ -83,7 +89,7 @@ impl SizeRun {
 
 /// A rank, as it found itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rank {
+pub struct ProbeRank {
     /// Its process.
     pub pid: u32,
     /// CPUs that it may run on; `None` when the system does not say.
@@ -92,11 +98,11 @@ pub struct Rank {
     pub host: String,
 }
 
-/// All that a probe has said so far.
+/// All that a probe has printed so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Heard {
-    /// Whether it is our probe at all.
-    pub hello: bool,
+pub struct ProbeOutput {
+    /// Whether its first line came: it is our probe.
+    pub handshake: bool,
     /// Version of the MPI standard.
     pub standard: Option<String>,
     /// Ranks that it believes there are.
@@ -106,31 +112,31 @@ pub struct Heard {
     /// What the library says of itself, lines joined by `|`.
     pub library: Option<String>,
     /// The ranks.
-    pub ranks: Vec<Rank>,
+    pub ranks: Vec<ProbeRank>,
     /// The sizes, in order.
     pub sizes: Vec<SizeRun>,
-    /// What it refused, and why.
-    pub refused: Vec<(String, String)>,
+    /// Patterns that it refused, because the MPI does not let several threads send.
+    pub refused: Vec<Pattern>,
     /// Steps that are through.
     pub steps: usize,
     /// Whether it came to its end.
     pub end: bool,
     /// Lines that are not the probe's: of the library, as a rule.
-    pub others: Vec<String>,
+    pub foreign: Vec<String>,
 }
 
 /// Foreign lines that are kept.
-const OTHERS: usize = 200;
+const MOST_FOREIGN: usize = 200;
 
-impl Heard {
+impl ProbeOutput {
     /// Reads more lines; whether any was the probe's.
-    pub fn hear(&mut self, lines: &str) -> bool {
+    pub fn read(&mut self, lines: &str) -> bool {
         let mut any = false;
         for line in lines.lines() {
             if self.line(line).is_some() {
                 any = true;
-            } else if !line.trim().is_empty() && self.others.len() < OTHERS {
-                self.others.push(line.to_owned());
+            } else if !line.trim().is_empty() && self.foreign.len() < MOST_FOREIGN {
+                self.foreign.push(line.to_owned());
             }
         }
         any
@@ -145,7 +151,7 @@ impl Heard {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let mut words = rest.split_whitespace();
         match word {
-            "nodegauge-messages" => self.hello = true,
+            "nodegauge-messages" => self.handshake = true,
             "mpi" => {
                 self.standard = Some(words.next()?.to_owned());
                 self.world = Some(words.next()?.parse().ok()?);
@@ -156,11 +162,10 @@ impl Heard {
                 words.next()?.parse::<u32>().ok()?;
                 let pid = words.next()?.parse().ok()?;
                 let cpus = words.next().filter(|cpus| *cpus != "?").map(str::to_owned);
-                self.ranks.push(Rank { pid, cpus, host: words.next()?.to_owned() });
+                self.ranks.push(ProbeRank { pid, cpus, host: words.next()?.to_owned() });
             }
             "refused" => {
-                let (what, why) = rest.split_once(' ')?;
-                self.refused.push((what.to_owned(), why.to_owned()));
+                self.refused.extend(words.next()?.parse::<Pattern>());
             }
             "size" => {
                 let pattern = words.next()?.parse().ok()?;
@@ -188,7 +193,7 @@ impl Heard {
                 }
                 let trips = (seconds[0], seconds[1]);
                 seconds.drain(..2);
-                self.sizes.last_mut()?.groups.push(Group {
+                self.sizes.last_mut()?.groups.push(BatchGroup {
                     operations,
                     trips,
                     seconds,
@@ -225,7 +230,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SAID: &str = "nodegauge-messages 1
+    const PRINTED: &str = "nodegauge-messages 1
 mpi 3.1 2 0
 library Open MPI v4.1.4, package: Debian OpenMPI|
 rank 0 23642 0 vm
@@ -244,20 +249,20 @@ spread 1.5e-6 2.5e-6
 
     #[test]
     fn a_run_is_read_as_far_as_it_went() {
-        let mut heard = Heard::default();
+        let mut output = ProbeOutput::default();
         // Lines come in pieces.
-        let (first, second) = SAID.split_at(SAID.find("size latency").unwrap());
-        assert!(heard.hear(first) && heard.hear(second));
-        assert!(heard.hello && !heard.end);
+        let (first, second) = PRINTED.split_at(PRINTED.find("size latency").unwrap());
+        assert!(output.read(first) && output.read(second));
+        assert!(output.handshake && !output.end);
         assert_eq!(
-            (heard.standard.as_deref(), heard.world, heard.level),
+            (output.standard.as_deref(), output.world, output.level),
             (Some("3.1"), Some(2), 0)
         );
-        assert_eq!(heard.library.as_deref(), Some("Open MPI v4.1.4, package: Debian OpenMPI"));
-        assert_eq!(heard.ranks[1].cpus.as_deref(), Some("1,4-5"));
-        assert_eq!(heard.others, ["[vm:1] a line of the library"]);
-        assert_eq!(heard.sizes.len(), 2);
-        let latency = &heard.sizes[0];
+        assert_eq!(output.library.as_deref(), Some("Open MPI v4.1.4, package: Debian OpenMPI"));
+        assert_eq!(output.ranks[1].cpus.as_deref(), Some("1,4-5"));
+        assert_eq!(output.foreign, ["[vm:1] a line of the library"]);
+        assert_eq!(output.sizes.len(), 2);
+        let latency = &output.sizes[0];
         assert_eq!((latency.pattern, latency.bytes, latency.pairs), (Pattern::Latency, 8, 1));
         assert_eq!(latency.groups[0].seconds, [9.77016e-8, 9.62943e-8]);
         assert_eq!(latency.groups[0].trips.0, 8.888e-8);
@@ -266,25 +271,25 @@ spread 1.5e-6 2.5e-6
             (&[0.0, 0.31][..], &vec![])
         );
         assert_eq!((latency.wrong, latency.done), (Some(0), Some(Done::Stable)));
-        assert_eq!(heard.unfinished().map(|size| size.pattern), Some(Pattern::Allreduce));
-        assert_eq!(heard.sizes[1].spread, Some((1.5e-6, 2.5e-6)));
+        assert_eq!(output.unfinished().map(|size| size.pattern), Some(Pattern::Allreduce));
+        assert_eq!(output.sizes[1].spread, Some((1.5e-6, 2.5e-6)));
     }
 
     #[test]
     fn what_is_not_a_number_is_no_sample() {
-        let mut heard = Heard::default();
-        assert!(heard.hear("size bw 8 0 1 1\n"));
-        assert!(!heard.hear("batch 10 0 0 nan\nbatch 10 0 0\nbatch x 0 0 1\n"));
-        assert!(heard.sizes[0].groups.is_empty());
-        assert_eq!(heard.others.len(), 3);
+        let mut output = ProbeOutput::default();
+        assert!(output.read("size bw 8 0 1 1\n"));
+        assert!(!output.read("batch 10 0 0 nan\nbatch 10 0 0\nbatch x 0 0 1\n"));
+        assert!(output.sizes[0].groups.is_empty());
+        assert_eq!(output.foreign.len(), 3);
     }
 
     proptest! {
         #[test]
         fn no_text_makes_the_reader_fail(text in "[a-z 0-9.\n-]{0,200}", cut in 0usize..300) {
-            let mut heard = Heard::default();
-            heard.hear(&text);
-            heard.hear(&SAID[..cut.min(SAID.len())]);
+            let mut output = ProbeOutput::default();
+            output.read(&text);
+            output.read(&PRINTED[..cut.min(PRINTED.len())]);
         }
     }
 }

@@ -4,116 +4,107 @@
 //! samples are the means of batches, so that the summary tells how far they scatter. Samples of
 //! different regimes of a machine whose CPUs are moved are never pooled.
 
+use crate::config::{MessageConfig, MpiConfig, RankConfig};
 use crate::launch::Where;
-use crate::options::Options;
-use crate::pattern::Pattern;
-use crate::protocol::{Group, SizeRun};
-use crate::session::{Broken, Report};
-use nodegauge_measure::Seconds;
-use nodegauge_measure::Unit;
+use crate::options::MessageOptions;
+use crate::pattern::{Participants, Pattern};
+use crate::protocol::{BatchGroup, SizeRun};
+use crate::start::{Broken, StartReport};
+use crate::{GAUGE, TEST};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{
-    Category, Disturbed, Measurement, RegimeSamples, Status, Validity,
+    Disturbed, Measurement, Quoted, RegimeSamples, Status, Validity,
 };
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::{Seconds, Unit};
 use nodegauge_placement::Distance;
 use nodegauge_placement::cpus::ranges;
 use nodegauge_toolchain::mpi::Mpi;
-use serde_json::{Map, Value, json};
 
 /// A batch of whose time other programs had more than this share does not count; the probe's own
 /// bound.
-const TRIFLE: f64 = 0.02;
+const MOST_LOST: f64 = 0.02;
 
-/// The gauge's name in records.
-pub const GAUGE: &str = "messages";
-/// The test's name in records.
-pub const TEST: &str = "mpi";
+/// `config.engine` of the probe's figures.
+const PROBE: &str = "probe";
 
 /// A start with what is known around it.
 #[derive(Clone, Copy)]
-pub struct Evidence<'a> {
+pub(crate) struct Evidence<'a> {
     /// What came of it.
-    pub report: &'a Report,
+    pub report: &'a StartReport,
     /// The MPI.
     pub mpi: &'a Mpi,
     /// How it was measured.
-    pub options: &'a Options,
+    pub options: &'a MessageOptions,
     /// What two ranks share, by their numbers, where it differs from pair to pair.
     pub distance: &'a dyn Fn(u32, u32) -> Option<Distance>,
 }
 
-/// The measurements of all sizes, in order.
-pub fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
+/// A figure to whose configuration more is added.
+#[derive(Debug, Clone)]
+pub(crate) struct MessageFigure {
+    /// The figure, without its configuration.
+    pub measurement: Measurement,
+    /// Its configuration.
+    pub config: MessageConfig,
+}
+
+impl From<MessageFigure> for Measurement {
+    fn from(figure: MessageFigure) -> Self {
+        figure.measurement.config(&figure.config)
+    }
+}
+
+/// A figure of messages of which nothing is known yet.
+pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
+    Measurement::new(GAUGE, TEST, pattern.name(), unit)
+}
+
+/// The configuration of a start that gave nothing.
+pub(crate) fn unstarted(mpi: &Mpi, distance: Option<Distance>) -> MessageConfig {
+    MessageConfig {
+        engine: Some(PROBE.to_owned()),
+        distance,
+        mpi: Some(mpi_config(mpi, None)),
+        ..MessageConfig::default()
+    }
+}
+
+/// The figures of all sizes, in order.
+pub(crate) fn figures(evidence: &Evidence<'_>) -> Vec<MessageFigure> {
     let report = evidence.report;
-    let trips: Vec<f64> = report
-        .heard
-        .sizes
-        .iter()
-        .flat_map(|size| size.groups.iter().flat_map(|group| [group.trips.0, group.trips.1]))
-        .filter(|trip| *trip > 0.0)
-        .collect();
+    let sizes = &report.output.sizes;
+    let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
     let regimes = regime::regimes(&trips);
     let headline = headline(report, &regimes);
-    let mut found: Vec<Measurement> = report
-        .heard
-        .sizes
+    sizes
         .iter()
-        .flat_map(|run| Size { evidence, run, regimes: &regimes, headline }.measurements())
-        .collect();
-    for (what, _) in &report.heard.refused {
-        if let Ok(pattern) = what.parse::<Pattern>() {
-            let reason = format!(
-                "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at \
-                 once (it gives {})",
-                evidence.mpi.library,
-                level(report.heard.level)
-            );
-            let config = base(evidence, pattern);
-            found.push(missing(pattern.name(), pattern.unit(), config, reason));
-        }
-    }
-    found
+        .flat_map(|run| SizeEvidence { evidence, run, regimes: &regimes, headline }.figures())
+        .collect()
 }
 
-/// A measurement without a result.
-pub fn missing(
-    name: &str,
-    unit: Unit,
-    config: Map<String, Value>,
-    reason: impl Into<String>,
-) -> Measurement {
-    let mut measurement = blank(name, unit, config);
-    measurement.validity.add(Status::Invalid, reason);
-    measurement
-}
-
-/// A measurement that nothing is known of but its name and configuration.
-pub(crate) fn blank(name: &str, unit: Unit, config: Map<String, Value>) -> Measurement {
-    Measurement {
-        gauge: GAUGE.to_owned(),
-        test: TEST.to_owned(),
-        name: name.to_owned(),
-        unit,
-        value: None,
-        summary: None,
-        samples: Vec::new(),
-        disturbed: Vec::new(),
-        regimes: Vec::new(),
-        config,
-        quoted: nodegauge_measure::record::Quoted::Single,
-        traffic: None,
-        category: Category::Variant,
-        limit: None,
-        validity: Validity::valid(),
-    }
+/// The patterns that the MPI refused, without figures.
+pub(crate) fn refused(evidence: &Evidence<'_>) -> Vec<(Pattern, Measurement)> {
+    let output = &evidence.report.output;
+    let reason = format!(
+        "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at once (it \
+         gives {})",
+        evidence.mpi.library,
+        level(output.level)
+    );
+    let missing = |pattern: Pattern| {
+        let measurement = blank(pattern, pattern.unit()).config(&base(evidence, pattern));
+        (pattern, measurement.missing(reason.clone()))
+    };
+    output.refused.iter().copied().map(missing).collect()
 }
 
 /// The regime in which most batches of a start lie.
-fn headline(report: &Report, regimes: &[Regime]) -> Option<usize> {
+fn headline(report: &StartReport, regimes: &[Regime]) -> Option<usize> {
     let mut counts = vec![0usize; regimes.len()];
-    for group in report.heard.sizes.iter().flat_map(|size| &size.groups) {
+    for group in report.output.sizes.iter().flat_map(|size| &size.groups) {
         if let Some(at) = regime::assign(regimes, group.trips.0, group.trips.1) {
             counts[at] += group.seconds.len();
         }
@@ -132,60 +123,47 @@ fn level(level: u32) -> &'static str {
 }
 
 /// What is the same for all sizes of a start.
-fn base(evidence: &Evidence<'_>, pattern: Pattern) -> Map<String, Value> {
+fn base(evidence: &Evidence<'_>, pattern: Pattern) -> MessageConfig {
     let Evidence { report, mpi, options, .. } = evidence;
     let launch = &report.launch;
-    let mut config = Map::new();
-    let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
-    put("engine", json!("probe"));
-    put("distance", json!(launch.distance));
-    match &launch.ranks {
-        Where::Here(ranks) => {
-            let cpus = |rank: &Vec<nodegauge_machine::CpuId>| {
-                rank.iter().map(|cpu| cpu.0).collect::<Vec<_>>()
-            };
-            put("places", json!(ranks.iter().map(cpus).collect::<Vec<_>>()));
-        }
-        Where::Hosts(hosts) => {
-            put("hosts", json!(hosts));
-        }
+    let threads = launch.threads;
+    MessageConfig {
+        places: launch.places(),
+        hosts: launch.hosts().map(<[String]>::to_vec),
+        window: pattern.is_rate().then(|| options.window.into()),
+        buffers: (!pattern.is_collective()).then(|| options.buffers.name().to_owned()),
+        threads: (pattern.participants() == Participants::Threads)
+            .then(|| vec![threads.senders.into(), threads.receivers.into()]),
+        timing: Some(options.timing.name().to_owned()),
+        mpi: Some(mpi_config(mpi, Some(report))),
+        ..unstarted(mpi, launch.distance)
     }
-    if pattern.is_rate() {
-        put("window", json!(options.window));
-    }
-    if !pattern.is_collective() {
-        put("buffers", json!(options.buffers.name()));
-    }
-    if pattern == Pattern::LatencyMt {
-        put("threads", json!(launch.threads.to_string()));
-    }
-    put("timing", json!(options.timing.name()));
-    put("mpi", mpi_config(mpi, Some(report)));
-    config
 }
 
 /// The MPI, in the form of the record.
-pub fn mpi_config(mpi: &Mpi, report: Option<&Report>) -> Value {
-    let text = report.and_then(|report| report.heard.library.as_deref());
+fn mpi_config(mpi: &Mpi, report: Option<&StartReport>) -> MpiConfig {
+    let text = report.and_then(|report| report.output.library.as_deref());
     // MPICH names its device among some twenty lines about how it was built.
     let device = text
         .and_then(|text| text.split('|').find_map(|line| line.trim().strip_prefix("MPICH Device:")))
         .map(|device| device.trim().to_owned());
-    json!({
-        "library": mpi.library.name,
-        "version": mpi.library.version,
-        "standard": report.and_then(|report| report.heard.standard.clone()),
-        "device": device,
-        "transport": report.and_then(|report| report.transport.clone()),
-        "mpicc": mpi.compiler.command.to_string(),
-        "compiler": mpi.compiler.version,
-        "launcher": report.map_or_else(|| mpi.launcher.command.to_string(), |r| r.command.clone()),
-        "launcher_version": mpi.launcher.version,
-    })
+    MpiConfig {
+        library: Some(mpi.library.name.clone()),
+        version: mpi.library.version.clone(),
+        standard: report.and_then(|report| report.output.standard.clone()),
+        device,
+        transport: report.and_then(|report| report.transport.clone()),
+        mpicc: Some(mpi.compiler.command.to_string()),
+        compiler: mpi.compiler.version.clone(),
+        launcher: Some(
+            report.map_or_else(|| mpi.launcher.command.to_string(), |r| r.command.clone()),
+        ),
+        launcher_version: mpi.launcher.version.clone(),
+    }
 }
 
 /// One size of one pattern.
-struct Size<'a> {
+struct SizeEvidence<'a> {
     evidence: &'a Evidence<'a>,
     run: &'a SizeRun,
     regimes: &'a [Regime],
@@ -193,7 +171,7 @@ struct Size<'a> {
 }
 
 /// Batches of one regime: seconds of an operation and operations of each.
-struct Sorted {
+struct SortedBatches {
     counting: Vec<(f64, u64)>,
     /// Seconds of batches that do not count, and why.
     disturbed: Vec<(f64, String)>,
@@ -206,27 +184,27 @@ struct Sorted {
     trip: f64,
 }
 
-impl Size<'_> {
-    fn measurements(&self) -> Vec<Measurement> {
+impl SizeEvidence<'_> {
+    fn figures(&self) -> Vec<MessageFigure> {
         let pattern = self.run.pattern;
         let sorted = self.sort();
-        let one = |unit: Unit, figure: &dyn Fn(f64) -> f64| self.measurement(unit, &sorted, figure);
-        let bytes = self.run.bytes;
+        let (bytes, pairs) = (self.run.bytes, self.run.pairs);
         let window = self.evidence.options.window;
-        let mut found = vec![one(pattern.unit(), &|seconds| {
-            pattern.figure(seconds, bytes, window, self.run.pairs)
-        })];
-        if pattern == Pattern::MbwMr {
-            let messages = f64::from(window) * f64::from(self.run.pairs);
+        let one = |unit, figure: &dyn Fn(f64) -> f64| self.figure(unit, &sorted, figure);
+        let main =
+            one(pattern.unit(), &|seconds| pattern.figure(seconds, bytes, window, pairs));
+        let mut found = vec![main];
+        if pattern.counts_messages() {
+            let messages = f64::from(window) * f64::from(pairs);
             found.push(one(Unit::MessagesPerSecond, &|seconds| messages / seconds));
         }
         found
     }
 
-    fn sort(&self) -> Sorted {
+    fn sort(&self) -> SortedBatches {
         let mut by_regime: Vec<Vec<(f64, u64)>> = vec![Vec::new(); self.regimes.len()];
         let (mut disturbed, mut homeless) = (Vec::new(), Vec::new());
-        let alone = |group: &Group, i: usize| group.lost.get(i).is_none_or(|lost| *lost <= TRIFLE);
+        let alone = |group: &BatchGroup, i: usize| group.lost.get(i).is_none_or(|lost| *lost <= MOST_LOST);
         let never_alone =
             !self.run.groups.iter().any(|group| (0..group.seconds.len()).any(|i| alone(group, i)));
         for group in &self.run.groups {
@@ -263,7 +241,7 @@ impl Size<'_> {
             Some(at) => {
                 let moved = homeless.iter().map(|(s, _)| (*s, Cause::Moved.to_string()));
                 disturbed.extend(moved);
-                Sorted {
+                SortedBatches {
                     counting: std::mem::take(&mut by_regime[at]),
                     disturbed,
                     never_alone,
@@ -273,7 +251,7 @@ impl Size<'_> {
                 }
             }
             // Ranks without a shared line, or moved all the time.
-            None => Sorted {
+            None => SortedBatches {
                 counting: homeless,
                 disturbed,
                 never_alone,
@@ -284,29 +262,27 @@ impl Size<'_> {
         }
     }
 
-    fn measurement(&self, unit: Unit, sorted: &Sorted, figure: &dyn Fn(f64) -> f64) -> Measurement {
-        let pattern = self.run.pattern;
+    fn figure(
+        &self,
+        unit: Unit,
+        sorted: &SortedBatches,
+        figure: &dyn Fn(f64) -> f64,
+    ) -> MessageFigure {
         let better = unit.better();
-        let samples: Vec<f64> = sorted.counting.iter().map(|(s, _)| digits(figure(*s))).collect();
+        let value_of = |seconds: f64| digits(figure(seconds));
+        let samples: Vec<f64> = sorted.counting.iter().map(|(s, _)| value_of(*s)).collect();
         let operations: u64 = sorted.counting.iter().map(|(_, n)| n).sum();
         let total: f64 = sorted.counting.iter().map(|(s, n)| s * *n as f64).sum();
-        let mean = (operations > 0).then(|| figure(total / operations as f64));
-        let validity = self.validity(sorted);
-        let sound = validity.status != Status::Invalid;
-        let mut config = base(self.evidence, pattern);
-        self.describe(&mut config, sorted, operations);
+        let mut config = self.config(sorted, operations);
         if !samples.is_empty() {
-            // 99 of 100 are at least as good.
             let p99 = if better == Better::Lower { 0.99 } else { 0.01 };
-            let (least, greatest) =
-                (stats::quantile(&samples, 0.0), stats::quantile(&samples, 1.0));
-            config.insert("min".to_owned(), json!(least));
-            config.insert("max".to_owned(), json!(greatest));
-            config.insert("p99".to_owned(), json!(digits(stats::quantile(&samples, p99))));
+            config.min = Some(stats::quantile(&samples, 0.0));
+            config.max = Some(stats::quantile(&samples, 1.0));
+            config.p99 = Some(digits(stats::quantile(&samples, p99)));
         }
+        let all: usize = sorted.regimes.iter().map(|(_, seconds)| seconds.len()).sum();
         let regime = |(at, seconds): &(usize, Vec<f64>)| {
-            let samples: Vec<f64> = seconds.iter().map(|s| digits(figure(*s))).collect();
-            let all: usize = sorted.regimes.iter().map(|(_, s)| s.len()).sum();
+            let samples: Vec<f64> = seconds.iter().map(|s| value_of(*s)).collect();
             Some(RegimeSamples {
                 round_trip_s: (self.regimes[*at].from * self.regimes[*at].to).sqrt(),
                 share: samples.len() as f64 / all as f64,
@@ -314,66 +290,70 @@ impl Size<'_> {
                 samples,
             })
         };
-        Measurement {
-            value: mean.map(digits).filter(|_| sound),
-            quoted: nodegauge_measure::record::Quoted::Mean,
-            summary: Summary::of(&samples, better),
-            samples,
-            disturbed: sorted
-                .disturbed
+        let mut measurement = blank(self.run.pattern, unit).sampled(Quoted::Mean, samples);
+        if operations > 0 {
+            // Of all operations, whatever batch they were in.
+            measurement = measurement.value(Quoted::Mean, value_of(total / operations as f64));
+        }
+        measurement.disturbed = sorted
+            .disturbed
+            .iter()
+            .map(|(seconds, reason)| Disturbed { value: value_of(*seconds), reason: reason.clone() })
+            .collect();
+        measurement.regimes = sorted.regimes.iter().filter_map(regime).collect();
+        MessageFigure { measurement: measurement.judged(self.validity(sorted)), config }
+    }
+
+    fn config(&self, sorted: &SortedBatches, operations: u64) -> MessageConfig {
+        let (run, Evidence { report, distance, .. }) = (self.run, self.evidence);
+        let mut config = MessageConfig {
+            message_bytes: Some(run.bytes),
+            pairs: Some(run.pairs.into()),
+            starts: Some(report.starts.into()),
+            operations: Some(operations),
+            batch_operations: run.groups.last().map(|group| group.operations),
+            stop: run.done.map(|done| done.name().to_owned()),
+            validated: run.wrong.map(|wrong| wrong == 0),
+            round_trip_s: Some(sorted.trip).filter(|trip| trip.is_finite()),
+            fastest_rank: run.spread.map(|(least, _)| least),
+            slowest_rank: run.spread.map(|(_, greatest)| greatest),
+            ..base(self.evidence, run.pattern)
+        };
+        if report.launch.distance.is_none() && !run.pattern.is_collective() {
+            config.distance = distance(run.ranks.0, run.ranks.1);
+        }
+        if report.launch.steps.is_empty() {
+            config.processes = config.places.as_ref().map(|places| places.len() as u64);
+            return config;
+        }
+        // Of all ranks, those of this pair.
+        let of = |rank: u32| RankConfig {
+            rank,
+            cpus: config
+                .places
                 .iter()
-                .map(|(seconds, reason)| Disturbed {
-                    value: digits(figure(*seconds)),
-                    reason: reason.clone(),
-                })
-                .collect(),
-            regimes: sorted.regimes.iter().filter_map(regime).collect(),
-            validity,
-            ..blank(pattern.name(), unit, config)
+                .flatten()
+                .nth(rank as usize)
+                .map(|cpus| cpus[..cpus.len().min(1)].to_vec())
+                .unwrap_or_default(),
+            host: config.hosts.iter().flatten().nth(rank as usize).cloned(),
+        };
+        let ranks = vec![of(run.ranks.0), of(run.ranks.1)];
+        if config.places.is_some() {
+            config.places = Some(ranks.iter().map(|rank| rank.cpus.clone()).collect());
         }
+        if config.hosts.is_some() {
+            config.hosts = Some(ranks.iter().filter_map(|rank| rank.host.clone()).collect());
+        }
+        config.ranks = Some(ranks);
+        config
     }
 
-    fn describe(&self, config: &mut Map<String, Value>, sorted: &Sorted, operations: u64) {
-        let (run, evidence) = (self.run, self.evidence);
-        let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
-        put("message_bytes", json!(run.bytes));
-        put("pairs", json!(run.pairs));
-        if evidence.report.launch.distance.is_none() && !run.pattern.is_collective() {
-            let (a, b) = run.ranks;
-            put("distance", json!((evidence.distance)(a, b)));
-        }
-        if !evidence.report.launch.steps.is_empty() {
-            put("ranks", json!([run.ranks.0, run.ranks.1]));
-            if let Where::Here(cpus) = &evidence.report.launch.ranks {
-                let of = |rank: u32| cpus.get(rank as usize).and_then(|c| c.first()).map(|c| c.0);
-                put("places", json!([[of(run.ranks.0)], [of(run.ranks.1)]]));
-            }
-            if let Where::Hosts(hosts) = &evidence.report.launch.ranks {
-                let of = |rank: u32| hosts.get(rank as usize);
-                put("hosts", json!([of(run.ranks.0), of(run.ranks.1)]));
-            }
-        } else if let Where::Here(cpus) = &evidence.report.launch.ranks {
-            put("processes", json!(cpus.len()));
-        }
-        put("starts", json!(evidence.report.starts));
-        put("operations", json!(operations));
-        put("batch_operations", json!(run.groups.last().map(|group| group.operations)));
-        put("stop", json!(run.done.map(crate::protocol::Done::name)));
-        put("validated", json!(run.wrong.map(|wrong| wrong == 0)));
-        if sorted.trip.is_finite() {
-            put("round_trip_s", json!(sorted.trip));
-        }
-        if let Some((least, greatest)) = run.spread {
-            put("fastest_rank", json!(least));
-            put("slowest_rank", json!(greatest));
-        }
-    }
-
-    fn validity(&self, sorted: &Sorted) -> Validity {
+    fn validity(&self, sorted: &SortedBatches) -> Validity {
         let (run, report) = (self.run, self.evidence.report);
         let mut validity = Validity::valid();
         if let Some(wrong @ 1..) = run.wrong {
-            let what = if run.pattern == Pattern::Allreduce { "numbers" } else { "bytes" };
+            let what = if run.pattern.is_of_numbers() { "numbers" } else { "bytes" };
             validity.add(
                 Status::Invalid,
                 format!("the data arrived corrupted: {wrong} {what} are not what was sent"),
@@ -409,7 +389,7 @@ impl Size<'_> {
             validity.add(Status::Suspect, reason);
         }
         let threads = report.launch.threads;
-        if run.pattern == Pattern::LatencyMt
+        if run.pattern.participants() == Participants::Threads
             && let Where::Here(cpus) = &report.launch.ranks
         {
             let wanted = threads.senders.max(1) + threads.receivers.max(1);
@@ -432,11 +412,11 @@ impl Size<'_> {
 }
 
 /// Ranks that the kernel lets run elsewhere than was asked.
-fn misplaced(report: &Report) -> Vec<String> {
+fn misplaced(report: &StartReport) -> Vec<String> {
     let Where::Here(asked) = &report.launch.ranks else { return Vec::new() };
     asked
         .iter()
-        .zip(&report.heard.ranks)
+        .zip(&report.output.ranks)
         .enumerate()
         .filter_map(|(rank, (asked, got))| {
             let (asked, got) = (ranges(asked), got.cpus.as_ref()?);

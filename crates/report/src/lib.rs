@@ -14,8 +14,6 @@ pub mod hpl;
 pub mod io;
 pub mod machine;
 pub mod memory;
-pub mod messages;
-pub mod osu;
 pub mod places;
 pub mod published;
 mod ranks;

@@ -4,10 +4,8 @@ use super::{Common, seconds};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Bytes;
-use nodegauge_messages::Pattern;
-use nodegauge_messages::gauge::Between;
 use nodegauge_messages::options::{Buffers, Threads, Timing};
-use nodegauge_messages::pattern;
+use nodegauge_messages::{Between, Pattern, pattern};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -104,10 +102,10 @@ fn patterns(text: &str) -> Result<Patterns, String> {
     let mut patterns = Patterns { list: Vec::new(), named: false };
     for word in text.split(',').map(str::trim) {
         match word {
-            "all" => patterns.list.extend(Pattern::ALL),
-            "p2p" => patterns.list.extend(Pattern::POINT_TO_POINT),
+            "all" => patterns.list.extend(Pattern::ALL.iter()),
+            "p2p" => patterns.list.extend(Pattern::point_to_point()),
             "collectives" => {
-                patterns.list.extend(Pattern::ALL.into_iter().filter(|p| p.is_collective()));
+                patterns.list.extend(Pattern::ALL.iter().filter(|p| p.is_collective()));
             }
             name => {
                 patterns.list.push(name.parse()?);

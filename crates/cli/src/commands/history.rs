@@ -2,6 +2,7 @@
 
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
+use crate::gauges::GAUGES;
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, RunFilter, RunLine, Store};
@@ -94,7 +95,7 @@ fn imported(
         return Ok(record);
     }
     if text.lines().any(|line| line.trim().starts_with("# OSU MPI")) {
-        let output = osu::Output::read(&text).map_err(|error| {
+        let output = osu::OsuOutput::read(&text).map_err(|error| {
             Failure::usage(format!(
                 "{shown} is not the output of an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
             ))
@@ -185,7 +186,7 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
     if taken {
         return Ok(());
     }
-    output::print(&nodegauge_report::run::saved(record, output::style()));
+    output::print(&nodegauge_report::run::saved(record, &GAUGES, output::style()));
     Ok(())
 }
 

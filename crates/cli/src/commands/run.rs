@@ -3,7 +3,10 @@
 use crate::args::RunArgs;
 use crate::commands::tune;
 use crate::failure::{Exit, Failure};
+use crate::gauges::GAUGES;
 use crate::session::{self, Shown};
+use nodegauge_gauge::{Depth, Gauge, Glance, Site};
+use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
 use nodegauge_memory::stream::{self, Options};
 use nodegauge_placement::{Environment, Request};
 use std::time::Duration;
@@ -45,15 +48,39 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             if !found.interrupted {
                 found.extend(super::hpl::glance(node, args.full, &found.measurements, progress));
             }
-            if !found.interrupted {
-                let as_root = args.root.allow_run_as_root;
-                found.extend(super::mpi::quick(&node.topology, args.full, as_root, progress));
+            let mut found = Outcome::from(found);
+            for gauge in GAUGES {
+                if !found.is_interrupted() {
+                    let ask = Glance {
+                        depth: if args.full { Depth::Full } else { Depth::Quick },
+                        before: &found.measurements,
+                        allow_root: args.root.allow_run_as_root,
+                    };
+                    let more = glance(gauge, node, &ask, progress);
+                    found.extend(more);
+                }
             }
-            if !found.interrupted {
-                found.extend(super::io::glance(progress));
+            if !found.is_interrupted() {
+                found.extend(super::io::glance(progress).into());
             }
             Ok(found)
         },
-        |record, style| Shown::Text(nodegauge_report::run::render(record, style)),
+        |record, style| Shown::Text(nodegauge_report::run::render(record, &GAUGES, style)),
     )
+}
+
+/// A gauge's part of the page. Where it cannot be had, a notice says why, and that is no failure.
+fn glance(gauge: &dyn Gauge, site: &Site, ask: &Glance<'_>, observer: &mut dyn Observer) -> Outcome {
+    let measured = gauge
+        .glance(site, ask)
+        .and_then(|planned| planned.map(|planned| planned.run(site, observer)).transpose());
+    match measured {
+        Ok(outcome) => outcome.unwrap_or_default(),
+        Err(why) => {
+            let why = why.to_string().replace("\nhint: ", "; ").replace('\n', " ");
+            let text = format!("not measured: {why}");
+            let notice = Notice::new(NoticeId::LeftOut, gauge.name(), text);
+            Outcome { notices: vec![notice], ..Outcome::default() }
+        }
+    }
 }

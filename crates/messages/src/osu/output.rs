@@ -5,32 +5,19 @@
 //! prints its title twice; `-f` adds least and greatest time and iterations to collectives, `-c` a
 //! verdict on the data, `-D` a second size, `-z` percentiles.
 
+use crate::config::MessageConfig;
+use crate::options::Timing;
 use crate::pattern::Pattern;
-use crate::result;
+use crate::result::{self, MessageFigure};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
-use nodegauge_measure::record::{Category, Measurement, Status, Validity};
-use nodegauge_measure::stats::Summary;
-use serde_json::{Map, Value, json};
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 
-/// Titles, without `OSU MPI` before and `Test` behind.
-const TITLES: [(&str, Pattern); 11] = [
-    ("Latency", Pattern::Latency),
-    ("Bandwidth", Pattern::Bw),
-    ("Bi-Directional Bandwidth", Pattern::Bibw),
-    ("Multi Latency", Pattern::MultiLat),
-    ("Multiple Bandwidth / Message Rate", Pattern::MbwMr),
-    ("Multi-threaded Latency", Pattern::LatencyMt),
-    ("Barrier Latency", Pattern::Barrier),
-    ("Broadcast Latency", Pattern::Bcast),
-    ("Allreduce Latency", Pattern::Allreduce),
-    ("Allgather Latency", Pattern::Allgather),
-    ("All-to-All Personalized Exchange Latency", Pattern::Alltoall),
-];
+/// `config.engine` of the figures of OSU's programs.
+const OSU: &str = "osu";
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct OsuRow {
     /// Bytes of a message; 0 for a barrier.
     pub bytes: u64,
     /// Seconds, or bytes per second.
@@ -45,7 +32,7 @@ pub struct Row {
 
 /// One output.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Output {
+pub struct OsuOutput {
     /// The test.
     pub pattern: Pattern,
     /// Version of the benchmarks.
@@ -57,7 +44,7 @@ pub struct Output {
     /// Senders and receivers of `osu_latency_mt`, where it says so.
     pub threads: Option<(u32, u32)>,
     /// The table.
-    pub rows: Vec<Row>,
+    pub rows: Vec<OsuRow>,
 }
 
 /// Why a text is no such output.
@@ -87,7 +74,7 @@ struct Columns {
     full: bool,
 }
 
-impl Output {
+impl OsuOutput {
     /// Reads all that one run printed.
     ///
     /// # Errors
@@ -103,14 +90,15 @@ impl Output {
             None => (title, None),
         };
         let name = name.strip_suffix("Test").unwrap_or(name).trim();
-        let pattern = TITLES
-            .into_iter()
-            .find_map(|(title, pattern)| (title == name).then_some(pattern))
+        let pattern = Pattern::ALL
+            .iter()
+            .copied()
+            .find(|pattern| pattern.title() == name)
             .ok_or_else(|| NotOsu::OtherTest(shortened(title)))?;
         let header = lines().filter(|line| line.starts_with('#')).find(|line| is_header(line));
         let header = header.unwrap_or_default();
         let columns = Columns {
-            sized: pattern != Pattern::Barrier,
+            sized: !pattern.is_sizeless(),
             transmitted: header.contains("Transmit Size"),
             full: header.contains("Min Latency"),
         };
@@ -144,12 +132,12 @@ impl Output {
     }
 
     /// What this version puts the clock around.
-    pub fn timing(&self) -> crate::options::Timing {
+    pub fn timing(&self) -> Timing {
         // Version 7 times each iteration by itself.
         if self.major().is_some_and(|major| major >= 7) {
-            crate::options::Timing::Each
+            Timing::Each
         } else {
-            crate::options::Timing::Batch
+            Timing::Batch
         }
     }
 }
@@ -158,7 +146,7 @@ fn is_header(line: &str) -> bool {
     line.contains("(us)") || line.contains("MB/s")
 }
 
-fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Option<Row> {
+fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Option<OsuRow> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut at = 0;
     let mut bytes = 0;
@@ -171,8 +159,8 @@ fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Opti
     };
     let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
     let value = number(at)? * unit;
-    let messages = match (pattern, words.get(at + 1)) {
-        (Pattern::MbwMr, Some(word)) if !validates || word.contains('.') => Some(number(at + 1)?),
+    let messages = match (pattern.counts_messages(), words.get(at + 1)) {
+        (true, Some(word)) if !validates || word.contains('.') => Some(number(at + 1)?),
         _ => None,
     };
     let spread = match columns.full {
@@ -183,59 +171,47 @@ fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Opti
         true => Some(words.contains(&"Pass")),
         false => None,
     };
-    Some(Row { bytes, value, messages, spread, validated })
+    Some(OsuRow { bytes, value, messages, spread, validated })
 }
 
 /// The measurements of a saved output: another program's figures, of which only what it prints is
 /// known.
-pub fn of_saved(output: &Output) -> Vec<Measurement> {
+pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
     let mut found = Vec::new();
     for row in &output.rows {
         let figures =
             [(output.pattern.unit(), Some(row.value)), (Unit::MessagesPerSecond, row.messages)];
         for (unit, value) in figures {
             let Some(value) = value else { continue };
-            found.push(measurement(output, row, unit, &[value]));
+            found.push(figure(output, row, unit, &[value]).into());
         }
     }
     found
 }
 
 /// The figure of one size over several runs: their median.
-pub fn measurement(output: &Output, row: &Row, unit: Unit, runs: &[f64]) -> Measurement {
-    let mut config = Map::new();
-    let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
-    put("engine", json!("osu"));
-    put("engine_version", json!(output.version));
-    put("message_bytes", json!(row.bytes));
-    put("distance", Value::Null);
-    put("pairs", json!(output.pairs));
-    if output.pattern.is_rate() {
-        put("window", json!(output.window));
-    }
-    if let Some((senders, receivers)) = output.threads {
-        put("threads", json!(format!("{senders}:{receivers}")));
-    }
-    put("validated", json!(row.validated));
-    if let Some((least, greatest)) = row.spread {
-        put("fastest_rank", json!(least));
-        put("slowest_rank", json!(greatest));
-    }
-    let better = unit.better();
-    let summary = Summary::of(runs, better);
+pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64]) -> MessageFigure {
+    let config = MessageConfig {
+        engine: Some(OSU.to_owned()),
+        engine_version: output.version.clone(),
+        message_bytes: Some(row.bytes),
+        pairs: output.pairs.map(u64::from),
+        window: output.window.filter(|_| output.pattern.is_rate()).map(u64::from),
+        threads: output.threads.map(|(senders, receivers)| vec![senders.into(), receivers.into()]),
+        validated: row.validated,
+        fastest_rank: row.spread.map(|(least, _)| least),
+        slowest_rank: row.spread.map(|(_, greatest)| greatest),
+        ..MessageConfig::default()
+    };
     let mut validity = Validity::valid();
     if row.validated == Some(false) {
         validity.add(Status::Invalid, "the program says that the data arrived corrupted");
     }
-    Measurement {
-        value: summary.as_ref().map(|s| s.median).filter(|_| row.validated != Some(false)),
-        quoted: Quoted::Median,
-        summary,
-        samples: runs.to_vec(),
-        category: Category::Reference,
-        validity,
-        ..result::blank(output.pattern.name(), unit, config)
-    }
+    let measurement = result::blank(output.pattern, unit)
+        .sampled(Quoted::Median, runs.to_vec())
+        .category(Category::Reference)
+        .judged(validity);
+    MessageFigure { measurement, config }
 }
 
 /// At most a line's worth of a text.
@@ -246,7 +222,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Timing;
+    use Timing;
     use proptest::prelude::*;
 
     macro_rules! recorded {
@@ -261,7 +237,7 @@ mod tests {
 
     #[test]
     fn version_5_begins_with_nothing_and_times_the_whole_loop() {
-        let output = Output::read(recorded!("osu57-ompi-osu_latency")).unwrap();
+        let output = OsuOutput::read(recorded!("osu57-ompi-osu_latency")).unwrap();
         assert_eq!((output.pattern, output.version.as_deref()), (Pattern::Latency, Some("5.7")));
         assert_eq!((output.rows.len(), output.rows[0].bytes), (24, 0));
         assert!(near(output.rows[0].value, 0.12e-6) && near(output.rows[23].value, 365.95e-6));
@@ -271,7 +247,7 @@ mod tests {
     #[test]
     fn version_7_says_its_data_type_and_times_each_message() {
         for text in [recorded!("osu72-mpich-osu_latency"), recorded!("osu72-ompi-osu_multi_lat")] {
-            let output = Output::read(text).unwrap();
+            let output = OsuOutput::read(text).unwrap();
             assert_eq!((output.rows.len(), output.rows[0].bytes), (23, 1));
             assert_eq!(output.timing(), Timing::Each);
         }
@@ -279,12 +255,12 @@ mod tests {
 
     #[test]
     fn rates_are_megabytes_of_a_million() {
-        let bw = Output::read(recorded!("osu72-ompi-osu_bw")).unwrap();
+        let bw = OsuOutput::read(recorded!("osu72-ompi-osu_bw")).unwrap();
         assert!(near(bw.rows[11].value, 7967.90e6));
-        let bibw = Output::read(recorded!("osu72-ompi-osu_bibw")).unwrap();
+        let bibw = OsuOutput::read(recorded!("osu72-ompi-osu_bibw")).unwrap();
         assert_eq!(bibw.pattern, Pattern::Bibw);
         for text in [recorded!("osu57-ompi-osu_mbw_mr"), recorded!("osu72-ompi-osu_mbw_mr")] {
-            let output = Output::read(text).unwrap();
+            let output = OsuOutput::read(text).unwrap();
             assert_eq!(
                 (output.pattern, output.pairs, output.window),
                 (Pattern::MbwMr, Some(1), Some(64))
@@ -295,9 +271,9 @@ mod tests {
 
     #[test]
     fn threads_and_spreads_are_read() {
-        let output = Output::read(recorded!("osu72-ompi-osu_latency_mt")).unwrap();
+        let output = OsuOutput::read(recorded!("osu72-ompi-osu_latency_mt")).unwrap();
         assert_eq!((output.pattern, output.threads), (Pattern::LatencyMt, Some((1, 2))));
-        let output = Output::read(recorded!("osu72-ompi-osu_allreduce-f")).unwrap();
+        let output = OsuOutput::read(recorded!("osu72-ompi-osu_allreduce-f")).unwrap();
         assert_eq!(output.pattern, Pattern::Allreduce);
         let spread = output.rows[1].spread.unwrap();
         assert!(near(spread.0, 0.41e-6) && near(spread.1, 0.42e-6));
@@ -307,14 +283,14 @@ mod tests {
     fn verdicts_on_the_data_are_read_and_a_barrier_has_no_size() {
         let text = "# OSU MPI Latency Test v7.4\n# Size          Latency (us)        Validation\n\
                     1                       0.20              Pass\n2   0.20   Fail\n";
-        let output = Output::read(text).unwrap();
+        let output = OsuOutput::read(text).unwrap();
         let verdicts: Vec<_> = output.rows.iter().map(|row| row.validated).collect();
         assert_eq!(verdicts, [Some(true), Some(false)]);
         let measurements = of_saved(&output);
         assert_eq!(measurements[1].validity.status, Status::Invalid);
         assert_eq!(measurements[1].value, None);
         let text = "\n# OSU MPI Barrier Latency Test v5.7\n# Avg Latency(us)\n             0.33\n";
-        let output = Output::read(text).unwrap();
+        let output = OsuOutput::read(text).unwrap();
         assert_eq!((output.rows[0].bytes, output.pattern), (0, Pattern::Barrier));
         assert!(near(output.rows[0].value, 0.33e-6));
     }
@@ -336,7 +312,7 @@ mod tests {
             ),
         ];
         for (text, error) in cases {
-            assert_eq!(Output::read(&text), Err(error));
+            assert_eq!(OsuOutput::read(&text), Err(error));
         }
     }
 
@@ -345,8 +321,8 @@ mod tests {
         fn no_text_makes_the_reader_fail(cut in 0usize..900, insert in ".{0,20}") {
             let whole = recorded!("osu72-ompi-osu_mbw_mr");
             let cut = cut.min(whole.len());
-            let _ = Output::read(&format!("{}{insert}{}", &whole[..cut], &whole[cut..]));
-            let _ = Output::read(&whole[..cut]);
+            let _ = OsuOutput::read(&format!("{}{insert}{}", &whole[..cut], &whole[cut..]));
+            let _ = OsuOutput::read(&whole[..cut]);
         }
     }
 }

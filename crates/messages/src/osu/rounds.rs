@@ -6,13 +6,15 @@
 //! is an OSU program and then the probe, so each OSU program runs between two probes: where the round
 //! trips of the one before, the one behind and all within agree, both met one regime.
 
-use crate::osu::output::{self, Output};
+use crate::config::MessageConfig;
+use crate::osu::output::{self, OsuOutput};
 use crate::pattern::Pattern;
 use crate::protocol::SizeRun;
-use nodegauge_measure::record::{Measurement, Status};
+use crate::result::MessageFigure;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::regime;
-use nodegauge_measure::stats::{self, Better, Summary};
-use serde_json::json;
+use nodegauge_measure::stats;
 
 /// Round trips at either end of a probe's run that tell in which regime it began and ended.
 const ENDS: usize = 5;
@@ -27,9 +29,9 @@ const OTHERS: f64 = 0.03;
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
     /// What the OSU program printed.
-    pub(crate) osu: Output,
+    pub(crate) osu: OsuOutput,
     /// What the probe found; values are means over all operations.
-    pub(crate) own: Vec<Measurement>,
+    pub(crate) own: Vec<MessageFigure>,
     /// Round trips of a cache line during the probe's run, seconds, in order.
     pub(crate) trips: Vec<f64>,
     /// Share of the CPUs' time that other programs had, of the two turns that in which they had more.
@@ -45,20 +47,21 @@ pub(crate) fn mean_of_all(run: &SizeRun) -> Option<f64> {
     (operations > 0.0).then(|| total / operations)
 }
 
-/// The probe's measurements with means over all operations for values.
+/// The probe's figures with means over all operations for values.
 pub(crate) fn like_osu(
-    mut own: Vec<Measurement>,
+    mut own: Vec<MessageFigure>,
     sizes: &[SizeRun],
     window: u32,
-) -> Vec<Measurement> {
-    for m in &mut own {
-        let bytes = m.config.get("message_bytes").and_then(serde_json::Value::as_u64);
-        let run = sizes.iter().find(|run| Some(run.bytes) == bytes && run.pattern.name() == m.name);
-        if let (Some(run), Some(_)) = (run, m.value)
+) -> Vec<MessageFigure> {
+    for MessageFigure { measurement, config } in &mut own {
+        let same = |run: &&SizeRun| {
+            Some(run.bytes) == config.message_bytes && run.pattern.name() == measurement.name
+        };
+        if let (Some(run), Some(_)) = (sizes.iter().find(same), measurement.value)
             && let Some(seconds) = mean_of_all(run)
         {
-            m.value = Some(match m.unit.symbol() {
-                "msg/s" => f64::from(window) * f64::from(run.pairs) / seconds,
+            measurement.value = Some(match measurement.unit {
+                Unit::MessagesPerSecond => f64::from(window) * f64::from(run.pairs) / seconds,
                 _ => run.pattern.figure(seconds, run.bytes, window, run.pairs),
             });
         }
@@ -107,78 +110,71 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
         chosen = (0..rounds.len()).collect();
     }
     let counted: Vec<&Round> = chosen.iter().map(|at| &rounds[*at]).collect();
-    let mut found = Vec::new();
-    let Some(first) = counted.first() else { return found };
-    for one in first.own.iter().filter(|m| m.name == pattern.name()) {
-        let bytes = one.config.get("message_bytes").and_then(serde_json::Value::as_u64);
-        let Some(bytes) = bytes else {
-            found.push(one.clone());
-            continue;
+    let Some(first) = counted.first() else { return Vec::new() };
+    let mut found: Vec<MessageFigure> = Vec::new();
+    for one in first.own.iter().filter(|own| own.measurement.name == pattern.name()) {
+        let same = |other: &&MessageFigure| {
+            other.measurement.unit == one.measurement.unit
+                && other.config.message_bytes == one.config.message_bytes
         };
-        let same = |m: &&Measurement| {
-            m.unit == one.unit && m.config.get("message_bytes") == one.config.get("message_bytes")
-        };
-        let runs: Vec<Measurement> =
-            counted.iter().filter_map(|round| round.own.iter().find(same).cloned()).collect();
-        let row = |output: &Output| output.rows.iter().find(|row| row.bytes == bytes).cloned();
-        let theirs: Vec<f64> = counted
+        let runs: Vec<&Measurement> = counted
             .iter()
-            .filter_map(|round| {
-                let row = row(&round.osu)?;
-                if one.unit == nodegauge_measure::Unit::MessagesPerSecond {
-                    row.messages
-                } else {
-                    Some(row.value)
-                }
-            })
+            .filter_map(|round| Some(&round.own.iter().find(same)?.measurement))
             .collect();
-        let mut own = over_rounds(one, &runs);
+        let mut own =
+            MessageFigure { measurement: over_rounds(&one.measurement, &runs), config: one.config.clone() };
         if none {
             let why = "in every round the cpus were moved or other programs used them";
-            own.validity.add(Status::Suspect, why);
+            own.measurement.validity.add(Status::Suspect, why);
         }
-        let peer = row(&first.osu)
-            .filter(|_| !theirs.is_empty())
-            .map(|row| output::measurement(&first.osu, &row, one.unit, &theirs));
-        if let Some(mut peer) = peer {
-            for key in ["distance", "places", "hosts", "mpi", "pairs"] {
-                if let Some(value) = one.config.get(key) {
-                    peer.config.insert(key.to_owned(), value.clone());
-                }
+        let row = |output: &OsuOutput| {
+            output.rows.iter().find(|row| Some(row.bytes) == one.config.message_bytes).cloned()
+        };
+        let value = |round: &&Round| {
+            let row = row(&round.osu)?;
+            match one.measurement.unit {
+                Unit::MessagesPerSecond => row.messages,
+                _ => Some(row.value),
             }
-            let ratio = own.value.map(|value| value / stats::median(&theirs));
-            if let Some(ratio) = ratio.filter(|ratio| ratio.is_finite()) {
-                own.config.insert("over_osu".to_owned(), json!(ratio));
-            }
-            found.push(own);
-            found.push(peer);
-        } else {
-            found.push(own);
+        };
+        let theirs: Vec<f64> = counted.iter().filter_map(value).collect();
+        let reference = row(&first.osu).filter(|_| !theirs.is_empty()).map(|row| {
+            let mut reference = output::figure(&first.osu, &row, one.measurement.unit, &theirs);
+            reference.config = MessageConfig {
+                distance: one.config.distance,
+                places: one.config.places.clone(),
+                hosts: one.config.hosts.clone(),
+                mpi: one.config.mpi.clone(),
+                pairs: one.config.pairs,
+                ..reference.config
+            };
+            reference
+        });
+        if reference.is_some() {
+            let ratio = own.measurement.value.map(|value| value / stats::median(&theirs));
+            own.config.over_osu = ratio.filter(|ratio| ratio.is_finite());
         }
+        found.push(own);
+        found.extend(reference);
     }
-    for m in &mut found {
-        m.config.insert("rounds".to_owned(), json!(counted.len()));
+    for figure in &mut found {
+        figure.config.rounds = Some(counted.len() as u64);
     }
-    found
+    found.into_iter().map(Measurement::from).collect()
 }
 
-/// One measurement of several rounds: each round's mean, which is what OSU prints, is a sample.
-fn over_rounds(one: &Measurement, runs: &[Measurement]) -> Measurement {
+/// One figure over several rounds: each round's mean, which is what OSU prints, is a sample.
+fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
     let samples: Vec<f64> = runs.iter().filter_map(|m| m.value).collect();
-    let better =
-        if one.unit == nodegauge_measure::Unit::Seconds { Better::Lower } else { Better::Higher };
-    let mut own = one.clone();
+    let mut validity = one.validity.clone();
     for m in runs {
         for reason in &m.validity.reasons {
-            if !own.validity.reasons.contains(reason) {
-                own.validity.add(m.validity.status, reason.clone());
+            if !validity.reasons.contains(reason) {
+                validity.add(m.validity.status, reason.clone());
             }
         }
     }
-    let sound = own.validity.status != Status::Invalid && !samples.is_empty();
-    own.value = sound.then(|| stats::median(&samples));
-    own.summary = Summary::of(&samples, better);
-    own.samples = samples;
+    let mut own = one.clone().sampled(Quoted::Median, samples).judged(validity);
     own.regimes.clear();
     own.disturbed.clear();
     own
@@ -187,11 +183,11 @@ fn over_rounds(one: &Measurement, runs: &[Measurement]) -> Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Group;
+    use crate::protocol::BatchGroup;
 
     fn round(trips: &[f64]) -> Round {
         let osu =
-            Output::read("# OSU MPI Latency Test v5.7\n# Size Latency (us)\n8 0.2\n").unwrap();
+            OsuOutput::read("# OSU MPI Latency Test v5.7\n# Size Latency (us)\n8 0.2\n").unwrap();
         Round { osu, own: Vec::new(), trips: trips.to_vec(), others: 0.0 }
     }
 
@@ -231,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_one_of_operations_disturbed_or_not() {
-        let group = |operations, seconds: &[f64], lost: f64| Group {
+        let group = |operations, seconds: &[f64], lost: f64| BatchGroup {
             operations,
             trips: (0.0, 0.0),
             seconds: seconds.to_vec(),

@@ -63,7 +63,7 @@ fn hosts(args: &HplArgs) -> Result<Vec<String>, Failure> {
     let several = |text: String| text.trim().parse::<u32>().is_ok_and(|nodes| nodes > 1);
     let in_job = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(several);
     if args.real.hosts.is_empty() && in_job {
-        return crate::commands::mpi::slurm_hosts();
+        return Ok(nodegauge_messages::job_hosts()?);
     }
     Ok(args.real.hosts.clone())
 }

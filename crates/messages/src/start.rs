@@ -3,11 +3,11 @@
 
 use crate::MessagesError;
 use crate::launch::{Launch, Where};
-use crate::options::Options;
+use crate::options::MessageOptions;
 use crate::probe::Probe;
-use crate::protocol::{Heard, SizeRun};
+use crate::protocol::{ProbeOutput, SizeRun};
 use nodegauge_machine::Topology;
-use nodegauge_measure::Watch;
+use nodegauge_measure::Observer;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::{Ended, Job, Listener, Scratch, run_family};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Why a start did not come to its end, though something was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Broken {
+pub(crate) enum Broken {
     /// Silence for so long.
     Hung(Duration),
     /// The launcher or a rank ended; how, and its last words.
@@ -26,11 +26,11 @@ pub enum Broken {
 
 /// What came of a start.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub(crate) struct StartReport {
     /// What was started.
     pub launch: Launch,
-    /// What the probe said.
-    pub heard: Heard,
+    /// What the probe printed.
+    pub output: ProbeOutput,
     /// Starts whose samples are together here.
     pub starts: u32,
     /// How messages went, as far as the library told.
@@ -41,16 +41,16 @@ pub struct Report {
     pub command: String,
 }
 
-impl Report {
+impl StartReport {
     /// Adds the samples of another start of the same.
     fn add(&mut self, more: Self) {
-        for size in more.heard.sizes {
+        for size in more.output.sizes {
             let same = |known: &&mut SizeRun| {
                 (known.pattern, known.bytes, known.ranks) == (size.pattern, size.bytes, size.ranks)
             };
-            match self.heard.sizes.iter_mut().find(same) {
+            match self.output.sizes.iter_mut().find(same) {
                 Some(known) => known.add(size),
-                None => self.heard.sizes.push(size),
+                None => self.output.sizes.push(size),
             }
         }
         self.starts += 1;
@@ -58,7 +58,7 @@ impl Report {
     }
 }
 
-/// How long the first word is waited for on this node, and more for each other host.
+/// How long the first line is waited for on this node, and more for each other host.
 const START: Duration = Duration::from_secs(20);
 const START_A_HOST: Duration = Duration::from_secs(1);
 /// Longer than any start takes: silence ends it before.
@@ -67,7 +67,7 @@ const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 const LINES: usize = 4;
 
 /// An MPI with its probe, ready to start ranks.
-pub struct Stage<'a> {
+pub(crate) struct ReadyMpi<'a> {
     /// The MPI.
     pub mpi: &'a Mpi,
     /// Its probe.
@@ -75,36 +75,41 @@ pub struct Stage<'a> {
     /// This node.
     pub topology: &'a Topology,
     /// How to measure.
-    pub options: &'a Options,
+    pub options: &'a MessageOptions,
 }
 
-/// Hears the probe, and says when it is time to end.
-struct Ear<'a> {
-    heard: Heard,
+/// Reads what the probe prints, and says when it is time to end.
+struct Monitor<'a> {
+    output: ProbeOutput,
     last: Instant,
-    start: Duration,
-    patience: Duration,
+    /// Silence that counts as a hang, before and after the first line.
+    timeouts: (Duration, Duration),
     expected: usize,
-    watch: &'a mut dyn Watch,
+    observer: &'a mut dyn Observer,
 }
 
-impl Listener for Ear<'_> {
+impl Monitor<'_> {
+    fn timeout(&self) -> Duration {
+        if self.output.handshake { self.timeouts.1 } else { self.timeouts.0 }
+    }
+}
+
+impl Listener for Monitor<'_> {
     fn hear(&mut self, lines: &str) -> Option<Ended> {
-        if self.heard.hear(lines) {
+        if self.output.read(lines) {
             self.last = Instant::now();
-            let done = self.heard.sizes.iter().filter(|size| size.done.is_some()).count();
+            let done = self.output.sizes.iter().filter(|size| size.done.is_some()).count();
             let latest = self
-                .heard
+                .output
                 .sizes
                 .last()
                 .map(|size| format!("{}, {} B", size.pattern, size.bytes))
                 .unwrap_or_default();
-            self.watch.progress(done as f64 / self.expected.max(1) as f64, &latest);
+            self.observer.progress(done as f64 / self.expected.max(1) as f64, &latest);
         }
-        let limit = if self.heard.hello { self.patience } else { self.start };
-        if self.watch.interrupted() {
+        if self.observer.interrupted() {
             Some(Ended::Interrupted)
-        } else if self.last.elapsed() > limit {
+        } else if self.last.elapsed() > self.timeout() {
             Some(Ended::TooLong)
         } else {
             None
@@ -112,49 +117,45 @@ impl Listener for Ear<'_> {
     }
 }
 
-impl Stage<'_> {
-    /// Starts the probe and hears it to its end.
+impl ReadyMpi<'_> {
+    /// Starts the probe and reads it to its end.
     ///
     /// # Errors
     /// When nothing was measured; what was measured is never thrown away.
-    pub fn run(&self, launch: &Launch, watch: &mut dyn Watch) -> Result<Report, MessagesError> {
+    pub(crate) fn run(&self, launch: &Launch, observer: &mut dyn Observer) -> Result<StartReport, MessagesError> {
         let program = self.probe.path.display().to_string();
         let arguments = launch.probe_arguments(self.options);
         let (job, command, _folder) = self.job(launch, &program, &arguments)?;
-        let hosts = match &launch.ranks {
-            Where::Hosts(hosts) => hosts.len() as u32,
-            Where::Here(_) => 0,
-        };
-        let mut ear = Ear {
-            heard: Heard::default(),
+        let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
+        let mut monitor = Monitor {
+            output: ProbeOutput::default(),
             last: Instant::now(),
-            start: START + START_A_HOST * hosts,
-            patience: launch.patience(self.options),
+            timeouts: (START + START_A_HOST * hosts, launch.timeout(self.options)),
             expected: launch.count(self.options),
-            watch,
+            observer,
         };
-        let finished = run_family(&job, &mut ear)?;
-        let silent_for = if ear.heard.hello { ear.patience } else { ear.start };
-        let heard = ear.heard;
+        let finished = run_family(&job, &mut monitor)?;
+        let silent_for = monitor.timeout();
+        let output = monitor.output;
         let broken = match finished.ended {
-            Ended::Itself(status) if status.success() && heard.end => None,
+            Ended::Itself(status) if status.success() && output.end => None,
             Ended::Itself(status) => Some(Broken::Died(nodegauge_toolchain::in_words(status))),
             Ended::TooLong => Some(Broken::Hung(silent_for)),
             Ended::Interrupted => Some(Broken::Interrupted),
         };
-        let all_words = format!("{}\n{}", finished.stderr, heard.others.join("\n"));
-        let something = heard.sizes.iter().any(|size| !size.groups.is_empty());
-        let answered = heard.end && !heard.refused.is_empty();
+        let all_text = format!("{}\n{}", finished.stderr, output.foreign.join("\n"));
+        let something = output.sizes.iter().any(|size| !size.groups.is_empty());
+        let answered = output.end && !output.refused.is_empty();
         let broken = match broken {
             Some(broken) if !something => {
-                return Err(self.nothing(launch, &heard, &broken, &all_words));
+                return Err(self.nothing(launch, &output, &broken, &all_text));
             }
             None if !something && !answered => {
                 let ended = "ended".to_owned();
-                return Err(self.nothing(launch, &heard, &Broken::Died(ended), &all_words));
+                return Err(self.nothing(launch, &output, &Broken::Died(ended), &all_text));
             }
             Some(Broken::Died(status)) => {
-                let words = last_words(&all_words);
+                let words = error_tail(&all_text);
                 Some(Broken::Died(if words.is_empty() {
                     status
                 } else {
@@ -163,11 +164,11 @@ impl Stage<'_> {
             }
             other => other,
         };
-        if heard.world.is_some_and(|world| world as usize != launch.ranks()) {
-            return Err(self.nothing(launch, &heard, &Broken::Interrupted, &all_words));
+        if output.world.is_some_and(|world| world as usize != launch.ranks()) {
+            return Err(self.nothing(launch, &output, &Broken::Interrupted, &all_text));
         }
-        let transport = transport(&all_words);
-        Ok(Report { launch: launch.clone(), heard, starts: 1, transport, broken, command })
+        let transport = transport(&all_text);
+        Ok(StartReport { launch: launch.clone(), output, starts: 1, transport, broken, command })
     }
 
     /// Starts the probe as often as the options say, each time with its share of the time for a size,
@@ -175,25 +176,25 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// When nothing was measured.
-    pub fn run_often(
+    pub(crate) fn run_often(
         &self,
         launch: &Launch,
-        watch: &mut dyn Watch,
-    ) -> Result<Report, MessagesError> {
+        observer: &mut dyn Observer,
+    ) -> Result<StartReport, MessagesError> {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
         let here = matches!(launch.ranks, Where::Here(_)) && launch.steps.is_empty();
         if fixed || !here || self.options.starts < 2 {
-            return self.run(launch, watch);
+            return self.run(launch, observer);
         }
         let share = self.options.size_limit / self.options.starts;
-        let options = Options { size_limit: share, ..self.options.clone() };
-        let part = Stage { options: &options, ..*self };
-        let mut report = part.run(launch, watch)?;
+        let options = MessageOptions { size_limit: share, ..self.options.clone() };
+        let part = ReadyMpi { options: &options, ..*self };
+        let mut report = part.run(launch, observer)?;
         for _ in 1..self.options.starts {
             if report.broken.is_some() {
                 break;
             }
-            match part.run(launch, watch) {
+            match part.run(launch, observer) {
                 Ok(more) => report.add(more),
                 Err(MessagesError::Interrupted) => report.broken = Some(Broken::Interrupted),
                 Err(error) => {
@@ -213,13 +214,7 @@ impl Stage<'_> {
         program: &str,
         arguments: &[String],
     ) -> Result<(Job, String, Scratch), MessagesError> {
-        if self.mpi.launcher.kind == LauncherKind::OpenMpi
-            && nodegauge_toolchain::is_root()
-            && !self.options.as_root
-            && !open_mpi_is_told()
-        {
-            return Err(MessagesError::Root { launcher: self.name() });
-        }
+        refuses_root(self.mpi, self.options.as_root)?;
         let folder = Scratch::new()?;
         let rankfile = folder.path().join("ranks");
         let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
@@ -250,7 +245,7 @@ impl Stage<'_> {
     }
 
     /// The launcher, as messages name it.
-    fn name(&self) -> String {
+    pub(crate) fn launcher_name(&self) -> String {
         self.mpi.launcher.command.program().to_owned()
     }
 
@@ -258,12 +253,12 @@ impl Stage<'_> {
     fn nothing(
         &self,
         launch: &Launch,
-        heard: &Heard,
+        output: &ProbeOutput,
         broken: &Broken,
-        words: &str,
+        text: &str,
     ) -> MessagesError {
-        let launcher = self.name();
-        if let Some(found) = heard.world.filter(|world| *world as usize != launch.ranks()) {
+        let launcher = self.launcher_name();
+        if let Some(found) = output.world.filter(|world| *world as usize != launch.ranks()) {
             return MessagesError::Mismatch {
                 launcher,
                 library: self.mpi.library.to_string(),
@@ -272,10 +267,10 @@ impl Stage<'_> {
                 wrapper: self.mpi.compiler.command.program().to_owned(),
             };
         }
-        if words.contains("attempt to run as root") {
+        if text.contains("attempt to run as root") {
             return MessagesError::Root { launcher };
         }
-        if let Some(line) = words.lines().find(|line| is_about_slots(line)) {
+        if let Some(line) = text.lines().find(|line| is_about_slots(line)) {
             return MessagesError::Slots {
                 launcher,
                 ranks: launch.ranks(),
@@ -288,7 +283,7 @@ impl Stage<'_> {
                 },
             };
         }
-        let words = last_words(words);
+        let words = error_tail(text);
         match broken {
             Broken::Hung(limit) => MessagesError::Silent { launcher, limit: *limit, words },
             Broken::Died(ended) => {
@@ -296,6 +291,21 @@ impl Stage<'_> {
             }
             Broken::Interrupted => MessagesError::Interrupted,
         }
+    }
+}
+
+/// Whether the launcher of this MPI would refuse to start ranks of root.
+///
+/// # Errors
+/// When it would.
+pub(crate) fn refuses_root(mpi: &Mpi, as_root: bool) -> Result<(), MessagesError> {
+    let refuses = mpi.launcher.kind == LauncherKind::OpenMpi
+        && nodegauge_toolchain::is_root()
+        && !as_root
+        && !open_mpi_is_told();
+    match refuses {
+        true => Err(MessagesError::Root { launcher: mpi.launcher.command.program().to_owned() }),
+        false => Ok(()),
     }
 }
 
@@ -315,7 +325,7 @@ fn is_about_slots(line: &str) -> bool {
 }
 
 /// The last lines that say something to a person, without the chatter that was asked for.
-pub(crate) fn last_words(text: &str) -> String {
+pub(crate) fn error_tail(text: &str) -> String {
     let chatter = |line: &str| {
         let rule = line.trim().chars().all(|c| c == '-' || c == '=');
         let asked = ["mca:", "select:", "selected ", "UCX  INFO", "UCX  DIAG", "components_"];
@@ -327,7 +337,7 @@ pub(crate) fn last_words(text: &str) -> String {
 
 /// How messages go, from what the library says at its start: of Open MPI the layer and its
 /// transports, of UCX the lanes for tagged messages.
-pub fn transport(text: &str) -> Option<String> {
+fn transport(text: &str) -> Option<String> {
     let mut layer = None;
     let mut ways: Vec<String> = Vec::new();
     let mut add = |way: &str| {
@@ -375,9 +385,9 @@ mod tests {
     }
 
     #[test]
-    fn last_words_leave_out_rules_and_chatter() {
+    fn error_tail_leave_out_rules_and_chatter() {
         let text =
             "-----\nmpirun has exited\n[vm:1] mca: bml: Using vader\n\n  rank 1 died  \n----\n";
-        assert_eq!(last_words(text), "mpirun has exited\nrank 1 died");
+        assert_eq!(error_tail(text), "mpirun has exited\nrank 1 died");
     }
 }

@@ -16,22 +16,22 @@ fn here(launch: &Launch) -> Vec<Vec<u32>> {
 fn two_cores_are_served_by_two_starts() {
     let topology = machine("Package:1 L3Cache:1 L2Cache:2 Core:1 PU:1");
     let (launches, notices) =
-        plan(&topology, &Options::default(), &Between::EachDistance, None).unwrap();
+        launches(&topology, &MessageOptions::default(), &Between::EachDistance, None).unwrap();
     assert_eq!(launches.len(), 2);
     assert_eq!(launches[0].distance, Some(Distance::Cache));
     assert_eq!(
         launches[0].patterns,
         [Pattern::Latency, Pattern::Bw, Pattern::Bibw, Pattern::MultiLat, Pattern::MbwMr]
     );
-    assert_eq!(launches[1].threads, Threads { senders: 1, receivers: 1 });
-    assert!(notices[0].contains("three threads on two cores"));
+    assert_eq!(launches[1].threads, Threads::SINGLE);
+    assert_eq!(notices[0].id, NoticeId::FewerThreads);
 }
 
 #[test]
 fn every_distance_has_a_start_and_all_cores_another() {
     let topology = machine("Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1");
     let (launches, notices) =
-        plan(&topology, &Options::default(), &Between::EachDistance, None).unwrap();
+        launches(&topology, &MessageOptions::default(), &Between::EachDistance, None).unwrap();
     let distances: Vec<_> = launches.iter().map(|launch| launch.distance).collect();
     let some = |d| Some(d);
     assert_eq!(
@@ -54,8 +54,8 @@ fn every_distance_has_a_start_and_all_cores_another() {
 #[test]
 fn distances_and_cpus_can_be_chosen_if_they_are_there() {
     let topology = machine("Package:2 NUMANode:1 Core:2 PU:2");
-    let options = Options { patterns: vec![Pattern::Bw], ..Options::default() };
-    let of = |between| plan(&topology, &options, &between, None);
+    let options = MessageOptions { patterns: vec![Pattern::Bw], ..MessageOptions::default() };
+    let of = |between| launches(&topology, &options, &between, None);
     let (launches, _) = of(Between::Distances(vec![Distance::OtherSocket])).unwrap();
     assert_eq!(here(&launches[0]), [[0], [4]]);
     let error = of(Between::Distances(vec![Distance::Cache])).unwrap_err();
@@ -76,7 +76,7 @@ fn distances_and_cpus_can_be_chosen_if_they_are_there() {
 #[test]
 fn a_matrix_meets_every_pair_of_cores_once() {
     let topology = machine("Package:1 Core:5 PU:2");
-    let (launches, _) = plan(&topology, &Options::default(), &Between::All, None).unwrap();
+    let (launches, _) = launches(&topology, &MessageOptions::default(), &Between::All, None).unwrap();
     assert_eq!((launches.len(), launches[0].steps.len(), launches[0].ranks()), (1, 10, 5));
     assert_eq!(launches[0].patterns, [Pattern::Latency, Pattern::Bw, Pattern::Bibw]);
 }
@@ -84,11 +84,11 @@ fn a_matrix_meets_every_pair_of_cores_once() {
 #[test]
 fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
     let one = machine("Package:1 Core:1 PU:1");
-    let error = plan(&one, &Options::default(), &Between::EachDistance, None).unwrap_err();
+    let error = launches(&one, &MessageOptions::default(), &Between::EachDistance, None).unwrap_err();
     assert!(matches!(error, MessagesError::OneCpu));
     let three = machine("Package:1 Core:3 PU:1");
-    let options = Options { patterns: vec![Pattern::MultiLat], ..Options::default() };
-    let (launches, notices) = plan(&three, &options, &Between::EachDistance, None).unwrap();
+    let options = MessageOptions { patterns: vec![Pattern::MultiLat], ..MessageOptions::default() };
+    let (launches, notices) = launches(&three, &options, &Between::EachDistance, None).unwrap();
     assert_eq!(launches[0].ranks(), 2);
-    assert_eq!(notices, ["2 of 3 ranks take part: pairs need two"]);
+    assert_eq!(notices[0].text, "2 of 3 ranks take part: pairs need two");
 }

@@ -1,16 +1,17 @@
 //! The OSU programs and the probe by turns, round after round, started the same way on the same CPUs,
 //! so that both meet the same machine.
 
-use crate::MessagesError;
-use crate::gauge::{self, Between, Outcome};
+use crate::{GAUGE, MessagesError};
 use crate::launch::{Launch, Where};
-use crate::options::{Options, Threads};
-use crate::osu::output::Output;
+use crate::options::MessageOptions;
+use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
-use crate::pattern::{Pattern, usual_sizes};
+use crate::pattern::{Participants, Pattern, usual_sizes};
+use crate::protocol::SizeRun;
 use crate::result::{self, Evidence};
-use crate::session::Stage;
-use nodegauge_measure::Watch;
+use crate::start::{Broken, ReadyMpi, error_tail};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
 use nodegauge_measure::interference::Work;
 use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::LauncherKind;
@@ -25,15 +26,15 @@ const MOST: u32 = 3;
 /// Time for a size, unless the user says otherwise: OSU's programs have no limit.
 pub const SIZE_LIMIT: Duration = Duration::from_secs(3);
 /// Silence of a program after which it hangs: its largest size takes seconds on slow links.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Folders below the one that is named in which programs may lie: OSU installs and builds in several.
 const DEPTH: usize = 7;
 
 /// The programs of one build, by pattern.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Programs(Vec<(Pattern, PathBuf)>);
+pub struct OsuPrograms(Vec<(Pattern, PathBuf)>);
 
-impl Programs {
+impl OsuPrograms {
     /// Looks for them in a folder and below.
     pub fn find(folder: &Path) -> Self {
         let mut found = Self::default();
@@ -72,69 +73,28 @@ impl Programs {
     }
 }
 
-/// Runs both by turns.
+/// Runs both by turns, `rounds` of each pattern that count.
 ///
 /// # Errors
 /// When an OSU program does not run, or the probe measures nothing.
-pub fn run(
-    stage: &Stage<'_>,
-    programs: &Programs,
-    between: &Between,
-    ranks: Option<usize>,
+pub(crate) fn run(
+    mpi: &ReadyMpi<'_>,
+    programs: &OsuPrograms,
+    launches: &[Launch],
     rounds: u32,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let mut outcome = Outcome::default();
-    // By custom three threads: both sides are to be the same, in threads and in operations.
-    let options = Options {
-        threads: stage.options.threads.or(Some(Threads { senders: 1, receivers: 2 })),
-        customary: true,
-        ..stage.options.clone()
-    };
-    let (launches, notices) = gauge::plan(stage.topology, &options, between, ranks)?;
-    outcome.notices = notices;
-    for launch in &launches {
-        for pattern in launch.patterns.clone() {
+    for launch in launches {
+        for pattern in launch.patterns.iter().copied() {
             let Some(program) = programs.of(pattern) else {
-                outcome.notices.push(format!("there is no osu_{pattern} in the folder: left out"));
+                let text = format!("there is no osu_{pattern} in the folder: left out");
+                outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                 continue;
             };
             let launch = Launch { patterns: vec![pattern], ..launch.clone() };
-            let mut measured: Vec<Round> = Vec::new();
-            for turns in 0..rounds * MOST {
-                let counting = rounds::counting(&measured).len();
-                if counting >= rounds as usize {
-                    break;
-                }
-                watch.phase(&format!(
-                    "{} osu_{pattern} and the probe by turns, {} of {rounds}",
-                    stage.mpi.library,
-                    counting + 1
-                ));
-                match turn(stage, &options, &launch, program, watch) {
-                    Ok(round) => measured.push(round),
-                    Err(MessagesError::Interrupted) => outcome.interrupted = true,
-                    Err(error) if turns == 0 => return Err(error),
-                    Err(error) => {
-                        outcome.notices.push(format!("a round was cut short: {error}"));
-                        break;
-                    }
-                }
-                if outcome.interrupted || watch.interrupted() {
-                    outcome.interrupted = true;
-                    break;
-                }
-            }
-            let moved = measured.len() - rounds::counting(&measured).len();
-            if moved > 0 {
-                outcome.notices.push(format!(
-                    "{pattern}: {moved} of {} rounds do not count, because the cpus were moved or other \
-                     programs used them",
-                    measured.len()
-                ));
-            }
-            outcome.measurements.extend(rounds::together(&measured, pattern));
-            if outcome.interrupted {
+            outcome.extend(by_turns(mpi, &launch, pattern, program, rounds, observer)?);
+            if outcome.is_interrupted() {
                 return Ok(outcome);
             }
         }
@@ -142,20 +102,71 @@ pub fn run(
     Ok(outcome)
 }
 
+/// Rounds of one pattern until enough of them count.
+fn by_turns(
+    mpi: &ReadyMpi<'_>,
+    launch: &Launch,
+    pattern: Pattern,
+    program: &Path,
+    rounds: u32,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, MessagesError> {
+    let mut outcome = Outcome::default();
+    let mut notice = |id, text: String| outcome.notices.push(Notice::new(id, GAUGE, text));
+    let mut measured: Vec<Round> = Vec::new();
+    let mut stop = None;
+    for turns in 0..rounds * MOST {
+        let counting = rounds::counting(&measured).len();
+        if counting >= rounds as usize {
+            break;
+        }
+        observer.phase(&format!(
+            "{} osu_{pattern} and the probe by turns, {} of {rounds}",
+            mpi.mpi.library,
+            counting + 1
+        ));
+        match turn(mpi, mpi.options, launch, program, observer) {
+            Ok(round) => measured.push(round),
+            Err(MessagesError::Interrupted) => stop = Some(Stop::Interrupted),
+            Err(error) if turns == 0 => return Err(error),
+            Err(error) => {
+                notice(NoticeId::Failed, format!("a round was cut short: {error}"));
+                break;
+            }
+        }
+        if stop.is_some() || observer.interrupted() {
+            stop = Some(Stop::Interrupted);
+            break;
+        }
+    }
+    let left_out = measured.len() - rounds::counting(&measured).len();
+    if left_out > 0 {
+        let text = format!(
+            "{pattern}: {left_out} of {} rounds do not count, because the cpus were moved or other \
+             programs used them",
+            measured.len()
+        );
+        notice(NoticeId::Reference, text);
+    }
+    outcome.stop = stop;
+    outcome.measurements = rounds::together(&measured, pattern);
+    Ok(outcome)
+}
+
 /// One turn of each.
 fn turn(
-    stage: &Stage<'_>,
-    options: &Options,
+    mpi: &ReadyMpi<'_>,
+    options: &MessageOptions,
     launch: &Launch,
     program: &Path,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Round, MessagesError> {
     let cpus: Vec<u32> = match &launch.ranks {
         Where::Here(ranks) => ranks.iter().flatten().map(|cpu| cpu.0).collect(),
         Where::Hosts(_) => Vec::new(),
     };
     // Slurm's daemon starts ranks, so that their time is not known for this process' own.
-    let own_ranks = stage.mpi.launcher.kind != LauncherKind::Slurm;
+    let own_ranks = mpi.mpi.launcher.kind != LauncherKind::Slurm;
     let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
     let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| match (from, to) {
         (Some((before, began)), Some((after, ended))) => {
@@ -165,26 +176,22 @@ fn turn(
         _ => 0.0,
     };
     let begin = work();
-    let output = osu(stage, options, launch, program, watch)?;
+    let output = osu(mpi, options, launch, program, observer)?;
     let between = work();
-    let options = Options { timing: output.timing(), ..options.clone() };
-    let stage = Stage { options: &options, ..*stage };
-    let report = stage.run(launch, watch)?;
+    let options = MessageOptions { timing: output.timing(), ..options.clone() };
+    let mpi = ReadyMpi { options: &options, ..*mpi };
+    let report = mpi.run(launch, observer)?;
     let end = work();
-    if report.broken == Some(crate::session::Broken::Interrupted) {
+    if report.broken == Some(Broken::Interrupted) {
         return Err(MessagesError::Interrupted);
     }
     let distance = |_: u32, _: u32| None::<Distance>;
     let evidence =
-        Evidence { report: &report, mpi: stage.mpi, options: &options, distance: &distance };
-    let own = result::measurements(&evidence);
-    let groups = report.heard.sizes.iter().flat_map(|size| &size.groups);
+        Evidence { report: &report, mpi: mpi.mpi, options: &options, distance: &distance };
+    let own = result::figures(&evidence);
     Ok(Round {
-        own: rounds::like_osu(own, &report.heard.sizes, options.window),
-        trips: groups
-            .flat_map(|group| [group.trips.0, group.trips.1])
-            .filter(|trip| *trip > 0.0)
-            .collect(),
+        own: rounds::like_osu(own, &report.output.sizes, options.window),
+        trips: report.output.sizes.iter().flat_map(SizeRun::trips).collect(),
         others: share(begin, between).max(share(between, end)),
         osu: output,
     })
@@ -192,29 +199,29 @@ fn turn(
 
 /// Runs an OSU program as the probe is run.
 fn osu(
-    stage: &Stage<'_>,
-    options: &Options,
+    mpi: &ReadyMpi<'_>,
+    options: &MessageOptions,
     launch: &Launch,
     program: &Path,
-    watch: &mut dyn Watch,
-) -> Result<Output, MessagesError> {
+    observer: &mut dyn Observer,
+) -> Result<OsuOutput, MessagesError> {
     let (job, _, _folder) =
-        stage.job(launch, &program.display().to_string(), &arguments(options, launch))?;
-    let mut said = String::new();
+        mpi.job(launch, &program.display().to_string(), &arguments(options, launch))?;
+    let mut printed = String::new();
     let mut last = Instant::now();
     let finished = {
-        let mut listener = |lines: &str| {
+        let mut monitor = |lines: &str| {
             if !lines.is_empty() {
-                said.push_str(lines);
+                printed.push_str(lines);
                 last = Instant::now();
             }
-            match (watch.interrupted(), last.elapsed() > PATIENCE) {
+            match (observer.interrupted(), last.elapsed() > TIMEOUT) {
                 (true, _) => Some(Ended::Interrupted),
                 (false, true) => Some(Ended::TooLong),
                 _ => None,
             }
         };
-        run_family(&job, &mut listener)?
+        run_family(&job, &mut monitor)?
     };
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match finished.ended {
@@ -222,7 +229,7 @@ fn osu(
         Ended::TooLong => {
             return Err(MessagesError::Silent {
                 launcher: name,
-                limit: PATIENCE,
+                limit: TIMEOUT,
                 words: String::new(),
             });
         }
@@ -230,12 +237,12 @@ fn osu(
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is
     // printed counts, not the status.
-    let output = Output::read(&own_lines(&said));
-    let all = format!("{said}\n{}", finished.stderr);
+    let output = OsuOutput::read(&own_lines(&printed));
+    let all = format!("{printed}\n{}", finished.stderr);
     if all.contains("requires exactly two processes") || all.contains("requires at least two") {
         return Err(MessagesError::Osu {
             program: program.display().to_string(),
-            why: format!("it was not built with {}: each rank is alone", stage.mpi.library),
+            why: format!("it was not built with {}: each rank is alone", mpi.mpi.library),
         });
     }
     output.map_err(|error| MessagesError::Osu {
@@ -244,7 +251,7 @@ fn osu(
             Ended::Itself(status) if !status.success() => format!(
                 "{}: {}",
                 nodegauge_toolchain::in_words(status),
-                crate::session::last_words(&all).replace('\n', " ")
+                error_tail(&all).replace('\n', " ")
             ),
             _ => error.to_string(),
         },
@@ -252,33 +259,33 @@ fn osu(
 }
 
 /// What the program printed, without what the library put between.
-fn own_lines(said: &str) -> String {
+fn own_lines(printed: &str) -> String {
     let own = |line: &&str| !line.starts_with('[');
-    said.lines().filter(own).map(|line| format!("{line}\n")).collect()
+    printed.lines().filter(own).map(|line| format!("{line}\n")).collect()
 }
 
 /// The options that both know.
-fn arguments(options: &Options, launch: &Launch) -> Vec<String> {
+fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let mut words = Vec::new();
-    let mut say = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     let pattern = launch.patterns.first().copied().unwrap_or(Pattern::Latency);
-    if options.sizes != usual_sizes() && pattern != Pattern::Barrier {
+    if options.sizes != usual_sizes() && !pattern.is_sizeless() {
         let sizes = options.sizes_of(pattern);
         if let (Some(least), Some(most)) = (sizes.first(), sizes.last()) {
-            say("-m", format!("{least}:{most}"));
+            add("-m", format!("{least}:{most}"));
         }
     }
     if let Some(n) = options.iterations {
-        say("-i", n.to_string());
+        add("-i", n.to_string());
     }
     if let Some(n) = options.warm_up {
-        say("-x", n.to_string());
+        add("-x", n.to_string());
     }
-    if pattern.is_rate() && options.window != Options::default().window {
-        say("-W", options.window.to_string());
+    if pattern.is_rate() && options.window != MessageOptions::default().window {
+        add("-W", options.window.to_string());
     }
-    if pattern == Pattern::LatencyMt {
-        say("-t", format!("{}:{}", launch.threads.senders, launch.threads.receivers));
+    if pattern.participants() == Participants::Threads {
+        add("-t", format!("{}:{}", launch.threads.senders, launch.threads.receivers));
     }
     words
 }

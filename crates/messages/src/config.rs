@@ -1,0 +1,116 @@
+//! What `config` of the gauge's measurements holds.
+
+use crate::curve::Curve;
+use nodegauge_measure::config;
+use nodegauge_placement::Distance;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+config! {
+    /// Configuration of figures of messages: of the probe, and of the OSU micro-benchmarks.
+    pub struct MessageConfig {
+        /// Whose figure: `probe` or `osu`.
+        engine: String = Setting "engine" @ 26, speaks;
+        /// Version of the OSU micro-benchmarks.
+        engine_version: String = Setting "engine version";
+        /// Size of a message, bytes; 0 for a barrier.
+        message_bytes: u64 = Identity "messages" @ 28, speaks;
+        /// What the two ranks share; absent where more than two take part.
+        #[schemars(with = "Option<String>")]
+        distance: Distance = Identity "pairs" @ 29, speaks;
+        /// CPUs of each rank.
+        places: Vec<Vec<u32>> = Setting "places";
+        /// Host of each rank, where they are on several.
+        hosts: Vec<String> = Setting "hosts";
+        /// The ranks of the pair, where every pair has figures of its own.
+        ranks: Vec<RankConfig> = Observation "ranks";
+        /// Ranks that were started together.
+        processes: u64 = Setting "processes";
+        /// Pairs that worked at once.
+        pairs: u64 = Setting "pairs";
+        /// Messages under way at once.
+        window: u64 = Setting "window";
+        /// `single` for one buffer, `multiple` for one a message of the window.
+        buffers: String = Setting "buffers";
+        /// Threads of the sender and of the receiver.
+        threads: Vec<u64> = Setting "threads" @ 20;
+        /// What the clock is read around: `batch` or `each` operation.
+        timing: String = Setting "timing";
+        /// The MPI.
+        mpi: MpiConfig = Setting "mpi";
+        /// Starts whose samples are together here.
+        starts: u64 = Setting "starts";
+        /// Operations that count.
+        operations: u64 = Observation "operations";
+        /// Operations of the last batch.
+        batch_operations: u64 = Observation "operations of a batch";
+        /// Why the size ended: `stable`, `samples` or `limit`.
+        stop: String = Observation "stop";
+        /// Whether the data arrived as it was sent; absent where nobody looked.
+        validated: bool = Observation "validated";
+        /// Round trip of a bare cache line between the two cores, seconds.
+        round_trip_s: f64 = Observation "round trip";
+        /// Mean time of the fastest rank of a collective, seconds.
+        fastest_rank: f64 = Observation "fastest rank";
+        /// Mean time of the slowest rank of a collective, seconds.
+        slowest_rank: f64 = Observation "slowest rank";
+        /// Least batch.
+        min: f64 = Observation "least";
+        /// Greatest batch.
+        max: f64 = Observation "greatest";
+        /// 99 of 100 batches are at least as good.
+        p99: f64 = Observation "99th percentile";
+        /// The figure before it was measured again because it fell out of its curve.
+        dip: DipConfig = Observation "dip";
+        /// What the curve over all sizes tells, in the figure of the first size.
+        curve: Curve = Observation "curve";
+        /// The figure over that of the OSU micro-benchmarks.
+        over_osu: f64 = Observation "over OSU";
+        /// Rounds that count of the probe and an OSU program by turns.
+        rounds: u64 = Observation "rounds";
+    }
+}
+
+/// A rank, with its CPUs or its host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankConfig {
+    /// Its number among those that were started.
+    pub rank: u32,
+    /// CPUs that it was bound to; empty where its host placed it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+    /// Its host, where ranks are on several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+
+/// An MPI, as far as it tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MpiConfig {
+    /// `Open MPI`, `MPICH`, ...
+    pub library: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// Version of the MPI standard.
+    pub standard: Option<String>,
+    /// MPICH's device.
+    pub device: Option<String>,
+    /// How messages went.
+    pub transport: Option<String>,
+    /// The compiler wrapper.
+    pub mpicc: Option<String>,
+    /// The compiler beneath.
+    pub compiler: Option<String>,
+    /// The launcher with its options.
+    pub launcher: Option<String>,
+    /// Its version.
+    pub launcher_version: Option<String>,
+}
+
+/// A figure that fell out of its curve and was measured again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DipConfig {
+    /// The first figure.
+    pub first: f64,
+}

@@ -1,0 +1,117 @@
+//! The tables of `mpi` in the columns of the OSU micro-benchmarks, for scripts that parse those. The
+//! title says that the figures are nodegauge's.
+
+use crate::GAUGE;
+use crate::config::{MessageConfig, RankConfig};
+use crate::pattern::Pattern;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_placement::Distance;
+
+/// What has a table of its own.
+type Key = (Pattern, Option<String>, Option<Distance>, Option<Vec<RankConfig>>);
+
+/// The tables, one after another: sizes 10 wide, values in a field of 20 with two digits.
+pub fn tables(record: &Record) -> String {
+    let mut out = String::new();
+    let mut last: Option<Key> = None;
+    let ours = |m: &&Measurement| {
+        m.gauge == GAUGE && m.category == Category::Variant && m.unit != Unit::MessagesPerSecond
+    };
+    for m in record.measurements.iter().filter(ours) {
+        let (Ok(pattern), Some(value)) = (m.name.parse::<Pattern>(), m.value) else { continue };
+        let config: MessageConfig = m.read_config();
+        let launcher = config.mpi.as_ref().and_then(|mpi| mpi.launcher.clone());
+        let key = (pattern, launcher, config.distance, config.ranks.clone());
+        if last.as_ref() != Some(&key) {
+            if last.is_some() {
+                out.push('\n');
+            }
+            out.push_str(&heading(pattern, &config));
+            last = Some(key);
+        }
+        let bytes = config.message_bytes.unwrap_or(0);
+        let value = if m.unit == Unit::Seconds { value * 1e6 } else { value / 1e6 };
+        if pattern.is_sizeless() {
+            out.push_str(&format!("{value:>17.2}\n"));
+            continue;
+        }
+        out.push_str(&format!("{bytes:<10}{value:>18.2}"));
+        if pattern.counts_messages() {
+            // A byte rate counts the same messages.
+            out.push_str(&format!("{:>20.2}", value * 1e6 / bytes as f64));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn heading(pattern: Pattern, config: &MessageConfig) -> String {
+    let distance = config.distance.map_or("all ranks", Distance::name);
+    let title = pattern.title();
+    let mut out = format!("# nodegauge: OSU MPI {title} Test, by its own probe ({distance})\n");
+    if pattern.counts_messages() {
+        let (pairs, window) = (config.pairs.unwrap_or(0), config.window.unwrap_or(0));
+        out.push_str(&format!("# [ pairs: {pairs} ] [ window size: {window} ]\n"));
+        out.push_str(&format!("{:<10}{:>18}{:>20}\n", "# Size", "MB/s", "Messages/s"));
+        return out;
+    }
+    let header = match (pattern.is_collective(), pattern.is_rate()) {
+        (true, _) => "Avg Latency(us)",
+        (_, true) => "Bandwidth (MB/s)",
+        _ => "Latency (us)",
+    };
+    match pattern.is_sizeless() {
+        true => out.push_str(&format!("# {header}\n")),
+        false => out.push_str(&format!("{:<10}{header:>18}\n", "# Size")),
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::osu::OsuOutput;
+    use crate::result::{self, MessageFigure};
+    use nodegauge_measure::record::Quoted;
+
+    fn record(pattern: Pattern, figures: &[(u64, f64)]) -> Record {
+        let figure = |(bytes, value): &(u64, f64)| -> Measurement {
+            let config = MessageConfig {
+                message_bytes: Some(*bytes),
+                pairs: Some(1),
+                window: Some(64),
+                ..MessageConfig::default()
+            };
+            let measurement =
+                result::blank(pattern, pattern.unit()).value(Quoted::Mean, *value);
+            MessageFigure { measurement, config }.into()
+        };
+        let mut record: Record = serde_json::from_str(include_str!(
+            "../../../../tests/golden/mpi-pairs/record.json"
+        ))
+        .unwrap();
+        record.measurements = figures.iter().map(figure).collect();
+        record
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        for pattern in Pattern::ALL.iter().copied() {
+            let sizes = pattern.sizes_of(&[8, 1024]);
+            let of_size = |bytes: &u64| (*bytes, if pattern.is_rate() { 125e6 } else { 1.25e-6 });
+            let figures: Vec<(u64, f64)> = sizes.iter().map(of_size).collect();
+            let printed = tables(&record(pattern, &figures));
+            let (_, rest) = printed.split_once('\n').unwrap();
+            let theirs = format!("# OSU MPI {} Test v5.7\n{rest}", pattern.title());
+            let output = OsuOutput::read(&theirs).unwrap();
+            assert_eq!(output.pattern, pattern);
+            let read: Vec<(u64, f64)> =
+                output.rows.iter().map(|row| (row.bytes, row.value)).collect();
+            for ((bytes, value), (asked, given)) in read.iter().zip(&figures) {
+                assert!(bytes == asked && (value / given - 1.0).abs() < 1e-6, "{printed}");
+            }
+            assert_eq!(read.len(), figures.len());
+        }
+    }
+}

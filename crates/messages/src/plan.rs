@@ -1,0 +1,308 @@
+//! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
+
+use crate::MessagesError;
+use crate::choice::{MpiRequest, job_hosts};
+use crate::launch::{Launch, Where};
+use crate::nodes;
+use crate::options::{Buffers, MessageOptions, Threads};
+use crate::osu::OsuPrograms;
+use crate::pattern::{Participants, Pattern};
+use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_placement::{CpuPair, Distance, pairs};
+use nodegauge_toolchain::mpi::Mpi;
+
+/// Between which ranks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Between {
+    /// One pair for each distance of this node.
+    #[default]
+    EachDistance,
+    /// Pairs at these distances only.
+    Distances(Vec<Distance>),
+    /// Two hardware threads.
+    Cpus(CpuId, CpuId),
+    /// Every core with every other.
+    All,
+    /// Hosts, one rank each.
+    Hosts(Vec<String>),
+}
+
+impl Between {
+    /// Between these hosts, each once; `slurm` stands for those of the job.
+    ///
+    /// # Errors
+    /// When there are not two, or there is no job.
+    pub fn hosts(names: &[String]) -> Result<Self, MessagesError> {
+        let mut hosts: Vec<String> = Vec::new();
+        for name in names {
+            let more = match name.trim() {
+                "slurm" => job_hosts()?,
+                "" => return Err(MessagesError::Request("--hosts has an empty name".to_owned())),
+                name => vec![name.to_owned()],
+            };
+            for host in more {
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+        }
+        if hosts.len() < 2 {
+            return Err(MessagesError::Request(
+                "messages between hosts need two of them\nhint: e.g. --hosts node1,node2"
+                    .to_owned(),
+            ));
+        }
+        Ok(Self::Hosts(hosts))
+    }
+}
+
+/// A run that has been planned.
+#[derive(Debug)]
+pub struct MessagesPlan {
+    pub(crate) options: MessageOptions,
+    pub(crate) between: Between,
+    pub(crate) launches: Vec<Launch>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) mpis: Vec<Mpi>,
+    /// The OSU programs for each MPI; none where the probe runs alone.
+    pub(crate) osu: Vec<OsuPrograms>,
+    /// Rounds of the probe and an OSU program by turns.
+    pub(crate) rounds: u32,
+}
+
+impl MessagesPlan {
+    /// Plans with the MPIs that were asked for; of the OSU micro-benchmarks, `rounds` by turns.
+    ///
+    /// # Errors
+    /// When there are no two ranks or no such pair, or an MPI or a program is not there.
+    pub fn new(
+        topology: &Topology,
+        mut options: MessageOptions,
+        between: Between,
+        ranks: Option<usize>,
+        request: &MpiRequest,
+        rounds: u32,
+    ) -> Result<Self, MessagesError> {
+        if !request.osu.is_empty() {
+            // Both sides are to be the same, in threads and in operations.
+            options.threads = options.threads.or(Some(Threads::CUSTOMARY));
+            options.customary = true;
+        }
+        let mut plan = Self::with(topology, options, between, ranks, Vec::new())?;
+        plan.mpis = request.find()?;
+        plan.osu = request.programs()?;
+        plan.rounds = rounds;
+        Ok(plan)
+    }
+
+    /// Plans with these MPIs, for the probe alone.
+    pub(crate) fn with(
+        topology: &Topology,
+        options: MessageOptions,
+        between: Between,
+        ranks: Option<usize>,
+        mpis: Vec<Mpi>,
+    ) -> Result<Self, MessagesError> {
+        let (launches, notices) = launches(topology, &options, &between, ranks)?;
+        Ok(Self { options, between, launches, notices, mpis, osu: Vec::new(), rounds: 1 })
+    }
+
+    /// Bytes of the buffers of all ranks of the largest start.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        let buffers = |pattern: Pattern| match self.options.buffers {
+            Buffers::Multiple if !pattern.is_collective() => u64::from(self.options.window),
+            _ => 1,
+        };
+        let of = |launch: &Launch, pattern: Pattern| {
+            let ranks = launch.ranks() as u64;
+            let blocks = if pattern.is_collective() { ranks } else { 1 };
+            let largest = launch.sizes_of(pattern, &self.options).into_iter().max().unwrap_or(0);
+            2 * largest * blocks * buffers(pattern) * ranks
+        };
+        let largest = |launch: &Launch| launch.patterns.iter().map(|p| of(launch, *p)).max();
+        self.launches.iter().filter_map(largest).max().unwrap_or(0)
+    }
+}
+
+/// The starts of a run, and what should be said of them.
+///
+/// # Errors
+/// When there are no two ranks, or no such pair.
+fn launches(
+    topology: &Topology,
+    options: &MessageOptions,
+    between: &Between,
+    ranks: Option<usize>,
+) -> Result<(Vec<Launch>, Vec<Notice>), MessagesError> {
+    if let Between::Hosts(hosts) = between {
+        return Ok((nodes::launches(hosts, options), Vec::new()));
+    }
+    let mut cores = pairs::one_a_core(topology);
+    if cores.len() < 2 {
+        cores = topology.allowed().map(|thread| thread.cpu).collect();
+    }
+    if cores.len() < 2 {
+        return Err(MessagesError::OneCpu);
+    }
+    if *between == Between::All {
+        return Ok((vec![matrix(&cores, options)], Vec::new()));
+    }
+    let pairs = chosen(topology, between)?;
+    let mut notices = Vec::new();
+    let of = |wanted: &[Participants]| -> Vec<Pattern> {
+        let wanted = |pattern: &Pattern| wanted.contains(&pattern.participants());
+        options.patterns.iter().copied().filter(wanted).collect()
+    };
+    let launch = |cpus: Vec<Vec<CpuId>>, distance, patterns, threads| Launch {
+        ranks: Where::Here(cpus),
+        distance,
+        patterns,
+        threads,
+        steps: Vec::new(),
+        sizes: None,
+    };
+    let mut launches = Vec::new();
+    let own = of(&[Participants::Pair]);
+    for pair in pairs.iter().filter(|_| !own.is_empty()) {
+        let cpus = vec![vec![pair.first], vec![pair.second]];
+        launches.push(launch(cpus, Some(pair.distance), own.clone(), Threads::SINGLE));
+    }
+    let together = of(&[Participants::Pairs, Participants::All]);
+    if !together.is_empty() {
+        let in_pairs = !of(&[Participants::Pairs]).is_empty();
+        let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices);
+        let cpus: Vec<Vec<CpuId>> =
+            (0..count).map(|rank| vec![cores[rank % cores.len()]]).collect();
+        let distance = match cpus.as_slice() {
+            [a, b] => pairs::distance(topology, a[0], b[0]),
+            _ => None,
+        };
+        // Two ranks where a pair has been: one start serves both.
+        match launches.iter_mut().find(|known| known.ranks == Where::Here(cpus.clone())) {
+            Some(known) => known.patterns.extend(together),
+            None => launches.push(launch(cpus, distance, together, Threads::SINGLE)),
+        }
+    }
+    let threaded = of(&[Participants::Threads]);
+    if !threaded.is_empty()
+        && let Some(pair) =
+            pairs.iter().find(|pair| pair.distance != Distance::Core).or(pairs.first())
+    {
+        let (cpus, threads) = of_threads(topology, options, *pair, &cores, &mut notices);
+        launches.push(launch(cpus, Some(pair.distance), threaded, threads));
+    }
+    Ok((launches, notices))
+}
+
+/// Ranks of the patterns in which all take part.
+fn together_ranks(
+    asked: Option<usize>,
+    cores: usize,
+    in_pairs: bool,
+    notices: &mut Vec<Notice>,
+) -> usize {
+    let count = asked.unwrap_or(cores);
+    let mut notice = |id, text| notices.push(Notice::new(id, crate::GAUGE, text));
+    if count > cores {
+        let text =
+            format!("{count} ranks on {cores} cores: some share a core, and wait for each other");
+        notice(NoticeId::Method, text);
+    }
+    let odd = in_pairs && count % 2 == 1;
+    if odd {
+        let text = format!("{} of {count} ranks take part: pairs need two", count - 1);
+        notice(NoticeId::Clamped, text);
+    }
+    (count - usize::from(odd)).max(2)
+}
+
+fn chosen(topology: &Topology, between: &Between) -> Result<Vec<CpuPair>, MessagesError> {
+    let all = pairs::by_distance(topology);
+    match between {
+        Between::Distances(wanted) => wanted
+            .iter()
+            .map(|distance| {
+                let found = all.iter().find(|pair| pair.distance == *distance).copied();
+                found.ok_or_else(|| {
+                    let known: Vec<&str> = all.iter().map(|pair| pair.distance.name()).collect();
+                    MessagesError::Request(format!(
+                        "no two hardware threads here are at the distance {distance}\nhint: there are {}",
+                        known.join(", ")
+                    ))
+                })
+            })
+            .collect(),
+        Between::Cpus(a, b) => {
+            let usable =
+                |cpu: &CpuId| topology.thread(*cpu).is_some_and(|thread| thread.allowed);
+            if let Some(cpu) = [a, b].into_iter().find(|cpu| !usable(cpu)) {
+                return Err(MessagesError::Request(format!(
+                    "cpu {cpu} is not one that this process may use\nhint: nodegauge places --mpi-pairs shows pairs"
+                )));
+            }
+            let distance = pairs::distance(topology, *a, *b).unwrap_or(Distance::OtherSocket);
+            Ok(vec![CpuPair { distance, first: *a, second: *b }])
+        }
+        _ => Ok(all),
+    }
+}
+
+/// CPUs and threads of `latency_mt`: by custom one thread sends and two receive, where each has a
+/// core of its own.
+fn of_threads(
+    topology: &Topology,
+    options: &MessageOptions,
+    pair: CpuPair,
+    cores: &[CpuId],
+    notices: &mut Vec<Notice>,
+) -> (Vec<Vec<CpuId>>, Threads) {
+    let threads = options.threads.unwrap_or_else(|| {
+        if cores.len() >= 3 {
+            return Threads::CUSTOMARY;
+        }
+        let text = "latency_mt with 1:1 threads instead of 1:2: three threads on two cores \
+                    measure the scheduler (-t 1:2 does so all the same)";
+        notices.push(Notice::new(NoticeId::FewerThreads, crate::GAUGE, text));
+        Threads::SINGLE
+    });
+    let mut free: Vec<CpuId> =
+        cores.iter().copied().filter(|cpu| *cpu != pair.first && *cpu != pair.second).collect();
+    let mut take = |first: CpuId, count: u32| {
+        let mut cpus = vec![first];
+        // The nearest to the first thread of the rank.
+        free.sort_by_key(|cpu| pairs::distance(topology, first, *cpu));
+        let more = (count as usize).saturating_sub(1).min(free.len());
+        cpus.extend(free.drain(..more));
+        cpus
+    };
+    let mut receivers = take(pair.second, threads.receivers);
+    let mut senders = take(pair.first, threads.senders);
+    if senders.len() + receivers.len() < (threads.senders + threads.receivers) as usize {
+        // Too few for all: the threads of both may use them all.
+        senders.extend(receivers);
+        receivers = senders.clone();
+    }
+    senders.sort_unstable();
+    receivers.sort_unstable();
+    (vec![senders, receivers], threads)
+}
+
+/// Every core with every other: in each step one pair, so that none disturbs another.
+fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
+    let steps =
+        (0..cores.len()).flat_map(|a| (a + 1..cores.len()).map(move |b| vec![(a, b)])).collect();
+    let of_pairs = |pattern: &Pattern| pattern.participants() == Participants::Pair;
+    let patterns: Vec<Pattern> = options.patterns.iter().copied().filter(of_pairs).collect();
+    Launch {
+        ranks: Where::Here(cores.iter().map(|cpu| vec![*cpu]).collect()),
+        distance: None,
+        patterns: if patterns.is_empty() { vec![Pattern::Latency] } else { patterns },
+        threads: Threads::SINGLE,
+        steps,
+        sizes: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

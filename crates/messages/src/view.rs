@@ -1,0 +1,203 @@
+//! What people see of `mpi`: one line a distance, the curves with a chart, a matrix, or the probe beside
+//! the OSU micro-benchmarks; the evidence below.
+
+mod curves;
+mod evidence;
+mod matrix;
+mod reference;
+
+use crate::GAUGE;
+use crate::config::MessageConfig;
+use crate::pattern::Pattern;
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::{Bytes, NoticeId, Unit};
+use nodegauge_placement::{Distance, cpus};
+
+/// Sizes of a summary: the latency of the smallest message that carries something, and the rate of
+/// the largest.
+const SMALL: u64 = 8;
+/// In place of a figure that there is not.
+const NONE: &str = "-";
+
+/// A figure with its configuration.
+struct Figure<'a> {
+    m: &'a Measurement,
+    config: MessageConfig,
+    /// `None` of a pattern that is not known here.
+    pattern: Option<Pattern>,
+}
+
+/// The library and the distance of a figure: what has a line of its own.
+type Line = (String, Option<Distance>);
+
+impl Figure<'_> {
+    /// `Open MPI 4.1.4`; of a saved output the program that printed it.
+    fn library(&self) -> String {
+        let mpi = self.config.mpi.clone().unwrap_or_default();
+        match (mpi.library, mpi.version, &self.config.engine_version) {
+            (Some(name), Some(version), _) => format!("{name} {version}"),
+            (Some(name), None, _) => name,
+            (None, _, Some(version)) => format!("OSU {version}"),
+            (None, _, None) => "OSU".to_owned(),
+        }
+    }
+
+    fn line(&self) -> Line {
+        (self.library(), self.config.distance)
+    }
+
+    /// Whether every pair has figures of its own.
+    fn is_stepwise(&self) -> bool {
+        self.config.ranks.is_some()
+    }
+
+    fn is_collective(&self) -> bool {
+        self.pattern.is_some_and(Pattern::is_collective)
+    }
+
+    /// Of this pattern, size and unit.
+    fn is(&self, name: &str, unit: Unit, bytes: u64) -> bool {
+        self.m.name == name && self.m.unit == unit && self.config.message_bytes == Some(bytes)
+    }
+}
+
+/// The gauge's part of a page.
+pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let figure = |m| Figure { m, config: m.read_config(), pattern: m.name.parse().ok() };
+    let all: Vec<Figure<'_>> = own.map(figure).collect();
+    let all: Vec<&Figure<'_>> = all.iter().collect();
+    let mut section = Section::new(GAUGE);
+    if all.is_empty() {
+        // A page of all gauges says why one is missing.
+        let why = |notice: &&nodegauge_measure::Notice| {
+            notice.gauge == GAUGE && notice.id == NoticeId::LeftOut
+        };
+        if let Some(notice) = record.notices.iter().find(why) {
+            section.note(GAUGE, notice.text.clone());
+        }
+    } else if all.iter().any(|figure| figure.m.category == Category::Reference) {
+        reference::add(&mut section, &all);
+    } else if all.iter().any(|figure| figure.is_stepwise()) {
+        matrix::add(&mut section, &all);
+    } else {
+        section.push(summary(&all));
+        // On a page with other gauges only what one must know to read the row.
+        evidence::how(&mut section, &all, detail == Detail::Brief);
+        evidence::doubts(&mut section, &all);
+        if detail == Detail::Full {
+            section.gap();
+            curves::add(&mut section, &all);
+        }
+        curves::add_unknown(&mut section, &all);
+    }
+    if section.blocks.is_empty() { Vec::new() } else { vec![section] }
+}
+
+/// The lines of figures, in order.
+fn lines<'a>(all: impl Iterator<Item = &'a &'a Figure<'a>>) -> Vec<Line> {
+    distinct(all.map(|figure| figure.line()))
+}
+
+/// Values in order of appearance, each once.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// One row for each library and distance.
+fn summary(all: &[&Figure<'_>]) -> Table {
+    let mut table = Table::new(&[
+        "messages", "", "cpus", ">us", ">bw GB/s", ">bibw", ">Mmsg/s", ">eager <", ">n1/2",
+    ]);
+    for line in lines(all.iter().filter(|figure| !figure.is_collective())) {
+        let own: Vec<&Figure<'_>> =
+            all.iter().copied().filter(|figure| figure.line() == line).collect();
+        let latency = own
+            .iter()
+            .filter(|figure| figure.pattern == Some(Pattern::Latency))
+            .filter(|figure| figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL))
+            .min_by_key(|figure| figure.config.message_bytes)
+            .and_then(|figure| figure.m.value);
+        let best = |pattern: Pattern, unit: Unit| {
+            let of_it = |figure: &&&Figure<'_>| {
+                figure.pattern == Some(pattern) && figure.m.unit == unit
+            };
+            let values = own.iter().filter(of_it).filter_map(|figure| figure.m.value);
+            shown(values.max_by(f64::total_cmp), unit)
+        };
+        let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
+        let curve = first.and_then(|figure| figure.config.curve.clone()).unwrap_or_default();
+        let bytes = |bytes: Option<u64>| bytes.map_or(NONE.to_owned(), |b| Bytes(b).to_string());
+        table.row([
+            line.0.clone().into(),
+            distance(line.1).into(),
+            own.first().and_then(|figure| places(figure)).unwrap_or(NONE.to_owned()).into(),
+            shown(latency, Unit::Seconds),
+            best(Pattern::Bw, Unit::BytesPerSecond),
+            best(Pattern::Bibw, Unit::BytesPerSecond),
+            best(Pattern::MbwMr, Unit::MessagesPerSecond),
+            bytes(curve.rendezvous_bytes).into(),
+            bytes(curve.hockney.last().map(|fit| fit.half_bytes as u64)).into(),
+        ]);
+    }
+    table
+}
+
+/// A distance, or what has none.
+fn distance(distance: Option<Distance>) -> &'static str {
+    distance.map_or("all ranks", Distance::name)
+}
+
+/// CPUs of each rank: `0, 1` or `{0-3}, {4-7}`; long lists are cut in the middle.
+fn places(figure: &Figure<'_>) -> Option<String> {
+    const SHOWN: usize = 8;
+    let words = |cpus: &Vec<u32>| match cpus.as_slice() {
+        [cpu] => cpu.to_string(),
+        several => {
+            let cpus: Vec<_> = several.iter().map(|cpu| nodegauge_machine::CpuId(*cpu)).collect();
+            format!("{{{}}}", cpus::ranges(&cpus))
+        }
+    };
+    let words: Vec<String> = figure.config.places.as_ref()?.iter().map(words).collect();
+    Some(match words.len() {
+        0..=SHOWN => words.join(", "),
+        all => format!("{}, ..., {}", words[..SHOWN - 2].join(", "), words[all - 2..].join(", ")),
+    })
+}
+
+/// What figures of a unit are shown in.
+fn unit_words(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Seconds => "us",
+        Unit::BytesPerSecond => "GB/s",
+        Unit::MessagesPerSecond => "Mmsg/s",
+        other => other.symbol(),
+    }
+}
+
+/// A figure in [`unit_words`], with four digits.
+fn in_words(value: f64, unit: Unit) -> String {
+    significant(match unit {
+        Unit::Seconds => value * 1e6,
+        Unit::BytesPerSecond => value / 1e9,
+        Unit::MessagesPerSecond => value / 1e6,
+        _ => value,
+    })
+}
+
+/// The cell of a figure.
+fn shown(value: Option<f64>, unit: Unit) -> Cell {
+    match value {
+        Some(value) => Cell::figure(value, unit, in_words(value, unit)),
+        None => NONE.into(),
+    }
+}

@@ -1,0 +1,100 @@
+//! What figures are of, and what speaks against them.
+
+use super::{Figure, SMALL, distinct};
+use nodegauge_gauge::view::{Note, Section, Tone};
+use nodegauge_measure::record::Status;
+use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
+
+/// Figures that a doubt names.
+const SHOWN: usize = 3;
+
+/// What the figures are of.
+pub(super) fn how(section: &mut Section, all: &[&Figure<'_>], brief: bool) {
+    for library in distinct(all.iter().map(|figure| figure.library())) {
+        let own = || all.iter().filter(|figure| figure.library() == library);
+        // The one that tells most: a start that failed does not know the transport.
+        let told = own().find(|figure| figure.m.summary.is_some()).or_else(|| own().next());
+        let mpi = told.and_then(|figure| figure.config.mpi.clone()).unwrap_or_default();
+        let mut parts = vec![library.clone()];
+        parts.extend(mpi.device.map(|device| format!("device {device}")));
+        parts.push(mpi.transport.unwrap_or_else(|| "transport unknown".to_owned()));
+        parts.extend(mpi.compiler.filter(|_| !brief));
+        section.note("how", parts.join(", "));
+    }
+    if brief {
+        return;
+    }
+    let is_rate = |figure: &&&Figure<'_>| {
+        figure.m.unit == Unit::BytesPerSecond && figure.m.summary.is_some()
+    };
+    if let Some(rate) = all.iter().find(is_rate) {
+        let buffers = match (rate.config.buffers.as_deref(), &rate.config.hosts) {
+            (Some("multiple"), _) => "a buffer for each message",
+            (_, Some(_)) => "one buffer",
+            _ => "one buffer, so that rates within a node are cache rates",
+        };
+        let window = rate.config.window.unwrap_or(0);
+        section.note("", format!("windows of {window} messages, {buffers}"));
+    }
+    if let Some(trip) = all.iter().find_map(|figure| figure.config.round_trip_s) {
+        let text = format!(
+            "us: half the time of {SMALL} B there and back; a bare cache line takes {}",
+            Seconds(trip / 2.0)
+        );
+        section.note("", text);
+    }
+}
+
+/// Every doubt once, with what it concerns.
+pub(super) fn doubts(section: &mut Section, all: &[&Figure<'_>]) {
+    let mut doubts: Vec<(Status, &String, Vec<String>)> = Vec::new();
+    for figure in all.iter().filter(|figure| figure.m.validity.status != Status::Valid) {
+        let size = figure.config.message_bytes.map(|bytes| format!(" {}", Bytes(bytes)));
+        let what = format!("{}{}", figure.m.name, size.unwrap_or_default());
+        for reason in &figure.m.validity.reasons {
+            match doubts.iter_mut().find(|(_, known, _)| *known == reason) {
+                Some((_, _, whats)) if whats.contains(&what) => {}
+                Some((_, _, whats)) => whats.push(what.clone()),
+                None => doubts.push((figure.m.validity.status, reason, vec![what.clone()])),
+            }
+        }
+    }
+    for (status, reason, whats) in doubts {
+        let (label, tone) = match status {
+            Status::Invalid => ("invalid", Tone::Bad),
+            _ => ("suspect", Tone::Warning),
+        };
+        let mut shown = whats[..whats.len().min(SHOWN)].join(", ");
+        if whats.len() > SHOWN {
+            shown.push_str(&format!(" and {} more", whats.len() - SHOWN));
+        }
+        section.push(Note::new(label, format!("{shown}: {reason}")).tone(tone));
+    }
+}
+
+/// Hockney's model and the changes of protocol, in words.
+pub(super) fn curve(figure: &Figure<'_>) -> Option<String> {
+    let curve = figure.config.curve.as_ref()?;
+    let mut parts: Vec<String> = Vec::new();
+    for switch in &curve.switches {
+        let kind = match curve.rendezvous_bytes == Some(switch.bytes) {
+            true => "eager to rendezvous",
+            false => "another protocol",
+        };
+        parts.push(format!("{kind} at {} (x {:.1})", Bytes(switch.bytes), switch.leap));
+    }
+    let dip = |bytes: &u64| format!("{} falls out of the curve", Bytes(*bytes));
+    parts.extend(curve.dips.iter().map(dip));
+    for fit in &curve.hockney {
+        parts.push(format!(
+            "{} to {}: {} + bytes / {}, n1/2 {}, within {:.0} %",
+            Bytes(fit.from_bytes),
+            Bytes(fit.to_bytes),
+            Seconds(fit.latency_s),
+            BytesPerSec(fit.bytes_per_s),
+            Bytes(fit.half_bytes as u64),
+            fit.error * 100.0
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}

@@ -1,0 +1,68 @@
+//! The probe beside the OSU micro-benchmarks, or only the latter where an output was imported.
+
+use super::curves::sizes;
+use super::{Figure, NONE, distinct, evidence, shown, unit_words};
+use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use nodegauge_measure::Bytes;
+use nodegauge_measure::record::{Category, Measurement};
+
+/// A table for each library, pattern and unit.
+pub(super) fn add(section: &mut Section, all: &[&Figure<'_>]) {
+    let key = |figure: &Figure<'_>| (figure.library(), figure.m.name.clone(), figure.m.unit);
+    for (number, table) in distinct(all.iter().map(|figure| key(figure))).iter().enumerate() {
+        if number > 0 {
+            section.gap();
+        }
+        let (library, name, unit) = table;
+        let own: Vec<&Figure<'_>> =
+            all.iter().copied().filter(|figure| key(figure) == *table).collect();
+        let version = own.iter().find_map(|figure| figure.config.engine_version.as_ref());
+        let osu = version.map_or_else(|| ">osu".to_owned(), |version| format!(">osu {version}"));
+        let title = format!(">{name} {}", unit_words(*unit));
+        let mut rows = Table::new(&[&title, ">probe", &osu, ">ratio", ">spread", ">osu's"]);
+        for size in sizes(&own, &[name]) {
+            let of = |category: Category| {
+                own.iter().copied().find(|figure| {
+                    figure.m.category == category && figure.config.message_bytes == Some(size)
+                })
+            };
+            let (probe, osu) = (of(Category::Variant), of(Category::Reference));
+            let value = |figure: Option<&Figure<'_>>| shown(figure.and_then(|f| f.m.value), *unit);
+            let ratio = probe.and_then(|figure| figure.config.over_osu);
+            rows.row([
+                Bytes(size).to_string().into(),
+                value(probe),
+                value(osu),
+                ratio.map_or_else(|| Cell::from(NONE), |ratio| format!("{ratio:.3}").into()),
+                spread(probe.map(|figure| figure.m)).into(),
+                spread(osu.map(|figure| figure.m)).into(),
+            ]);
+        }
+        section.push(Block::Heading(library.clone()));
+        section.push(rows);
+        if let Some(rounds) = own.iter().find_map(|figure| figure.config.rounds) {
+            let timing = own.iter().find_map(|figure| figure.config.timing.as_deref());
+            let text = format!(
+                "medians of {rounds} rounds by turns, of their ratios too; the clock around each {}",
+                match timing {
+                    Some("each") => "operation, as in OSU 7",
+                    _ => "batch, as in OSU 5",
+                }
+            );
+            section.note("", text);
+        }
+    }
+    if all.iter().any(|figure| figure.m.category == Category::Variant) {
+        evidence::how(section, all, false);
+    }
+    evidence::doubts(section, all);
+}
+
+/// How far samples scatter: half the range over the median.
+fn spread(m: Option<&Measurement>) -> String {
+    let Some(m) = m.filter(|m| m.samples.len() > 1) else { return NONE.to_owned() };
+    let median = m.summary.as_ref().map_or(f64::NAN, |s| s.median);
+    let least = m.samples.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = m.samples.iter().copied().fold(0.0, f64::max);
+    format!("{:.1} %", (most - least) / 2.0 / median * 100.0)
+}
