@@ -19,7 +19,6 @@ pub mod processor;
 pub mod published;
 pub mod root;
 mod synthetic;
-pub mod sys;
 pub mod topology;
 
 pub use describe::{Options, describe};

@@ -226,7 +226,11 @@ impl Topology {
     fn from_hwloc(hwloc: &Hwloc, source: &Source) -> Self {
         let mut numbering = Numbering::default();
         let llc_type = last_level_cache(hwloc);
-        let affinity = matches!(source, Source::Live).then(crate::sys::affinity).flatten();
+        let affinity = match source {
+            Source::Live => nodegauge_os::affinity().ok(),
+            _ => None,
+        };
+        let affinity = affinity.map(|cpus| cpus.into_iter().map(CpuId).collect::<Vec<_>>());
         let allowed_set = hwloc.allowed_cpuset();
         let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
         let nodes = nodes(hwloc, source);

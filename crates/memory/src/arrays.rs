@@ -7,7 +7,7 @@
 
 use crate::kernels::{Args, Element, Prefetch};
 pub use crate::mapping::ArrayError;
-use crate::mapping::Mapping;
+use crate::mapping::PagedMapping;
 use nodegauge_measure::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ pub const STAGGER: u64 = 64 * 1024 + 4096 / 4 + 256;
 /// Three arrays of equal length.
 #[derive(Debug)]
 pub struct Arrays {
-    mapping: Mapping,
+    mapping: PagedMapping,
     /// Address of the first element of `a`, `b`, `c`.
     starts: [usize; 3],
     /// Elements an array.
@@ -121,14 +121,9 @@ impl Arrays {
                 Layout::Sequential { offset } => offsets[i - 1] + bytes + offset * element.bytes(),
             };
         }
-        let mapping = Mapping::map(Bytes(offsets[2] + bytes), pages)?;
-        let start = mapping.range().0;
-        Ok(Self {
-            starts: offsets.map(|offset| start + offset as usize),
-            mapping,
-            elements,
-            element,
-        })
+        let mapping = PagedMapping::map(Bytes(offsets[2] + bytes), pages)?;
+        let start = |offset: u64| mapping.at(offset as usize, bytes as usize).as_ptr() as usize;
+        Ok(Self { starts: offsets.map(start), mapping, elements, element })
     }
 
     /// Elements an array.
@@ -172,7 +167,7 @@ impl Arrays {
         Args { a: at(0), b: at(1), c: at(2), n: n as usize, scalar, near, far }
     }
 
-    /// The share of the mapping that lies on pages of each size; see [`Mapping::pages_got`].
+    /// The share of the mapping that lies on pages of each size; see [`nodegauge_os::Mapping::pages_got`].
     ///
     /// # Errors
     /// When `/proc/self/smaps` cannot be read.

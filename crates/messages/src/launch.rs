@@ -13,7 +13,7 @@ use nodegauge_placement::pairs::Distance;
 use nodegauge_placement::ranks::{RankPlace, RankPlan};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::mpi::{Launcher, LauncherKind};
+use nodegauge_toolchain::mpi::{LauncherKind, MpiLauncher};
 use std::time::Duration;
 
 /// Where ranks go.
@@ -137,7 +137,7 @@ impl Launch {
     /// system has given the node.
     pub fn words(
         &self,
-        launcher: &Launcher,
+        launcher: &MpiLauncher,
         topology: &Topology,
         as_root: bool,
         rankfile: &str,
@@ -156,7 +156,7 @@ impl Launch {
 
     fn open_mpi(
         &self,
-        launcher: &Launcher,
+        launcher: &MpiLauncher,
         topology: &Topology,
         as_root: bool,
         rankfile: &str,
@@ -235,9 +235,9 @@ mod tests {
     use super::*;
     use nodegauge_machine::Source;
 
-    fn launcher(kind: LauncherKind, version: &str) -> Launcher {
+    fn launcher(kind: LauncherKind, version: &str) -> MpiLauncher {
         let command = CommandLine::new("run", []);
-        Launcher { command, kind, version: Some(version.to_owned()) }
+        MpiLauncher { command, kind, version: Some(version.to_owned()) }
     }
 
     fn launch(cpus: &[&[u32]]) -> Launch {
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    fn words(launch: &Launch, launcher: &Launcher, in_job: bool) -> (String, Option<String>) {
+    fn words(launch: &Launch, launcher: &MpiLauncher, in_job: bool) -> (String, Option<String>) {
         // Logical and physical numbers differ: the operating system counts over the sockets in turn.
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
         let topology = Topology::load(&Source::Synthetic(text)).unwrap();

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The variable that descendants carry.
-const MARK: &str = "NODEGAUGE_FAMILY";
+const MARK: &str = "NODEGAUGE_RUN";
 /// How often a running child is looked at: seldom, because looking takes a CPU from it.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a launcher may take to end its ranks after SIGTERM.
@@ -34,7 +34,7 @@ const LINES: usize = 6;
 
 /// Why a child is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum KillReason {
     /// Its time limit.
     TimedOut,
     /// The user ends the run.
@@ -47,7 +47,7 @@ pub enum ChildEnd {
     /// By itself.
     Exited(ExitStatus),
     /// It was killed.
-    Killed(Stop),
+    Killed(KillReason),
 }
 
 /// A child that is over.
@@ -84,7 +84,7 @@ pub fn run_group(
     limit: Duration,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<ChildOutput, ChildError> {
-    let mut poll = |_: &Collector| interrupted().then_some(Stop::Interrupted);
+    let mut poll = |_: &Collector| interrupted().then_some(KillReason::Interrupted);
     Supervised::start(command)?.finish(limit, Duration::ZERO, &mut poll)
 }
 
@@ -97,7 +97,7 @@ pub fn run_group(
 pub fn run_with_descendants(
     mut command: Command,
     limit: Duration,
-    listen: &mut dyn FnMut(&str) -> Option<Stop>,
+    listen: &mut dyn FnMut(&str) -> Option<KillReason>,
 ) -> Result<ChildOutput, ChildError> {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
@@ -140,7 +140,7 @@ impl Supervised {
         mut self,
         limit: Duration,
         grace: Duration,
-        poll: &mut dyn FnMut(&Collector) -> Option<Stop>,
+        poll: &mut dyn FnMut(&Collector) -> Option<KillReason>,
     ) -> Result<ChildOutput, ChildError> {
         let leader = Pid::from_child(&self.child);
         let stop = loop {
@@ -153,7 +153,7 @@ impl Supervised {
                 break Ok(Some(stop));
             }
             if self.started.elapsed() >= limit {
-                break Ok(Some(Stop::TimedOut));
+                break Ok(Some(KillReason::TimedOut));
             }
             std::thread::sleep(POLL_INTERVAL);
         };
@@ -333,13 +333,13 @@ mod tests {
         let mut heard = String::new();
         let mut listener = |lines: &str| {
             heard.push_str(lines);
-            heard.contains("two\n").then_some(Stop::Interrupted)
+            heard.contains("two\n").then_some(KillReason::Interrupted)
         };
         let limit = Duration::from_secs(30);
         let output =
             run_with_descendants(shell("echo one; echo two; sleep 60"), limit, &mut listener)
                 .unwrap();
-        assert_eq!(output.end, ChildEnd::Killed(Stop::Interrupted));
+        assert_eq!(output.end, ChildEnd::Killed(KillReason::Interrupted));
         assert_eq!(heard, "one\ntwo\n");
         assert!(output.seconds < 20.0);
     }
@@ -354,7 +354,7 @@ mod tests {
         let script = "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & wait";
         let limit = Duration::from_millis(700);
         let output = run_with_descendants(shell(script), limit, &mut listener).unwrap();
-        assert_eq!(output.end, ChildEnd::Killed(Stop::TimedOut));
+        assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
         let pid = heard.trim().to_owned();
         assert!(!pid.is_empty(), "the descendant told its number");
         assert!(!is_alive(&pid), "descendant {pid} is alive");

@@ -128,7 +128,14 @@ mod tests {
     #[test]
     fn a_child_that_is_busy_is_killed() {
         // SAFETY: the body does nothing but wait.
-        let child = unsafe { fork(|_| loop { std::thread::park() }) }.unwrap();
+        let child = unsafe {
+            fork(|_| {
+                loop {
+                    std::thread::park()
+                }
+            })
+        }
+        .unwrap();
         let pid = child.pid;
         drop(child);
         // SAFETY: signal 0 only asks whether the process is there.

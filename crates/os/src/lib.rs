@@ -23,7 +23,7 @@ pub use barrier::{Barrier, CacheLine, Poisoned, ProcessBarrier};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
 pub use child::{
-    ChildEnd, ChildError, ChildOutput, KillOnDrop, Stop, first_errors, last_lines, run_group,
+    ChildEnd, ChildError, ChildOutput, KillOnDrop, KillReason, first_errors, last_lines, run_group,
     run_with_descendants,
 };
 pub use fork::{ForkedChild, fork, receive};

@@ -360,7 +360,10 @@ mod tests {
         unsafe { mapping.at(0, length).write_bytes(1, length) };
         let got = mapping.pages_got().unwrap();
         assert!((got[&(page_bytes() as u64)] - 1.0).abs() < 1e-9, "{got:?}");
-        assert_eq!(mapping.resident_pages().unwrap(), (length / page_bytes(), length / page_bytes()));
+        assert_eq!(
+            mapping.resident_pages().unwrap(),
+            (length / page_bytes(), length / page_bytes())
+        );
     }
 
     #[test]
@@ -376,7 +379,9 @@ mod tests {
         // No machine reserves so many pages.
         let reserved =
             Mapping::anonymous(1 << 60, PageSize::Reserved(2 << 20), Accounting::Checked);
-        assert!(matches!(reserved, Err(MapError::NoReservedPages { needed, .. }) if needed == 1 << 39));
+        assert!(
+            matches!(reserved, Err(MapError::NoReservedPages { needed, .. }) if needed == 1 << 39)
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! and the thread keeps the mask it had. [`PinGuard`] restores the previous mask.
 
 use crate::cpus::{ranges, sorted};
-use crate::sys::{self, SysError};
 use nodegauge_machine::CpuId;
+use nodegauge_os::SysError;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -86,27 +86,27 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     if wanted.is_empty() {
         return Err(PinError::new(cpus, PinCause::Nothing));
     }
-    let before = sys::affinity().map_err(refused)?;
-    match sys::set_affinity(&wanted) {
+    let before = current_affinity().map_err(refused)?;
+    match set_affinity(&wanted) {
         // None of the CPUs is in the cpuset.
         Err(SysError { errno: libc::EINVAL, .. }) => {}
         Err(error) => return Err(refused(error)),
         Ok(()) => {
-            if sys::affinity().map_err(refused)? == wanted {
+            if current_affinity().map_err(refused)? == wanted {
                 return Ok(());
             }
         }
     }
     let error = diagnose(&wanted);
-    sys::set_affinity(&before).map_err(refused)?;
+    set_affinity(&before).map_err(refused)?;
     Err(error)
 }
 
 /// Finds out why the CPUs were not given, by asking for all: the kernel answers with the cpuset.
 /// Leaves the thread unbound.
 fn diagnose(wanted: &[CpuId]) -> PinError {
-    let observed = sys::affinity();
-    let cpuset = match sys::set_affinity_to_all().and_then(|()| sys::affinity()) {
+    let observed = current_affinity();
+    let cpuset = match nodegauge_os::set_affinity_to_all().and_then(|()| current_affinity()) {
         Ok(cpuset) => cpuset,
         Err(error) => return PinError::new(wanted, PinCause::Refused(error)),
     };
@@ -138,7 +138,7 @@ impl PinGuard {
     /// As [`pin_current_thread`].
     pub fn new(cpus: &[CpuId]) -> Result<Self, PinError> {
         let before =
-            sys::affinity().map_err(|error| PinError::new(cpus, PinCause::Refused(error)))?;
+            current_affinity().map_err(|error| PinError::new(cpus, PinCause::Refused(error)))?;
         pin_current_thread(cpus)?;
         Ok(Self { before, on_this_thread: PhantomData })
     }
@@ -147,7 +147,7 @@ impl PinGuard {
 impl Drop for PinGuard {
     fn drop(&mut self) {
         // A cpuset that shrank in between makes this fail; then the thread stays where it is.
-        let _ = sys::set_affinity(&self.before);
+        let _ = set_affinity(&self.before);
     }
 }
 
@@ -156,7 +156,12 @@ impl Drop for PinGuard {
 /// # Errors
 /// When the kernel does not say.
 pub fn current_affinity() -> Result<Vec<CpuId>, SysError> {
-    sys::affinity()
+    Ok(nodegauge_os::affinity()?.into_iter().map(CpuId).collect())
+}
+
+fn set_affinity(cpus: &[CpuId]) -> Result<(), SysError> {
+    let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+    nodegauge_os::set_affinity(&cpus)
 }
 
 /// The CPU that the calling thread runs on at this moment.
@@ -164,7 +169,7 @@ pub fn current_affinity() -> Result<Vec<CpuId>, SysError> {
 /// # Errors
 /// When the kernel does not say.
 pub fn current_cpu() -> Result<CpuId, SysError> {
-    sys::current_cpu()
+    nodegauge_os::current_cpu().map(CpuId)
 }
 
 #[cfg(test)]

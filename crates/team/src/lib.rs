@@ -5,10 +5,10 @@
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
 
 use nodegauge_machine::CpuId;
+use nodegauge_os::Barrier;
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{PinError, SysError, pin};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -38,68 +38,9 @@ pub enum TeamError {
     Panicked(usize),
 }
 
-/// How often a waiting thread looks before it lets others run: a place may be shared, and then
-/// the one that is waited for needs the CPU. At some 40 cycles a look this is about 100 us.
-pub const SPINS_BEFORE_YIELD: u32 = 10_000;
-
 /// Stack of a member, bytes: what a job calls may be another's library, which expects the usual room.
 /// Only what is used takes memory.
 const STACK: usize = 2 << 20;
-
-/// A barrier for threads that all have a CPU: the last to arrive releases the others, which spin.
-#[derive(Debug)]
-pub struct Barrier {
-    count: usize,
-    arrived: Line<AtomicUsize>,
-    round: Line<AtomicUsize>,
-    broken: AtomicBool,
-}
-
-/// A value on a cache line (and its prefetched neighbour) of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Line<T>(pub T);
-
-impl Barrier {
-    /// A barrier for `count` threads.
-    pub fn new(count: usize) -> Self {
-        Self {
-            count,
-            arrived: Line::default(),
-            round: Line::default(),
-            broken: AtomicBool::new(false),
-        }
-    }
-
-    /// Makes everybody who waits here, now or later, panic: somebody will never come.
-    pub fn abandon(&self) {
-        self.broken.store(true, Ordering::Relaxed);
-    }
-
-    /// Waits, spinning, until all have called this.
-    ///
-    /// # Panics
-    /// When the barrier was abandoned.
-    pub fn wait(&self) {
-        let round = self.round.0.load(Ordering::Acquire);
-        if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
-            self.arrived.0.store(0, Ordering::Relaxed);
-            self.round.0.store(round.wrapping_add(1), Ordering::Release);
-            return;
-        }
-        let mut spins = 0u32;
-        while self.round.0.load(Ordering::Acquire) == round {
-            // A member that panicked never arrives; the others must not wait for it.
-            assert!(!self.broken.load(Ordering::Relaxed), "another member of the team failed");
-            spins += 1;
-            if spins < SPINS_BEFORE_YIELD {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-        }
-    }
-}
 
 /// What a job sees of its place in the team.
 #[derive(Debug)]
@@ -309,7 +250,7 @@ fn work(shared: &Shared, index: usize, count: usize) {
         }));
         let mut order = shared.lock();
         if outcome.is_err() {
-            shared.barrier.abandon();
+            shared.barrier.poison();
             order.failed.get_or_insert(index);
         }
         order.running -= 1;
@@ -322,6 +263,7 @@ fn work(shared: &Shared, index: usize, count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn unbound(count: usize) -> Team {
         Team::start(&vec![Vec::new(); count]).unwrap()
@@ -370,7 +312,7 @@ mod tests {
 
     #[test]
     fn members_are_bound_where_they_were_told() {
-        let allowed = nodegauge_machine::sys::affinity().unwrap();
+        let allowed = pin::current_affinity().unwrap();
         let cpu = allowed[allowed.len() - 1];
         let team = Team::start(&[vec![cpu], allowed.clone()]).unwrap();
         let observed: Vec<_> = team.observed().iter().map(|o| o.cpus.clone()).collect();

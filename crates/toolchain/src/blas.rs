@@ -10,6 +10,6 @@ pub mod find;
 pub mod library;
 pub mod probe;
 
-pub use find::{Candidate, Wish};
-pub use library::{About, BlasError, Library, Vendor};
-pub use probe::{Probed, Prober};
+pub use find::{BlasCandidate, BlasRequest};
+pub use library::{BlasError, BlasInfo, BlasLibrary, Vendor};
+pub use probe::{BlasProber, ProbedBlas};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A family of compilers that understand the same flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Family {
+pub struct CompilerFamily {
     /// Its name.
     pub name: &'static str,
     /// The C compiler's program.
@@ -25,8 +25,8 @@ const NATIVE: &str = if cfg!(target_arch = "aarch64") { "-mcpu=native" } else { 
 
 /// The families. A flag that a compiler refuses takes its variant out, and the user is told; so a
 /// variant may name what only newer, or only one vendor's versions know.
-pub const FAMILIES: [Family; 6] = [
-    Family {
+pub const FAMILIES: [CompilerFamily; 6] = [
+    CompilerFamily {
         name: "gcc",
         program: "gcc",
         places: &[],
@@ -46,7 +46,7 @@ pub const FAMILIES: [Family; 6] = [
         ],
         openmp: "-fopenmp",
     },
-    Family {
+    CompilerFamily {
         // AMD's AOCC is a clang, and is found here when its folder is on the search path.
         name: "clang",
         program: "clang",
@@ -54,7 +54,7 @@ pub const FAMILIES: [Family; 6] = [
         variants: CLANG,
         openmp: "-fopenmp",
     },
-    Family {
+    CompilerFamily {
         name: "aocc",
         program: "clang",
         // AOCC's user guide: where its packages install it.
@@ -62,7 +62,7 @@ pub const FAMILIES: [Family; 6] = [
         variants: CLANG,
         openmp: "-fopenmp",
     },
-    Family {
+    CompilerFamily {
         name: "icx",
         program: "icx",
         places: &[
@@ -73,14 +73,14 @@ pub const FAMILIES: [Family; 6] = [
         variants: INTEL,
         openmp: "-qopenmp",
     },
-    Family {
+    CompilerFamily {
         name: "icc",
         program: "icc",
         places: &["/opt/intel/oneapi/compiler/latest/linux/bin/intel64/icc"],
         variants: INTEL,
         openmp: "-qopenmp",
     },
-    Family {
+    CompilerFamily {
         // NVIDIA HPC SDK, once PGI: "HPC Compilers Reference Guide", -M options.
         name: "nvc",
         program: "nvc",
@@ -123,7 +123,7 @@ const INTEL: &[&[&str]] = &[
 ];
 
 /// Arm Compiler for Linux: "Arm C/C++ Compiler Developer and Reference Guide".
-const ARM: Family = Family {
+const ARM: CompilerFamily = CompilerFamily {
     name: "armclang",
     program: "armclang",
     places: &["/opt/arm/arm-linux-compiler-*/bin/armclang"],
@@ -139,7 +139,7 @@ const ARM: Family = Family {
 const UNKNOWN: &[&str] = &["-O3", "-march=native"];
 
 /// All families.
-pub fn families() -> impl Iterator<Item = &'static Family> {
+pub fn families() -> impl Iterator<Item = &'static CompilerFamily> {
     FAMILIES.iter().chain(std::iter::once(&ARM))
 }
 
@@ -147,7 +147,7 @@ pub fn families() -> impl Iterator<Item = &'static Family> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     /// Which it is.
-    pub family: &'static Family,
+    pub family: &'static CompilerFamily,
     /// What starts it: its program's name when the search path leads to it, else its path.
     pub command: String,
 }
@@ -210,7 +210,7 @@ fn is_program(path: &Path) -> bool {
         .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The program that a pattern of [`Family::places`] leads to, the last in order of several.
+/// The program that a pattern of [`CompilerFamily::places`] leads to, the last in order of several.
 fn newest(root: &Path, pattern: &str) -> Option<PathBuf> {
     let mut folders = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {

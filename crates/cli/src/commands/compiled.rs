@@ -13,7 +13,7 @@ use nodegauge_memory::compiled::{Choice, Chosen, Variant, Workshop, beside, proo
 use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_memory::stream::Options;
 use nodegauge_toolchain::presets::{self, Installed};
-use nodegauge_toolchain::{CommandLine, Limits, ToolchainError};
+use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
 
@@ -59,11 +59,11 @@ pub(crate) fn resolve(choices: &[Choice]) -> Result<Vec<Chosen>, Failure> {
 }
 
 /// How long compiling may take.
-pub(crate) fn limits() -> Result<Limits, Failure> {
-    let Ok(text) = std::env::var(LIMIT) else { return Ok(Limits::USUAL) };
+pub(crate) fn limits() -> Result<CompileLimits, Failure> {
+    let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::USUAL) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
-            Ok(Limits::of(Duration::from_secs_f64(seconds)))
+            Ok(CompileLimits::of(Duration::from_secs_f64(seconds)))
         }
         _ => Err(Failure::usage(format!(
             "{LIMIT} is {text:?}: expected seconds from 0.1 to 86400\nhint: unset it for the usual 60"
@@ -83,7 +83,7 @@ pub(crate) struct Made {
 pub(crate) fn make(
     chosen: &[Chosen],
     options: &Options,
-    limits: Limits,
+    limits: CompileLimits,
     watch: &mut dyn Watch,
 ) -> Result<Option<Made>, Failure> {
     // This very program, even when its file has been replaced since.

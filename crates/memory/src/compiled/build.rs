@@ -8,7 +8,8 @@ use crate::result;
 use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
 use nodegauge_toolchain::{
-    CommandLine, Compiler, Ended, Finished, Job, Limits, Scratch, ToolchainError, run,
+    ChildEnd, ChildOutput, CommandLine, CompileLimits, Compiler, Job, KillReason, Scratch,
+    ToolchainError, run,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ pub struct Workshop<'a> {
     /// [`proof::run`] does, says [`proof::PASSED`] when it passed, and else ends with a failure and
     /// the reason on standard error.
     prover: CommandLine,
-    limits: Limits,
+    limits: CompileLimits,
     kernels: &'a [Kernel],
     element: Element,
     made: usize,
@@ -86,7 +87,7 @@ impl<'a> Workshop<'a> {
     /// When there is no place to work.
     pub fn open(
         prover: CommandLine,
-        limits: Limits,
+        limits: CompileLimits,
         kernels: &'a [Kernel],
         element: Element,
     ) -> Result<Self, ToolchainError> {
@@ -220,35 +221,33 @@ impl<'a> Workshop<'a> {
     ) -> Result<Trial, ToolchainError> {
         let words = [library.display().to_string(), kernel.to_string(), self.element.to_string()];
         let job = Job {
-            command: self.prover.with(words),
             folder: self.scratch.path().to_owned(),
-            environment: Vec::new(),
-            limit: self.limits.trial,
+            ..Job::new(self.prover.with(words), self.limits.trial)
         };
-        let finished = run(&job, interrupted)?;
-        Ok(match finished.ended {
-            Ended::Itself(status)
-                if status.success() && finished.stdout.trim() == proof::PASSED =>
+        let output = run(&job, interrupted)?;
+        Ok(match output.end {
+            ChildEnd::Exited(status)
+                if status.success() && output.stdout.trim() == proof::PASSED =>
             {
                 Trial::Passed
             }
-            Ended::Itself(status) if status.code() == Some(1) => {
-                Trial::Failed(format!("{kernel} is wrong: {}", last_line(&finished)))
+            ChildEnd::Exited(status) if status.code() == Some(1) => {
+                Trial::Failed(format!("{kernel} is wrong: {}", last_line(&output)))
             }
-            Ended::Itself(status) if status.success() => {
+            ChildEnd::Exited(status) if status.success() => {
                 Trial::Failed(format!("{kernel} ends the program"))
             }
-            Ended::Itself(_) => {
-                let how = finished.success(&job).err().map(|error| error.to_string());
+            ChildEnd::Exited(_) => {
+                let how = job.success(output).err().map(|error| error.to_string());
                 let how = how.as_deref().and_then(|how| how.split_once(" ended with "));
                 let how = how.map_or("a failure", |(_, how)| how);
                 Trial::Failed(format!("{kernel} crashes: {how}"))
             }
-            Ended::TooLong => Trial::Hung(format!(
+            ChildEnd::Killed(KillReason::TimedOut) => Trial::Hung(format!(
                 "{kernel} hangs: it took longer than {} s and was killed",
                 job.limit.as_secs_f64()
             )),
-            Ended::Interrupted => return Err(ToolchainError::Interrupted),
+            ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
         })
     }
 }
@@ -261,6 +260,6 @@ enum Trial {
 }
 
 /// The last line of error output that says something.
-fn last_line(finished: &Finished) -> &str {
-    finished.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given")
+fn last_line(output: &ChildOutput) -> &str {
+    output.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given")
 }

@@ -4,6 +4,7 @@
 //! behind. Integers are 64 bits wide with the value in their low half as well, so that on a
 //! little-endian machine a library of either width reads the right number.
 
+use super::probe::ProbedBlas;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -56,7 +57,7 @@ impl fmt::Display for Vendor {
 
 /// What a library says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct BlasInfo {
     /// Whose.
     pub vendor: Vendor,
     /// Version, when it tells.
@@ -69,7 +70,7 @@ pub struct About {
     pub integer_bits: u32,
 }
 
-impl fmt::Display for About {
+impl fmt::Display for BlasInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.vendor)?;
         if let Some(version) = &self.version {
@@ -210,16 +211,16 @@ enum Threads {
 }
 
 /// A loaded library. It is never unloaded: its threads and handlers would outlive its code.
-pub struct Library {
-    about: About,
+pub struct BlasLibrary {
+    about: BlasInfo,
     dgemm: Dgemm,
     dtrsm: Dtrsm,
     threads: Vec<Threads>,
 }
 
-impl fmt::Debug for Library {
+impl fmt::Debug for BlasLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Library").field("about", &self.about).finish_non_exhaustive()
+        f.debug_struct("BlasLibrary").field("about", &self.about).finish_non_exhaustive()
     }
 }
 
@@ -262,15 +263,22 @@ impl Symbols {
     }
 }
 
-impl Library {
-    /// Loads the library at `path` and makes sure that it computes rightly.
+impl BlasLibrary {
+    /// Loads a library that [`crate::blas::BlasProber`] has tried in a child process: one that crashes
+    /// when it is loaded would take this process with it.
     ///
-    /// A library that crashes when it is loaded takes this process with it: [`crate::blas::Prober`]
-    /// tries it in another first.
+    /// # Errors
+    /// When it cannot be loaded after all, or computes wrongly here.
+    pub fn load(probed: &ProbedBlas) -> Result<Self, BlasError> {
+        Self::open(&probed.about().path)
+    }
+
+    /// Loads the library at `path` and makes sure that it computes rightly; for the child process that
+    /// tries it.
     ///
     /// # Errors
     /// When it cannot be loaded, lacks DGEMM, DTRSM or DDOT, or computes them wrongly.
-    pub fn load(path: &Path) -> Result<Self, BlasError> {
+    pub(super) fn open(path: &Path) -> Result<Self, BlasError> {
         let symbols = Symbols::open(path)?;
         let missing = |symbol| BlasError::Symbol { path: path.to_owned(), symbol };
         // Builds with 64-bit integers may carry a suffix.
@@ -300,7 +308,7 @@ impl Library {
     }
 
     /// What it says of itself.
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &BlasInfo {
         &self.about
     }
 
@@ -348,7 +356,7 @@ impl Library {
     /// that are not stored, B `m` by `n`.
     ///
     /// # Safety
-    /// As for [`Library::dgemm`].
+    /// As for [`BlasLibrary::dgemm`].
     pub unsafe fn solve_unit_lower(
         &self,
         (m, n): (usize, usize),
@@ -447,8 +455,8 @@ fn integer_bits(ddot: Ddot) -> Option<u32> {
     }
 }
 
-fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> About {
-    let mut about = About {
+fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> BlasInfo {
+    let mut about = BlasInfo {
         vendor: Vendor::Other,
         version: None,
         kernel: None,
@@ -496,7 +504,7 @@ fn blis_kernel(symbols: &Symbols) -> Option<String> {
 ///
 /// # Errors
 /// When the library cannot be loaded.
-pub fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, BlasError> {
+pub(super) fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, BlasError> {
     let symbols = Symbols::open(path)?;
     type Named = unsafe extern "C" fn(c_int) -> *const c_char;
     // SAFETY: BLIS declares `char* bli_arch_string(arch_t)`; its table ends with "generic", and no

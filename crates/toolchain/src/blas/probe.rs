@@ -4,28 +4,45 @@
 //! Libraries older than the processor they run on fall back to kernels of an older one, silently: a
 //! factor of two or more. What a variable of the library can mend is therefore tried.
 
-use super::find::{Candidate, Wish};
-use super::library::{self, About, BlasError, Library, Vendor};
-use crate::{CommandLine, Ended, Job, ToolchainError, guard};
+use super::find::{BlasCandidate, BlasRequest};
+use super::library::{self, BlasError, BlasInfo, BlasLibrary, Vendor};
+use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
+use nodegauge_os::describe;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What a try tells.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Probed {
+/// A library that a child process has loaded and found to compute rightly. Only [`BlasProber`] makes
+/// one, and only with one can a library be loaded into this process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbedBlas {
+    about: BlasInfo,
+    rate: f64,
+    environment: Option<(String, String)>,
+}
+
+impl ProbedBlas {
     /// What the library is.
-    pub about: About,
+    pub fn about(&self) -> &BlasInfo {
+        &self.about
+    }
+
     /// Rate of a short DGEMM on one thread, FLOP/s.
-    pub rate: f64,
-    /// The variable with its value that makes the library take these kernels, if one is needed.
-    pub environment: Option<(String, String)>,
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The variable with its value that makes the library take these kernels, if one is needed. It
+    /// must be set before the library is loaded.
+    pub fn environment(&self) -> Option<&(String, String)> {
+        self.environment.as_ref()
+    }
 }
 
 /// The child's answer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
-    about: Option<About>,
+    about: Option<BlasInfo>,
     rate: f64,
     error: Option<String>,
 }
@@ -49,22 +66,22 @@ const KERNELS: [(Vendor, &str, &str); 6] = [
 
 /// Starts tries.
 #[derive(Debug, Clone)]
-pub struct Prober {
+pub struct BlasProber {
     /// This program with the words that make it run [`answer`]; the path and the kernel follow.
     pub command: CommandLine,
 }
 
-impl Prober {
+impl BlasProber {
     /// Tries the library of `candidate` with the kernels that it takes by itself, or with `kernel`.
     ///
     /// # Errors
     /// When it cannot be used, with what it said; or when the user ends the run.
     pub fn probe(
         &self,
-        candidate: &Candidate,
+        candidate: &BlasCandidate,
         kernel: Option<&str>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Result<Probed, BlasError>, ToolchainError> {
+    ) -> Result<Result<ProbedBlas, BlasError>, ToolchainError> {
         let environment = match kernel {
             None => None,
             Some(kernel) => self.setting(candidate, kernel, interrupted)?,
@@ -90,7 +107,7 @@ impl Prober {
                 got: got.clone(),
             }));
         }
-        Ok(Ok(Probed { about, rate: answer.rate, environment }))
+        Ok(Ok(ProbedBlas { about, rate: answer.rate, environment }))
     }
 
     /// Tries `candidate` as it is, and with every other kernel that this processor has the
@@ -98,20 +115,20 @@ impl Prober {
     /// `/proc/cpuinfo` names them.
     ///
     /// # Errors
-    /// As for [`Prober::probe`]; a kernel that cannot be had is left out.
+    /// As for [`BlasProber::probe`]; a kernel that cannot be had is left out.
     pub fn probe_all(
         &self,
-        candidate: &Candidate,
+        candidate: &BlasCandidate,
         isa: &dyn Fn(&str) -> bool,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Result<Vec<Probed>, BlasError>, ToolchainError> {
+    ) -> Result<Result<Vec<ProbedBlas>, BlasError>, ToolchainError> {
         let first = match self.probe(candidate, None, interrupted)? {
             Ok(first) => first,
             Err(error) => return Ok(Err(error)),
         };
         let mut probed = vec![first];
         for (vendor, kernel, needs) in KERNELS {
-            let known = |probed: &Probed| {
+            let known = |probed: &ProbedBlas| {
                 probed.about.kernel.as_deref().is_some_and(|k| k.eq_ignore_ascii_case(kernel))
             };
             // What the user's environment says already is not overruled.
@@ -131,7 +148,7 @@ impl Prober {
     /// The variable, with its value, that makes the library take `kernel`.
     fn setting(
         &self,
-        candidate: &Candidate,
+        candidate: &BlasCandidate,
         kernel: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(String, String)>, ToolchainError> {
@@ -146,29 +163,22 @@ impl Prober {
         if vendor == Vendor::Blis {
             let mut job = self.job(candidate.path.as_path());
             job.command = job.command.with(["--number-of", kernel]);
-            if let Ended::Itself(status) = guard::run(&job, interrupted).map(|finished| {
-                if let Ok(number) = finished.stdout.trim().parse::<i32>() {
-                    value = number.to_string();
-                }
-                finished.ended
-            })? && !status.success()
-            {
-                value = kernel.to_owned();
+            let output = run(&job, interrupted)?;
+            let failed = matches!(output.end, ChildEnd::Exited(status) if !status.success());
+            if let (false, Ok(number)) = (failed, output.stdout.trim().parse::<i32>()) {
+                value = number.to_string();
             }
         }
         Ok(Some((variable.to_owned(), value)))
     }
 
     fn job(&self, path: &Path) -> Job {
-        Job {
-            command: self.command.with([path.display().to_string()]),
-            folder: std::path::PathBuf::from("."),
-            // A pool of threads for a try of a tenth of a second would cost more than the try.
-            environment: ["OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
-                .map(|name| (name.to_owned(), Some("1".to_owned())))
-                .to_vec(),
-            limit: LIMIT,
-        }
+        // A pool of threads for a try of a tenth of a second would cost more than the try.
+        let environment = ["OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
+            .map(|name| (name.to_owned(), Some("1".to_owned())))
+            .to_vec();
+        let command = self.command.with([path.display().to_string()]);
+        Job { environment, ..Job::new(command, LIMIT) }
     }
 
     fn ask(
@@ -177,36 +187,38 @@ impl Prober {
         path: &Path,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Result<Answer, BlasError>, ToolchainError> {
-        let finished = guard::run(job, interrupted)?;
-        let said = finished.stderr.lines().rfind(|line| !line.trim().is_empty());
+        let output = run(job, interrupted)?;
+        let said = output.stderr.lines().rfind(|line| !line.trim().is_empty());
         let crashed = |how: String| BlasError::Crashed {
             path: path.to_owned(),
             how,
             said: said.map(|line| format!(":\n{line}")).unwrap_or_default(),
         };
-        Ok(match finished.ended {
-            Ended::Interrupted => return Err(ToolchainError::Interrupted),
-            Ended::TooLong => Err(crashed(format!("no answer in {} s", LIMIT.as_secs()))),
-            Ended::Itself(status) => {
+        Ok(match output.end {
+            ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
+            ChildEnd::Killed(KillReason::TimedOut) => {
+                Err(crashed(format!("no answer in {} s", LIMIT.as_secs())))
+            }
+            ChildEnd::Exited(status) => {
                 // A library may print on standard output itself; the answer is the last line.
-                let line = finished.stdout.lines().next_back().unwrap_or_default();
+                let line = output.stdout.lines().next_back().unwrap_or_default();
                 match serde_json::from_str::<Answer>(line) {
                     Ok(answer) if status.success() => Ok(answer),
-                    _ => Err(crashed(guard::in_words(status))),
+                    _ => Err(crashed(describe(status))),
                 }
             }
         })
     }
 }
 
-/// What the child process prints: one line of JSON about the library at `path`. With `number_of`,
+/// What the child process, which may crash, prints: one line of JSON about the library at `path`. With `number_of`,
 /// the number by which BLIS knows the kernel of that name, or nothing.
 pub fn answer(path: &Path, number_of: Option<&str>) -> String {
     if let Some(kernel) = number_of {
         let number = library::blis_number_of(path, kernel).ok().flatten();
         return number.map(|number| number.to_string()).unwrap_or_default();
     }
-    let answer = match Library::load(path) {
+    let answer = match BlasLibrary::open(path) {
         Ok(library) => {
             Answer { about: Some(library.about().clone()), rate: short_rate(&library), error: None }
         }
@@ -217,7 +229,7 @@ pub fn answer(path: &Path, number_of: Option<&str>) -> String {
 
 /// Rate of a short DGEMM on this thread, FLOP/s: the best of repetitions.
 #[allow(unsafe_code)]
-fn short_rate(library: &Library) -> f64 {
+fn short_rate(library: &BlasLibrary) -> f64 {
     let matrix = |seed: usize| -> Vec<f64> {
         (0..ORDER * ORDER).map(|x| ((x * 7 + seed) % 17) as f64 / 8.0 - 1.0).collect()
     };
@@ -245,8 +257,8 @@ fn short_rate(library: &Library) -> f64 {
     2.0 * (ORDER as f64).powi(3) / best
 }
 
-/// The choice that a wish and its probe make.
-impl Wish {
+/// The choice that a request and its probe make.
+impl BlasRequest {
     /// The kernel that was asked for.
     pub fn kernel(&self) -> Option<&str> {
         self.kernel.as_deref()
