@@ -107,7 +107,7 @@ pub fn find(
             continue;
         }
         let candidate = blas::find::resolve(request, &candidates)?;
-        let probed = prober.probe(&candidate, request.kernel(), interrupted)??;
+        let probed = prober.probe(&candidate, request.kernel.as_deref(), interrupted)??;
         found.tried.push(Tried::Library(probed));
     }
     if requests.is_empty() {

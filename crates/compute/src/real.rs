@@ -9,7 +9,7 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_os::describe_launched;
 use nodegauge_placement::RankPlan;
 use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
-use nodegauge_toolchain::mpi::{self, LauncherKind, MpiError, MpiLauncher, MpiLibrary};
+use nodegauge_toolchain::mpi::{self, HostRanks, LauncherKind, MpiError, MpiLauncher, MpiLibrary};
 use nodegauge_toolchain::{CommandLine, Job, Scratch, ToolchainError};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
@@ -109,7 +109,10 @@ impl Real {
         as_root: bool,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, RealError> {
-        let found = program.to_str().and_then(mpi::which).and_then(|path| path.canonicalize().ok());
+        let found = program
+            .to_str()
+            .and_then(nodegauge_toolchain::which)
+            .and_then(|path| path.canonicalize().ok());
         let Some(path) = found else { return Err(RealError::NoProgram(program.to_owned())) };
         let library = mpi::library_of_program(&path);
         let launcher = mpi::launcher_for(&path, library.as_ref(), launcher, interrupted)?;
@@ -213,46 +216,9 @@ impl Real {
         let as_root = || (self.as_root).then(|| OpenMpi::AS_ROOT.to_owned());
         if !self.hosts.is_empty() {
             // The plan is for one host; every host gets the like.
-            let (each, ranks) = (ranks, ranks * self.hosts.len());
             let threads = plan.ranks.first().map_or(1, |rank| rank.placement.threads.len());
-            let words: Vec<String> = match self.launcher.kind {
-                LauncherKind::OpenMpi => {
-                    let slots: Vec<String> =
-                        self.hosts.iter().map(|host| format!("{host}:{each}")).collect();
-                    let map = format!("ppr:{each}:node:PE={threads}");
-                    vec![
-                        "-np".into(),
-                        ranks.to_string(),
-                        "--host".into(),
-                        slots.join(","),
-                        "--map-by".into(),
-                        map,
-                        "--bind-to".into(),
-                        "core".into(),
-                    ]
-                }
-                LauncherKind::Hydra => [
-                    "-np",
-                    &ranks.to_string(),
-                    "-ppn",
-                    &each.to_string(),
-                    "-hosts",
-                    &self.hosts.join(","),
-                    "-bind-to",
-                    &format!("core:{threads}"),
-                ]
-                .map(str::to_owned)
-                .to_vec(),
-                LauncherKind::Slurm => {
-                    vec![
-                        format!("--ntasks={ranks}"),
-                        format!("--ntasks-per-node={each}"),
-                        format!("--cpus-per-task={threads}"),
-                        format!("--nodelist={}", self.hosts.join(",")),
-                        "--cpu-bind=cores".into(),
-                    ]
-                }
-            };
+            let ranks = HostRanks { hosts: &self.hosts, each: ranks, threads: Some(threads) };
+            let words = ranks.arguments(self.launcher.kind);
             let root = (self.launcher.kind == LauncherKind::OpenMpi).then(as_root).flatten();
             return (words.into_iter().chain(root).collect(), None);
         }

@@ -63,7 +63,7 @@ impl Member<'_> {
 type Job = *const (dyn Fn(&Member<'_>) + Sync);
 
 /// What the leader tells the members.
-struct Order {
+struct Assignment {
     /// Rises with every job.
     round: usize,
     /// `None` asks the members to end.
@@ -76,26 +76,26 @@ struct Order {
 
 // SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive, and the job is
 // `Sync`, so sharing it among the members is what its type allows.
-unsafe impl Send for Order {}
+unsafe impl Send for Assignment {}
 
-struct Shared {
-    order: Mutex<Order>,
+struct TeamState {
+    assignment: Mutex<Assignment>,
     changed: Condvar,
     finished: Condvar,
     barrier: Barrier,
 }
 
-impl Shared {
-    /// Locks the order. A poisoned lock is taken as it is: the members' panics are caught, and no
-    /// code between lock and unlock leaves the order half changed.
-    fn lock(&self) -> MutexGuard<'_, Order> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+impl TeamState {
+    /// Locks the assignment. A poisoned lock is taken as it is: the members' panics are caught, and no
+    /// code between lock and unlock leaves the assignment half changed.
+    fn lock(&self) -> MutexGuard<'_, Assignment> {
+        self.assignment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A team of pinned threads.
 pub struct Team {
-    shared: Arc<Shared>,
+    shared: Arc<TeamState>,
     members: Vec<JoinHandle<()>>,
     observed: Vec<ObservedAffinity>,
 }
@@ -108,8 +108,8 @@ impl Team {
     /// A thread that cannot be started, or whose affinity, read back, is not what was asked.
     pub fn start(places: &[Vec<CpuId>]) -> Result<Self, TeamError> {
         let count = places.len();
-        let shared = Arc::new(Shared {
-            order: Mutex::new(Order { round: 0, job: None, running: 0, failed: None }),
+        let shared = Arc::new(TeamState {
+            assignment: Mutex::new(Assignment { round: 0, job: None, running: 0, failed: None }),
             changed: Condvar::new(),
             finished: Condvar::new(),
             barrier: Barrier::new(count),
@@ -165,15 +165,16 @@ impl Team {
                 *const (dyn Fn(&Member<'_>) + Sync + 'static),
             >(job)
         };
-        let mut order = self.shared.lock();
-        order.round += 1;
-        order.job = Some(job);
-        order.running = self.members.len();
+        let mut assignment = self.shared.lock();
+        assignment.round += 1;
+        assignment.job = Some(job);
+        assignment.running = self.members.len();
         self.shared.changed.notify_all();
-        while order.running > 0 {
-            order = self.shared.finished.wait(order).unwrap_or_else(PoisonError::into_inner);
+        while assignment.running > 0 {
+            assignment =
+                self.shared.finished.wait(assignment).unwrap_or_else(PoisonError::into_inner);
         }
-        match order.failed {
+        match assignment.failed {
             Some(index) => Err(TeamError::Panicked(index)),
             None => Ok(()),
         }
@@ -207,9 +208,9 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         {
-            let mut order = self.shared.lock();
-            order.round += 1;
-            order.job = None;
+            let mut assignment = self.shared.lock();
+            assignment.round += 1;
+            assignment.job = None;
             self.shared.changed.notify_all();
         }
         for member in self.members.drain(..) {
@@ -227,17 +228,18 @@ fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     Ok(ObservedAffinity::of_current(index)?)
 }
 
-/// A member's life: wait for an order, carry it out, report.
-fn work(shared: &Shared, index: usize, count: usize) {
+/// A member's life: wait for a job, run it, report.
+fn work(shared: &TeamState, index: usize, count: usize) {
     let mut seen = 0;
     loop {
         let job = {
-            let mut order = shared.lock();
-            while order.round == seen {
-                order = shared.changed.wait(order).unwrap_or_else(PoisonError::into_inner);
+            let mut assignment = shared.lock();
+            while assignment.round == seen {
+                assignment =
+                    shared.changed.wait(assignment).unwrap_or_else(PoisonError::into_inner);
             }
-            seen = order.round;
-            match order.job {
+            seen = assignment.round;
+            match assignment.job {
                 Some(job) => job,
                 None => return,
             }
@@ -248,13 +250,13 @@ fn work(shared: &Shared, index: usize, count: usize) {
             // reported below.
             unsafe { (*job)(&member) }
         }));
-        let mut order = shared.lock();
+        let mut assignment = shared.lock();
         if outcome.is_err() {
             shared.barrier.poison();
-            order.failed.get_or_insert(index);
+            assignment.failed.get_or_insert(index);
         }
-        order.running -= 1;
-        if order.running == 0 {
+        assignment.running -= 1;
+        if assignment.running == 0 {
             shared.finished.notify_one();
         }
     }

@@ -2,14 +2,16 @@
 //! at run time, never linked.
 //!
 //! [`find`] knows where libraries lie, [`probe`] loads one in a child process that may crash, and
-//! [`library`] is the one that is used. Integers are passed so that libraries of 32- and of 64-bit
+//! [`BlasLibrary`] is one that is used. Integers are passed so that libraries of 32- and of 64-bit
 //! integers both understand them.
 
 pub mod find;
+mod info;
 #[allow(unsafe_code)]
-pub mod library;
+mod library;
 pub mod probe;
 
 pub use find::{BlasCandidate, BlasRequest};
-pub use library::{BlasError, BlasInfo, BlasLibrary, Vendor};
+pub use info::{BlasError, BlasInfo, Vendor};
+pub use library::BlasLibrary;
 pub use probe::{BlasProber, ProbedBlas};

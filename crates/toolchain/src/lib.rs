@@ -16,6 +16,7 @@ mod libc;
 pub mod mpi;
 pub mod presets;
 mod scratch;
+mod search;
 
 pub use command::CommandLine;
 pub use compiler::{CompileLimits, Compiler, Program};
@@ -24,3 +25,4 @@ pub use job::{Job, run, run_with_descendants};
 pub use libc::memcpy_streams_from;
 pub use nodegauge_os::{ChildEnd, ChildOutput, KillReason};
 pub use scratch::Scratch;
+pub use search::which;

@@ -7,14 +7,17 @@
 //! `PATH`, and taken only if it says that it is of the same family: a launcher of another one would
 //! start every rank as rank 0 of 1.
 
+use crate::search::{is_program, which};
 use crate::{CommandLine, Compiler, Job, ToolchainError, run};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod hosts;
 mod linked;
 mod words;
 
+pub use hosts::HostRanks;
 pub use linked::library_of_program;
 pub use words::{launcher_of, library_of};
 
@@ -338,22 +341,6 @@ fn candidates(wrapper: &Path) -> Vec<String> {
         }
     }
     found
-}
-
-/// Where `PATH` leads for this name; names with a slash are paths.
-pub fn which(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return is_program(&path).then_some(path);
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path)
-        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
 /// All that a program says when it is asked with these words, whatever its exit status.

@@ -2,6 +2,7 @@
 //! STREAM. Knowledge as data: a family is an entry of [`FAMILIES`].
 
 use crate::CommandLine;
+use crate::search::{expand, is_program};
 use std::path::{Path, PathBuf};
 
 /// A family of compilers that understand the same flags.
@@ -203,38 +204,9 @@ pub fn usual_flags(program: &str) -> &'static [&'static str] {
         .unwrap_or(UNKNOWN)
 }
 
-/// Whether there is a file that may be run.
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path)
-        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-}
-
-/// The program that a pattern of [`CompilerFamily::places`] leads to, the last in order of several.
+/// The program that a pattern of [`CompilerFamily::places`] leads to, the newest of several.
 fn newest(root: &Path, pattern: &str) -> Option<PathBuf> {
-    let mut folders = vec![root.to_owned()];
-    for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        folders = match part.split_once('*') {
-            None => folders.iter().map(|folder| folder.join(part)).collect(),
-            Some((before, after)) => folders
-                .iter()
-                .filter_map(|folder| std::fs::read_dir(folder).ok())
-                .flatten()
-                .flatten()
-                .filter(|entry| {
-                    let name = entry.file_name();
-                    let name = name.to_string_lossy();
-                    name.len() >= before.len() + after.len()
-                        && name.starts_with(before)
-                        && name.ends_with(after)
-                })
-                .map(|entry| entry.path())
-                .collect(),
-        };
-    }
-    folders.retain(|program| is_program(program));
-    folders.sort();
-    folders.pop()
+    expand(root, pattern).into_iter().find(|program| is_program(program))
 }
 
 #[cfg(test)]

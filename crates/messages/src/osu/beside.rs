@@ -65,7 +65,7 @@ impl Programs {
                 }
             } else if let Some(pattern) = name.strip_prefix("osu_").and_then(|n| n.parse().ok())
                 && self.of(pattern).is_none()
-                && nodegauge_toolchain::mpi::which(&path.display().to_string()).is_some()
+                && nodegauge_toolchain::which(&path.display().to_string()).is_some()
             {
                 self.0.push((pattern, path));
             }

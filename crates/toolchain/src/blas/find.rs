@@ -2,7 +2,8 @@
 //! an environment module names, and where vendors install.
 
 use super::BlasError;
-use super::library::Vendor;
+use super::info::Vendor;
+use crate::search::expand;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
@@ -154,7 +155,8 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     for root in ROOTS.iter().filter_map(|name| variable(name)).map(PathBuf::from) {
         folders.extend(["lib", "lib64", "lib/intel64", "lib_LP64"].map(|below| root.join(below)));
     }
-    folders.extend(VENDOR_FOLDERS.iter().flat_map(|pattern| expand(pattern)));
+    let vendors = VENDOR_FOLDERS.iter().flat_map(|pattern| expand(Path::new("/"), pattern));
+    folders.extend(vendors.filter(|folder| folder.is_dir()));
     let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     for system in std::iter::once(triplet.as_str()).chain(FOLDERS) {
         let system = PathBuf::from(system);
@@ -174,32 +176,6 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         below.sort();
         folders.extend(below);
         folders.push(system);
-    }
-    folders
-}
-
-/// The folders that `pattern` stands for; newest version first as far as names tell.
-fn expand(pattern: &str) -> Vec<PathBuf> {
-    let mut folders = vec![PathBuf::from("/")];
-    for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        folders = folders
-            .into_iter()
-            .flat_map(|folder| {
-                if part != "*" {
-                    return vec![folder.join(part)];
-                }
-                let mut below: Vec<PathBuf> = std::fs::read_dir(folder)
-                    .into_iter()
-                    .flatten()
-                    .flatten()
-                    .map(|entry| entry.path())
-                    .collect();
-                below.sort();
-                below.reverse();
-                below
-            })
-            .filter(|folder| folder.is_dir())
-            .collect();
     }
     folders
 }

@@ -5,7 +5,8 @@
 //! factor of two or more. What a variable of the library can mend is therefore tried.
 
 use super::find::{BlasCandidate, BlasRequest};
-use super::library::{self, BlasError, BlasInfo, BlasLibrary, Vendor};
+use super::info::{BlasError, BlasInfo, Vendor};
+use super::library::{self, BlasLibrary};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
 use nodegauge_os::describe;
 use serde::{Deserialize, Serialize};
@@ -255,12 +256,4 @@ fn short_rate(library: &BlasLibrary) -> f64 {
         best = best.min(before.elapsed().as_secs_f64());
     }
     2.0 * (ORDER as f64).powi(3) / best
-}
-
-/// The choice that a request and its probe make.
-impl BlasRequest {
-    /// The kernel that was asked for.
-    pub fn kernel(&self) -> Option<&str> {
-        self.kernel.as_deref()
-    }
 }
