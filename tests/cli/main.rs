@@ -14,6 +14,7 @@ mod emit;
 mod errors;
 mod explain;
 mod fortran;
+mod golden;
 mod harness;
 mod history;
 mod hpl;

@@ -1,0 +1,178 @@
+//! Recorded records, one of each gauge and mode, and all that is made from them: what the program
+//! says of a record that was saved once stays the same, to the letter, wherever the tests run.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test cli golden` writes the files anew; `git diff` then shows what
+//! changed. See `tests/golden/README.md`.
+
+use crate::harness::Harness;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// What is made from each record.
+const MADE: [&str; 3] = ["page.txt", "record.csv", "compare.txt"];
+const RECORD: &str = "record.json";
+/// What the run printed when it was recorded; nobody ran what was imported.
+const PRINTED: &str = "printed.txt";
+/// Fewer than these are not the gauges and modes that there are.
+const AT_LEAST: usize = 20;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
+}
+
+/// The folders of all records, by name.
+fn recorded() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    found.sort();
+    found
+}
+
+fn name(folder: &Path) -> &str {
+    folder.file_name().unwrap().to_str().unwrap()
+}
+
+/// What the program makes of a record, in the order of [`MADE`], and the record as it gives it back.
+fn made(record: &[u8]) -> ([String; 3], Value) {
+    let harness = Harness::new();
+    harness.write(RECORD, record);
+    let show = ["history", "show", RECORD, "--csv", "now.csv", "--json", "now.json"];
+    let page = harness.run(&show).exits(0).quietly().stdout;
+    let csv = std::fs::read_to_string(harness.path("now.csv")).unwrap();
+    let given = std::fs::read_to_string(harness.path("now.json")).unwrap();
+    let compared = harness.run(&["compare", RECORD, RECORD]);
+    let compared = match compared.code {
+        Some(0) => compared.quietly().stdout,
+        // A run without figures has nothing to compare.
+        _ => compared.exits(2).stderr,
+    };
+    ([page, csv, compared], serde_json::from_str(&given).unwrap())
+}
+
+/// Whether two documents say the same. Numbers may differ in the last bits: text that is read is not
+/// always the nearest number.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let found = |(key, value): (&String, &Value)| {
+                b.get(key).is_some_and(|other| same(value, other))
+            };
+            a.len() == b.len() && a.iter().all(found)
+        }
+        (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
+            let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else { return false };
+            (a - b).abs() <= 4.0 * f64::EPSILON * a.abs()
+        }
+        _ => a == b,
+    }
+}
+
+/// The lines in which two texts differ, with those around them: `-` for what was recorded, `+` for
+/// what there is now.
+fn difference(recorded: &str, now: &str) -> String {
+    const AROUND: usize = 2;
+    let (old, new): (Vec<&str>, Vec<&str>) =
+        (recorded.split('\n').collect(), now.split('\n').collect());
+    let shorter = old.len().min(new.len());
+    let before = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let backwards = old.iter().rev().zip(new.iter().rev());
+    let after = backwards.take_while(|(old, new)| old == new).count().min(shorter - before);
+    let (old_end, new_end) = (old.len() - after, new.len() - after);
+    let lines = |mark: &str, lines: &[&str]| -> String {
+        lines.iter().map(|line| format!("{mark}{line}\n")).collect()
+    };
+    format!(
+        "@@ line {} @@\n{}{}{}{}",
+        before + 1,
+        lines(" ", &old[before.saturating_sub(AROUND)..before]),
+        lines("-", &old[before..old_end]),
+        lines("+", &new[before..new_end]),
+        lines(" ", &old[old_end..old.len().min(old_end + AROUND)]),
+    )
+}
+
+/// Holds what is made from one record against its files, or writes them; returns what differs.
+fn differences(folder: &Path, update: bool) -> Vec<String> {
+    let record = std::fs::read(folder.join(RECORD)).unwrap();
+    let (made, given) = made(&record);
+    let mut found = Vec::new();
+    let mut differs = |file: &str, before: &str, now: &str| {
+        let (name, what) = (name(folder), difference(before, now));
+        found.push(format!("--- tests/golden/{name}/{file}\n{what}"));
+    };
+    for (file, now) in MADE.into_iter().zip(made) {
+        let path = folder.join(file);
+        let before = std::fs::read_to_string(&path).unwrap_or_default();
+        match before == now {
+            true => {}
+            false if update => std::fs::write(&path, now).unwrap(),
+            false => differs(file, &before, &now),
+        }
+    }
+    let written: Value = serde_json::from_slice(&record).unwrap();
+    if !same(&written, &given) {
+        let [before, now] = [written, given].map(|record| format!("{record:#}"));
+        differs(RECORD, &before, &now);
+    }
+    found
+}
+
+#[test]
+fn records_are_shown_compared_and_given_back_as_they_were() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let all = recorded();
+    let found: Vec<String> = std::thread::scope(|scope| {
+        let part = |part| {
+            move || -> Vec<String> {
+                let part: &[PathBuf] = part;
+                part.iter().flat_map(|folder| differences(folder, update)).collect()
+            }
+        };
+        let threads: Vec<_> =
+            all.chunks(all.len().div_ceil(4)).map(|chunk| scope.spawn(part(chunk))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(
+        found.is_empty(),
+        "{} files differ (UPDATE_GOLDEN=1 writes them anew):\n{}",
+        found.len(),
+        found.join("\n")
+    );
+}
+
+#[test]
+fn every_record_has_its_files_and_tells_of_no_machine() {
+    let all = recorded();
+    assert!(all.len() >= AT_LEAST, "{} records", all.len());
+    for folder in &all {
+        let name = name(folder);
+        let read = |file: &str| {
+            std::fs::read_to_string(folder.join(file))
+                .unwrap_or_else(|error| panic!("tests/golden/{name}/{file}: {error}"))
+        };
+        let record: Value = serde_json::from_str(&read(RECORD)).unwrap();
+        let imported = record["machine"]["source"] == "import";
+        let mut expected = vec![RECORD];
+        expected.extend(MADE);
+        expected.extend((!imported).then_some(PRINTED));
+        expected.sort_unstable();
+        let mut there: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        there.sort_unstable();
+        assert_eq!(there, expected, "tests/golden/{name}");
+        let host = &record["machine"]["host"];
+        assert!(host == "n01" || imported && host.is_null(), "{name} was recorded on {host}");
+        for file in expected {
+            let foreign = ["/root", "/tmp/"].into_iter().find(|path| read(file).contains(path));
+            assert_eq!(foreign, None, "tests/golden/{name}/{file}");
+        }
+    }
+}
