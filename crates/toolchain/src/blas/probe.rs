@@ -4,7 +4,7 @@
 //! Libraries older than the processor they run on fall back to kernels of an older one, silently: a
 //! factor of two or more. What a variable of the library can mend is therefore tried.
 
-use super::find::{BlasCandidate, BlasRequest};
+use super::find::BlasCandidate;
 use super::info::{BlasError, BlasInfo, Vendor};
 use super::library::{self, BlasLibrary};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
