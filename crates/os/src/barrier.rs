@@ -48,6 +48,7 @@ impl Gate {
         Ok(())
     }
 
+    #[inline]
     fn is_poisoned(&self) -> bool {
         self.poisoned.0.load(Ordering::Relaxed) != 0
     }
@@ -134,6 +135,7 @@ impl ProcessBarrier {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
+    #[inline]
     fn gate(&self) -> &Gate {
         let at = self.mapping.at(0, size_of::<Gate>()).cast::<Gate>();
         // SAFETY: mapped, page-aligned and long enough while `self` lives; any bytes are a value of
@@ -156,11 +158,13 @@ impl ProcessBarrier {
     ///
     /// # Errors
     /// When the barrier is poisoned.
+    #[inline]
     pub fn wait(&self, count: usize) -> Result<(), Poisoned> {
         self.gate().wait(count)
     }
 
     /// Whether it is poisoned.
+    #[inline]
     pub fn is_poisoned(&self) -> bool {
         self.gate().is_poisoned()
     }

@@ -85,7 +85,9 @@ pub fn run_group(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<ChildOutput, ChildError> {
     let mut poll = |_: &Collector| interrupted().then_some(KillReason::Interrupted);
-    Supervised::start(command)?.finish(limit, Duration::ZERO, &mut poll)
+    let mut child = Supervised::start(command)?;
+    let end = child.wait(limit, Duration::ZERO, &mut poll)?;
+    Ok(child.output(end))
 }
 
 /// Runs `command` to its end and ends all its descendants. `listen` is called some hundred times a
@@ -102,11 +104,12 @@ pub fn run_with_descendants(
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
     command.env(MARK, &mark);
-    let child = Supervised::start(command)?;
+    let mut child = Supervised::start(command)?;
     let mut poll = |stdout: &Collector| listen(&stdout.take_lines());
-    let output = child.finish(limit, GRACE_PERIOD, &mut poll);
+    let end = child.wait(limit, GRACE_PERIOD, &mut poll);
+    // Before the last output is waited for: descendants may hold the pipe.
     kill_marked(&mark);
-    let mut output = output?;
+    let mut output = child.output(end?);
     listen(&std::mem::take(&mut output.stdout));
     Ok(output)
 }
@@ -136,12 +139,12 @@ impl Supervised {
 
     /// Waits, kills if need be, and reaps. The group is killed before its leader is reaped: until then
     /// its number cannot belong to anybody else.
-    fn finish(
-        mut self,
+    fn wait(
+        &mut self,
         limit: Duration,
         grace: Duration,
         poll: &mut dyn FnMut(&Collector) -> Option<KillReason>,
-    ) -> Result<ChildOutput, ChildError> {
+    ) -> Result<ChildEnd, ChildError> {
         let leader = Pid::from_child(&self.child);
         let stop = loop {
             match has_ended(leader) {
@@ -167,12 +170,14 @@ impl Supervised {
         // A group that is gone already is what is wanted.
         let _ = kill_process_group(leader, Signal::KILL);
         let status = self.child.wait().map_err(ChildError::Watch)?;
-        let end = match stop.map_err(ChildError::Watch)? {
-            Some(stop) => ChildEnd::Killed(stop),
-            None => ChildEnd::Exited(status),
-        };
+        let stop = stop.map_err(ChildError::Watch)?;
+        Ok(stop.map_or(ChildEnd::Exited(status), ChildEnd::Killed))
+    }
+
+    /// What came of a child that has ended.
+    fn output(self, end: ChildEnd) -> ChildOutput {
         let seconds = self.started.elapsed().as_secs_f64();
-        Ok(ChildOutput { end, stdout: self.stdout.text(), stderr: self.stderr.text(), seconds })
+        ChildOutput { end, stdout: self.stdout.text(), stderr: self.stderr.text(), seconds }
     }
 }
 

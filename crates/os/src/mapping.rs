@@ -198,6 +198,7 @@ impl Mapping {
     }
 
     /// The place of `bytes` bytes at `offset`; `None` beyond the end.
+    #[inline]
     pub fn get(&self, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(bytes)?;
         // SAFETY: the offset lies within the mapping or at its end.
@@ -208,6 +209,7 @@ impl Mapping {
     ///
     /// # Panics
     /// Beyond the end.
+    #[inline]
     pub fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
         let Some(place) = self.get(offset, bytes) else {
             panic!("{bytes} bytes at {offset} of a mapping of {}", self.length)
@@ -291,6 +293,7 @@ impl Buffer {
 
 impl Deref for Buffer {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         let start = self.mapping.at(0, self.length);
         // SAFETY: so many bytes are mapped, filled by the kernel, and live as long as `self`; its
@@ -300,6 +303,7 @@ impl Deref for Buffer {
 }
 
 impl DerefMut for Buffer {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.mapping.at(0, self.length);
         // SAFETY: as above, and `&mut self` is the only way in.
@@ -334,6 +338,7 @@ impl<T: ZeroedShared> SharedValue<T> {
 
 impl<T: ZeroedShared> Deref for SharedValue<T> {
     type Target = T;
+    #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the memory is long enough, aligned to a page, lives as long as `self`, and zeros and
         // whatever was stored since are values of the type, as its trait promises.

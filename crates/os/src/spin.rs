@@ -12,6 +12,7 @@ pub struct Spin {
 }
 
 impl Default for Spin {
+    #[inline]
     fn default() -> Self {
         Self::new(LOOKS_BEFORE_YIELD)
     }
@@ -19,6 +20,7 @@ impl Default for Spin {
 
 impl Spin {
     /// Spins for so many looks before it yields.
+    #[inline]
     pub fn new(before_yield: u32) -> Self {
         Self { looks: 0, before_yield }
     }
