@@ -69,8 +69,9 @@ impl<'a> Engine<'a> {
                 }
                 Multiplier::BuiltIn => {
                     let (ldc, lda, ldb) = (ldc as isize, lda as isize, ldb as isize);
-                    let alone = gemm::Parallelism::None;
-                    gemm::gemm(
+                    let alone = gemm_common::Parallelism::None;
+                    // Columns of C are never closer than its rows, so nothing is to be transposed.
+                    gemm_f64::gemm::f64::get_gemm_fn()(
                         m, n, k, c, ldc, 1, true, a, lda, 1, b, ldb, 1, 1.0, -1.0, false, false,
                         false, alone,
                     );

@@ -76,7 +76,7 @@ pub fn run(
     let clock = Clock::get();
     let longest = plan.longest_block();
     // Contents of this run and no other: left-over data must not pass a check.
-    let seed = ulid::Ulid::new().0 as u64;
+    let seed = fastrand::u64(..);
     let data = Data::new(longest.0 as usize, options.compressible, seed)
         .map_err(|cause| FilesError::NoMemory { block: longest, cause })?;
     let data = Arc::new(data);

@@ -48,7 +48,7 @@ impl Ground {
     pub fn make(path: &Path) -> Result<Self, FilesError> {
         is_folder(path)?;
         let unwritable = |cause| FilesError::Unwritable { path: path.to_owned(), cause };
-        let folder = path.join(format!("{PREFIX}{}", ulid::Ulid::new()));
+        let folder = path.join(format!("{PREFIX}{}", nodegauge_measure::record::new_id()));
         DirBuilder::new().mode(0o700).create(&folder).map_err(unwritable)?;
         let lock = match locked(&folder.join(LOCK)) {
             Ok(lock) => lock,

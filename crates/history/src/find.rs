@@ -100,13 +100,6 @@ impl Store {
         Ok(record)
     }
 
-    fn labels(&self, id: &str) -> rusqlite::Result<Vec<(String, String)>> {
-        self.connection
-            .prepare("SELECT key, value FROM label WHERE run = ?1 ORDER BY key")?
-            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect()
-    }
-
     /// The identifier of the saved run that `selector` names.
     pub(crate) fn resolve(&self, selector: &str) -> Result<String, HistoryError> {
         let failed = self.failed(Access::Read);

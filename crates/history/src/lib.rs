@@ -1,11 +1,12 @@
 //! Saved records: an SQLite database of runs, found again by identifier, age or label.
 //!
-//! The record itself is kept as JSON, whole; what is searched or listed is in columns beside it, a
-//! row a sample. A database that cannot be read, or is another program's, is never written to, and
-//! one of a newer version is refused. Nothing here measures or prints.
+//! The record itself is kept as JSON, whole; what is searched or listed is in columns beside it. A
+//! database that cannot be read, or is another program's, is never written to, and one of a newer
+//! version is refused. Nothing here measures or prints.
 
 #![forbid(unsafe_code)]
 
+mod edit;
 mod error;
 mod find;
 mod schema;
@@ -14,7 +15,7 @@ mod store;
 
 pub use error::HistoryError;
 pub use selector::read_file;
-pub use store::{Filter, Headline, RunLine, Store};
+pub use store::{Headline, RunFilter, RunLine, Store};
 
 use std::ffi::OsString;
 use std::path::PathBuf;

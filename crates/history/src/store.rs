@@ -1,7 +1,7 @@
-//! The database: opening, saving, listing, labelling, removing. Finding is in [`crate::find`].
+//! The database: opening, saving, listing. Finding is in [`crate::find`], changing in [`crate::edit`].
 
 use crate::error::{Access, HistoryError};
-use crate::schema::{self, Kind};
+use crate::schema::{self, DatabaseKind};
 use crate::selector;
 use nodegauge_measure::record::Record;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How long a program waits for another that writes. Saving a run takes milliseconds, on a busy
 /// network home some tenths of a second; a lock that lasts longer will not go away soon.
-const PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The history.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Store {
 
 /// Which runs to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct RunFilter {
     /// At most this many.
     pub limit: Option<usize>,
     /// Only on this host.
@@ -83,7 +83,7 @@ impl Store {
         let failed = |error| HistoryError::of_sqlite(path, access, &error);
         // Asking for the write lock finds a read-only file or folder before anything is measured.
         store.connection.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(failed)?;
-        if kind != Kind::History(schema::KNOWN) {
+        if kind != DatabaseKind::History(schema::KNOWN) {
             schema::upgrade(&mut store.connection).map_err(|error| match error {
                 rusqlite_migration::Error::RusqliteError { err, .. } => failed(err),
                 other => {
@@ -114,30 +114,30 @@ impl Store {
             .pragma_update(None, "query_only", true)
             .map_err(|error| HistoryError::of_sqlite(path, access, &error))?;
         // An empty file is a database without tables: a history without runs.
-        Ok((kind != Kind::Empty).then_some(store))
+        Ok((kind != DatabaseKind::Empty).then_some(store))
     }
 
     fn connect(
         path: &Path,
         access: Access,
         flags: OpenFlags,
-    ) -> Result<(Self, Kind), HistoryError> {
+    ) -> Result<(Self, DatabaseKind), HistoryError> {
         let failed = |error| HistoryError::of_sqlite(path, access, &error);
         // An absolute path is always a file: "" and ":memory:" are databases that nobody keeps.
         let file = std::path::absolute(path)
             .map_err(|cause| HistoryError::closed(path, access, cause.to_string()))?;
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
-        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         // The first real read: SQLite opens any file without looking into it.
         let kind = schema::kind(&connection).map_err(failed)?;
         match kind {
-            Kind::Foreign => Err(HistoryError::Unreadable {
+            DatabaseKind::Foreign => Err(HistoryError::Unreadable {
                 path: path.to_owned(),
                 cause: "it is a database of another program".to_owned(),
             }),
-            Kind::History(found) if found > schema::KNOWN => {
+            DatabaseKind::History(found) if found > schema::KNOWN => {
                 Err(HistoryError::TooNew { path: path.to_owned(), found, known: schema::KNOWN })
             }
             _ => Ok((Self { connection, path: path.to_owned() }, kind)),
@@ -175,7 +175,7 @@ impl Store {
     }
 
     /// A transaction that has the write lock from the start, so that waiting for it can succeed.
-    fn begin(&self) -> Result<Transaction<'_>, HistoryError> {
+    pub(crate) fn begin(&self) -> Result<Transaction<'_>, HistoryError> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.failed(Access::Write))
     }
@@ -184,11 +184,11 @@ impl Store {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub fn list(&self, filter: &Filter) -> Result<Vec<RunLine>, HistoryError> {
+    pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunLine>, HistoryError> {
         self.lines(filter).map_err(self.failed(Access::Read))
     }
 
-    fn lines(&self, filter: &Filter) -> rusqlite::Result<Vec<RunLine>> {
+    fn lines(&self, filter: &RunFilter) -> rusqlite::Result<Vec<RunLine>> {
         let (key, value) = filter.label.clone().unzip();
         let mut runs = self.connection.prepare(
             "SELECT id, started, host, command, complete FROM run
@@ -210,16 +210,12 @@ impl Store {
             })
         })?;
         let mut lines: Vec<RunLine> = rows.collect::<rusqlite::Result<_>>()?;
-        let mut labels =
-            self.connection.prepare("SELECT key, value FROM label WHERE run = ?1 ORDER BY key")?;
         let mut figures = self.connection.prepare(
             "SELECT test, name, unit, CASE status WHEN 'invalid' THEN NULL ELSE value END
              FROM measurement WHERE run = ?1 AND category <> 'reference' ORDER BY position",
         )?;
         for line in &mut lines {
-            line.labels = labels
-                .query_map([&line.id], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
+            line.labels = self.labels(&line.id)?;
             line.headlines = figures
                 .query_map([&line.id], |row| {
                     Ok(Headline {
@@ -234,43 +230,12 @@ impl Store {
         Ok(lines)
     }
 
-    /// Puts a label on a run, or takes it away when `value` is empty. Returns the run's identifier.
-    ///
-    /// # Errors
-    /// When there is no such run, or the database cannot be written.
-    pub fn set_label(
-        &self,
-        selector: &str,
-        key: &str,
-        value: &str,
-    ) -> Result<String, HistoryError> {
-        let transaction = self.begin()?;
-        let id = self.resolve(selector)?;
-        let done = if value.is_empty() {
-            transaction.execute("DELETE FROM label WHERE run = ?1 AND key = ?2", [&*id, key])
-        } else {
-            transaction.execute(
-                "INSERT INTO label (run, key, value) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (run, key) DO UPDATE SET value = excluded.value",
-                [&*id, key, value],
-            )
-        };
-        done.and_then(|_| transaction.commit()).map_err(self.failed(Access::Write))?;
-        Ok(id)
-    }
-
-    /// Removes a run and all that belongs to it. Returns its identifier.
-    ///
-    /// # Errors
-    /// When there is no such run, or the database cannot be written.
-    pub fn remove(&self, selector: &str) -> Result<String, HistoryError> {
-        let transaction = self.begin()?;
-        let id = self.resolve(selector)?;
-        transaction
-            .execute("DELETE FROM run WHERE id = ?1", [&id])
-            .and_then(|_| transaction.commit())
-            .map_err(self.failed(Access::Write))?;
-        Ok(id)
+    /// The labels of a run, by key.
+    pub(crate) fn labels(&self, id: &str) -> rusqlite::Result<Vec<(String, String)>> {
+        self.connection
+            .prepare_cached("SELECT key, value FROM label WHERE run = ?1 ORDER BY key")?
+            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect()
     }
 }
 
@@ -309,7 +274,7 @@ fn insert(transaction: &Transaction<'_>, record: &Record, json: &str) -> rusqlit
                 m.gauge,
                 m.test,
                 m.name,
-                m.unit,
+                m.unit.symbol(),
                 m.value,
                 m.summary.as_ref().map(|summary| summary.median),
                 m.samples.len() as i64,
@@ -317,13 +282,6 @@ fn insert(transaction: &Transaction<'_>, record: &Record, json: &str) -> rusqlit
                 word(serde_json::to_value(m.category)),
             ],
         )?;
-        let measurement = transaction.last_insert_rowid();
-        let mut sample = transaction.prepare_cached(
-            "INSERT INTO sample (measurement, position, value) VALUES (?1, ?2, ?3)",
-        )?;
-        for (position, value) in m.samples.iter().enumerate() {
-            sample.execute(params![measurement, position as i64, value])?;
-        }
     }
     Ok(())
 }

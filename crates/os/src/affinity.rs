@@ -64,13 +64,6 @@ pub fn affinity() -> Result<Vec<u32>, SysError> {
     }
 }
 
-/// The CPU that the calling thread runs on at this moment.
-pub fn current_cpu() -> Result<u32, SysError> {
-    // SAFETY: no arguments; reads only what the kernel keeps for the thread.
-    let cpu = unsafe { libc::sched_getcpu() };
-    check("sched_getcpu", cpu).map(|cpu| cpu as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +76,7 @@ mod tests {
 
     #[test]
     fn this_thread_runs_where_it_may() {
-        assert!(affinity().unwrap().contains(&current_cpu().unwrap()));
+        assert!(!affinity().unwrap().is_empty());
         let beyond = set_affinity(&[u32::MAX]).unwrap_err();
         assert_eq!(beyond, SysError { call: "sched_setaffinity", errno: libc::EINVAL });
     }

@@ -18,7 +18,7 @@ mod spin;
 mod status;
 mod system;
 
-pub use affinity::{affinity, current_cpu, set_affinity, set_affinity_to_all};
+pub use affinity::{affinity, set_affinity, set_affinity_to_all};
 pub use barrier::{Barrier, CacheLine, Poisoned, ProcessBarrier};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};

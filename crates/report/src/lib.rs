@@ -2,6 +2,8 @@
 //! `explain`, the classic table of stream.c. Measures nothing and prints nothing: every function
 //! returns the text.
 
+#![forbid(unsafe_code)]
+
 mod chart;
 pub mod classic;
 pub mod compare;
@@ -22,6 +24,7 @@ mod standard;
 pub mod stream;
 pub mod sweep;
 mod table;
+pub mod text;
 pub mod tune;
 mod words;
 

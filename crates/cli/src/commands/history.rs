@@ -4,9 +4,9 @@ use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session;
-use nodegauge_history::{Filter, HistoryError, RunLine, Store};
+use nodegauge_history::{HistoryError, RunFilter, RunLine, Store};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
-use nodegauge_measure::{BytesPerSec, FlopsPerSec, Seconds};
+use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, Seconds};
 use nodegauge_memory::standard::figures;
 use nodegauge_memory::standard::output::Output;
 use nodegauge_messages::osu;
@@ -16,8 +16,11 @@ use std::path::{Path, PathBuf};
 pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     match command {
         HistoryCommand::List { limit, host, label, db } => {
-            let filter =
-                Filter { limit: Some(*limit as usize), host: host.clone(), label: label.clone() };
+            let filter = RunFilter {
+                limit: Some(*limit as usize),
+                host: host.clone(),
+                label: label.clone(),
+            };
             let lines = match open_to_read(db)? {
                 Some(store) => store.list(&filter)?,
                 None => Vec::new(),
@@ -146,7 +149,7 @@ fn imported_record(
             ..Machine::default()
         },
         findings: Vec::new(),
-        notices: all,
+        notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
         measurements,
     }
 }

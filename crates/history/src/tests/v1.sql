@@ -1,43 +1,6 @@
--- A history as version 1 wrote it, one run. Never changed: databases like this one are out there.
+-- A run as version 1 saved it, for a database with the tables of version 1. Never changed: databases
+-- like this one are out there.
 PRAGMA user_version = 1;
-CREATE TABLE run (
-    id TEXT PRIMARY KEY,
-    started TEXT NOT NULL,
-    seconds REAL NOT NULL,
-    complete INTEGER NOT NULL,
-    host TEXT,
-    command TEXT NOT NULL,
-    version TEXT NOT NULL,
-    record TEXT NOT NULL
-) STRICT;
-CREATE INDEX run_started ON run (started DESC, id DESC);
-CREATE TABLE label (
-    run TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
-    key TEXT NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (run, key)
-) STRICT;
-CREATE TABLE measurement (
-    id INTEGER PRIMARY KEY,
-    run TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    gauge TEXT NOT NULL,
-    test TEXT NOT NULL,
-    name TEXT NOT NULL,
-    unit TEXT NOT NULL,
-    value REAL,
-    median REAL,
-    n INTEGER NOT NULL,
-    status TEXT NOT NULL,
-    category TEXT NOT NULL
-) STRICT;
-CREATE INDEX measurement_run ON measurement (run, position);
-CREATE TABLE sample (
-    measurement INTEGER NOT NULL REFERENCES measurement (id) ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    value REAL NOT NULL,
-    PRIMARY KEY (measurement, position)
-) STRICT, WITHOUT ROWID;
 INSERT INTO run VALUES ('01KA0000000000000000000001', '2026-11-21T05:00:00Z', 9.5, 1, 'n01',
     'stream', '0.1.0',
     '{"schema":"nodegauge/1","id":"01KA0000000000000000000001","started":"2026-11-21T05:00:00Z","seconds":9.5,"complete":true,"tool":{"version":"0.1.0","commit":null},"command":["stream"],"labels":{"nps":"4"},"machine":{"host":"n01","processor":{"model":null,"microarchitecture":null,"sockets":1,"cores":2,"threads":2,"flops_per_cycle":null,"hz":null},"caches":[],"numa_nodes":[],"memory":{"bytes":null,"available":null,"channels":null,"transfers_per_s":null,"theoretical":null},"peak_flops":null,"kernel":null,"virtual":null},"findings":[],"measurements":[{"gauge":"memory","test":"stream","name":"triad","unit":"B/s","value":78400000000.0,"summary":null,"samples":[78400000000.0,78100000000.0],"config":{},"moved":null,"category":"variant","limit":null,"validity":{"status":"valid","reasons":[]}}]}');

@@ -13,7 +13,7 @@ use crate::session::Stage;
 use nodegauge_measure::Watch;
 use nodegauge_measure::interference::Work;
 use nodegauge_os::describe;
-use nodegauge_placement::pairs::Distance;
+use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::LauncherKind;
 use nodegauge_toolchain::{ChildEnd, KillReason, run_with_descendants};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,45 @@
+//! Changing what is saved: labels put on and taken away, runs removed.
+
+use crate::error::{Access, HistoryError};
+use crate::store::Store;
+
+impl Store {
+    /// Puts a label on a run, or takes it away when `value` is empty. Returns the run's identifier.
+    ///
+    /// # Errors
+    /// When there is no such run, or the database cannot be written.
+    pub fn set_label(
+        &self,
+        selector: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<String, HistoryError> {
+        let transaction = self.begin()?;
+        let id = self.resolve(selector)?;
+        let done = if value.is_empty() {
+            transaction.execute("DELETE FROM label WHERE run = ?1 AND key = ?2", [&*id, key])
+        } else {
+            transaction.execute(
+                "INSERT INTO label (run, key, value) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (run, key) DO UPDATE SET value = excluded.value",
+                [&*id, key, value],
+            )
+        };
+        done.and_then(|_| transaction.commit()).map_err(self.failed(Access::Write))?;
+        Ok(id)
+    }
+
+    /// Removes a run and all that belongs to it. Returns its identifier.
+    ///
+    /// # Errors
+    /// When there is no such run, or the database cannot be written.
+    pub fn remove(&self, selector: &str) -> Result<String, HistoryError> {
+        let transaction = self.begin()?;
+        let id = self.resolve(selector)?;
+        transaction
+            .execute("DELETE FROM run WHERE id = ?1", [&id])
+            .and_then(|_| transaction.commit())
+            .map_err(self.failed(Access::Write))?;
+        Ok(id)
+    }
+}

@@ -1,0 +1,2 @@
+-- The samples are in the record, which is kept whole.
+DROP TABLE sample;

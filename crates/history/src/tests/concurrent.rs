@@ -1,0 +1,54 @@
+//! Several programs at one database.
+
+use super::*;
+use std::sync::Barrier;
+
+#[test]
+fn a_database_may_be_made_by_several_at_once() {
+    let folder = folder();
+    for round in 0..30 {
+        let path = folder.path().join(format!("{round}.db"));
+        let start = Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    Store::open(&path).unwrap();
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn writers_at_once_all_succeed() {
+    let folder = folder();
+    for round in 0..2 {
+        let path = folder.path().join(format!("{round}.db"));
+        let start = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    start.wait();
+                    let mut store = Store::open(&path).unwrap();
+                    for _ in 0..3 {
+                        store.save(&record(1e9)).unwrap();
+                    }
+                });
+            }
+        });
+        let reader = Store::open_to_read(&path).unwrap().unwrap();
+        assert_eq!(reader.list(&RunFilter::default()).unwrap().len(), 24);
+    }
+}
+
+#[test]
+fn readers_see_whole_runs_while_others_write() {
+    let (_folder, store, ..) = two_runs();
+    let reader = Store::open_to_read(store.path()).unwrap().unwrap();
+    let writing = store.connection.unchecked_transaction().unwrap();
+    writing.execute("DELETE FROM run", []).unwrap();
+    assert_eq!(reader.list(&RunFilter::default()).unwrap().len(), 2);
+    writing.commit().unwrap();
+    assert!(reader.list(&RunFilter::default()).unwrap().is_empty());
+}

@@ -1,0 +1,197 @@
+//! Opening: what is refused, what is missing, databases of earlier versions.
+
+use super::*;
+
+/// Both ways of opening, by their errors.
+fn refusals(path: &Path) -> [HistoryError; 2] {
+    [Store::open(path).unwrap_err(), Store::open_to_read(path).unwrap_err()]
+}
+
+#[test]
+fn what_is_no_history_is_refused_and_left_as_it_is() {
+    let folder = folder();
+    let path = folder.path().join("h.db");
+    let garbage = "this is not a database, and longer than the header of one hundred bytes that \
+                   SQLite looks at first; so it is refused";
+    fs::write(&path, garbage).unwrap();
+    for error in refusals(&path) {
+        assert!(!error.is_environment());
+        assert_eq!(
+            text(&error, &folder),
+            "cannot read history database /h.db: file is not a database\n\
+             hint: move it away, or use --db FILE"
+        );
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), garbage);
+
+    for version in [0, 1, 75] {
+        let path = folder.path().join(format!("foreign{version}.db"));
+        let foreign = Connection::open(&path).unwrap();
+        foreign.execute_batch("CREATE TABLE bookmarks (url TEXT)").unwrap();
+        foreign.pragma_update(None, "user_version", version).unwrap();
+        drop(foreign);
+        let before = fs::read(&path).unwrap();
+        for error in refusals(&path) {
+            assert!(!error.is_environment());
+            assert!(error.to_string().contains(": it is a database of another program\n"));
+        }
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_history_cut_short_is_refused_and_left_as_it_is() {
+    let (folder, store, ..) = two_runs();
+    let whole = fs::read(store.path()).unwrap();
+    drop(store);
+    let path = folder.path().join("cut.db");
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    for outcome in [
+        Store::open(&path).and_then(|mut store| store.save(&record(1e9))),
+        Store::open_to_read(&path).and_then(|store| store.unwrap().find("latest").map(|_| ())),
+    ] {
+        let error = outcome.unwrap_err();
+        assert!(!error.is_environment());
+        assert_eq!(
+            text(&error, &folder),
+            "cannot read history database /cut.db: database disk image is malformed\n\
+             hint: move it away, or use --db FILE"
+        );
+    }
+    assert_eq!(fs::read(&path).unwrap(), &whole[..whole.len() / 2]);
+}
+
+#[test]
+fn a_newer_history_is_refused_with_both_versions() {
+    let (folder, store, ..) = two_runs();
+    let connection = Connection::open(store.path()).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    for error in refusals(store.path()) {
+        assert!(!error.is_environment());
+        assert_eq!(
+            text(&error, &folder),
+            "cannot read history database /deep/er/history.db: \
+             found version 99, required is at most 2\nhint: use a newer nodegauge, or --db FILE"
+        );
+    }
+}
+
+#[test]
+fn a_history_of_version_1_is_todays_after_opening() {
+    schema::migrations().validate().unwrap();
+    let folder = folder();
+    let path = folder.path().join("v1.db");
+    let before = Connection::open(&path).unwrap();
+    before.execute_batch(include_str!("../schema/1.sql")).unwrap();
+    before.execute_batch(include_str!("v1.sql")).unwrap();
+    drop(before);
+    let reader = Store::open_to_read(&path).unwrap().unwrap();
+    let unchanged = reader.find("latest").unwrap();
+    drop(reader);
+    let mut store = Store::open(&path).unwrap();
+    let old = store.find("latest").unwrap();
+    assert_eq!(old, unchanged, "reading changes nothing, so it must do without");
+    assert_eq!(old.measurements[0].samples, [78.4e9, 78.1e9]);
+    assert_eq!(store.find("nps=4").unwrap(), old);
+    assert_eq!(store.list(&RunFilter::default()).unwrap()[0].headlines[0].value, Some(78.4e9));
+    store.save(&record(1e9)).unwrap();
+    let tables: Vec<String> = store
+        .connection
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<rusqlite::Result<_>>()
+        .unwrap();
+    assert_eq!(tables, ["label", "measurement", "run"]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_environment_error() {
+    let folder = folder();
+    let file = folder.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let error = Store::open(&file.join("h.db")).unwrap_err();
+    assert!(error.is_environment());
+    assert_eq!(
+        text(&error, &folder),
+        "cannot write history database /file/h.db: File exists (os error 17)\n\
+         hint: --no-save, or --db FILE in a folder you can write"
+    );
+    // A folder where a file should be.
+    let error = Store::open(folder.path()).unwrap_err();
+    assert!(error.is_environment());
+    assert!(error.to_string().contains(": Is a directory (os error 21)\n"), "{error}");
+    let error = Store::open_to_read(folder.path()).unwrap_err();
+    assert!(error.is_environment());
+    assert!(error.to_string().starts_with("cannot read history database"), "{error}");
+    // Nobody may make files in /proc, not even root.
+    let error = Store::open(Path::new("/proc/nodegauge.db")).unwrap_err();
+    assert!(error.is_environment());
+    assert!(error.to_string().contains(": its folder cannot be written\n"), "{error}");
+}
+
+#[test]
+fn what_sqlite_takes_for_a_database_in_memory_is_a_file_here() {
+    assert!(Store::open(Path::new("")).unwrap_err().is_environment());
+    let folder = folder();
+    let path = folder.path().join("file:x?mode=memory");
+    let mut store = Store::open(&path).unwrap();
+    store.save(&record(1e9)).unwrap();
+    assert!(path.is_file());
+}
+
+#[test]
+fn there_may_be_no_history_yet() {
+    let folder = folder();
+    assert!(Store::open_to_read(&folder.path().join("none.db")).unwrap().is_none());
+    let empty = folder.path().join("empty.db");
+    fs::write(&empty, "").unwrap();
+    assert!(Store::open_to_read(&empty).unwrap().is_none());
+    assert!(fs::read(&empty).unwrap().is_empty(), "a reader writes nothing");
+    Store::open(&empty).unwrap().save(&record(1e9)).unwrap();
+}
+
+#[test]
+fn a_reader_needs_no_permission_to_write_and_cannot() {
+    let (folder, store, _, second) = two_runs();
+    let path = store.path().to_owned();
+    drop(store);
+    let mut permissions = fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&path, permissions).unwrap();
+    let reader = Store::open_to_read(&path).unwrap().unwrap();
+    assert_eq!(reader.find("latest").unwrap(), second);
+    let error = reader.set_label("latest", "a", "b").unwrap_err();
+    assert!(error.is_environment());
+    assert!(
+        text(&error, &folder).starts_with(
+            "cannot write history database /deep/er/history.db: attempt to write a readonly database"
+        ),
+        "{error}"
+    );
+    // Root may write what is read-only; for others opening says so before anything is measured.
+    if fs::File::options().write(true).open(&path).is_err() {
+        let error = Store::open(&path).unwrap_err();
+        assert!(error.is_environment());
+        assert!(error.to_string().contains("attempt to write a readonly database"), "{error}");
+    }
+}
+
+#[test]
+fn the_default_place_follows_the_environment() {
+    let place = |set: &[(&str, &str)]| {
+        default_path(|asked| {
+            set.iter().find(|(name, _)| *name == asked).map(|(_, value)| OsString::from(value))
+        })
+    };
+    let (home, data) = (("HOME", "/h"), ("XDG_DATA_HOME", "/d"));
+    let path = |text: &str| Some(PathBuf::from(text));
+    assert_eq!(place(&[home, data, ("NODEGAUGE_DB", "x.db")]), path("x.db"));
+    assert_eq!(place(&[home, data, ("NODEGAUGE_DB", "")]), path("/d/nodegauge/history.db"));
+    assert_eq!(place(&[home, data]), path("/d/nodegauge/history.db"));
+    assert_eq!(place(&[home]), path("/h/.local/share/nodegauge/history.db"));
+    let relative = place(&[home, ("XDG_DATA_HOME", "d")]);
+    assert_eq!(relative, path("/h/.local/share/nodegauge/history.db"));
+    assert_eq!(place(&[]), None);
+}

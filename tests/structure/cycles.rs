@@ -1,0 +1,126 @@
+//! No module depends on one that depends on it, parent and child aside.
+//!
+//! Looked at among the children of each module: a child uses another when anything in the one uses
+//! anything in the other.
+
+use crate::crates;
+use crate::exceptions::CYCLES;
+use crate::graph::Graph;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The modules of one parent that use each other, and what shows it.
+#[derive(Debug)]
+struct Knot {
+    /// The crate's folder and the parent, such as `compute::lu`.
+    parent: String,
+    /// The children's names.
+    members: BTreeSet<String>,
+    /// A line for each use of one member by another.
+    uses: Vec<String>,
+}
+
+fn knots(crate_name: &str, graph: &Graph) -> Vec<Knot> {
+    // By parent: child -> children that it uses, and by which modules.
+    let mut levels: BTreeMap<String, BTreeMap<(String, String), Vec<String>>> = BTreeMap::new();
+    for (from, to) in graph.edges() {
+        let parts = from.split("::").zip(to.split("::"));
+        let common: Vec<&str> = parts.take_while(|(a, b)| a == b).map(|(a, _)| a).collect();
+        let child = |path: &str| path.split("::").nth(common.len()).unwrap().to_owned();
+        let level = levels.entry(common.join("::")).or_default();
+        level.entry((child(&from), child(&to))).or_default().push(format!("{from} -> {to}"));
+    }
+    let mut found = Vec::new();
+    for (parent, uses) in levels {
+        let mut left: BTreeSet<&String> = uses.keys().map(|(from, _)| from).collect();
+        while let Some(&start) = left.first() {
+            let forward = reached(start, |(a, b)| (a, b), &uses);
+            let backward = reached(start, |(a, b)| (b, a), &uses);
+            let members: BTreeSet<String> = forward.intersection(&backward).cloned().collect();
+            left.remove(start);
+            left.retain(|name| !members.contains(*name));
+            if members.len() > 1 {
+                let among = uses.iter();
+                let among = among.filter(|((a, b), _)| members.contains(a) && members.contains(b));
+                let uses = among.flat_map(|(_, lines)| lines.clone()).collect();
+                let parent = match parent.as_str() {
+                    "" => crate_name.to_owned(),
+                    parent => format!("{crate_name}::{parent}"),
+                };
+                found.push(Knot { parent, members, uses });
+            }
+        }
+    }
+    found
+}
+
+/// What can be reached from `start`, itself included, along uses as `direction` turns them.
+fn reached<'a>(
+    start: &str,
+    direction: impl Fn((&'a String, &'a String)) -> (&'a String, &'a String),
+    uses: &'a BTreeMap<(String, String), Vec<String>>,
+) -> BTreeSet<String> {
+    let mut seen = BTreeSet::from([start.to_owned()]);
+    let mut todo = vec![start.to_owned()];
+    while let Some(name) = todo.pop() {
+        for (a, b) in uses.keys() {
+            let (from, to) = direction((a, b));
+            if *from == name && seen.insert(to.clone()) {
+                todo.push(to.clone());
+            }
+        }
+    }
+    seen
+}
+
+fn all_knots() -> Vec<Knot> {
+    let mut found = Vec::new();
+    let mut modules = 0;
+    for folder in crates() {
+        let graph = Graph::of_crate(&folder);
+        modules += graph.names().count();
+        found.extend(knots(folder.file_name().unwrap().to_str().unwrap(), &graph));
+    }
+    assert!(modules > 100, "only {modules} modules were found");
+    found
+}
+
+#[test]
+fn no_module_depends_on_one_that_depends_on_it() {
+    let is_allowed = |knot: &Knot, (parent, members): &(&str, &[&str])| {
+        knot.parent == *parent && knot.members.iter().all(|name| members.contains(&name.as_str()))
+    };
+    let knots = all_knots();
+    let mut wrong = String::new();
+    for knot in &knots {
+        if !CYCLES.iter().any(|allowed| is_allowed(knot, allowed)) {
+            let members: Vec<&str> = knot.members.iter().map(String::as_str).collect();
+            wrong += &format!(
+                "in {}, {} depend on each other:\n  {}\n",
+                knot.parent,
+                members.join(", "),
+                knot.uses.join("\n  ")
+            );
+        }
+    }
+    for allowed in CYCLES {
+        if !knots.iter().any(|knot| is_allowed(knot, allowed)) {
+            wrong += &format!("no longer needed in exceptions.rs: {allowed:?}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn a_cycle_is_found_where_it_closes() {
+    let mut graph = Graph::default();
+    graph.read("", "mod a; mod b; mod c;");
+    graph.read("a", "mod x; mod y;");
+    graph.read("a::x", "use crate::b; use super::y;");
+    graph.read("a::y", "use super::Parent;");
+    graph.read("b", "use crate::a::y::Y;");
+    graph.read("c", "use crate::{a, b};");
+    let found = knots("k", &graph);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].parent, "k");
+    assert_eq!(found[0].uses, ["a::x -> b", "b -> a::y"]);
+}
