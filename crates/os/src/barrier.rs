@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[repr(C, align(128))]
 pub struct CacheLine<T>(pub T);
 
-/// The barrier was poisoned: somebody who is waited for will not arrive.
+/// The barrier was poisoned: one that is waited for will not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the barrier is poisoned")]
 pub struct Poisoned;

@@ -334,33 +334,33 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_heard_as_they_come() {
-        let mut heard = String::new();
+    fn lines_are_passed_on_as_they_come() {
+        let mut printed = String::new();
         let mut listener = |lines: &str| {
-            heard.push_str(lines);
-            heard.contains("two\n").then_some(KillReason::Interrupted)
+            printed.push_str(lines);
+            printed.contains("two\n").then_some(KillReason::Interrupted)
         };
         let limit = Duration::from_secs(30);
         let output =
             run_with_descendants(shell("echo one; echo two; sleep 60"), limit, &mut listener)
                 .unwrap();
         assert_eq!(output.end, ChildEnd::Killed(KillReason::Interrupted));
-        assert_eq!(heard, "one\ntwo\n");
+        assert_eq!(printed, "one\ntwo\n");
         assert!(output.seconds < 20.0);
     }
 
     #[test]
     fn a_descendant_in_a_session_of_its_own_does_not_stay() {
-        let mut heard = String::new();
+        let mut printed = String::new();
         let mut listener = |lines: &str| {
-            heard.push_str(lines);
+            printed.push_str(lines);
             None
         };
         let script = "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & wait";
         let limit = Duration::from_millis(700);
         let output = run_with_descendants(shell(script), limit, &mut listener).unwrap();
         assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
-        let pid = heard.trim().to_owned();
+        let pid = printed.trim().to_owned();
         assert!(!pid.is_empty(), "the descendant told its number");
         assert!(!is_alive(&pid), "descendant {pid} is alive");
     }

@@ -5,7 +5,7 @@
 //! little-endian machine a library of either width reads the right number.
 
 use super::info::{BlasError, BlasInfo, Vendor};
-use super::probe::ProbedBlas;
+use super::probed::ProbedBlas;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;

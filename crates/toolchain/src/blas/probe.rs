@@ -7,38 +7,12 @@
 use super::find::BlasCandidate;
 use super::info::{BlasError, BlasInfo, Vendor};
 use super::library::{self, BlasLibrary};
+use super::probed::ProbedBlas;
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
 use nodegauge_os::describe;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// A library that a child process has loaded and found to compute rightly. Only [`BlasProber`] makes
-/// one, and only with one can a library be loaded into this process.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProbedBlas {
-    about: BlasInfo,
-    rate: f64,
-    environment: Option<(String, String)>,
-}
-
-impl ProbedBlas {
-    /// What the library is.
-    pub fn about(&self) -> &BlasInfo {
-        &self.about
-    }
-
-    /// Rate of a short DGEMM on one thread, FLOP/s.
-    pub fn rate(&self) -> f64 {
-        self.rate
-    }
-
-    /// The variable with its value that makes the library take these kernels, if one is needed. It
-    /// must be set before the library is loaded.
-    pub fn environment(&self) -> Option<&(String, String)> {
-        self.environment.as_ref()
-    }
-}
 
 /// The child's answer.
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,7 +82,7 @@ impl BlasProber {
                 got: got.clone(),
             }));
         }
-        Ok(Ok(ProbedBlas { about, rate: answer.rate, environment }))
+        Ok(Ok(ProbedBlas::new(about, answer.rate, environment)))
     }
 
     /// Tries `candidate` as it is, and with every other kernel that this processor has the
@@ -130,19 +104,20 @@ impl BlasProber {
         let mut probed = vec![first];
         for (vendor, kernel, needs) in KERNELS {
             let known = |probed: &ProbedBlas| {
-                probed.about.kernel.as_deref().is_some_and(|k| k.eq_ignore_ascii_case(kernel))
+                probed.about().kernel.as_deref().is_some_and(|k| k.eq_ignore_ascii_case(kernel))
             };
             // What the user's environment says already is not overruled.
             let told =
                 vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
-            if vendor != probed[0].about.vendor || told || !isa(needs) || probed.iter().any(known) {
+            if vendor != probed[0].about().vendor || told || !isa(needs) || probed.iter().any(known)
+            {
                 continue;
             }
             if let Ok(other) = self.probe(candidate, Some(kernel), interrupted)? {
                 probed.push(other);
             }
         }
-        probed.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        probed.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
         Ok(Ok(probed))
     }
 
@@ -157,7 +132,7 @@ impl BlasProber {
         if vendor == Vendor::Other
             && let Ok(probed) = self.probe(candidate, None, interrupted)?
         {
-            vendor = probed.about.vendor;
+            vendor = probed.about().vendor;
         }
         let Some(variable) = vendor.kernel_variable() else { return Ok(None) };
         let mut value = kernel.to_owned();
