@@ -14,15 +14,16 @@ test:
 
 # What continuous integration asks beyond the tests.
 check:
-	@./scripts/setup run
+	@./scripts/setup run check
 	cargo fmt --all --check
 	cargo test --package nodegauge-structure --locked
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+	./scripts/memcheck
 
-# nodegauge beside its peers, one after another; each file under benches/ says what its variables add,
+# nodegauge and reference programs, one after another; each file under benches/ says what its variables add,
 # e.g. STREAM_C=path/to/stream.c. One alone: make bench BENCHES=tune
-BENCHES = peers compilers tune memory hpl io mpi
+BENCHES = reference compilers tune memory hpl io mpi
 bench:
 	@./scripts/setup run bench
 	for bench in $(BENCHES); do \

@@ -1,19 +1,21 @@
 //! The native kernels beside what every installed compiler makes of the same loops, on the same
 //! arrays and threads, by turns in one run: `nodegauge stream --compiler all`.
 //!
-//! STREAM's four run together, as STREAM runs them; each of their relatives alone, because what the
+//! STREAM's four run together, as STREAM runs them; each of the other kernels alone, because what the
 //! kernel before it leaves in the caches is not the same after streaming and after regular stores.
 //! `BUDGET` is the time of each run in seconds (default 30); arguments are the kernels of each run
 //! in the place of these, e.g. `cargo bench --bench compilers -- read dot`. Prints Markdown for docs/benchmarks.md:
 //! for each kernel and regime the best and the median of all compiled variants, each of whichever
 //! variant has it.
 
+mod common;
+
+use common::{nodegauge, note, print, variable};
 use nodegauge_measure::Seconds;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::Measurement;
 use nodegauge_measure::regime;
 use nodegauge_measure::stats::Summary;
 use serde_json::Value;
-use std::process::Command;
 
 /// Kernels of each run.
 const RUNS: [&str; 6] = ["copy,scale,add,triad", "read", "write", "update", "dot", "nstream"];
@@ -21,7 +23,7 @@ const RUNS: [&str; 6] = ["copy,scale,add,triad", "read", "write", "update", "dot
 const LEAST: usize = 3;
 
 fn main() {
-    let budget = std::env::var("BUDGET").unwrap_or_else(|_| "30".to_owned());
+    let budget: String = variable("BUDGET").unwrap_or_else(|| "30".to_owned());
     let mut out = String::from(
         "| loop | round trip | native best (median) | compiled best | of | compiled median | of | best / best | median / median | samples |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
@@ -30,7 +32,8 @@ fn main() {
     let runs = if asked.is_empty() { RUNS.map(str::to_owned).to_vec() } else { asked };
     for kernels in &runs {
         note(&format!("{kernels} ..."));
-        let record = measure(kernels, &budget);
+        let record =
+            nodegauge(&["stream", "--compiler", "all", "--kernels", kernels, "--budget", &budget]);
         for native in record.measurements.iter().filter(|m| !is_compiled(m)) {
             let compiled: Vec<&Measurement> = record
                 .measurements
@@ -42,16 +45,7 @@ fn main() {
             }
         }
     }
-    print_text(&out);
-}
-
-fn measure(kernels: &str, budget: &str) -> Record {
-    let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
-        .args(["stream", "--no-save", "--json", "-", "--compiler", "all"])
-        .args(["--kernels", kernels, "--budget", budget])
-        .output()
-        .expect("nodegauge runs");
-    serde_json::from_slice(&output.stdout).expect("a record")
+    print(&out);
 }
 
 fn is_compiled(m: &Measurement) -> bool {
@@ -103,14 +97,4 @@ fn line(native: &Measurement, trip: f64, own: &Summary, compiled: &[&Measurement
         own.median / median.1,
         own.n,
     )
-}
-
-#[allow(clippy::print_stdout)]
-fn print_text(text: &str) {
-    println!("{text}");
-}
-
-#[allow(clippy::print_stderr)]
-fn note(text: &str) {
-    eprintln!("{text}");
 }

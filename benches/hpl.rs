@@ -1,4 +1,4 @@
-//! nodegauge's LU beside its peers, interleaved in one run: the same OpenBLAS's own dgetrf on all
+//! nodegauge's LU and reference programs, interleaved in one run: the same OpenBLAS's own dgetrf on all
 //! threads, Debian's hpcc with a rank a core at each of its usual NB, likwid-bench's peakflops.
 //!
 //! Everything runs once a round, in turn, `ROUNDS` times (default 3), at `N` (default 8000) and
@@ -10,6 +10,9 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
+mod common;
+
+use common::{likwid_bench, note, variable};
 use nodegauge_compute::{
     Multiplier, dat, dgemm, lu, matrix::Matrix, output, peak, random, residual,
 };
@@ -30,10 +33,6 @@ const PEAKS: [&str; 4] =
     ["peakflops_sse", "peakflops_avx", "peakflops_avx_fma", "peakflops_avx512_fma"];
 
 type Rates = BTreeMap<String, Vec<f64>>;
-
-fn variable<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
 
 /// DGETRF of the library on all its threads; a process of its own, since here it has one.
 fn dgetrf(path: &Path, n: usize) -> f64 {
@@ -81,15 +80,6 @@ fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     Some(rows.iter().filter(|row| row.passed == Some(true)).map(|row| (row.nb, row.rate)).collect())
 }
 
-/// One of likwid-bench's loops on all CPUs, FLOP/s.
-fn likwid(kernel: &str, threads: usize) -> Option<f64> {
-    let domain = format!("S0:{}kB:{threads}", 16 * threads);
-    let output = Command::new("likwid-bench").args(["-t", kernel, "-w", &domain]).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find(|line| line.starts_with("MFlops/s:"))?;
-    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|mflops| mflops * 1e6)
-}
-
 /// Solves a system natively, checks the solution, and returns the rating, FLOP/s.
 fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 {
     let sequence = random::Sequence::new(1);
@@ -106,21 +96,21 @@ fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let n: usize = variable("N", 8000);
+    let n: usize = variable("N").unwrap_or(8000);
     if let Some(at) = args.iter().position(|word| word == "dgetrf") {
         println!("{}", dgetrf(Path::new(&args[at + 1]), n));
         return;
     }
     let default =
         format!("/usr/lib/{}-linux-gnu/openblas-pthread/libopenblas.so.0", std::env::consts::ARCH);
-    let blas: String = variable("BLAS", default);
+    let blas: String = variable("BLAS").unwrap_or(default);
     let cpus = nodegauge_machine::sys::affinity().expect("CPUs");
     let places: Vec<_> = cpus.iter().map(|cpu| vec![*cpu]).collect();
     let mut team = Team::start(&places).expect("threads");
     let multiplier = Multiplier::Library(Library::load(Path::new(&blas)).expect("the library"));
     let mut rates = Rates::new();
     let mut keep = |name: String, rate: f64| {
-        eprintln!("{name:24} {:.1} GFLOP/s", rate / 1e9);
+        note(&format!("{name:24} {:.1} GFLOP/s", rate / 1e9));
         rates.entry(name).or_default().push(rate);
     };
     let me = std::env::current_exe().expect("this program");
@@ -128,7 +118,8 @@ fn main() {
         Ok(list) => list.split(',').filter_map(|nb| nb.parse().ok()).collect(),
         Err(_) => NBS.to_vec(),
     };
-    for _ in 0..variable("ROUNDS", 3) {
+    let group = format!("S0:{}kB:{}", 16 * cpus.len(), cpus.len());
+    for _ in 0..variable("ROUNDS").unwrap_or(3) {
         solved(&mut team, WARM_UP, 128, &multiplier);
         for nb in nbs.iter().copied() {
             keep(format!("nodegauge NB {nb}"), solved(&mut team, n, nb, &multiplier));
@@ -149,7 +140,7 @@ fn main() {
             keep(format!("peak {}", kernel.isa), peak.expect("threads").best().0);
         }
         for kernel in PEAKS {
-            if let Some(rate) = likwid(kernel, cpus.len()) {
+            if let Some(rate) = likwid_bench(kernel, &group, "MFlops/s:") {
                 keep(format!("likwid {kernel}"), rate);
             }
         }

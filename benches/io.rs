@@ -4,6 +4,9 @@
 //! `PATH`. `FOLDER=DIR` is where files are made (default: here), `ROUNDS` how often (default 4),
 //! `MAX_MIB` the largest file of the grid (default 64). Prints Markdown for docs/io.md.
 
+mod common;
+
+use common::{is_installed, note, print, variable};
 use nodegauge_files::cell::CacheMode;
 use nodegauge_files::gauge;
 use nodegauge_files::operation::{Chosen, in_order};
@@ -21,20 +24,16 @@ use std::time::{Duration, Instant};
 /// Files below this are not compared: a call's own time is most of it.
 const COUNTED: u64 = 1 << 20;
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
 fn main() {
-    let rounds: usize = variable("ROUNDS").and_then(|n| n.parse().ok()).unwrap_or(4);
-    let mib: u64 = variable("MAX_MIB").and_then(|n| n.parse().ok()).unwrap_or(64);
-    let folder = PathBuf::from(variable("FOLDER").unwrap_or_else(|| ".".to_owned()));
+    let rounds: usize = variable("ROUNDS").unwrap_or(4);
+    let mib: u64 = variable("MAX_MIB").unwrap_or(64);
+    let folder = variable("FOLDER").unwrap_or_else(|| PathBuf::from("."));
     cost();
-    match variable("IOZONE") {
-        Some(program) => grid(&PathBuf::from(program), &folder, mib, rounds),
+    match variable::<PathBuf>("IOZONE") {
+        Some(program) => grid(&program, &folder, mib, rounds),
         None => note("IOZONE names no iozone: the grid is skipped"),
     }
-    if Command::new("fio").arg("--version").output().is_ok() {
+    if is_installed("fio") {
         device(&folder, rounds);
     } else {
         note("fio is not installed: skipped");
@@ -50,7 +49,7 @@ fn cost() {
         best = best.min(overhead.0);
         memory = bytes;
     }
-    say(&format!(
+    print(&format!(
         "A latency costs {:.1} ns (best of 20 x 100000) and {memory} in all.\n",
         best * 1e9
     ));
@@ -66,7 +65,7 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
         ..Options::default()
     };
     let found = measured(options.clone(), vec![Box::new(iozone)]);
-    say(&format!(
+    print(&format!(
         "Grid to {mib} MiB, {rounds} rounds by turns; medians over cells with files of 1 MiB and more.\n"
     ));
     table(&found, "IOzone");
@@ -82,7 +81,7 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
         assert!(output.expect("it runs").status.success());
         times.1.push(started.elapsed().as_secs_f64());
     }
-    say(&format!(
+    print(&format!(
         "Whole grid once: nodegauge {:.2} s, IOzone {:.2} s (medians of {rounds}).\n",
         median(&times.0),
         median(&times.1)
@@ -99,9 +98,9 @@ fn device(folder: &std::path::Path, rounds: usize) {
         ("random_write", 4 << 10, Engine::Uring, 8),
         ("random_write", 128 << 10, Engine::Uring, 8),
     ];
-    say("Direct I/O on a file of 256 MiB beside fio; medians of rounds by turns.\n");
-    say("| operation | block | engine | depth | nodegauge GB/s | fio GB/s | ratio |");
-    say("| --- | --- | --- | --- | --- | --- | --- |");
+    print("Direct I/O on a file of 256 MiB beside fio; medians of rounds by turns.\n");
+    print("| operation | block | engine | depth | nodegauge GB/s | fio GB/s | ratio |");
+    print("| --- | --- | --- | --- | --- | --- | --- |");
     let limit = Duration::from_millis(700);
     for (name, block, engine, depth) in cases {
         let fio = Fio::new(&PathBuf::from("fio"), None, Some(limit)).expect("this is fio");
@@ -127,7 +126,7 @@ fn device(folder: &std::path::Path, rounds: usize) {
         };
         let (ours, theirs) = (of(Category::Variant), of(Category::Reference));
         let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(a, b)| a / b).collect();
-        say(&format!(
+        print(&format!(
             "| {name} | {} | {} | {depth} | {:.3} | {:.3} | {:.3} |",
             Bytes(block),
             engine.name(),
@@ -150,8 +149,8 @@ fn measured(options: Options, mut beside: Vec<Box<dyn Beside>>) -> Vec<Measureme
 
 /// Medians by operation, and the median of the cells' ratios.
 fn table(found: &[Measurement], program: &str) {
-    say(&format!("| operation | nodegauge GB/s | {program} GB/s | ratio | cells |"));
-    say("| --- | --- | --- | --- | --- |");
+    print(&format!("| operation | nodegauge GB/s | {program} GB/s | ratio | cells |"));
+    print("| --- | --- | --- | --- | --- |");
     let size = |m: &Measurement, key: &str| m.config.get(key).and_then(serde_json::Value::as_u64);
     let cell = |m: &Measurement| (size(m, "file_bytes"), size(m, "block_bytes"));
     let of = |category| {
@@ -177,7 +176,7 @@ fn table(found: &[Measurement], program: &str) {
             .collect();
         let part =
             |f: &dyn Fn(&(f64, f64)) -> f64| median(&pairs.iter().map(f).collect::<Vec<_>>());
-        say(&format!(
+        print(&format!(
             "| {name} | {:.2} | {:.2} | {:.3} | {} |",
             part(&|p| p.0) / 1e9,
             part(&|p| p.1) / 1e9,
@@ -185,15 +184,5 @@ fn table(found: &[Measurement], program: &str) {
             pairs.len()
         ));
     }
-    say("");
-}
-
-#[allow(clippy::print_stdout)]
-fn say(text: &str) {
-    println!("{text}");
-}
-
-#[allow(clippy::print_stderr)]
-fn note(text: &str) {
-    eprintln!("{text}");
+    print("");
 }

@@ -1,11 +1,14 @@
-//! The caches beside peers, interleaved in one run: the latency of `memory latency` beside the
+//! The caches and reference programs, interleaved in one run: the latency of `memory latency` and of the
 //! multichase that `MULTICHASE=PATH` names, and the bandwidth of `memory ladder` in the first two
-//! caches beside likwid-bench where it is installed; all on one core.
+//! caches and of likwid-bench where it is installed; all on one core.
 //!
 //! Every program runs once a round, in turn, `ROUNDS` times (default 7), and each round gives one
 //! ratio of bests for each row, so that what the machine does to a round it does to both. Prints
 //! Markdown for docs/benchmarks.md.
 
+mod common;
+
+use common::{is_installed, likwid_bench, nodegauge, note, print, variable};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::stats;
 use std::collections::BTreeMap;
@@ -21,16 +24,16 @@ const LOOPS: [(&str, &[&str]); 2] = [
     ("copy", &["copy", "copy_sse", "copy_avx", "copy_avx512"]),
 ];
 
-/// One round: what was measured to its figure, and the peer's.
+/// One round: what was measured to its figure, and that of the reference program.
 type Round = BTreeMap<String, (f64, f64)>;
 
 fn main() {
-    let rounds = std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(7);
-    let chase = std::env::var("MULTICHASE").ok();
+    let rounds = variable("ROUNDS").unwrap_or(7);
+    let chase = variable::<String>("MULTICHASE");
     if chase.is_none() {
-        note("MULTICHASE is not set: no multichase beside it");
+        note("MULTICHASE is not set: no multichase");
     }
-    let likwid = Command::new("likwid-bench").arg("-v").output().is_ok();
+    let likwid = is_installed("likwid-bench");
     if !likwid {
         note("likwid-bench is not installed: skipped");
     }
@@ -46,21 +49,15 @@ fn main() {
         }
         all.push(figures);
     }
-    print_text(&report(&all));
+    print(&report(&all));
 }
 
-fn nodegauge(args: &[&str]) -> Record {
-    let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
-        .arg("memory")
-        .args(args)
-        .args(["--threads", "1", "--places", "{0}", "--no-save", "--json", "-"])
-        .output()
-        .expect("nodegauge runs");
-    serde_json::from_slice(&output.stdout).expect("a record")
+fn one_core(args: &[&str]) -> Record {
+    nodegauge(&[&["memory"], args, &["--threads", "1", "--places", "{0}"]].concat())
 }
 
 fn latencies(chase: &str, figures: &mut Round) {
-    let record = nodegauge(&["latency"]);
+    let record = one_core(&["latency"]);
     for set in SETS {
         for (pages, options) in [("4k", &[][..]), ("thp", &["-H"][..])] {
             let own = record.measurements.iter().find(|m| {
@@ -85,14 +82,16 @@ fn latencies(chase: &str, figures: &mut Round) {
 }
 
 fn bandwidths(figures: &mut Round) {
-    let record = nodegauge(&["ladder", "--size", "512KiB"]);
+    let record = one_core(&["ladder", "--size", "512KiB"]);
     for (level, set) in LEVELS {
         for (pattern, kernels) in LOOPS {
             let own = record.measurements.iter().find(|m| {
                 let kernel = m.config.get("kernel").and_then(|kernel| kernel.as_str());
                 m.name == set.to_string() && kernel == Some(pattern)
             });
-            let theirs = kernels.iter().filter_map(|kernel| likwid_bench(kernel, set));
+            let theirs = kernels.iter().filter_map(|kernel| {
+                likwid_bench(kernel, &format!("S0:{}kB:1", set >> 10), "MByte/s:")
+            });
             let theirs = theirs.fold(0.0, f64::max);
             if let (Some(own), true) = (own.and_then(|m| m.value), theirs > 0.0) {
                 let name = format!("{pattern} in {level}, {} KiB, GB/s", set >> 10);
@@ -102,21 +101,9 @@ fn bandwidths(figures: &mut Round) {
     }
 }
 
-/// Bandwidth of one of likwid-bench's kernels on the first core, B/s.
-fn likwid_bench(kernel: &str, set: u64) -> Option<f64> {
-    let domain = format!("S0:{}kB:1", set >> 10);
-    let output = Command::new("likwid-bench").args(["-t", kernel, "-w", &domain]).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let number = text.lines().find_map(|line| line.strip_prefix("MByte/s:"))?;
-    // Its first note may follow on the same line.
-    let digits: String =
-        number.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-    digits.parse::<f64>().ok().map(|rate| rate * 1e6)
-}
-
 fn report(rounds: &[Round]) -> String {
     let mut out = String::from(
-        "| what | nodegauge | peer | ratio, median of rounds | least to most | rounds |\n| --- | --- | --- | --- | --- | --- |\n",
+        "| what | nodegauge | reference | ratio, median of rounds | least to most | rounds |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     let mut names: Vec<&String> = rounds.iter().flat_map(|round| round.keys()).collect();
     names.sort_unstable();
@@ -136,14 +123,4 @@ fn report(rounds: &[Round]) -> String {
         ));
     }
     out
-}
-
-#[allow(clippy::print_stdout)]
-fn print_text(text: &str) {
-    println!("{text}");
-}
-
-#[allow(clippy::print_stderr)]
-fn note(text: &str) {
-    eprintln!("{text}");
 }

@@ -1,4 +1,4 @@
-//! The message probe beside the OSU micro-benchmarks, both MPIs, interleaved: what `nodegauge mpi --osu`
+//! The message probe and the OSU micro-benchmarks, both MPIs, interleaved: what `nodegauge mpi --osu`
 //! measures, against the bounds that the probe is held to. `OSU_OPENMPI=DIR` and `OSU_MPICH=DIR` name
 //! builds of them. Prints Markdown: the ratio probe over OSU for each size, medians of `ROUNDS`
 //! (default 5) rounds that count, and how OSU stands to itself: its even rounds over its odd ones,
@@ -6,6 +6,9 @@
 //! is built with its macro `FLOAT_PRECISION` set to more; `OSU_DIGITS` says how many, and half of the
 //! last one is allowed for.
 
+mod common;
+
+use common::{note, print, variable};
 use serde_json::Value;
 use std::process::Command;
 
@@ -15,10 +18,10 @@ const RATE: (u64, u64) = (64 << 10, 4 << 20);
 const BOUND: f64 = 0.03;
 
 fn main() {
-    let rounds = std::env::var("ROUNDS").unwrap_or_else(|_| "5".to_owned());
-    for (mpicc, variable) in [("mpicc.openmpi", "OSU_OPENMPI"), ("mpicc.mpich", "OSU_MPICH")] {
-        let Ok(folder) = std::env::var(variable) else {
-            note(&format!("{variable} is not set: {mpicc} skipped"));
+    let rounds: String = variable("ROUNDS").unwrap_or_else(|| "5".to_owned());
+    for (mpicc, name) in [("mpicc.openmpi", "OSU_OPENMPI"), ("mpicc.mpich", "OSU_MPICH")] {
+        let Some(folder) = variable::<String>(name) else {
+            note(&format!("{name} is not set: {mpicc} skipped"));
             continue;
         };
         let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
@@ -33,10 +36,10 @@ fn main() {
 }
 
 fn print_table(mpicc: &str, record: &Value) {
-    say(&format!(
+    print(&format!(
         "\n{mpicc}\n\n| | bytes | probe | OSU | ratio | within 3 % | OSU over itself |\n| --- | --- | --- | --- | --- | --- | --- |"
     ));
-    let digits = std::env::var("OSU_DIGITS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let digits = variable("OSU_DIGITS").unwrap_or(2);
     let half_digit = 0.5e-6 * 0.1f64.powi(digits);
     let empty = Vec::new();
     let all = record["measurements"].as_array().unwrap_or(&empty);
@@ -63,7 +66,7 @@ fn print_table(mpicc: &str, record: &Value) {
         let (x, y) = if name == "latency" { (x * 1e6, y * 1e6) } else { (x / 1e9, y / 1e9) };
         let name = name.as_str().unwrap_or("?");
         let chance = osu.map_or(f64::NAN, over_itself);
-        say(&format!(
+        print(&format!(
             "| {name} | {size} | {x:.3} | {y:.3} | {ratio:.3} | {within} | {chance:.3} |"
         ));
     }
@@ -80,14 +83,4 @@ fn over_itself(m: &Value) -> f64 {
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     };
     half(1) / half(0)
-}
-
-#[allow(clippy::print_stdout)]
-fn say(line: &str) {
-    println!("{line}");
-}
-
-#[allow(clippy::print_stderr)]
-fn note(line: &str) {
-    eprintln!("{line}");
 }

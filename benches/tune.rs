@@ -1,11 +1,14 @@
-//! `--tune` beside an exhaustive search of the same space: every team and kind of page with every
+//! `--tune` and an exhaustive search of the same space: every team and kind of page with every
 //! loop, each as often as a run of `stream` measures at least (`PASSES`, default 20), all by turns in
 //! random order. Then both choices run by turns, `FINAL` passes each (default 60): what counts is the
 //! ratio of their rates, in one regime of the machine. Prints Markdown for docs/benchmarks.md.
 
 #![allow(clippy::print_stdout)]
 
-use nodegauge_machine::{Options as Describe, Source, SysRoot, Topology};
+mod common;
+
+use common::variable;
+use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::watch::Unwatched;
 use nodegauge_measure::{regime, stats};
 use nodegauge_memory::kernels::{Kernel, Shape};
@@ -23,11 +26,9 @@ type Samples = BTreeMap<(usize, Kernel, usize), Vec<(f64, f64)>>;
 type Configuration = (usize, Vec<(Kernel, Shape)>);
 
 fn main() {
-    let number = |name: &str, default: usize| {
-        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-    };
-    let topology = Topology::load(&Source::Live).expect("hwloc reads this machine");
-    let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &Describe::default());
+    let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
+    let machine =
+        nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
     let options = Options { budget: Duration::from_secs(20), ..Options::default() };
     let request = Request::default();
     let space = Space::of(&topology, &machine, &request, &options).expect("a space");
@@ -52,7 +53,7 @@ fn main() {
         })
         .collect();
     let begun = Instant::now();
-    let passes = number("PASSES", 20);
+    let passes = variable("PASSES").unwrap_or(20);
     let samples = exhaust(&space, &mut points, passes);
     let exhausting = begun.elapsed();
     let best = best(&space, &samples);
@@ -62,7 +63,8 @@ fn main() {
         .iter()
         .position(|site| site.request == choice.request && site.pages == choice.pages)
         .expect("the choice is of the space");
-    let ratios = play_off(&mut points, (of_choice, &choice), &best, number("FINAL", 60));
+    let ratios =
+        play_off(&mut points, (of_choice, &choice), &best, variable("FINAL").unwrap_or(60));
     let count = space.sites.len() * space.shapes.len();
     println!("| | configurations | passes | seconds |\n| --- | --- | --- | --- |");
     println!("| exhaustive | {count} | {} | {:.1} |", count * passes, exhausting.as_secs_f64());

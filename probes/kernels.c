@@ -32,125 +32,62 @@
 /* Not every loop uses every argument. */
 #define UNUSED(x) ((void)(x))
 
+/* A loop that writes an array: its name and what it does with element j. */
+#define MAP(name, statement)                                                                       \
+    KERNEL double nodegauge_##name(SHARE)                                                          \
+    {                                                                                              \
+        const ELEMENT s = (ELEMENT)scalar;                                                         \
+        ptrdiff_t j;                                                                               \
+        UNUSED(a);                                                                                 \
+        UNUSED(b);                                                                                 \
+        UNUSED(c);                                                                                 \
+        UNUSED(s);                                                                                 \
+        for (j = 0; j < n; j++)                                                                    \
+            statement;                                                                             \
+        return 0;                                                                                  \
+    }
+
 /*
- * A sum of many equal numbers drifts with their number, and in float it stands still. So elements
- * are summed in their own type over a block, and blocks in double over a group. The loop inside is
- * the loop that a compiler meets in any program: without leave to reorder, it may not be
- * vectorised.
+ * A loop that adds up: its name and the term of element j. A sum of many equal numbers drifts with
+ * their number, and in float it stands still. So elements are summed in their own type over a block,
+ * and blocks in double over a group. The loop inside is the loop that a compiler meets in any
+ * program: without leave to reorder, it may not be vectorised.
  */
+#define SUM(name, term)                                                                            \
+    KERNEL double nodegauge_##name(SHARE)                                                          \
+    {                                                                                              \
+        double total = 0;                                                                          \
+        ptrdiff_t j = 0;                                                                           \
+        UNUSED(a);                                                                                 \
+        UNUSED(b);                                                                                 \
+        UNUSED(c);                                                                                 \
+        UNUSED(scalar);                                                                            \
+        while (j < n) {                                                                            \
+            const ptrdiff_t group_end = STRETCH(j, GROUP, n);                                      \
+            double group = 0;                                                                      \
+            while (j < group_end) {                                                                \
+                const ptrdiff_t block_end = STRETCH(j, BLOCK, group_end);                          \
+                ELEMENT block = 0;                                                                 \
+                for (; j < block_end; j++)                                                         \
+                    block += term;                                                                 \
+                group += block;                                                                    \
+            }                                                                                      \
+            total += group;                                                                        \
+        }                                                                                          \
+        return total;                                                                              \
+    }
 enum { BLOCK = 512, GROUP = 512 * BLOCK };
-
-KERNEL double nodegauge_copy(SHARE)
-{
-    ptrdiff_t j;
-    UNUSED(b);
-    UNUSED(scalar);
-    for (j = 0; j < n; j++)
-        c[j] = a[j];
-    return 0;
-}
-
-KERNEL double nodegauge_scale(SHARE)
-{
-    const ELEMENT s = (ELEMENT)scalar;
-    ptrdiff_t j;
-    UNUSED(a);
-    for (j = 0; j < n; j++)
-        b[j] = s * c[j];
-    return 0;
-}
-
-KERNEL double nodegauge_add(SHARE)
-{
-    ptrdiff_t j;
-    UNUSED(scalar);
-    for (j = 0; j < n; j++)
-        c[j] = a[j] + b[j];
-    return 0;
-}
-
-KERNEL double nodegauge_triad(SHARE)
-{
-    const ELEMENT s = (ELEMENT)scalar;
-    ptrdiff_t j;
-    for (j = 0; j < n; j++)
-        a[j] = b[j] + s * c[j];
-    return 0;
-}
-
-KERNEL double nodegauge_write(SHARE)
-{
-    const ELEMENT s = (ELEMENT)scalar;
-    ptrdiff_t j;
-    UNUSED(a);
-    UNUSED(b);
-    for (j = 0; j < n; j++)
-        c[j] = s;
-    return 0;
-}
-
-KERNEL double nodegauge_update(SHARE)
-{
-    const ELEMENT s = (ELEMENT)scalar;
-    ptrdiff_t j;
-    UNUSED(b);
-    UNUSED(c);
-    for (j = 0; j < n; j++)
-        a[j] = s * a[j];
-    return 0;
-}
-
-KERNEL double nodegauge_nstream(SHARE)
-{
-    const ELEMENT s = (ELEMENT)scalar;
-    ptrdiff_t j;
-    for (j = 0; j < n; j++)
-        a[j] += b[j] + s * c[j];
-    return 0;
-}
 
 /* Where a stretch of `length` that begins at `from` ends, before `end` at the latest. */
 #define STRETCH(from, length, end) ((end) - (from) < (length) ? (end) : (from) + (length))
 
-KERNEL double nodegauge_read(SHARE)
-{
-    double total = 0;
-    ptrdiff_t j = 0;
-    UNUSED(b);
-    UNUSED(c);
-    UNUSED(scalar);
-    while (j < n) {
-        const ptrdiff_t group_end = STRETCH(j, GROUP, n);
-        double group = 0;
-        while (j < group_end) {
-            const ptrdiff_t block_end = STRETCH(j, BLOCK, group_end);
-            ELEMENT block = 0;
-            for (; j < block_end; j++)
-                block += a[j];
-            group += block;
-        }
-        total += group;
-    }
-    return total;
-}
-
-KERNEL double nodegauge_dot(SHARE)
-{
-    double total = 0;
-    ptrdiff_t j = 0;
-    UNUSED(c);
-    UNUSED(scalar);
-    while (j < n) {
-        const ptrdiff_t group_end = STRETCH(j, GROUP, n);
-        double group = 0;
-        while (j < group_end) {
-            const ptrdiff_t block_end = STRETCH(j, BLOCK, group_end);
-            ELEMENT block = 0;
-            for (; j < block_end; j++)
-                block += a[j] * b[j];
-            group += block;
-        }
-        total += group;
-    }
-    return total;
-}
+/* One line a kernel, as in the table of crates/memory/src/kernels/table.rs. */
+MAP(copy, c[j] = a[j])
+MAP(scale, b[j] = s * c[j])
+MAP(add, c[j] = a[j] + b[j])
+MAP(triad, a[j] = b[j] + s * c[j])
+MAP(write, c[j] = s)
+MAP(update, a[j] = s * a[j])
+MAP(nstream, a[j] += b[j] + s * c[j])
+SUM(read, a[j])
+SUM(dot, a[j] * b[j])

@@ -17,7 +17,7 @@ fn published_figures_stand_beside_the_measurement_and_are_kept() {
         .tells("published, GB/s copy scale add triad of limit this/it this run")
         .tells("340.5 340.6 342.3 342.5 83.6 %")
         .tells("32 threads, one core of each L3, icc -O3 -ffast-math -qopenmp; ORFEO tutorial");
-    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    let record = harness.latest();
     let published = published(&record);
     assert_eq!(published.len(), 12);
     for m in &published {

@@ -1,7 +1,7 @@
 //! `places --emit`: a real program is started with what is printed, by the real launcher, and says
 //! itself where its threads may run and where its memory goes.
 
-use crate::harness::{Harness, Outcome, T2K, skip};
+use crate::harness::{Harness, Outcome, Part, T2K, skip};
 use crate::slurm::Slurm;
 use serde_json::Value;
 
@@ -118,7 +118,7 @@ fn two_cpus(harness: &Harness) -> Option<String> {
     match cpus.as_slice() {
         [first, second, ..] => Some(format!("{second},{first}")),
         _ => {
-            skip("there is one CPU");
+            skip(Part::Cpus, "there is one CPU");
             None
         }
     }
@@ -132,7 +132,7 @@ fn policies_work(harness: &Harness) -> bool {
         .output()
         .is_ok_and(|output| output.status.success());
     if !works {
-        skip("numactl cannot set a memory policy");
+        skip(Part::Numa, "numactl cannot set a memory policy");
     }
     works
 }
@@ -174,7 +174,8 @@ fn check(emit: &str, harness: &Harness, variables: &[(&str, &str)]) {
     }
 }
 
-fn mpiruns(harness: &Harness, family: &str, names: &[&str]) -> Vec<String> {
+/// The launchers with these names that say they are of one of these families.
+fn mpiruns(harness: &Harness, families: &[&str], names: &[&str]) -> Vec<String> {
     let mut versions = Vec::new();
     let mut found = Vec::new();
     for name in names {
@@ -183,13 +184,13 @@ fn mpiruns(harness: &Harness, family: &str, names: &[&str]) -> Vec<String> {
         let first = text.lines().take(2).collect::<Vec<_>>().join(" ");
         // The same program under two names is tried once.
         let number = first.split_whitespace().last().unwrap_or_default().to_owned();
-        if text.contains(family) && !versions.contains(&number) {
+        if families.iter().any(|family| text.contains(family)) && !versions.contains(&number) {
             versions.push(number);
             found.push((*name).to_owned());
         }
     }
     if found.is_empty() {
-        skip(&format!("there is no mpirun of {family}"));
+        skip(Part::Mpi, &format!("there is no mpirun of {families:?}"));
     }
     found
 }
@@ -197,17 +198,15 @@ fn mpiruns(harness: &Harness, family: &str, names: &[&str]) -> Vec<String> {
 #[test]
 fn open_mpi_binds_as_planned() {
     let harness = Harness::new();
-    for family in ["OpenRTE", "Open MPI)"] {
-        for mpirun in mpiruns(&harness, family, &["mpirun.openmpi", "mpirun"]) {
-            check("openmpi", &harness, &[("MPIRUN", &mpirun)]);
-        }
+    for mpirun in mpiruns(&harness, &["OpenRTE", "Open MPI)"], &["mpirun.openmpi", "mpirun"]) {
+        check("openmpi", &harness, &[("MPIRUN", &mpirun)]);
     }
 }
 
 #[test]
 fn mpich_binds_as_planned() {
     let harness = Harness::new();
-    for mpirun in mpiruns(&harness, "HYDRA", &["mpirun.mpich", "mpirun"]) {
+    for mpirun in mpiruns(&harness, &["HYDRA"], &["mpirun.mpich", "mpirun"]) {
         check("mpich", &harness, &[("MPIRUN", &mpirun)]);
     }
 }

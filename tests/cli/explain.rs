@@ -45,7 +45,7 @@ fn the_waterfall_names_every_step() {
     let said = harness.run(&[&["explain"], &FAST[..]].concat()).exits(0).quietly();
     let said =
         said.says("\nbaseline").says("\nwhole").says("based on a variant of the STREAM benchmark");
-    let shown = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    let shown = harness.latest();
     for name in names(&shown) {
         if !said.stdout.lines().any(|line| line.starts_with(&format!("{name} "))) {
             said.fail(&format!("no line begins with {name}"));
@@ -71,8 +71,8 @@ fn a_choice_that_is_given_is_no_step() {
 #[test]
 fn one_thread_count_only() {
     let harness = Harness::new();
-    if harness.cpus() < 2 {
-        return crate::harness::skip("there is one CPU only");
+    if !harness.has_cpus(2) {
+        return;
     }
     let outcome = harness.run(&["explain", "--threads", "1,2"]).exits(2).prints_nothing();
     outcome.complains("explain takes one thread count\nhint: e.g. --threads 4");

@@ -1,16 +1,19 @@
 //! Runs the program in a folder of its own and a clean environment. What is expected of it reads
 //! as a sentence; what is not met prints the command, its status and everything that it said.
 
+pub use crate::skip::{Part, skip};
+use crate::terminal::Terminal;
 use serde_json::Value;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
 /// A command that takes longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Options for a measurement in some tenths of a second. The theoretical bandwidth is far above
 /// that of any cache, so that small arrays are a result wherever the tests run.
@@ -87,13 +90,15 @@ impl Harness {
         command
     }
 
-    /// Starts the program and does not wait for it.
+    /// Starts the program and does not wait for it. Its standard error is a terminal, on which it
+    /// shows how far it is.
     pub fn start(&self, args: &[&str]) -> Running {
+        let (terminal, theirs) = Terminal::open();
         let mut command = self.command(PROGRAM);
-        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(args).env("TERM", "xterm").stdout(Stdio::piped()).stderr(theirs);
         let words = words(&command);
         let child = command.spawn().unwrap();
-        Running { process: child.id(), child: Some(child), words }
+        Running { process: child.id(), child: Some(child), terminal: Some(terminal), words }
     }
 
     /// Runs the program.
@@ -125,6 +130,33 @@ impl Harness {
         self.stream(&[&["--json", "-"], args].concat()).exits(0).json()
     }
 
+    /// The record that was saved last.
+    #[track_caller]
+    pub fn latest(&self) -> Value {
+        self.run(&["history", "show", "latest", "--json"]).exits(0).json()
+    }
+
+    /// Whether there are this many CPUs to use; skips `Part::Cpus` where there are fewer.
+    #[track_caller]
+    pub fn has_cpus(&self, count: usize) -> bool {
+        let there = self.cpus();
+        if there < count {
+            skip(Part::Cpus, &format!("{count} CPUs are needed, there are {there}"));
+        }
+        there >= count
+    }
+
+    /// Whether there is a program; skips the part that needs it where there is none.
+    #[track_caller]
+    pub fn has(&self, part: Part, program: &str) -> bool {
+        let find = ["-c", r#"command -v "$1""#, "sh", program];
+        let there = self.command("sh").args(find).output().unwrap().status.success();
+        if !there {
+            skip(part, &format!("there is no {program}"));
+        }
+        there
+    }
+
     /// Runs another program with variables.
     pub fn run_other(&self, words: &[&str], variables: &[(&str, &str)]) -> Outcome {
         let mut command = self.command(words[0]);
@@ -137,7 +169,7 @@ impl Harness {
     pub fn run_under(&self, wrapper: &[&str], args: &[&str]) -> Option<Outcome> {
         let found = Command::new(wrapper[0]).arg("--version").output();
         if found.is_err() {
-            skip(&format!("there is no {}", wrapper[0]));
+            skip(Part::Taskset, &format!("there is no {}", wrapper[0]));
             return None;
         }
         let mut command = self.command(wrapper[0]);
@@ -167,13 +199,13 @@ impl Harness {
         }
         command.args(["--", PROGRAM]).args(args);
         let words = words(&command);
-        let Ok(output) = assert_cmd::Command::from_std(command).timeout(PATIENCE).output() else {
-            skip("there is no unshare");
+        let Ok(output) = assert_cmd::Command::from_std(command).timeout(TIMEOUT).output() else {
+            skip(Part::Namespaces, "there is no unshare");
             return None;
         };
         let outcome = Outcome::new(words, &output);
         if outcome.code == Some(77) || outcome.stderr.starts_with("unshare: ") {
-            skip(&format!("no mount namespace: {}", outcome.stderr.trim()));
+            skip(Part::Namespaces, outcome.stderr.trim());
             return None;
         }
         Some(outcome)
@@ -186,10 +218,36 @@ impl Harness {
     }
 }
 
-/// Says by name that a test, or a part of one, cannot be done here.
-pub fn skip(reason: &str) {
-    let test = std::thread::current().name().unwrap_or("test").to_owned();
-    eprintln!("skipped: {test}: {reason}");
+/// Waits until `event` has come.
+#[track_caller]
+pub fn wait_for<T>(what: &str, mut event: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        if let Some(found) = event() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process runs: one that has ended and is not reaped does not.
+pub fn lives(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Sends a signal by its name, e.g. `INT`.
+pub fn signal(process: u32, name: &str) {
+    // `kill` is a word of the shell everywhere, a program not everywhere.
+    let kill = ["-c", r#"kill -s "$1" "$2""#, "sh", name, &process.to_string()];
+    assert!(Command::new("sh").args(kill).status().unwrap().success());
+}
+
+/// Makes a file a program.
+pub fn make_program(path: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Program and arguments as they could be typed.
@@ -205,14 +263,15 @@ fn words(command: &Command) -> String {
 
 fn finish(command: Command) -> Outcome {
     let words = words(&command);
-    let output = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
+    let output = assert_cmd::Command::from_std(command).timeout(TIMEOUT).output().unwrap();
     Outcome::new(words, &output)
 }
 
 /// A program that was started; it ends with the test that does not wait for it.
 pub struct Running {
-    /// Taken by whoever waits.
+    /// Both are taken by whoever waits.
     child: Option<std::process::Child>,
+    terminal: Option<Terminal>,
     process: u32,
     words: String,
 }
@@ -232,18 +291,39 @@ impl Running {
         self.process
     }
 
-    /// Sends a signal by its name, e.g. `INT`.
-    pub fn signal(&self, name: &str) {
-        let pid = self.process.to_string();
-        // `kill` is a word of the shell everywhere, a program not everywhere.
-        let kill = ["-c", r#"kill -s "$1" "$2""#, "sh", name, &pid];
-        assert!(Command::new("sh").args(kill).status().unwrap().success());
+    /// Waits until its bar of progress shows this text.
+    #[track_caller]
+    pub fn shows(self, text: &str) -> Self {
+        self.shows_times(1, text)
     }
 
-    /// Waits for its end.
+    /// Waits until the bar was drawn so many times with this text: at least half as many steps are
+    /// done, for a step sets the bar's position and its text.
+    #[track_caller]
+    pub fn shows_times(self, times: usize, text: &str) -> Self {
+        self.terminal.as_ref().unwrap().wait_for(text, times);
+        self
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        signal(self.process, name);
+    }
+
+    /// Waits for its end. Of standard error what stands below the bar of progress is left.
+    #[track_caller]
     pub fn end(mut self) -> Outcome {
-        let child = self.child.take().unwrap();
-        let output = child.wait_with_output().unwrap();
+        let mut stdout = self.child.as_mut().unwrap().stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stdout.read_to_end(&mut text);
+            text
+        });
+        let child = self.child.as_mut().unwrap();
+        let status = wait_for(&format!("the end of {}", self.words), || child.try_wait().unwrap());
+        self.child = None;
+        let stderr = self.terminal.take().unwrap().rest().into_bytes();
+        let output = Output { status, stdout: reader.join().unwrap(), stderr };
         Outcome::new(std::mem::take(&mut self.words), &output)
     }
 }
@@ -394,7 +474,10 @@ pub fn names(record: &Value) -> Vec<&str> {
     measurements(record).iter().map(|m| m["name"].as_str().unwrap()).collect()
 }
 
-/// The texts of an array of strings.
+/// The texts of an array of strings or of notices.
 pub fn texts(array: &Value) -> Vec<&str> {
-    array.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+    fn text(item: &Value) -> &str {
+        item.as_str().or_else(|| item["text"].as_str()).unwrap()
+    }
+    array.as_array().unwrap().iter().map(text).collect()
 }

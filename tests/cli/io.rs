@@ -1,12 +1,9 @@
-//! `nodegauge io`: operations, records, safety. Faults of devices and kernels are in `io_faults`.
+//! `nodegauge io`: operations and records. Faults of devices and kernels are in `io_faults`.
 
-use crate::harness::{Harness, Outcome, has_fields, measurements, names, skip, texts};
+use crate::harness::{Harness, Outcome, Part, has_fields, measurements, names, skip, texts};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A folder to measure under, with a file of somebody else's.
 pub fn folder(harness: &Harness, name: &str) -> PathBuf {
@@ -24,7 +21,7 @@ pub fn untouched(folder: &Path) {
 
 /// Runs `io` under a folder, and expects nothing of it to stay there.
 #[track_caller]
-fn io(harness: &Harness, args: &[&str]) -> Outcome {
+pub fn io(harness: &Harness, args: &[&str]) -> Outcome {
     let path = folder(harness, "data");
     let outcome = harness.run(&[&["io", "--path", path.to_str().unwrap()], args].concat());
     untouched(&path);
@@ -32,7 +29,7 @@ fn io(harness: &Harness, args: &[&str]) -> Outcome {
 }
 
 #[track_caller]
-fn record(harness: &Harness, args: &[&str]) -> Value {
+pub fn record(harness: &Harness, args: &[&str]) -> Value {
     io(harness, &[&["--json", "-"], args].concat()).exits(0).json()
 }
 
@@ -188,7 +185,7 @@ fn engines_carry_out_the_same_operations() {
     for (engine, options) in cases {
         let outcome = io(&harness, &[&["--json", "-"], &SMALL[..], &plain[..], options].concat());
         if outcome.code == Some(3) && outcome.stderr.contains("no io_uring here") {
-            skip("the kernel refuses io_uring");
+            skip(Part::Uring, "the kernel refuses io_uring");
             continue;
         }
         let record = outcome.exits(0).json();
@@ -240,38 +237,6 @@ fn workers_are_threads_or_processes() {
 }
 
 #[test]
-fn tables_of_the_original_and_of_gnuplot() {
-    let harness = Harness::new();
-    let surface = harness.arg("surface.dat");
-    let args = ["--max-size", "128KiB", "--iozone-text", "--surface", &surface];
-    let text = io(&harness, &args).exits(0).quietly().stdout;
-    let header = "              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite      read   fwrite frewrite    fread  freread";
-    let lines: Vec<&str> = text.lines().skip_while(|line| *line != header).collect();
-    assert_eq!(lines.len(), 1 + 5 + 6, "{text}");
-    assert!(text.contains("not IOzone"));
-    for line in &lines[1..] {
-        assert_eq!((line.split_whitespace().count(), line.len()), (15, 24 + 13 * 9 + 2), "{line}");
-    }
-    let surface = std::fs::read_to_string(surface).unwrap();
-    let indices: Vec<&str> = surface.split("\n\n\n").collect();
-    assert_eq!(indices.len(), 13);
-    assert!(indices[2].starts_with("# read\n64 4 "), "{}", indices[2]);
-    // Two file sizes are two blocks of lines.
-    assert_eq!(indices[2].split("\n\n").count(), 2);
-    io(&harness, &["--json", "-", "--surface", "-"])
-        .exits(2)
-        .complains("standard output holds one document");
-    let few =
-        io(&harness, &[&SMALL[..], &["-o", "read", "--iozone-text"]].concat()).exits(0).stdout;
-    let row = few.lines().last().unwrap();
-    assert_eq!(
-        (row.split_whitespace().count(), row.len()),
-        (3, 24 + 13 * 9 + 2),
-        "blank where not asked"
-    );
-}
-
-#[test]
 fn the_cache_is_told_from_the_device() {
     let harness = Harness::new();
     let sizes = ["--file-sizes", "4MiB", "--block-sizes", "256KiB", "-o", "write,read"];
@@ -293,9 +258,9 @@ fn the_cache_is_told_from_the_device() {
     let volume = &read["config"]["volume"];
     if volume["device"].is_string() {
         assert!(read["config"]["device_share"].as_f64().unwrap() > 0.9, "{read:#}");
-        assert_eq!(read["moved"]["basis"], "counters");
+        assert_eq!(read["traffic"]["basis"], "counters");
     } else {
-        skip(&format!("no device is known for {volume}"));
+        skip(Part::Device, &format!("no device is known for {volume}"));
     }
 }
 
@@ -312,7 +277,9 @@ fn direct_is_direct_or_refused() {
         assert!(measurements(&record).iter().all(|m| m["config"]["direct"] == true));
     }
     // A file system in memory has nothing to go past the cache to.
-    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return skip("no /dev/shm") };
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return skip(Part::Device, "no /dev/shm");
+    };
     let path = memory.path().to_str().unwrap();
     let refused = harness.run(&[&["io", "--path", path, "--no-save"], &sizes[..]].concat());
     refused.exits(3).complains("tmpfs at").complains("does no direct I/O: ").prints_nothing();
@@ -325,9 +292,7 @@ fn direct_is_direct_or_refused() {
 #[test]
 fn the_quick_mode_is_a_dozen_cells() {
     let harness = Harness::new();
-    let started = std::time::Instant::now();
     let record = record(&harness, &["--quick", "--operations", "write,read", "--runtime", "0.1"]);
-    assert!(started.elapsed() < Duration::from_secs(60), "its budget is 12 s");
     let cells: BTreeSet<String> = measurements(&record)
         .iter()
         .map(|m| {
@@ -337,7 +302,9 @@ fn the_quick_mode_is_a_dozen_cells() {
             )
         })
         .collect();
-    assert!(cells.len() == 12 || !record["notices"].as_array().unwrap().is_empty(), "{cells:?}");
+    // Two cells of each file are direct; a file system that does not know that is said.
+    let notices = record["notices"].to_string();
+    assert!(cells.len() == 12 || notices.contains("does no direct I/O"), "{cells:?} {notices}");
 }
 
 #[test]
@@ -359,52 +326,6 @@ fn a_budget_gives_a_part_that_spans_the_grid() {
         "{}",
         record["notices"]
     );
-    assert!(record["seconds"].as_f64().unwrap() < 20.0);
-}
-
-#[test]
-fn several_folders_by_turns_whatever_their_names() {
-    let harness = Harness::new();
-    let one = folder(&harness, "a b");
-    let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));
-    std::fs::create_dir_all(&odd).unwrap();
-    std::fs::write(odd.join("thesis.tex"), "mine").unwrap();
-    let mut command = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
-    command
-        .arg("io")
-        .args(SMALL)
-        .args(["-o", "write,read", "--json", "-", "--path"])
-        .arg(&one)
-        .arg("--path")
-        .arg(&odd);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let paths: Vec<&str> = measurements(&record)
-        .iter()
-        .map(|m| m["config"]["volume"]["path"].as_str().unwrap())
-        .collect();
-    assert_eq!(paths.len(), 4);
-    assert!(
-        paths[0].ends_with("a b") && paths[2].ends_with("name") && paths[2].contains('\u{fffd}')
-    );
-    untouched(&one);
-    untouched(&odd);
-}
-
-#[test]
-fn only_folders_are_measured_under() {
-    let harness = Harness::new();
-    let file = harness.write("file", "mine");
-    let refused = |path: &str| harness.run(&["io", "--path", path]).exits(2).prints_nothing();
-    refused(&file).complains("existing files are never touched");
-    refused("/nowhere/at/all").complains("is not there\nhint: give a folder that exists");
-    refused("/dev/null").complains("is no folder");
-    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
-    if Path::new("/dev/loop0").exists() {
-        refused("/dev/loop0").complains("a block device, which is never opened");
-    }
-    assert!(!harness.path(".local").exists(), "a refusal touches no history");
 }
 
 #[test]
@@ -417,149 +338,4 @@ fn expectations_and_csv_know_files() {
     assert!(lines[0].contains(",file_bytes,block_bytes,") && lines[1].contains(",262144,16384,"));
     let unmet = ["-o", "read", "--expect", "io.read>=900TB/s"];
     io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).complains("900 TB/s");
-}
-
-#[test]
-fn other_programs_run_by_turns() {
-    let harness = Harness::new();
-    if std::process::Command::new("fio").arg("--version").output().is_ok() {
-        let args = ["-o", "write,read,random_write,stride_read", "--fio", "fio", "--samples", "2"];
-        let record = record(&harness, &[&SMALL[..], &args[..]].concat());
-        let theirs: Vec<&Value> =
-            measurements(&record).iter().filter(|m| m["category"] == "reference").collect();
-        let names: Vec<&str> = theirs.iter().map(|m| m["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["write", "read", "random_write"], "it has no strides");
-        for m in theirs {
-            assert_eq!((&m["config"]["engine"], &m["summary"]["n"]), (&"fio".into(), &2.into()));
-            assert!(m["config"]["version"].as_str().unwrap().starts_with("fio-"));
-            assert!(m["config"]["latency_s"]["p99"].is_number());
-        }
-    } else {
-        skip("fio is not installed");
-    }
-    // IOzone is not free: a program that answers as it does stands in for it.
-    let script = "#!/bin/sh\ncase \"$*\" in\n-v) echo 'Version $Revision: 3.489 $';;\n*-i\\ 0*-f\\ data-iozone) echo > data-iozone; printf 'Iozone: Performance Test of File I/O\\n              kB  reclen    write  rewrite    read    reread\\n             256      16   100000   200000   300000   400000\\n\\niozone test complete.\\n';;\n*) exit 9;; esac\n";
-    let program = harness.write("my iozone", script);
-    assert!(std::process::Command::new("chmod").args(["+x", &program]).status().unwrap().success());
-    let args = ["-o", "write,reread", "--iozone", &program];
-    let record = record(&harness, &[&SMALL[..], &args[..]].concat());
-    let theirs: Vec<(&str, f64)> = measurements(&record)
-        .iter()
-        .filter(|m| m["category"] == "reference")
-        .map(|m| (m["name"].as_str().unwrap(), m["value"].as_f64().unwrap()))
-        .collect();
-    assert_eq!(theirs, [("write", 102_400_000.0), ("reread", 409_600_000.0)]);
-    io(&harness, &["--iozone", "/bin/true"]).exits(3).complains("this is not IOzone");
-    io(&harness, &["--fio", "/nowhere/fio"]).exits(3).complains("there is no such program");
-}
-
-#[test]
-fn saved_outputs_are_imported() {
-    let harness = Harness::new();
-    let recorded =
-        |name: &str| format!("{}/../files/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
-    for (name, measured, first) in [
-        ("iozone-a.txt", 99 * 13, "write"),
-        ("iozone-i01-R.txt", 99 * 4, "write"),
-        ("iozone-t2.txt", 13, "write"),
-        ("fio-seqread.json", 1, "read"),
-        ("fio-randrw.json", 1, "random_mix"),
-    ] {
-        harness.run(&["history", "import", &recorded(name)]).exits(0).quietly();
-        let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
-        assert_eq!((measurements(&record).len(), names(&record)[0]), (measured, first), "{name}");
-        assert!(measurements(&record).iter().all(|m| m["category"] == "reference"));
-        harness.run(&["history", "show", "latest"]).exits(0).says(first);
-    }
-    harness
-        .run(&["history", "import", &recorded("fio-error.txt")])
-        .exits(1)
-        .complains("the job failed");
-    harness
-        .run(&["history", "import", &recorded("iozone-bad-r.txt")])
-        .exits(1)
-        .complains("measured nothing");
-    let cut = harness.write("cut.json", "{\n\"fio version\" : \"fio-3.33\",\n");
-    harness.run(&["history", "import", &cut]).exits(2).complains("fio's JSON is broken");
-}
-
-/// Starts a run without end and waits until its folder is there.
-fn endless(harness: &Harness, folder: &Path) -> (crate::harness::Running, PathBuf) {
-    let args =
-        ["io", "--samples", "100000", "--max-size", "1MiB", "--path", folder.to_str().unwrap()];
-    let inside = || -> BTreeSet<PathBuf> {
-        let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-        entries.filter(|path| path.is_dir() && path.join("lock").exists()).collect()
-    };
-    let before = inside();
-    let running = harness.start(&args);
-    for _ in 0..1000 {
-        if let Some(own) = inside().difference(&before).next().cloned() {
-            std::thread::sleep(Duration::from_millis(700));
-            return (running, own);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    running.signal("KILL");
-    running.end().fail("no folder of its own");
-}
-
-#[test]
-fn interrupted_runs_save_and_clean_up() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        let harness = Harness::new();
-        let folder = folder(&harness, "data");
-        let (running, _) = endless(&harness, &folder);
-        running.signal(signal);
-        running
-            .end()
-            .exits(code)
-            .complains("interrupted: what was measured is saved and marked incomplete");
-        untouched(&folder);
-        let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
-        assert_eq!(record["complete"], false);
-        assert!(!measurements(&record).is_empty());
-    }
-}
-
-#[test]
-fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
-    let harness = Harness::new();
-    let folder = folder(&harness, "data");
-    let path = folder.to_str().unwrap();
-    let (dead, left) = endless(&harness, &folder);
-    dead.signal("KILL");
-    dead.end();
-    assert!(left.is_dir(), "a killed run leaves its folder");
-    let (alive, busy) = endless(&harness, &folder);
-    assert_ne!(left, busy);
-    let args = [&["io", "--path", path, "--no-save", "-o", "write"], &SMALL[..]].concat();
-    let outcome = harness.run(&args).exits(0);
-    let shown = outcome.stdout.split_whitespace().collect::<String>();
-    assert!(shown.contains(left.file_name().unwrap().to_str().unwrap()), "{shown}");
-    assert!(!shown.contains(busy.file_name().unwrap().to_str().unwrap()), "{shown}");
-    outcome.tells("--remove-leftovers");
-    assert!(left.is_dir(), "it is offered, not done");
-    harness.run(&[&args[..], &["--remove-leftovers"]].concat()).exits(0).complains("removed ");
-    assert!(!left.exists() && busy.is_dir());
-    // The run that went on has not noticed.
-    alive.signal("INT");
-    alive.end().exits(130);
-    untouched(&folder);
-}
-
-#[test]
-fn a_folder_that_goes_away_is_an_error() {
-    let harness = Harness::new();
-    let folder = folder(&harness, "data");
-    let (running, own) = endless(&harness, &folder);
-    // It makes files as long as there is a folder.
-    while own.exists() {
-        let _ = std::fs::remove_dir_all(&own);
-    }
-    let outcome = running.end().exits(3);
-    outcome.complains("hint: the file system or the folder went away while it was measured");
-    untouched(&folder);
-    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
-    assert_eq!(record["complete"], false, "what was measured before is kept");
 }

@@ -1,39 +1,31 @@
 //! `nodegauge io` where devices, file systems and kernels fail: real ones where this can be made
 //! here, else made in the C library by a library that is compiled for it.
 
-use crate::harness::{Harness, Outcome, measurements, skip};
+use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use crate::io::{SMALL, folder, untouched};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Compiles the faults; `None` where there is no compiler.
-fn faults(harness: &Harness) -> Option<PathBuf> {
+/// Compiles the faults.
+fn faults(harness: &Harness) -> PathBuf {
     let source = harness.write("faults.c", include_str!("faults.c"));
     let library = harness.path("faults.so");
     let library_arg = library.to_str().unwrap();
-    let built = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-O1", "-o", library_arg, &source, "-ldl"])
-        .output();
-    match built {
-        Ok(output) if output.status.success() => Some(library),
-        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
-        Err(_) => {
-            skip("there is no gcc");
-            None
-        }
-    }
+    let args = ["-shared", "-fPIC", "-O1", "-o", library_arg, &source, "-ldl"];
+    assert!(Command::new("gcc").args(args).status().unwrap().success());
+    library
 }
 
 /// Runs `io` with a fault; whatever happens, nothing stays and nothing of others is touched.
 #[track_caller]
-fn with(harness: &Harness, fault: &str, args: &[&str]) -> Option<Outcome> {
-    let library = faults(harness)?;
+fn with(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
+    let library = faults(harness);
     let folder = folder(harness, "data");
     let variables = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", fault)];
     let path = folder.to_str().unwrap();
     let outcome = harness.run_with(&variables, &[&["io", "--path", path], args].concat());
     untouched(&folder);
-    Some(outcome)
+    outcome
 }
 
 #[test]
@@ -42,14 +34,11 @@ fn a_full_file_system_ends_the_run_cleanly() {
     for (fault, hint) in
         [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
     {
-        let Some(outcome) = with(&harness, fault, &["--max-size", "1MiB", "-o", "write,read"])
-        else {
-            return;
-        };
+        let outcome = with(&harness, fault, &["--max-size", "1MiB", "-o", "write,read"]);
         let outcome = outcome.exits(3).complains("cannot write").complains(hint);
         // What was measured before is shown and kept, and not taken for whole.
         outcome.tells("incomplete").complains("data-file-");
-        let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+        let record = harness.latest();
         assert_eq!(record["complete"], false);
         let invalid: Vec<_> =
             measurements(&record).iter().filter(|m| m["validity"]["status"] == "invalid").collect();
@@ -85,7 +74,7 @@ fn a_small_file_system_bounds_the_grid() {
 #[test]
 fn a_read_only_folder_is_refused() {
     let harness = Harness::new();
-    let Some(outcome) = with(&harness, "readonly", &SMALL) else { return };
+    let outcome = with(&harness, "readonly", &SMALL);
     outcome
         .exits(3)
         .complains("cannot write in")
@@ -103,11 +92,9 @@ fn a_read_only_folder_is_refused() {
 #[test]
 fn a_quota_counts_as_space() {
     let harness = Harness::new();
-    let Some(outcome) = with(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]) else {
-        return;
-    };
+    let outcome = with(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]);
     if outcome.code == Some(0) {
-        return skip("the folder is on no device of its own");
+        return skip(Part::Device, "the folder is on no device of its own");
     }
     outcome.exits(3).complains("has 2.9 MiB left (quota), files of 4 MiB do not fit");
 }
@@ -116,14 +103,14 @@ fn a_quota_counts_as_space() {
 fn an_error_of_the_device_invalidates_what_it_hits() {
     let harness = Harness::new();
     let args = [&["-o", "write,read,reread,random_read"], &SMALL[..]].concat();
-    let Some(outcome) = with(&harness, "eio=20", &args) else { return };
+    let outcome = with(&harness, "eio=20", &args);
     // The second read operation meets it: 16 blocks each.
     outcome
         .exits(1)
         .complains("cannot read")
         .complains("at offset 49152: Input/output error")
         .complains("hint: the device reports an error");
-    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    let record = harness.latest();
     let states: Vec<_> = measurements(&record)
         .iter()
         .map(|m| (m["name"].as_str().unwrap(), m["validity"]["status"].as_str().unwrap()))
@@ -133,7 +120,7 @@ fn an_error_of_the_device_invalidates_what_it_hits() {
     for workers in ["--threads", "--processes"] {
         let args = [&args[..], &[workers, "2", "--no-save"]].concat();
         // A process counts its own.
-        let Some(outcome) = with(&harness, "eio=10", &args) else { return };
+        let outcome = with(&harness, "eio=10", &args);
         outcome.exits(1).complains("Input/output error");
     }
 }
@@ -142,7 +129,7 @@ fn an_error_of_the_device_invalidates_what_it_hits() {
 fn a_wrong_byte_is_found_and_named() {
     let harness = Harness::new();
     let args = [&["-o", "write,read", "--verify"], &SMALL[..]].concat();
-    let Some(outcome) = with(&harness, "flip=70000", &args) else { return };
+    let outcome = with(&harness, "flip=70000", &args);
     let outcome =
         outcome.exits(1).complains("data-file-0\" has a wrong byte at offset 70000: expected 0x");
     let said: Vec<&str> = outcome.stderr.split("0x").skip(1).collect();
@@ -150,27 +137,24 @@ fn a_wrong_byte_is_found_and_named() {
     assert_eq!(byte(said[0]), !byte(said[1]), "{}", outcome.stderr);
     // Without the check nobody notices.
     let blind = [&["-o", "write,read", "--no-save"], &SMALL[..]].concat();
-    with(&harness, "flip=70000", &blind).unwrap().exits(0);
+    with(&harness, "flip=70000", &blind).exits(0);
     // A write that was lost is found although nothing was to be read.
     let lost = [&["-o", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
-    with(&harness, "lost=70000", &lost)
-        .unwrap()
-        .exits(1)
-        .complains("has a wrong byte at offset 65536");
+    with(&harness, "lost=70000", &lost).exits(1).complains("has a wrong byte at offset 65536");
 }
 
 #[test]
 fn engines_that_are_not_there_are_refused() {
     let harness = Harness::new();
     let uring = [&["--engine", "uring"], &SMALL[..]].concat();
-    let Some(outcome) = with(&harness, "uring", &uring) else { return };
+    let outcome = with(&harness, "uring", &uring);
     outcome
         .exits(3)
         .complains("no io_uring here: Function not implemented")
         .complains("--engine aio or sync")
         .prints_nothing();
     let aio = [&["--engine", "aio"], &SMALL[..]].concat();
-    let Some(outcome) = with(&harness, "aio", &aio) else { return };
+    let outcome = with(&harness, "aio", &aio);
     outcome.exits(3).complains("no POSIX asynchronous I/O here").prints_nothing();
     assert!(!harness.path(".local").exists(), "a refusal touches no history");
 }
@@ -179,7 +163,7 @@ fn engines_that_are_not_there_are_refused() {
 fn direct_that_is_refused_at_the_first_transfer_is_refused() {
     let harness = Harness::new();
     let args = [&["--cache", "direct"], &SMALL[..]].concat();
-    let Some(outcome) = with(&harness, "direct", &args) else { return };
+    let outcome = with(&harness, "direct", &args);
     outcome
         .exits(3)
         .complains("does no direct I/O: ")

@@ -1,6 +1,6 @@
 //! `nodegauge machine`.
 
-use crate::harness::{GENOA, Harness, ROME, has_fields, skip};
+use crate::harness::{GENOA, Harness, Part, ROME, has_fields, skip};
 use serde_json::{Value, json};
 
 /// The parts of a record that describe the machine, field by field.
@@ -222,11 +222,11 @@ fn a_machine_in_an_xml_file() {
 fn what_lstopo_writes_is_read() {
     let harness = Harness::new();
     let Ok(output) = harness.command("lstopo").arg("this.xml").output() else {
-        return skip("there is no lstopo");
+        return skip(Part::Hwloc, "there is no lstopo");
     };
     let text = std::fs::read_to_string(harness.path("this.xml")).unwrap_or_default();
     if !output.status.success() || text.contains("version=\"3") {
-        return skip("lstopo writes nothing that hwloc 2 reads");
+        return skip(Part::Hwloc, "lstopo writes nothing that hwloc 2 reads");
     }
     let count = |args: &[&str]| {
         let record = harness.run(args).exits(0).json();

@@ -154,9 +154,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn a_full_disk_is_an_error() {
     let harness = Harness::new();
-    let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
-        return crate::harness::skip("there is no /dev/full");
-    };
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
     let output = command.arg("machine").stdout(full).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(3));

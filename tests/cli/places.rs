@@ -1,6 +1,6 @@
 //! `nodegauge places`, and placements wherever they are asked for.
 
-use crate::harness::{GENOA, Harness, Outcome, ROME, T2K, has_fields, skip};
+use crate::harness::{GENOA, Harness, Outcome, Part, ROME, T2K, has_fields, skip};
 use crate::machine::XML;
 use serde_json::{Value, json};
 
@@ -269,7 +269,7 @@ fn only_this_machine_can_be_asked() {
 fn an_affinity_mask_restricts_places_and_is_named() {
     let harness = Harness::new();
     let first = cpus(&harness.run(&["places", "--json"]).exits(0).json());
-    let [first, .., other] = first[..] else { return skip("there is one CPU only") };
+    let [first, .., other] = first[..] else { return skip(Part::Cpus, "there is one CPU only") };
     let mask = first.to_string();
     let taskset = ["taskset", "-c", &mask];
     let under = |args: &[&str]| harness.run_under(&taskset, args);
@@ -292,7 +292,7 @@ fn an_affinity_mask_restricts_places_and_is_named() {
 fn a_cpu_taken_offline_is_not_on_the_machine() {
     let harness = Harness::new();
     if harness.cpus() != 2 {
-        return skip("made for a machine with two CPUs");
+        return skip(Part::Cpus, "made for a machine with two CPUs");
     }
     let online = harness.write("online", "0\n");
     let shown = [

@@ -1,18 +1,11 @@
 //! `stream --ranks`: started by itself, by real launchers, swept, and with bad luck.
 
-use crate::harness::{FAST, Harness, Outcome, T2K, has_fields, measurements, skip, texts};
+use crate::harness::{
+    FAST, Harness, Outcome, Part, Running, T2K, has_fields, lives, measurements, signal, skip,
+    texts, wait_for,
+};
 use crate::slurm::Slurm;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-
-/// Whether two ranks have a CPU each here.
-fn two_cpus(harness: &Harness) -> bool {
-    let enough = harness.cpus() >= 2;
-    if !enough {
-        skip("there is one CPU");
-    }
-    enough
-}
 
 /// Options of a short run with ranks whose record goes to standard output.
 fn short(args: &[&str]) -> Vec<String> {
@@ -72,7 +65,7 @@ fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
 #[test]
 fn ranks_have_arrays_and_cpus_of_their_own() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
     let record = harness.stream_record(&["--ranks", "2", "--rank-map", "core"]);
@@ -89,13 +82,15 @@ fn ranks_have_arrays_and_cpus_of_their_own() {
         let on = rank["memory"]["nodes"].as_array().unwrap();
         let there: f64 = on.iter().filter_map(|node| got.get(&node.to_string())?.as_f64()).sum();
         assert!(there > 0.98, "{got:?}");
+    } else {
+        skip(Part::Numa, "the kernel does not tell on which nodes pages lie");
     }
 }
 
 #[test]
 fn the_text_says_how_ranks_were_placed() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
     let said = harness.stream(&["--ranks", "2", "--policy", "4", "-v"]).exits(0);
@@ -107,7 +102,7 @@ fn the_text_says_how_ranks_were_placed() {
 #[test]
 fn kernels_that_sum_are_checked_in_every_rank() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
     let args = ["--ranks", "2", "--kernels", "dot,triad,read", "--element", "f32"];
@@ -119,15 +114,14 @@ fn kernels_that_sum_are_checked_in_every_rank() {
 #[test]
 fn open_mpi_and_mpich_start_ranks() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
     let variables = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
     for (mpirun, launcher) in
         [("mpirun.openmpi", "Open MPI"), ("mpirun.mpich", "MPICH or Intel MPI")]
     {
-        if harness.command(mpirun).arg("--version").output().is_err() {
-            skip(&format!("there is no {mpirun}"));
+        if !harness.has(Part::Mpi, mpirun) {
             continue;
         }
         // One document, though two processes run.
@@ -151,7 +145,7 @@ fn open_mpi_and_mpich_start_ranks() {
 #[test]
 fn srun_starts_ranks() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
     let Some(slurm) = Slurm::start(&harness) else { return };
@@ -167,7 +161,7 @@ fn srun_starts_ranks() {
 #[test]
 fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
     let args = ["--sweep", "ranks=1,2", "--sweep", "policy=3,5"];
@@ -195,59 +189,45 @@ fn children(of: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-fn wait_for<T>(what: impl Fn() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = what() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(30), "it did not come");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Starts `stream` with two ranks and waits until they try loops.
+fn trying(harness: &Harness) -> (Running, Vec<u32>) {
+    let args = ["stream", "--ranks", "2", "--budget", "30", "--no-save"];
+    let running = harness.start(&args).shows("loops for each kernel");
+    let ranks = children(running.process());
+    assert_eq!(ranks.len(), 2);
+    (running, ranks)
 }
 
-/// Whether a process is there and no zombie.
-fn lives(process: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
-}
-
-fn kill(process: u32) {
-    let mut kill = std::process::Command::new("sh");
-    kill.args(["-c", r#"kill -s KILL "$1""#, "sh", &process.to_string()]);
-    assert!(kill.status().unwrap().success());
+fn all_end(ranks: &[u32]) {
+    wait_for("the end of all ranks", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
 }
 
 #[test]
 fn a_killed_rank_is_named_and_the_others_end() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
-    let running = harness.start(&["stream", "--ranks", "2", "--budget", "30", "--no-save"]);
-    let ranks = wait_for(|| Some(children(running.process())).filter(|ranks| ranks.len() == 2));
-    // In the middle of the trial or of measuring.
-    std::thread::sleep(Duration::from_secs(1));
-    kill(ranks[1]);
+    let (running, ranks) = trying(&harness);
+    signal(ranks[1], "KILL");
     let outcome = running.end().exits(3);
     let message = format!("error: rank 1 (process {}) ended in the middle of the run", ranks[1]);
     outcome.complains(&message).complains("killed by signal 9").prints_nothing();
-    wait_for(|| (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
+    all_end(&ranks);
 }
 
 #[test]
 fn a_sweep_keeps_what_was_measured_before_a_rank_was_killed() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
     // A million rounds last longer than any test; loops are chosen in a second.
     let args = ["--sweep", "ranks=1,2", "--size", "100000", "--samples", "1000000"];
     let sink = ["--budget", "4", "--json", "killed.json"];
     let running = harness.start(&[&["stream"], &args[..], &sink].concat());
-    let ranks = wait_for(|| Some(children(running.process())).filter(|ranks| ranks.len() == 2));
-    std::thread::sleep(Duration::from_secs(6));
-    kill(ranks[0]);
+    let running = running.shows_times(10, "configurations by turns: round");
+    signal(children(running.process())[0], "KILL");
     running.end().exits(3).complains("error: rank 0 (process ").says("incomplete");
     let record: Value =
         serde_json::from_slice(&std::fs::read(harness.path("killed.json")).unwrap()).unwrap();
@@ -258,19 +238,15 @@ fn a_sweep_keeps_what_was_measured_before_a_rank_was_killed() {
 #[test]
 fn ranks_end_with_the_process_that_coordinates_them() {
     let harness = Harness::new();
-    if !two_cpus(&harness) {
+    if !harness.has_cpus(2) {
         return;
     }
-    let running = harness.start(&["stream", "--ranks", "2", "--budget", "30", "--no-save"]);
-    let ranks = wait_for(|| Some(children(running.process())).filter(|ranks| ranks.len() == 2));
-    std::thread::sleep(Duration::from_millis(500));
+    let (running, ranks) = trying(&harness);
     running.signal("KILL");
     running.end();
-    wait_for(|| (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
+    all_end(&ranks);
     // Interrupted, all is measured that can be, and the ranks leave.
-    let running = harness.start(&["stream", "--ranks", "2", "--budget", "30", "--no-save"]);
-    let ranks = wait_for(|| Some(children(running.process())).filter(|ranks| ranks.len() == 2));
-    std::thread::sleep(Duration::from_millis(500));
+    let (running, ranks) = trying(&harness);
     running.signal("INT");
     running.end().exits(130);
     assert!(!ranks.iter().any(|rank| lives(*rank)));
@@ -328,125 +304,13 @@ fn what_cannot_be_is_refused_with_its_numbers() {
 
 #[test]
 fn tables_of_the_lecture() {
-    let table = |args: &[&str]| {
-        let args = [&["places", "--topology", T2K], args].concat();
-        Harness::new().run(&args).exits(0).quietly().stdout
-    };
-    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "3"]), @r"
-    rank  socket  memory   core
-       0       0       0    0-3
-       1       0       0    0-3
-       2       0       0    0-3
-       3       0       0    0-3
-       4       1       1    4-7
-       5       1       1    4-7
-       6       1       1    4-7
-       7       1       1    4-7
-       8       2       2   8-11
-       9       2       2   8-11
-      10       2       2   8-11
-      11       2       2   8-11
-      12       3       3  12-15
-      13       3       3  12-15
-      14       3       3  12-15
-      15       3       3  12-15
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "3", "--rank-map", "cyclic"]), @r"
-    rank  socket  memory   core
-       0       0       0    0-3
-       1       1       1    4-7
-       2       2       2   8-11
-       3       3       3  12-15
-       4       0       0    0-3
-       5       1       1    4-7
-       6       2       2   8-11
-       7       3       3  12-15
-       8       0       0    0-3
-       9       1       1    4-7
-      10       2       2   8-11
-      11       3       3  12-15
-      12       0       0    0-3
-      13       1       1    4-7
-      14       2       2   8-11
-      15       3       3  12-15
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "16", "--policy", "4", "--rank-map", "core"]), @r"
-    rank  socket  memory  core
-       0       0       0     0
-       1       0       0     1
-       2       0       0     2
-       3       0       0     3
-       4       1       1     4
-       5       1       1     5
-       6       1       1     6
-       7       1       1     7
-       8       2       2     8
-       9       2       2     9
-      10       2       2    10
-      11       2       2    11
-      12       3       3    12
-      13       3       3    13
-      14       3       3    14
-      15       3       3    15
-    memory: on the node of the CPU that touches it first (local)
-    policy 4: CPUs of the socket, local allocation
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3"]), @r"
-    rank  socket  memory  core
-       0       0       0   0-3
-       1       0       0   0-3
-       2       0       0   0-3
-       3       0       0   0-3
-       4       1       1   4-7
-       5       1       1   4-7
-       6       1       1   4-7
-       7       1       1   4-7
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3", "--rank-map", "cyclic"]), @r"
-    rank  socket  memory   core
-       0       0       0    0-3
-       1       1       1    4-7
-       2       2       2   8-11
-       3       3       3  12-15
-       4       0       0    0-3
-       5       1       1    4-7
-       6       2       2   8-11
-       7       3       3  12-15
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "8", "--policy", "3", "--rank-map", "spread"]), @r"
-    rank  socket  memory   core
-       0       0       0    0-3
-       1       0       0    0-3
-       2       1       1    4-7
-       3       1       1    4-7
-       4       2       2   8-11
-       5       2       2   8-11
-       6       3       3  12-15
-       7       3       3  12-15
-    memory: bound to these nodes
-    policy 3: CPUs of the socket, memory bound to its own nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "2", "--policy", "1"]), @r"
-    rank  socket  memory  core
-       0       0     0-3   0-3
-       1       0     0-3   0-3
-    memory: interleaved over these nodes
-    policy 1: CPUs of the socket, memory interleaved over all nodes
-    ");
-    insta::assert_snapshot!(table(&["--ranks", "2", "--threads", "2", "--cpus", "{0-3},{12-15}"]), @r"
-    rank  thread  socket  memory   core
-       0       0       0       0    0-3
-       0       1       0       0    0-3
-       1       0       3       3  12-15
-       1       1       3       3  12-15
-    memory: nothing said; on the node of the CPU that touches it first
-    ");
+    let harness = Harness::new();
+    let cases: Vec<&str> = include_str!("ranks.txt").split("$ ").skip(1).collect();
+    assert_eq!(cases.len(), 8);
+    for case in cases {
+        let (options, table) = case.split_once('\n').unwrap();
+        let args: Vec<&str> =
+            ["places", "--topology", T2K].into_iter().chain(options.split(' ')).collect();
+        assert_eq!(harness.run(&args).exits(0).quietly().stdout, table, "{options}");
+    }
 }

@@ -1,6 +1,7 @@
 //! `nodegauge` and `nodegauge run`: one page.
 
 use crate::harness::{Harness, Outcome, measurements, names};
+use serde_json::Value;
 
 /// Runs with little time, on a machine whose memory is as fast as can be said.
 fn page(harness: &Harness, args: &[&str]) -> Outcome {
@@ -12,7 +13,12 @@ fn page(harness: &Harness, args: &[&str]) -> Outcome {
 fn the_result_is_one_page_and_saved() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
-    if outcome.stdout.lines().count() > 50 {
+    // A busy machine adds reasons for doubt.
+    let doubts = |paragraph: &[&str]| paragraph[0].starts_with("suspect ");
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let paragraphs = lines.chunk_by(|_, next| next.starts_with("           "));
+    let count: usize = paragraphs.filter(|paragraph| !doubts(paragraph)).map(<[&str]>::len).sum();
+    if count > 50 {
         outcome.fail("expected 50 lines at most");
     }
     // A path cannot be broken.
@@ -28,7 +34,8 @@ fn the_result_is_one_page_and_saved() {
         let row = outcome.stdout.lines().find(|line| line.starts_with(&format!("{kernel} ")));
         assert!(row.is_some_and(|row| row.contains(" % ")), "{kernel}");
     }
-    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    let record = harness.latest();
+    two_findings_are_shown_and_the_others_counted(&outcome, &record);
     let memory: Vec<&str> = measurements(&record)
         .iter()
         .filter(|m| m["gauge"] == "memory")
@@ -41,21 +48,27 @@ fn the_result_is_one_page_and_saved() {
     outcome.tells(&format!("saved {id} in {database}"));
 }
 
+#[track_caller]
+fn two_findings_are_shown_and_the_others_counted(outcome: &Outcome, record: &Value) {
+    let found = record["findings"].as_array().unwrap();
+    let grave = found.iter().filter(|finding| finding["severity"] != "info").count();
+    let begins = |line: &&str| line.starts_with("critical  ") || line.starts_with("warning   ");
+    let shown = outcome.stdout.lines().filter(begins).count();
+    assert_eq!(shown, grave.min(2), "{found:#?}");
+    let more = format!("{} more with their remedies: nodegauge doctor", found.len() - shown);
+    let outcome = outcome.clone();
+    match found.len() > shown {
+        true => outcome.tells(&more),
+        false => outcome.never_says("more with their remedies"),
+    };
+}
+
 #[test]
 fn without_a_command_it_runs() {
     let harness = Harness::new();
     page(&harness, &[]).says("\nmachine ").says("\nsaved ");
-    let record = harness.run(&["history", "show", "latest", "--json"]).exits(0).json();
+    let record = harness.latest();
     assert_eq!(record["complete"], true);
-}
-
-#[test]
-fn findings_are_three_at_most() {
-    let harness = Harness::new();
-    let outcome = page(&harness, &["run", "--no-save"]);
-    let found = ["critical  ", "warning   ", "info      "];
-    let shown = outcome.stdout.lines().filter(|line| found.iter().any(|f| line.starts_with(f)));
-    assert!(shown.count() <= 3);
 }
 
 #[test]

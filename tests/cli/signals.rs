@@ -2,31 +2,29 @@
 
 use crate::harness::{Harness, Outcome, measurements};
 use serde_json::Value;
-use std::time::Duration;
 
 /// Passes without end after a short trial.
 const ENDLESS: [&str; 7] =
     ["--budget", "1", "--samples", "1000000", "--size", "1000000", "--dimms=1024x20000"];
 
-fn interrupted(harness: &Harness, args: &[&str], after: f64, signal: &str) -> Outcome {
-    let running = harness.start(args);
-    std::thread::sleep(Duration::from_secs_f64(after));
+/// What the bar of progress shows when a pass has been measured.
+const MEASURED: &str = "measuring: ";
+
+/// Runs the program until it shows this text, and interrupts it.
+fn interrupted(harness: &Harness, args: &[&str], shown: &str, signal: &str) -> Outcome {
+    let running = harness.start(args).shows_times(if shown == MEASURED { 10 } else { 1 }, shown);
     running.signal(signal);
     running.end()
-}
-
-fn latest(harness: &Harness) -> Value {
-    harness.run(&["history", "show", "latest", "--json"]).exits(0).json()
 }
 
 #[test]
 fn what_was_measured_until_ctrl_c_is_saved() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
-    let outcome = interrupted(&harness, &args, 2.5, "INT").exits(130);
+    let outcome = interrupted(&harness, &args, MEASURED, "INT").exits(130);
     let outcome = outcome.says("\ntriad ").says("\nsaved ");
     assert_eq!(outcome.stderr, "interrupted: what was measured is saved and marked incomplete\n");
-    let record = latest(&harness);
+    let record = harness.latest();
     assert_eq!(record["complete"], false);
     assert_eq!(measurements(&record).len(), 4);
     assert!(measurements(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
@@ -43,7 +41,7 @@ fn what_was_measured_until_ctrl_c_is_saved() {
 fn what_is_not_saved_is_not_said_to_be() {
     let harness = Harness::new();
     let args = [&["stream", "--no-save"], &ENDLESS[..]].concat();
-    let outcome = interrupted(&harness, &args, 2.5, "INT").exits(130);
+    let outcome = interrupted(&harness, &args, MEASURED, "INT").exits(130);
     assert_eq!(outcome.stderr, "interrupted: what was measured is marked incomplete\n");
 }
 
@@ -51,31 +49,36 @@ fn what_is_not_saved_is_not_said_to_be() {
 fn sigterm_ends_with_its_own_code() {
     let harness = Harness::new();
     let args = [&["stream", "--json", "-"], &ENDLESS[..]].concat();
-    let outcome = interrupted(&harness, &args, 2.5, "TERM").exits(143);
+    let outcome = interrupted(&harness, &args, MEASURED, "TERM").exits(143);
     let record = outcome.json();
     assert_eq!(record["complete"], false);
-    assert_eq!(latest(&harness)["id"], record["id"]);
+    assert_eq!(harness.latest()["id"], record["id"]);
 }
 
 #[test]
 fn before_the_first_sample_there_is_a_record_without_measurements() {
     let harness = Harness::new();
-    let outcome = interrupted(&harness, &["stream", "--budget", "30"], 1.5, "INT").exits(130);
+    let outcome =
+        interrupted(&harness, &["stream", "--budget", "30"], "loops for each kernel", "INT")
+            .exits(130);
     outcome.complains(
         "interrupted: nothing measured yet; the record is saved and marked incomplete\n",
     );
-    let record = latest(&harness);
+    let record = harness.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&Value::Bool(false), 0));
 }
 
 #[test]
 fn every_measuring_command_can_be_interrupted() {
     let harness = Harness::new();
-    for (command, signal, code) in [("run", "INT", 130), ("explain", "TERM", 143)] {
-        let args = [command, "--budget", "30", "--memory-fraction", "0.2"];
-        let args = if command == "run" { &args[..3] } else { &args[..] };
-        interrupted(&harness, args, 1.2, signal).exits(code);
-        let record = latest(&harness);
+    for (args, shown, signal, code) in [
+        (&["run"][..], "loops for each kernel", "INT", 130),
+        (&["explain", "--memory-fraction", "0.2"], "choosing the best loops", "TERM", 143),
+    ] {
+        let command = args[0];
+        let args = [args, &["--budget", "30"]].concat();
+        interrupted(&harness, &args, shown, signal).exits(code);
+        let record = harness.latest();
         assert_eq!(
             (&record["complete"], &record["command"][0]),
             (&Value::Bool(false), &command.into())

@@ -1,13 +1,13 @@
 //! A Slurm in a private folder, of one node or of several that are all this one: munged, slurmctld and
 //! slurmds as children that end with the test. Needs root, as slurmd does.
 
-use crate::harness::{Harness, skip};
+use crate::harness::{Harness, Part, skip};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the daemons may take until the node is idle.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Slurm {
     daemons: Vec<Child>,
@@ -26,13 +26,12 @@ impl Slurm {
     /// Starts one of nodes with these names.
     pub fn of(harness: &Harness, names: &[&str]) -> Option<Self> {
         for program in ["munged", "slurmctld", "slurmd", "srun"] {
-            if !exists(harness, program) {
-                skip(&format!("there is no {program}"));
+            if !harness.has(Part::Slurm, program) {
                 return None;
             }
         }
         if harness.command("id").arg("-u").output().unwrap().stdout != b"0\n" {
-            skip("slurmd needs root");
+            skip(Part::Slurm, "slurmd needs root");
             return None;
         }
         // munged wants nobody else to be able to replace its socket and its key.
@@ -61,7 +60,7 @@ impl Slurm {
             let process = slurm.daemon(daemon);
             slurm.nodes.push(process);
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut said = String::new();
         while Instant::now() < deadline {
             let mut sinfo = harness.command("sinfo");
@@ -74,7 +73,7 @@ impl Slurm {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        skip(&format!("Slurm does not start here: {}", said.trim()));
+        skip(Part::Slurm, &format!("Slurm does not start here: {}", said.trim()));
         None
     }
 
@@ -94,11 +93,6 @@ impl Drop for Slurm {
             let _ = daemon.wait();
         }
     }
-}
-
-fn exists(harness: &Harness, program: &str) -> bool {
-    let found = harness.command("sh").args(["-c", &format!("command -v {program}")]).output();
-    found.is_ok_and(|output| output.status.success())
 }
 
 /// A port that was free just now.

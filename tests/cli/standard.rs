@@ -1,12 +1,8 @@
 //! `stream --standard` with programs of our own that print what stream.c prints, and with every
 //! kind that does not; `history import`.
 
-use assert_cmd::Command;
+use crate::harness::{Harness, Outcome, lives, wait_for};
 use serde_json::Value;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// Prints STREAM's table for the arrays that the flags ask for, after `BEFORE` and with `CHECK`.
 /// A 4 MB array at 10 GB/s: the times follow from the rates.
@@ -40,62 +36,47 @@ int main(void) {
 const PASSED: &str = "Solution Validates: avg error less than 1.000000e-13 on all three arrays";
 
 /// A folder with a source in it; compiled programs go below it, so that none can stay unseen.
-struct Place(TempDir);
+struct Place(Harness);
 
 impl Place {
     fn new(before: &str, check: &str) -> Self {
         let source = STAND_IN.replace("BEFORE", before).replace("CHECK", &format!("{check:?}"));
-        let place = Self(tempfile::tempdir().unwrap());
-        fs::write(place.source(), source).unwrap();
-        fs::create_dir(place.temporary()).unwrap();
+        let place = Self(Harness::new());
+        place.0.write("stream.c", source);
+        std::fs::create_dir(place.0.path("tmp")).unwrap();
         place
     }
 
-    fn source(&self) -> PathBuf {
-        self.0.path().join("stream.c")
-    }
-
-    fn temporary(&self) -> PathBuf {
-        self.0.path().join("tmp")
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::cargo_bin("nodegauge").unwrap();
-        for name in ["OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY"] {
-            command.env_remove(name);
-        }
-        command
-            .env("TMPDIR", self.temporary())
-            .env("NODEGAUGE_DB", self.0.path().join("history.db"));
-        command
-    }
-
     /// `stream --standard`, quick and small, on one thread.
-    fn stream(&self, more: &[&str]) -> Command {
-        let mut command = self.command();
-        command.args(["stream", "--threads", "1", "--size", "1000000", "--samples", "6"]);
-        command.args(["--stores", "regular", "--prefetch", "off", "--standard"]);
-        command.arg(self.source()).args(more);
-        command
+    fn stream(&self, more: &[&str]) -> Outcome {
+        let (source, temporary) = (self.0.arg("stream.c"), self.0.arg("tmp"));
+        let common = ["stream", "--threads", "1", "--size", "1000000", "--samples", "6"];
+        let own = [
+            "--dimms=1024x20000",
+            "--stores",
+            "regular",
+            "--prefetch",
+            "off",
+            "--standard",
+            &source,
+        ];
+        self.0.run_with(&[("TMPDIR", &temporary)], &[&common[..], &own, more].concat())
     }
 
+    /// The record of such a run that exits with `code`.
+    #[track_caller]
+    fn record(&self, code: i32, more: &[&str]) -> Value {
+        let outcome = self.stream(&[more, &["--no-save", "--json", "-"]].concat());
+        let record = outcome.exits(code).json();
+        self.leaves_nothing();
+        record
+    }
+
+    #[track_caller]
     fn leaves_nothing(&self) {
-        let left: Vec<_> = fs::read_dir(self.temporary()).unwrap().collect();
+        let left: Vec<_> = std::fs::read_dir(self.0.path("tmp")).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
     }
-}
-
-fn run(mut command: Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
-}
-
-fn record(place: &Place, more: &[&str]) -> (i32, Value, String) {
-    let mut command = place.stream(more);
-    command.args(["--no-save", "--json", "-"]);
-    let (code, out, err) = run(command);
-    (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}\n{err}")), err)
 }
 
 fn of<'a>(record: &'a Value, category: &str) -> Vec<&'a Value> {
@@ -103,18 +84,13 @@ fn of<'a>(record: &'a Value, category: &str) -> Vec<&'a Value> {
     all.iter().filter(|m| m["category"] == category).collect()
 }
 
-/// Wrapped text on one line.
-fn flat(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 #[test]
-fn a_standard_result_stands_beside_the_variant() {
+fn a_standard_result_stands_with_the_variant() {
     let place = Place::new("", PASSED);
     let compilers = ["--compiler", "gcc", "--compiler", "gcc -O1 '-DWORD=\"a b\"'"];
-    let (_, record, err) = record(&place, &compilers);
+    let record = place.record(0, &compilers);
     let (native, standard) = (of(&record, "variant"), of(&record, "standard"));
-    assert_eq!((native.len(), standard.len()), (4, 8), "{err}");
+    assert_eq!((native.len(), standard.len()), (4, 8), "{record:#}");
     assert_eq!(native[0]["config"]["array_elements"], 1_000_000);
     for m in &standard {
         assert_eq!(m["value"], 10e9);
@@ -125,56 +101,46 @@ fn a_standard_result_stands_beside_the_variant() {
         assert_eq!(m["config"]["environment"]["OMP_PROC_BIND"], "close");
         assert!(m["config"]["compiler"]["version"].as_str().unwrap().contains("gcc"));
     }
-    let commands: Vec<&str> = [standard[0], standard[4]]
-        .map(|m| m["config"]["compiler"]["command"].as_str().unwrap())
-        .to_vec();
+    let commands = [standard[0], standard[4]].map(|m| &m["config"]["compiler"]["command"]);
     assert_eq!(commands, ["gcc -O3 -march=native -fopenmp", "gcc -O1 '-DWORD=\"a b\"'"]);
-    assert!(native[0]["summary"]["n"].as_u64().unwrap() <= 6);
-    place.leaves_nothing();
+    assert!((1..=6).contains(&native[0]["summary"]["n"].as_u64().unwrap()));
 }
 
 #[test]
 fn all_compilers_build_the_standard_program_with_openmp() {
     let place = Place::new("", PASSED);
-    let (code, record, err) = record(&place, &["--compiler", "all"]);
-    assert_eq!(code, 0, "{err}");
-    let standard = of(&record, "standard");
-    let commands: Vec<&str> = standard
+    let record = place.record(0, &["--compiler", "all"]);
+    let commands: Vec<&str> = of(&record, "standard")
         .iter()
         .step_by(4)
         .map(|m| m["config"]["compiler"]["command"].as_str().unwrap())
         .collect();
-    assert!(commands.iter().filter(|command| command.starts_with("gcc ")).count() >= 4);
     assert!(commands.iter().all(|command| !command.contains("nodegauge")), "{commands:?}");
-    assert!(commands.iter().filter(|c| c.starts_with("gcc ")).all(|c| c.ends_with(" -fopenmp")));
-    place.leaves_nothing();
+    let gcc: Vec<&&str> = commands.iter().filter(|command| command.starts_with("gcc ")).collect();
+    assert!(gcc.len() >= 4, "{commands:?}");
+    assert!(gcc.iter().all(|command| command.ends_with(" -fopenmp")), "{commands:?}");
 }
 
 #[test]
 fn the_table_says_which_is_which() {
     let place = Place::new("", PASSED);
-    let mut command = place.stream(&["--compiler", "gcc", "--element", "f32"]);
-    command.args(["--offset", "8"]);
-    let (_, out, err) = run(command);
-    assert!(
-        out.contains("standard") && out.contains("variant") && out.contains("ratio"),
-        "{out}{err}"
-    );
-    assert!(
-        flat(&out).contains("stream.c 5.10, the given source as it is, compiled by gcc"),
-        "{out}"
-    );
-    assert!(out.contains("based on a variant of the STREAM benchmark code"), "{out}");
-    let mut show = place.command();
-    show.args(["history", "show", "latest"]);
-    assert!(flat(&run(show).1).contains("the given source as it is, compiled by gcc"));
+    place
+        .stream(&["--compiler", "gcc", "--element", "f32", "--offset", "8"])
+        .exits(0)
+        .says("standard")
+        .says("variant")
+        .says("ratio")
+        .tells("stream.c 5.10, the given source as it is, compiled by gcc")
+        .says("based on a variant of the STREAM benchmark code");
+    let shown = place.0.run(&["history", "show", "latest"]).exits(0);
+    shown.tells("the given source as it is, compiled by gcc");
 }
 
 #[test]
 fn a_failed_validation_is_no_result() {
     let place = Place::new("", "Failed Validation on array b[], AvgRelAbsErr > epsilon");
-    let (code, record, _) = record(&place, &["--compiler", "gcc"]);
-    assert_eq!(code, 1);
+    let record = place.record(1, &["--compiler", "gcc"]);
+    assert_eq!((of(&record, "standard").len(), of(&record, "variant").len()), (4, 4));
     for m in of(&record, "standard") {
         assert_eq!((&m["value"], &m["validity"]["status"]), (&Value::Null, &"invalid".into()));
         let reason = m["validity"]["reasons"][0].as_str().unwrap();
@@ -185,14 +151,10 @@ fn a_failed_validation_is_no_result() {
 
 /// The reason that a program gives no figure; the native figures stay.
 fn reason(before: &str) -> String {
-    let place = Place::new(before, PASSED);
-    let (code, record, _) = record(&place, &["--compiler", "gcc"]);
-    assert_eq!(code, 1);
+    let record = Place::new(before, PASSED).record(1, &["--compiler", "gcc"]);
     assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
     let standard = of(&record, "standard");
-    assert_eq!(standard.len(), 4);
-    place.leaves_nothing();
-    assert_eq!(standard[3]["value"], Value::Null);
+    assert_eq!((standard.len(), &standard[3]["value"]), (4, &Value::Null));
     standard[3]["validity"]["reasons"][0].as_str().unwrap().to_owned()
 }
 
@@ -218,57 +180,39 @@ fn a_program_that_crashes_or_hangs_leaves_the_rest_as_it_is() {
 
 #[test]
 fn an_interrupt_kills_the_program_and_keeps_what_was_measured() {
-    let place = Place::new("", PASSED);
-    let told = place.0.path().join("pid");
+    let harness = Harness::new();
+    let pid = harness.arg("pid");
     let before = format!(
-        "FILE *f = fopen({:?}, \"w\"); fprintf(f, \"%d\\n\", getpid()); fclose(f); for (;;) pause();",
-        told.display().to_string()
+        "FILE *f = fopen({pid:?}, \"w\"); fprintf(f, \"%d\\n\", getpid()); fclose(f); for (;;) pause();"
     );
     let source = STAND_IN.replace("BEFORE", &before).replace("CHECK", "\"\"");
-    fs::write(place.source(), source).unwrap();
-    let json = place.0.path().join("record.json");
-    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("nodegauge"));
-    let mut nodegauge = command
-        .args(["stream", "--threads", "1", "--size", "1000000", "--compiler", "gcc", "--json"])
-        .arg(&json)
-        .arg("--standard")
-        .arg(place.source())
-        .args(["--no-save", "--quiet"])
-        .env("TMPDIR", place.temporary())
-        .spawn()
-        .unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
-    let program = loop {
-        match fs::read_to_string(&told) {
-            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
-            _ => assert!(Instant::now() < until, "the program does not start"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    let interrupt = std::process::Command::new("kill")
-        .args(["-INT", &nodegauge.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(interrupt.success());
-    assert_eq!(nodegauge.wait().unwrap().code(), Some(130));
-    assert!(!Path::new("/proc").join(program).exists());
-    let record: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
-    assert_eq!(record["complete"], false);
-    assert_eq!(of(&record, "variant").len(), 4);
-    place.leaves_nothing();
+    let source = harness.write("stream.c", source);
+    let args = ["stream", "--threads", "1", "--size", "1000000", "--compiler", "gcc"];
+    let running = harness.start(&[&args[..], &["--standard", &source]].concat());
+    let program: u32 = wait_for("the program", || {
+        let written = std::fs::read_to_string(&pid).ok()?;
+        written.strip_suffix('\n')?.parse().ok()
+    });
+    running.signal("INT");
+    running.end().exits(130);
+    assert!(!lives(program));
+    let record = harness.latest();
+    assert_eq!((&record["complete"], of(&record, "variant").len()), (&false.into(), 4));
 }
 
 #[test]
 fn a_compiler_that_is_missing_or_refuses_ends_the_command_with_3() {
     let place = Place::new("", PASSED);
-    let (code, out, err) = run(place.stream(&["--compiler", "no-such-cc -O2"]));
-    assert_eq!((code, out.as_str()), (3, ""));
-    assert!(err.contains("there is no compiler \"no-such-cc\" on this system"), "{err}");
+    let missing = place.stream(&["--compiler", "no-such-cc -O2"]).exits(3).prints_nothing();
+    missing.complains("there is no compiler \"no-such-cc\" on this system");
     let place = Place::new("return nothing;", PASSED);
-    let (code, out, err) = run(place.stream(&["--compiler", "gcc"]));
-    assert_eq!((code, out.as_str()), (3, ""));
-    assert!(err.contains("-DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0"), "{err}");
-    assert!(err.contains("'nothing' undeclared") && err.contains("exit status 1"), "{err}");
+    place
+        .stream(&["--compiler", "gcc"])
+        .exits(3)
+        .prints_nothing()
+        .complains("-DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0")
+        .complains("'nothing' undeclared")
+        .complains("exit status 1");
     place.leaves_nothing();
 }
 
@@ -282,58 +226,46 @@ fn wrong_usage_is_refused_before_anything_runs() {
         (&["--compiler", "gcc 'x"], "the quote is not closed"),
     ];
     for (more, message) in cases {
-        let (code, _, err) = run(place.stream(more));
-        assert_eq!(code, 2, "{more:?}: {err}");
-        assert!(err.contains(message), "{err}");
+        place.stream(more).exits(2).complains(message);
     }
-    let mut command = place.command();
-    command.args(["stream", "--standard", "/no/such/stream.c"]);
-    let (code, _, err) = run(command);
-    assert_eq!(code, 2);
-    assert!(err.contains("cannot read \"/no/such/stream.c\""), "{err}");
+    let missing = place.0.run(&["stream", "--standard", "/no/such/stream.c"]).exits(2);
+    missing.complains("cannot read \"/no/such/stream.c\"");
 }
 
-fn recorded(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../memory/tests/data")
-        .join(format!("stream-{name}.txt"))
+fn recorded(name: &str) -> String {
+    format!("{}/../memory/tests/data/stream-{name}.txt", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
 fn saved_outputs_become_records() {
-    let place = Place::new("", PASSED);
-    let mut command = place.command();
-    command.args(["history", "import", "--label", "nps=4", "--host", "n01"]);
-    command.args([recorded("gcc-2t"), recorded("mpi-2r"), recorded("f-67M-2t")]);
-    let (code, out, err) = run(command);
-    assert_eq!((code, out.lines().count()), (0, 3), "{err}");
-    let id = out.split_whitespace().next().unwrap();
-    let mut show = place.command();
-    show.args(["history", "show", id, "--json", "-"]);
-    let record: Value = serde_json::from_str(&run(show).1).unwrap();
+    let harness = Harness::new();
+    let files = ["gcc-2t", "mpi-2r", "f-67M-2t"].map(recorded);
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let import = ["history", "import", "--label", "nps=4", "--host", "n01"];
+    let imported = harness.run(&[&import[..], &files].concat()).exits(0).stdout;
+    assert_eq!(imported.lines().count(), 3, "{imported}");
+    let id = imported.split_whitespace().next().unwrap();
+    let record = harness.run(&["history", "show", id, "--json", "-"]).exits(0).json();
     assert_eq!(
         (&record["labels"]["nps"], &record["machine"]["host"]),
         (&"4".into(), &"n01".into())
     );
     let standard = of(&record, "standard");
     assert_eq!((standard.len(), &standard[3]["value"]), (4, &22_189.7e6.into()));
-    let mut list = place.command();
-    list.args(["history", "list"]);
-    let listed = run(list).1;
-    assert!(listed.contains("22.19") && listed.contains("nps=4"), "{listed}");
+    harness.run(&["history", "list"]).exits(0).says("22.19").says("nps=4");
 }
 
 #[test]
 fn a_saved_output_without_a_result_is_kept_as_such_and_another_file_is_refused() {
-    let place = Place::new("", PASSED);
-    let mut command = place.command();
-    command.args(["history", "import"]).arg(recorded("gcc-ntimes300-2t"));
-    let (code, _, err) = run(command);
-    assert_eq!(code, 1);
-    assert!(err.contains("saved without a result: the check of stream.c is void"), "{err}");
-    let mut command = place.command();
-    command.args(["history", "import"]).arg(recorded("gcc-2t")).arg(place.source());
-    let (code, out, err) = run(command);
-    assert_eq!((code, out.as_str()), (2, ""));
-    assert!(err.contains("is not the output of stream.c"), "{err}");
+    let harness = Harness::new();
+    harness
+        .run(&["history", "import", &recorded("gcc-ntimes300-2t")])
+        .exits(1)
+        .complains("saved without a result: the check of stream.c is void");
+    let other = harness.write("stream.c", STAND_IN);
+    harness
+        .run(&["history", "import", &recorded("gcc-2t"), &other])
+        .exits(2)
+        .prints_nothing()
+        .complains("is not the output of stream.c");
 }

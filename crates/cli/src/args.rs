@@ -14,14 +14,14 @@ pub(crate) use compare::CompareArgs;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::published::Against;
-use nodegauge_machine::{DimmSpec, Source};
+use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::Choice as Compiler;
+use nodegauge_memory::compiled::CompilerChoice as Compiler;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
-use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadCounts};
+use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -233,7 +233,7 @@ pub(crate) struct RunArgs {
 pub(crate) struct Described {
     /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
     #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
-    pub(crate) topology: Option<Source>,
+    pub(crate) topology: Option<TopologySource>,
 }
 
 /// `machine`.
@@ -271,7 +271,7 @@ pub(crate) struct PlacementArgs {
         allow_negative_numbers = true,
         help_heading = "Where"
     )]
-    pub(crate) threads: Option<ThreadCounts>,
+    pub(crate) threads: Option<ThreadList>,
     /// Places as in OMP_PLACES: threads, cores, sockets, ll_caches, numa_domains, '{0:4}:4:8'
     #[arg(long, value_name = "PLACES", help_heading = "Where")]
     pub(crate) places: Option<PlacesSpec>,
@@ -484,7 +484,7 @@ fn long_version() -> String {
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),
-        nodegauge_memory::kernels::rows().count(),
+        nodegauge_memory::kernels::compiled_in(),
     )
 }
 

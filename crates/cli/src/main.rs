@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(failure) => {
             output::error(&failure.to_string());
-            failure.code.into()
+            failure::Exit::from(&failure).into()
         }
     }
 }
@@ -32,7 +32,7 @@ fn refuse(error: &clap::Error) -> ! {
     let source = std::error::Error::source(error);
     let own = source.filter(|source| {
         source.is::<nodegauge_measure::SyntaxError>()
-            || source.is::<nodegauge_machine::published::Unknown>()
+            || source.is::<nodegauge_machine::published::UnknownNode>()
     });
     match own {
         Some(wrong) => {

@@ -6,10 +6,13 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
+use nodegauge_gauge::Site;
 use nodegauge_history::Store;
 use nodegauge_machine::published::{self, Against};
-use nodegauge_machine::{Options as DescribeOptions, Source, SysRoot, Topology};
+use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::{Notice, NoticeId, Outcome};
 use nodegauge_report::Style;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -45,7 +48,7 @@ pub(crate) fn tool() -> Tool {
 
 /// The live machine, described.
 pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machine), Failure> {
-    let topology = Topology::load(&Source::Live)?;
+    let topology = Topology::load(&TopologySource::Live)?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), options);
     Ok((topology, machine))
 }
@@ -72,21 +75,11 @@ struct Session {
     signals: Signals,
 }
 
-/// The node that is measured, as it was found.
-pub(crate) struct Node {
-    /// Processors, caches, NUMA nodes.
-    pub(crate) topology: Topology,
-    /// The same and more, as the record keeps it.
-    pub(crate) machine: Machine,
-}
-
-impl Node {
-    /// The live machine, with what the user says of it.
-    pub(crate) fn live(common: &Common) -> Result<Self, Failure> {
-        let describe = describe_options(common.dimms, common.processor.as_deref())?;
-        let (topology, machine) = this_machine(&describe)?;
-        Ok(Self { topology, machine })
-    }
+/// The live machine, with what the user says of it.
+pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
+    let describe = describe_options(common.dimms, common.processor.as_deref())?;
+    let (topology, machine) = this_machine(&describe)?;
+    Ok(Site { topology, machine, root: SysRoot::live() })
 }
 
 /// What one or several gauges found, before it is a record.
@@ -122,6 +115,19 @@ impl Found {
     }
 }
 
+impl From<Found> for Outcome {
+    fn from(found: Found) -> Self {
+        Self {
+            measurements: found.measurements,
+            findings: found.findings,
+            notices: found.notices.into_iter().map(typed).collect(),
+            details: found.details,
+            stop: found.interrupted.then_some(Stop::Interrupted),
+            failure: found.failure,
+        }
+    }
+}
+
 /// What standard output gets.
 pub(crate) enum Shown {
     /// A text for people, followed by where the record was saved.
@@ -134,10 +140,10 @@ pub(crate) enum Shown {
 /// progress and signals, makes the record, shows it as `show` says, saves it, and turns all that into
 /// an exit code. What can be refused is refused before this is called, so that a refusal touches no
 /// history.
-pub(crate) fn conduct(
+pub(crate) fn conduct<O: Into<Outcome>>(
     common: &Common,
-    node: Node,
-    gauge: impl FnOnce(&Node, &mut Progress) -> Result<Found, Failure>,
+    node: Site,
+    gauge: impl FnOnce(&Site, &mut Progress) -> Result<O, Failure>,
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
     if common.against == Some(Against::List) {
@@ -147,16 +153,17 @@ pub(crate) fn conduct(
     let session = Session::begin(common)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     let mut progress = Progress::new(common.quiet, session.signals.clone());
-    let mut found = gauge(&node, &mut progress)?;
+    let mut found: Outcome = gauge(&node, &mut progress)?.into();
     progress.finish();
     published(common, &node.machine, &mut found);
+    let complete = found.is_complete();
     add_findings(&mut findings, found.findings);
     let record = Record {
         schema: record::SCHEMA.to_owned(),
         id: record::new_id(),
         started: session.started_at.clone(),
         seconds: session.started.elapsed().as_secs_f64(),
-        complete: !found.interrupted && found.failure.is_none(),
+        complete,
         tool: tool(),
         // Paths need not be UTF-8.
         command: std::env::args_os()
@@ -191,9 +198,23 @@ pub(crate) fn conduct(
     }
 }
 
+/// A notice of which only the text is known.
+fn typed(text: String) -> Notice {
+    for gauge in ["files", "messages"] {
+        let sentence = match gauge {
+            "files" => "files: ",
+            _ => nodegauge_report::messages::NOT_MEASURED,
+        };
+        if text.starts_with(sentence) {
+            return Notice::new(NoticeId::LeftOut, gauge, text);
+        }
+    }
+    Notice::new(NoticeId::Other, "", text)
+}
+
 /// Puts the published figures behind what was measured: those that were asked for, of the same tests;
 /// else of STREAM those of the nearest node with this processor.
-fn published(common: &Common, machine: &Machine, found: &mut Found) {
+fn published(common: &Common, machine: &Machine, found: &mut Outcome) {
     let threads = found
         .measurements
         .iter()
@@ -214,7 +235,8 @@ fn published(common: &Common, machine: &Machine, found: &mut Found) {
     if let (Some(Against::Nodes { asked, .. }), true) = (&common.against, figures.is_empty())
         && !found.measurements.is_empty()
     {
-        found.notices.push(format!("nothing published of {asked} is of what was measured here"));
+        let text = format!("nothing published of {asked} is of what was measured here");
+        found.notices.push(Notice::new(NoticeId::Published, "", text));
     }
     found.measurements.extend(figures);
 }

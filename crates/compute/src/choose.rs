@@ -148,3 +148,9 @@ fn built_in() -> Result<FlopsPerSec, TeamError> {
     let rates = dgemm::measure(&mut team, &Multiplier::BuiltIn, TRIAL)?;
     Ok(FlopsPerSec(rates.into_iter().fold(0.0, f64::max)))
 }
+
+impl From<ChoiceError> for nodegauge_measure::Failure {
+    fn from(error: ChoiceError) -> Self {
+        Self::missing(error)
+    }
+}

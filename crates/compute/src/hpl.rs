@@ -530,3 +530,13 @@ fn report(watch: &mut dyn Watch, progress: &Progress, order: usize, start: Insta
         watch.progress(share, &latest);
     }
 }
+
+impl From<HplError> for nodegauge_measure::Failure {
+    fn from(error: HplError) -> Self {
+        match error {
+            // A matrix that has no solution is input that cannot be used.
+            HplError::Singular(_) => Self::usage(error),
+            _ => Self::missing(error),
+        }
+    }
+}

@@ -352,17 +352,24 @@ fn measurement(
         gauge: "compute".into(),
         test: "hpl".into(),
         name: "rating".into(),
-        unit: "FLOP/s".into(),
+        unit: nodegauge_measure::Unit::FlopsPerSecond,
         value: (!failed).then_some(row.rate),
         summary: Summary::of(&samples, Better::Higher),
         samples,
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config,
-        moved: None,
+        quoted: nodegauge_measure::record::Quoted::Best,
+        traffic: None,
         category: Category::Reference,
         limit: None,
         validity,
+    }
+}
+
+impl From<RealError> for nodegauge_measure::Failure {
+    fn from(error: RealError) -> Self {
+        Self::missing(error)
     }
 }
 

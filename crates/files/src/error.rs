@@ -162,3 +162,15 @@ impl FilesError {
         matches!(self, Self::NotAFolder { .. } | Self::Usage(_))
     }
 }
+
+impl From<FilesError> for nodegauge_measure::Failure {
+    fn from(error: FilesError) -> Self {
+        if error.is_usage() {
+            Self::usage(error)
+        } else if error.is_missing() {
+            Self::missing(error)
+        } else {
+            Self::unmet(error)
+        }
+    }
+}

@@ -11,7 +11,7 @@ use crate::peers::{Beside, Figure};
 use crate::plan::{Plan, Site};
 use crate::team::Kind;
 use nodegauge_measure::Seconds;
-use nodegauge_measure::record::{Category, Measurement, Moved, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
 use nodegauge_measure::stats::{Better, Summary};
 use serde_json::{Map, Value, json};
 
@@ -87,14 +87,14 @@ impl About<'_> {
         if let Some(first) = counting.first() {
             self.evidence(&mut config, &counting, first, share);
         }
-        let moved = value
+        let traffic = value
             .zip(share)
-            .map(|(value, (share, _))| Moved { value: value * share, basis: "counters".into() });
+            .map(|(value, (share, _))| Traffic { value: value * share, basis: "counters".into() });
         Measurement {
             gauge: "files".into(),
             test: "io".into(),
             name: operation.name.into(),
-            unit: "B/s".into(),
+            unit: nodegauge_measure::Unit::BytesPerSecond,
             value,
             summary,
             samples: rates,
@@ -102,7 +102,8 @@ impl About<'_> {
             regimes: Vec::new(),
             validity: self.validity(operation, &counting, share.map(|(s, _)| s), failed),
             config,
-            moved,
+            quoted: Quoted::Median,
+            traffic,
             category: Category::Variant,
             limit: None,
         }
@@ -256,14 +257,15 @@ impl About<'_> {
             gauge: "files".into(),
             test: "io".into(),
             name: operation.name.into(),
-            unit: "B/s".into(),
+            unit: nodegauge_measure::Unit::BytesPerSecond,
             value: summary.as_ref().map(|summary| summary.median),
             summary,
             samples: rates,
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config,
-            moved: None,
+            quoted: nodegauge_measure::record::Quoted::Median,
+            traffic: None,
             category: Category::Reference,
             limit: None,
             validity,

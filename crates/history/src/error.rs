@@ -184,3 +184,9 @@ fn plain(error: &rusqlite::Error) -> String {
         other => other.to_string(),
     }
 }
+
+impl From<HistoryError> for nodegauge_measure::Failure {
+    fn from(error: HistoryError) -> Self {
+        if error.is_environment() { Self::missing(error) } else { Self::usage(error) }
+    }
+}

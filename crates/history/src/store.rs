@@ -274,7 +274,7 @@ fn insert(transaction: &Transaction<'_>, record: &Record, json: &str) -> rusqlit
                 m.gauge,
                 m.test,
                 m.name,
-                m.unit,
+                m.unit.symbol(),
                 m.value,
                 m.summary.as_ref().map(|summary| summary.median),
                 m.samples.len() as i64,

@@ -7,11 +7,12 @@ use nodegauge_measure::Hertz;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use strsim::levenshtein;
 
 /// A row of the table of microarchitectures.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Microarchitecture {
+pub(crate) struct Microarchitecture {
     /// E.g. `Zen 4`.
     pub name: String,
     vendor: String,
@@ -31,7 +32,7 @@ pub struct Microarchitecture {
 /// Double-precision operations a core completes in a cycle with one instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Throughput {
+pub(crate) struct Throughput {
     /// What the processor must show for it.
     pub isa: String,
     /// Operations a cycle.
@@ -57,7 +58,7 @@ pub struct SocketMemory {
 
 /// What the catalog says of a processor.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct ProcessorEntry {
     /// The catalog's name; `None` when only the generation is known.
     pub model: Option<String>,
     /// E.g. `Genoa`.
@@ -91,7 +92,7 @@ fn nearest(near: &[String]) -> String {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tables {
+struct ProcessorTables {
     flops: BTreeMap<String, Vec<Throughput>>,
     microarchitecture: Vec<Microarchitecture>,
     generation: Vec<Generation>,
@@ -108,7 +109,7 @@ struct Generation {
     channel_bytes: u32,
     mts: Option<u32>,
     note: Option<String>,
-    whole_family: Option<Family>,
+    whole_family: Option<WholeFamily>,
     #[serde(default)]
     models: BTreeMap<String, f64>,
 }
@@ -121,7 +122,7 @@ fn eight() -> u32 {
 /// Every processor of a brand, family and range of models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Family {
+struct WholeFamily {
     brand: String,
     vendor: String,
     #[serde(default)]
@@ -129,8 +130,8 @@ struct Family {
     models: [u32; 2],
 }
 
-fn tables() -> &'static Tables {
-    static TABLES: OnceLock<Tables> = OnceLock::new();
+fn tables() -> &'static ProcessorTables {
+    static TABLES: OnceLock<ProcessorTables> = OnceLock::new();
     TABLES.get_or_init(|| {
         toml::from_str(include_str!("../data/processors.toml"))
             .expect("the embedded table parses: a test reads it")
@@ -138,9 +139,9 @@ fn tables() -> &'static Tables {
 }
 
 impl Generation {
-    fn entry(&self, model: Option<(&str, f64)>) -> Entry {
+    fn entry(&self, model: Option<(&str, f64)>) -> ProcessorEntry {
         let memory = self.technology.clone().zip(self.channels).zip(self.mts);
-        Entry {
+        ProcessorEntry {
             model: model.map(|(name, _)| name.to_owned()),
             generation: self.name.clone(),
             microarchitecture: self.microarchitecture.clone(),
@@ -157,7 +158,7 @@ impl Generation {
 }
 
 /// The microarchitecture of a processor that identifies itself so.
-pub fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitecture> {
+pub(crate) fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitecture> {
     let within = |range: &[u32; 2], value: u32| (range[0]..=range[1]).contains(&value);
     tables().microarchitecture.iter().find(|row| {
         row.vendor == identity.vendor
@@ -169,15 +170,19 @@ pub fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitectu
     })
 }
 
-/// The microarchitecture with this name, e.g. that of an [`Entry`].
-pub fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
+/// The microarchitecture with this name, e.g. that of a [`ProcessorEntry`].
+pub(crate) fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
     tables().microarchitecture.iter().find(|row| row.name == name)
 }
 
 impl Microarchitecture {
     /// Operations a cycle of a processor named `name` that shows the instruction sets `isa`
     /// (`None`: not known, taken as complete); `None` when the table does not know.
-    pub fn throughput(&self, name: Option<&str>, isa: Option<&[String]>) -> Option<Throughput> {
+    pub(crate) fn throughput(
+        &self,
+        name: Option<&str>,
+        isa: Option<&[String]>,
+    ) -> Option<Throughput> {
         let name = plain(name.unwrap_or_default());
         let named = |patterns: &[String]| patterns.iter().any(|part| name.contains(&plain(part)));
         if named(&self.not_known) {
@@ -192,7 +197,7 @@ impl Microarchitecture {
 
 /// What the catalog says of a processor with this name, by its longest entry that the name holds
 /// word by word; else of its whole generation, by identification.
-pub fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Entry> {
+pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<ProcessorEntry> {
     name.and_then(by_name).or_else(|| {
         let identity = identity?;
         let name = name.unwrap_or_default();
@@ -215,7 +220,7 @@ pub fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Entry> {
 ///
 /// # Errors
 /// When the catalog has no such processor; the error offers names like it.
-pub fn named(name: &str) -> Result<Entry, UnknownProcessor> {
+pub fn named(name: &str) -> Result<ProcessorEntry, UnknownProcessor> {
     by_name(name).ok_or_else(|| {
         let typed = plain(name);
         let mut near: Vec<(usize, &String)> = tables()
@@ -223,9 +228,9 @@ pub fn named(name: &str) -> Result<Entry, UnknownProcessor> {
             .iter()
             .flat_map(|generation| generation.models.keys())
             .map(|model| {
-                // The word with the number tells processors apart; "EPYC" is no likeness.
+                // Only the word with the number distinguishes processors.
                 let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
-                (edits(&last(&plain(model)), &last(&typed)), model)
+                (levenshtein(&last(&plain(model)), &last(&typed)), model)
             })
             .filter(|(edits, _)| *edits <= 1)
             .collect();
@@ -237,28 +242,25 @@ pub fn named(name: &str) -> Result<Entry, UnknownProcessor> {
     })
 }
 
-fn by_name(name: &str) -> Option<Entry> {
+fn by_name(name: &str) -> Option<ProcessorEntry> {
     let plain_name = plain(name);
     let words: Vec<&str> = plain_name.split(' ').collect();
-    let mut best: Option<(usize, Entry)> = None;
-    for generation in &tables().generation {
-        for (model, ghz) in &generation.models {
-            let wanted = plain(model);
-            let wanted: Vec<&str> = wanted.split(' ').collect();
-            let Some(at) = words.windows(wanted.len()).position(|window| window == wanted) else {
-                continue;
-            };
-            // "E5-2680" is another processor than "E5-2680 v4".
-            let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
-            if next.is_some_and(|rest| rest.parse::<u32>().is_ok()) {
-                continue;
-            }
-            if best.as_ref().is_none_or(|(length, _)| wanted.len() > *length) {
-                best = Some((wanted.len(), generation.entry(Some((model, *ghz)))));
-            }
-        }
-    }
-    best.map(|(_, entry)| entry)
+    let length_of = |model: &str| {
+        let wanted = plain(model);
+        let wanted: Vec<&str> = wanted.split(' ').collect();
+        let at = words.windows(wanted.len()).position(|window| window == wanted)?;
+        // "E5-2680" is another processor than "E5-2680 v4".
+        let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
+        let other = next.is_some_and(|rest| rest.parse::<u32>().is_ok());
+        (!other).then_some(wanted.len())
+    };
+    let models = tables().generation.iter().flat_map(|generation| {
+        generation.models.iter().map(move |(model, ghz)| (generation, model.as_str(), *ghz))
+    });
+    let known = models.filter_map(|of| Some((length_of(of.1)?, of)));
+    // Of names of one length the first.
+    let (_, (generation, model, ghz)) = known.rev().max_by_key(|(length, _)| *length)?;
+    Some(generation.entry(Some((model, ghz))))
 }
 
 /// A name without trade marks, filler words and doubled blanks, in lower case.
@@ -274,26 +276,10 @@ pub(crate) fn plain(name: &str) -> String {
 }
 
 /// The clock that a name ends in, as Intel's names do: `... CPU @ 2.30GHz`.
-pub fn clock_in_name(name: &str) -> Option<Hertz> {
+pub(crate) fn clock_in_name(name: &str) -> Option<Hertz> {
     let (_, clock) = name.rsplit_once('@')?;
     let ghz: f64 = clock.trim().strip_suffix("GHz")?.trim().parse().ok()?;
     Some(Hertz(ghz * 1e9))
-}
-
-/// Edits that turn `a` into `b` (Levenshtein).
-pub(crate) fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ const UNLIMITED: u64 = 1 << 62;
 
 /// What this process may use.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Limits {
+pub struct CgroupLimits {
     /// The tightest limit on memory, bytes.
     pub memory: Option<u64>,
     /// What is left under every limit: the least of limit minus use; caches that can be dropped do
@@ -24,14 +24,14 @@ pub struct Limits {
 
 /// Which of the two kernel interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
 
 /// Reads the limits of the calling process.
-pub fn limits(root: &SysRoot) -> Limits {
-    let mut limits = Limits::default();
+pub fn limits(root: &SysRoot) -> CgroupLimits {
+    let mut limits = CgroupLimits::default();
     let Some(groups) = root.text("proc/self/cgroup") else { return limits };
     let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
     if let Some((version, folders)) = hierarchy(root, &groups, &mounts, "memory") {
@@ -53,16 +53,17 @@ fn hierarchy(
     groups: &str,
     mounts: &str,
     controller: &str,
-) -> Option<(Version, Vec<String>)> {
+) -> Option<(CgroupVersion, Vec<String>)> {
     let has = |list: &str| list.split(',').any(|name| name == controller);
     let first = mounts
         .lines()
-        .filter_map(Mount::parse)
-        .find(|mount| mount.version == Version::One && has(mount.options));
-    let two = || mounts.lines().filter_map(Mount::parse).find(|m| m.version == Version::Two);
+        .filter_map(CgroupMount::parse)
+        .find(|mount| mount.version == CgroupVersion::One && has(mount.options));
+    let two =
+        || mounts.lines().filter_map(CgroupMount::parse).find(|m| m.version == CgroupVersion::Two);
     // Where mounts cannot be read, the place that every distribution uses.
-    let mount = first.or_else(two).unwrap_or(Mount {
-        version: Version::Two,
+    let mount = first.or_else(two).unwrap_or(CgroupMount {
+        version: CgroupVersion::Two,
         inner: "/",
         at: "/sys/fs/cgroup",
         options: "",
@@ -72,8 +73,8 @@ fn hierarchy(
         let mut parts = line.splitn(3, ':');
         let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
         let hit = match mount.version {
-            Version::One => has(controllers),
-            Version::Two => controllers.is_empty(),
+            CgroupVersion::One => has(controllers),
+            CgroupVersion::Two => controllers.is_empty(),
         };
         hit.then_some(path)
     })?;
@@ -93,8 +94,8 @@ fn hierarchy(
 }
 
 /// A line of mountinfo that mounts control groups.
-struct Mount<'a> {
-    version: Version,
+struct CgroupMount<'a> {
+    version: CgroupVersion,
     /// The folder of the hierarchy that is mounted.
     inner: &'a str,
     /// Where.
@@ -103,15 +104,15 @@ struct Mount<'a> {
     options: &'a str,
 }
 
-impl<'a> Mount<'a> {
+impl<'a> CgroupMount<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let (left, right) = line.split_once(" - ")?;
         let mut left = left.split(' ').skip(3);
         let (inner, at) = (left.next()?, left.next()?);
         let mut right = right.split(' ');
         let version = match right.next()? {
-            "cgroup" => Version::One,
-            "cgroup2" => Version::Two,
+            "cgroup" => CgroupVersion::One,
+            "cgroup2" => CgroupVersion::Two,
             _ => return None,
         };
         Some(Self { version, inner, at, options: right.nth(1).unwrap_or("") })
@@ -119,17 +120,17 @@ impl<'a> Mount<'a> {
 }
 
 /// Takes the memory limits of one group into account.
-fn memory(root: &SysRoot, version: Version, folder: &str, limits: &mut Limits) {
+fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut CgroupLimits) {
     let value = |file: &str| root.value::<u64>(&format!("{folder}/{file}"));
     let stat = root.text(&format!("{folder}/memory.stat")).unwrap_or_default();
     let (own, used, cache) = match version {
-        // "max" is no number, and no limit.
-        Version::Two => (
+        // "max", which does not parse, means no limit.
+        CgroupVersion::Two => (
             [value("memory.max"), value("memory.high")],
             value("memory.current"),
             keyed(&stat, "inactive_file"),
         ),
-        Version::One => (
+        CgroupVersion::One => (
             [value("memory.limit_in_bytes"), keyed(&stat, "hierarchical_memory_limit")],
             value("memory.usage_in_bytes"),
             keyed(&stat, "total_inactive_file"),
@@ -146,13 +147,13 @@ fn memory(root: &SysRoot, version: Version, folder: &str, limits: &mut Limits) {
 }
 
 /// Takes the CPU quota of one group into account.
-fn cpus(root: &SysRoot, version: Version, folder: &str, limits: &mut Limits) {
+fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut CgroupLimits) {
     let quota = match version {
-        Version::Two => root.text(&format!("{folder}/cpu.max")).and_then(|text| {
+        CgroupVersion::Two => root.text(&format!("{folder}/cpu.max")).and_then(|text| {
             let (quota, period) = text.split_once(' ')?;
             Some((quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?))
         }),
-        Version::One => root
+        CgroupVersion::One => root
             .value::<f64>(&format!("{folder}/cpu.cfs_quota_us"))
             .zip(root.value::<f64>(&format!("{folder}/cpu.cfs_period_us"))),
     };
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn no_control_groups_no_limits() {
         let (_folder, root) = tree(&[]);
-        assert_eq!(limits(&root), Limits::default());
+        assert_eq!(limits(&root), CgroupLimits::default());
     }
 
     #[test]
@@ -211,7 +212,7 @@ mod tests {
         ]);
         assert_eq!(
             limits(&root),
-            Limits {
+            CgroupLimits {
                 memory: Some(900_000),
                 memory_left: Some(700_000),
                 cpus: Some(2.0),
@@ -237,7 +238,12 @@ mod tests {
         ]);
         assert_eq!(
             limits(&root),
-            Limits { memory: Some(5000), memory_left: Some(4000), cpus: None, throttled: None }
+            CgroupLimits {
+                memory: Some(5000),
+                memory_left: Some(4000),
+                cpus: None,
+                throttled: None
+            }
         );
     }
 

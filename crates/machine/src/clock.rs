@@ -5,11 +5,12 @@
 //! often absent. It is the clock of one core with scalar work: with all cores at work, or with wide
 //! vectors, it may be lower. Bursts are short and the fastest counts, for whatever interferes only
 //! makes a burst slower.
+#![allow(unsafe_code)]
 
 use nodegauge_measure::Hertz;
 use std::time::{Duration, Instant};
 
-/// Additions written out in the loop's body, so that counter and branch hide beside the chain.
+/// Additions written out in the loop's body, so that counter and branch run in parallel to the chain.
 const UNROLLED: u64 = 64;
 
 /// Times that the body runs in a burst: 262 144 cycles, some 70 us at 4 GHz. A clock reading of
@@ -27,7 +28,7 @@ const SETTLED: Duration = Duration::from_millis(1);
 
 /// Measures the clock of the core this runs on, for 2 to 10 ms; `None` on an architecture without
 /// a chain.
-pub fn under_load() -> Option<Hertz> {
+pub(crate) fn under_load() -> Option<Hertz> {
     let start = Instant::now();
     let mut fastest = Duration::MAX;
     let mut improved = start;

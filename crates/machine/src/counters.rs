@@ -1,12 +1,12 @@
 //! What really moves between caches and memory, as the memory controllers count it: which PMU of the
-//! kernel counts that on this processor (pure, from its files), and reading it ([`Counters`]).
+//! kernel counts that on this processor (pure, from its files), and reading it ([`MemoryCounters`]).
 //!
 //! The kernel's files say how an event is encoded, and often what one count is worth; where they do
 //! not, `data/counters.toml` does, with its source. A machine that is not in it is not counted.
 
 mod open;
 
-pub use open::{Counters, Reading, Traffic};
+pub use open::{CounterReading, MemoryCounters, MemoryTraffic};
 
 use crate::host;
 use crate::processor::{self, Identity};
@@ -19,7 +19,7 @@ const DEVICES: &str = "sys/bus/event_source/devices";
 
 /// Which way data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum TrafficDirection {
     /// From memory.
     Read,
     /// To memory.
@@ -40,14 +40,14 @@ pub struct Event {
     /// The CPU that stands for the PMU's domain.
     pub cpu: u32,
     /// What it counts.
-    pub direction: Direction,
+    pub direction: TrafficDirection,
     /// Bytes a count.
     pub bytes: f64,
 }
 
 /// All events that together count the traffic of the node's memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct CounterPlan {
     /// The family of PMUs, e.g. `AMD UMC`.
     pub family: String,
     /// The events.
@@ -57,7 +57,7 @@ pub struct Plan {
 /// Why traffic cannot be counted, and what to do where something can be done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}{}", remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default())]
-pub struct Absent {
+pub struct NoCounters {
     /// The reason.
     pub why: String,
     /// What to do.
@@ -67,7 +67,7 @@ pub struct Absent {
 /// A row of the table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Family {
+struct CounterFamily {
     name: String,
     pmu: String,
     vendor: Option<String>,
@@ -88,10 +88,10 @@ struct Family {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    family: Vec<Family>,
+    family: Vec<CounterFamily>,
 }
 
-fn table() -> &'static [Family] {
+fn table() -> &'static [CounterFamily] {
     static TABLE: OnceLock<Table> = OnceLock::new();
     &TABLE
         .get_or_init(|| {
@@ -105,7 +105,7 @@ fn table() -> &'static [Family] {
 ///
 /// # Errors
 /// When the kernel shows no PMU for it, or one that is not known.
-pub fn find(root: &SysRoot) -> Result<Plan, Absent> {
+pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, NoCounters> {
     let chip = processor::read(root);
     let pmus = root.names(DEVICES);
     for family in table().iter().filter(|family| family.is_for(chip.identity.as_ref())) {
@@ -121,14 +121,14 @@ pub fn find(root: &SysRoot) -> Result<Plan, Absent> {
             None => false,
         });
         if whole && !events.is_empty() {
-            return Ok(Plan { family: family.name.clone(), events });
+            return Ok(CounterPlan { family: family.name.clone(), events });
         }
     }
     Err(absent(root, &pmus, host::hypervisor(root, &chip)))
 }
 
 /// Why there is nothing to count with.
-fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> Absent {
+fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> NoCounters {
     let seen = |prefix: &str| pmus.iter().any(|pmu| pmu.starts_with(prefix));
     let (why, remedy) = if let Some(hypervisor) = hypervisor {
         let name = if hypervisor.is_empty() { "virtual machine".to_owned() } else { hypervisor };
@@ -148,7 +148,7 @@ fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> Absent
             module.map(|module| format!("as root, modprobe {module}; or use a newer kernel")),
         )
     };
-    Absent { why, remedy }
+    NoCounters { why, remedy }
 }
 
 /// Whether a PMU is of this kind: `uncore_imc` or `uncore_imc_0`, not `uncore_imc_free_running_0`.
@@ -158,7 +158,7 @@ fn is_instance(pmu: &str, kind: &str) -> bool {
     })
 }
 
-impl Family {
+impl CounterFamily {
     fn is_for(&self, identity: Option<&Identity>) -> bool {
         let Some(vendor) = &self.vendor else { return true };
         identity.is_some_and(|identity| {
@@ -171,16 +171,16 @@ impl Family {
 
 /// The events of one PMU, on each CPU that stands for one of its domains; `None` when they are not all
 /// there.
-fn of_pmu(root: &SysRoot, family: &Family, pmu: &str) -> Option<Vec<Event>> {
+fn of_pmu(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
     let kind: u32 = root.value(&format!("{DEVICES}/{pmu}/type"))?;
     let cpus = list(&root.text(&format!("{DEVICES}/{pmu}/cpumask"))?)?;
     let write = family.bytes_write.unwrap_or(family.bytes);
-    let wanted: Vec<(&Vec<Vec<String>>, Direction, f64)> = match family.both.is_empty() {
+    let wanted: Vec<(&Vec<Vec<String>>, TrafficDirection, f64)> = match family.both.is_empty() {
         true => vec![
-            (&family.read, Direction::Read, family.bytes),
-            (&family.write, Direction::Write, write),
+            (&family.read, TrafficDirection::Read, family.bytes),
+            (&family.write, TrafficDirection::Write, write),
         ],
-        false => vec![(&family.both, Direction::Both, family.bytes)],
+        false => vec![(&family.both, TrafficDirection::Both, family.bytes)],
     };
     let mut events = Vec::new();
     for (choices, direction, bytes) in wanted {
@@ -214,7 +214,7 @@ fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3
     let bytes = match (scale, unit.as_deref()) {
         (Some(scale), Some("MiB")) => scale * f64::from(1 << 20),
         (Some(scale), Some("B" | "Bytes" | "bytes")) => scale,
-        // A unit that is not understood is no reason to guess.
+        // The worth of an unknown unit is not guessed.
         (Some(_), Some(_)) => return None,
         (Some(_), None) | (None, _) => bytes,
     };

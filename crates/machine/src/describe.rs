@@ -4,18 +4,18 @@
 //! measured. A machine that is only described (XML, synthetic) has its topology, and what the
 //! catalog knows of its processor; what would be state (host, pages, free memory) stays unknown.
 
-use crate::catalog::{self, Entry};
+use crate::catalog::{self, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
 use crate::processor::{self, Chip, Identity};
 use crate::root::SysRoot;
-use crate::topology::{Source, Topology};
+use crate::topology::{Topology, TopologySource};
 use crate::{cgroup, clock, host, memory};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::record::{Cache, Figure, Machine, Memory, NumaNode, Processor};
+use nodegauge_measure::record::{Figure, Machine, Memory, NumaNode, Processor};
 
 /// What the user says of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct DescribeOptions {
     /// `--dimms`: populated channels and their speed.
     pub dimms: Option<DimmSpec>,
     /// The processor's name, where the machine does not tell it (a synthetic one, a nameless one).
@@ -23,8 +23,8 @@ pub struct Options {
 }
 
 /// Describes the machine of `topology`; a live one is read below `root`.
-pub fn describe(topology: &Topology, root: &SysRoot, options: &Options) -> Machine {
-    let live = matches!(topology.source, Source::Live);
+pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Machine {
+    let live = matches!(topology.source, TopologySource::Live);
     let chip = chip(topology, root, options);
     let entry = catalog::find(chip.name.as_deref(), chip.identity.as_ref());
     let guest = if live { host::hypervisor(root, &chip) } else { None };
@@ -33,7 +33,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &Options) -> Machi
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
     Machine {
         host: if live { host::name(root) } else { None },
-        caches: caches(topology),
+        caches: topology.caches.clone(),
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: memory_of(topology, root, options, entry.as_ref(), guest.is_some()),
         peak_flops: peak(&processor, entry.as_ref()),
@@ -47,10 +47,10 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &Options) -> Machi
 }
 
 /// The processor as it identifies itself, or as hwloc and the user describe it.
-fn chip(topology: &Topology, root: &SysRoot, options: &Options) -> Chip {
+fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip {
     let mut chip = match topology.source {
-        Source::Live => processor::read(root),
-        Source::Xml(_) | Source::Synthetic(_) => Chip::default(),
+        TopologySource::Live => processor::read(root),
+        TopologySource::Xml(_) | TopologySource::Synthetic(_) => Chip::default(),
     };
     if chip.identity.is_none() {
         chip.identity = topology.identification.clone().map(|(vendor, family, model)| Identity {
@@ -61,7 +61,7 @@ fn chip(topology: &Topology, root: &SysRoot, options: &Options) -> Chip {
         });
     }
     let said = options.processor.clone().map(|name| match catalog::named(&name) {
-        Ok(Entry { model: Some(model), .. }) => model,
+        Ok(ProcessorEntry { model: Some(model), .. }) => model,
         Ok(_) | Err(_) => name,
     });
     chip.name = said.or(chip.name).or_else(|| topology.processor_model.clone());
@@ -69,7 +69,11 @@ fn chip(topology: &Topology, root: &SysRoot, options: &Options) -> Chip {
 }
 
 /// The clock on which the peak rests, with its basis.
-fn clock(measure: bool, chip: &Chip, entry: Option<&Entry>) -> Option<(Hertz, &'static str)> {
+fn clock(
+    measure: bool,
+    chip: &Chip,
+    entry: Option<&ProcessorEntry>,
+) -> Option<(Hertz, &'static str)> {
     let measured = || {
         clock::under_load().filter(|_| measure).map(|hz| (hz, "measured: chain of dependent adds"))
     };
@@ -83,7 +87,7 @@ fn clock(measure: bool, chip: &Chip, entry: Option<&Entry>) -> Option<(Hertz, &'
 fn processor(
     topology: &Topology,
     chip: &Chip,
-    entry: Option<&Entry>,
+    entry: Option<&ProcessorEntry>,
     clock: Option<(Hertz, &'static str)>,
 ) -> Processor {
     // A processor that is listed by name is known best; one model number may stand for several.
@@ -109,7 +113,7 @@ fn processor(
 }
 
 /// The peak with its formula; in detail also on the base clock when the one used is measured.
-fn peak(processor: &Processor, entry: Option<&Entry>) -> Option<Figure> {
+fn peak(processor: &Processor, entry: Option<&ProcessorEntry>) -> Option<Figure> {
     let (per_cycle, hz) = (processor.flops_per_cycle?, Hertz(processor.hz?));
     let cores = processor.cores;
     let hz_basis = processor.hz_basis.as_deref().unwrap_or_default();
@@ -127,18 +131,6 @@ fn peak(processor: &Processor, entry: Option<&Entry>) -> Option<Figure> {
         basis: format!("{cores} cores x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle"),
         detail: Some(detail),
     })
-}
-
-fn caches(topology: &Topology) -> Vec<Cache> {
-    let copy = |cache: &crate::topology::CacheLevel| Cache {
-        level: cache.level,
-        kind: cache.kind.to_owned(),
-        bytes: cache.bytes,
-        count: cache.count,
-        cores: cache.cores,
-        line: cache.line,
-    };
-    topology.caches.iter().map(copy).collect()
 }
 
 fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
@@ -161,13 +153,13 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
 fn memory_of(
     topology: &Topology,
     root: &SysRoot,
-    options: &Options,
-    entry: Option<&Entry>,
+    options: &DescribeOptions,
+    entry: Option<&ProcessorEntry>,
     guest: bool,
 ) -> Memory {
-    let live = matches!(topology.source, Source::Live);
+    let live = matches!(topology.source, TopologySource::Live);
     let info = if live { memory::info(root) } else { memory::MemInfo::default() };
-    let limits = if live { cgroup::limits(root) } else { cgroup::Limits::default() };
+    let limits = if live { cgroup::limits(root) } else { cgroup::CgroupLimits::default() };
     // What a hypervisor's firmware lists was made up.
     let firmware = if live && !guest { dimms::modules(root) } else { None };
     let sockets = topology.sockets.len() as u32;
@@ -196,11 +188,8 @@ fn memory_of(
         },
         cgroup_limit: limits.memory,
         swap_used: info.swap_used,
-        channels: bandwidth.channels,
-        transfers_per_s: bandwidth.transfers_per_s,
-        technology: bandwidth.technology,
         dimms: firmware.map(|modules| modules.dimms).unwrap_or_default(),
-        theoretical: bandwidth.theoretical,
+        ..bandwidth
     }
 }
 
@@ -208,13 +197,13 @@ fn memory_of(
 mod tests {
     use super::*;
 
-    fn described(topology: &str, options: &Options) -> Machine {
-        let topology = Topology::load(&Source::Synthetic(topology.to_owned())).unwrap();
+    fn described(topology: &str, options: &DescribeOptions) -> Machine {
+        let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
         describe(&topology, &SysRoot::live(), options)
     }
 
-    fn named(processor: &str) -> Options {
-        Options { processor: Some(processor.to_owned()), ..Options::default() }
+    fn named(processor: &str) -> DescribeOptions {
+        DescribeOptions { processor: Some(processor.to_owned()), ..DescribeOptions::default() }
     }
 
     const GENOA: &str = "Package:2 NUMANode:1 L3Cache:12 L2Cache:8 L1dCache:1 Core:1 PU:1";
@@ -243,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_nameless_description_has_no_peaks() {
-        let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &Options::default());
+        let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &DescribeOptions::default());
         assert_eq!((machine.peak_flops, machine.memory.theoretical), (None, None));
         assert_eq!(machine.processor.cores, 16);
         let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &named("Opteron 8356"));
@@ -252,8 +241,10 @@ mod tests {
 
     #[test]
     fn the_option_wins_over_the_catalog() {
-        let options =
-            Options { dimms: Some(DimmSpec { channels: 16, mts: 3200 }), ..named("EPYC 9654") };
+        let options = DescribeOptions {
+            dimms: Some(DimmSpec { channels: 16, mts: 3200 }),
+            ..named("EPYC 9654")
+        };
         let theoretical = described(GENOA, &options).memory.theoretical.unwrap();
         assert_eq!((theoretical.value, theoretical.basis.as_str()), (409.6e9, "option"));
     }

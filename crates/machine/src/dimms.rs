@@ -3,13 +3,13 @@
 //! for the processor. Where none of them knows, the theoretical bandwidth is unknown.
 //!
 //! Firmware names slots, not channels; how channels were counted is part of the basis. A
-//! hypervisor's SMBIOS describes modules that it made up, so it is not believed.
+//! hypervisor's SMBIOS describes invented modules, so it is ignored.
 
 use crate::catalog::SocketMemory;
 use crate::root::SysRoot;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::record::{Dimm, Figure};
+use nodegauge_measure::record::{Dimm, Figure, Memory};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
     MemorySpeedExtended, SMBiosData, SMBiosMemoryDevice, SMBiosString,
@@ -90,7 +90,7 @@ pub fn modules(root: &SysRoot) -> Option<Modules> {
 }
 
 /// One populated slot as firmware lists it.
-struct Slot {
+struct DimmSlot {
     dimm: Dimm,
     bank: String,
     bits: Option<u16>,
@@ -99,7 +99,7 @@ struct Slot {
 /// Reads the modules from an SMBIOS structure table.
 pub fn parse(table: Vec<u8>) -> Option<Modules> {
     let data = SMBiosData::from_vec_and_version(table, None);
-    let slots: Vec<Slot> =
+    let slots: Vec<DimmSlot> =
         data.defined_struct_iter::<SMBiosMemoryDevice<'_>>().filter_map(|d| slot(&d)).collect();
     if slots.is_empty() {
         return None;
@@ -121,8 +121,8 @@ pub fn parse(table: Vec<u8>) -> Option<Modules> {
     })
 }
 
-/// A populated slot with memory in it; `None` when empty, or when it holds what is no main memory.
-fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<Slot> {
+/// A populated slot with memory in it; `None` when empty, or when it does not hold main memory.
+fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<DimmSlot> {
     let bytes = match device.size()? {
         MemorySize::NotInstalled | MemorySize::Unknown => return None,
         MemorySize::Kilobytes(kib) => u64::from(kib) << 10,
@@ -152,7 +152,7 @@ fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<Slot> {
         Some(MemorySpeed::MTs(mts)) => Some(u32::from(mts)),
         Some(MemorySpeed::Unknown) | None => None,
     };
-    Some(Slot {
+    Some(DimmSlot {
         dimm: Dimm {
             slot: text(&device.device_locator()),
             bytes,
@@ -203,11 +203,11 @@ fn technology(kind: &MemoryDeviceType) -> Option<String> {
 const ASSUMED: &str = "one module a channel assumed";
 
 /// Reads the name of the channel off a slot; `None` when its names follow another scheme.
-type Scheme = fn(&Slot) -> Option<String>;
+type Scheme = fn(&DimmSlot) -> Option<String>;
 
 /// Counts the channels of populated slots by the names of the slots, where all follow one scheme
 /// that is known; else takes each module to have a channel of its own, and says so.
-fn count_channels(slots: &[Slot]) -> (u32, &'static str) {
+fn count_channels(slots: &[DimmSlot]) -> (u32, &'static str) {
     let schemes: [(Scheme, &'static str); 2] =
         [(channel_in_bank, "channels by bank locator"), (channel_in_slot, "channels by slot name")];
     for (scheme, counted) in schemes {
@@ -222,7 +222,7 @@ fn count_channels(slots: &[Slot]) -> (u32, &'static str) {
 }
 
 /// The channel that a bank or slot name spells out: `P0 CHANNEL A`, `NODE 1 CHANNEL 2 DIMM 0`.
-fn channel_in_bank(slot: &Slot) -> Option<String> {
+fn channel_in_bank(slot: &DimmSlot) -> Option<String> {
     [&slot.bank, &slot.dimm.slot].into_iter().find_map(|name| {
         let name = name.to_uppercase();
         let at = name.find("CHANNEL")?;
@@ -234,7 +234,7 @@ fn channel_in_bank(slot: &Slot) -> Option<String> {
 
 /// The channel in names whose last part is a letter for the channel and a digit for the slot on
 /// it: `CPU1_DIMM_A2`, `P1-DIMMA1`, `PROC 1 DIMM_B1`.
-fn channel_in_slot(slot: &Slot) -> Option<String> {
+fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
     let name = slot.dimm.slot.to_uppercase();
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[head.len()..];
@@ -247,88 +247,61 @@ fn channel_in_slot(slot: &Slot) -> Option<String> {
         .then(|| format!("{before}{letter}"))
 }
 
-/// Channels, speed and theoretical bandwidth of a node's memory, by whichever source knows.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Bandwidth {
-    /// Populated channels, all sockets.
-    pub channels: Option<u32>,
-    /// Transfers a second of one channel.
-    pub transfers_per_s: Option<f64>,
-    /// `DDR5`, ...
-    pub technology: Option<String>,
-    /// Channels x transfers/s x bytes.
-    pub theoretical: Option<Figure>,
-}
-
-/// Takes the first source that knows: the option, firmware, the catalog's memory of one socket.
-/// `guest` says in the basis that a virtual machine may have a part of the sockets only.
+/// Fills in channels, speed and theoretical bandwidth of a node's memory, by the first source that
+/// knows: the option, firmware, the catalog's memory of one socket. `guest` says in the basis that a
+/// virtual machine may have a part of the sockets only.
 pub fn bandwidth(
     option: Option<DimmSpec>,
     firmware: Option<&Modules>,
     catalog: Option<(&SocketMemory, &str)>,
     sockets: u32,
     guest: bool,
-) -> Bandwidth {
-    let figure = |channels: u32, bytes: u32, transfers: f64, basis: &str, detail: String| {
-        Some(Figure {
-            value: f64::from(channels) * transfers * f64::from(bytes),
-            basis: basis.to_owned(),
-            detail: Some(detail),
-        })
-    };
+) -> Memory {
+    let by_firmware = firmware.and_then(|modules| Some((modules, modules.transfers_per_s?)));
+    let (channels, bytes, transfers, technology, basis, detail);
     if let Some(spec) = option {
-        let transfers = f64::from(spec.mts) * 1e6;
-        let detail =
-            format!("{} channels x {} MT/s x {CHANNEL_BYTES} B, as given", spec.channels, spec.mts);
-        return Bandwidth {
-            channels: Some(spec.channels),
-            transfers_per_s: Some(transfers),
-            technology: firmware.and_then(|modules| modules.technology.clone()),
-            theoretical: figure(spec.channels, CHANNEL_BYTES, transfers, "option", detail),
-        };
-    }
-    if let Some(modules) = firmware
-        && let Some(transfers) = modules.transfers_per_s
-    {
-        let (channels, counted) = populated(modules, catalog.map(|(memory, _)| memory), sockets);
-        let bytes = modules.channel_bytes;
-        let detail =
-            format!("{channels} channels x {:.0} MT/s x {bytes} B ({counted})", transfers / 1e6);
-        return Bandwidth {
-            channels: Some(channels),
-            transfers_per_s: Some(transfers),
-            technology: modules.technology.clone(),
-            theoretical: figure(channels, bytes, transfers, "DMI", detail),
-        };
-    }
-    if let Some((memory, of)) = catalog {
-        let channels = memory.channels * sockets;
+        (channels, bytes, transfers) = (spec.channels, CHANNEL_BYTES, f64::from(spec.mts) * 1e6);
+        technology = firmware.and_then(|modules| modules.technology.clone());
+        basis = "option";
+        detail = format!("{channels} channels x {} MT/s x {bytes} B, as given", spec.mts);
+    } else if let Some((modules, speed)) = by_firmware {
+        let counted;
+        (channels, counted) = populated(modules, catalog.map(|(memory, _)| memory), sockets);
+        (bytes, transfers) = (modules.channel_bytes, speed);
+        technology = modules.technology.clone();
+        basis = "DMI";
+        detail = format!("{channels} channels x {:.0} MT/s x {bytes} B ({counted})", speed / 1e6);
+    } else if let Some((memory, of)) = catalog {
         let part = match (guest, sockets) {
             (false, _) => "every channel populated",
             (true, 1) => "one whole socket, of which a guest has a part",
             (true, _) => "whole sockets, of which a guest has a part",
         };
         let note = memory.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
-        let detail = format!(
+        channels = memory.channels * sockets;
+        (bytes, transfers) = (memory.channel_bytes, memory.transfers_per_s);
+        technology = Some(memory.technology.clone());
+        basis = "catalog";
+        detail = format!(
             "catalog: {of}, {sockets} x {} channels of {}-{:.0}, {part}{note}",
             memory.channels,
             memory.technology,
-            memory.transfers_per_s / 1e6
+            transfers / 1e6
         );
-        return Bandwidth {
-            channels: Some(channels),
-            transfers_per_s: Some(memory.transfers_per_s),
-            technology: Some(memory.technology.clone()),
-            theoretical: figure(
-                channels,
-                memory.channel_bytes,
-                memory.transfers_per_s,
-                "catalog",
-                detail,
-            ),
-        };
+    } else {
+        return Memory::default();
     }
-    Bandwidth::default()
+    Memory {
+        channels: Some(channels),
+        transfers_per_s: Some(transfers),
+        technology,
+        theoretical: Some(Figure {
+            value: f64::from(channels) * transfers * f64::from(bytes),
+            basis: basis.to_owned(),
+            detail: Some(detail),
+        }),
+        ..Memory::default()
+    }
 }
 
 /// The populated channels; where each module was taken to have its own, no more than the processors

@@ -8,49 +8,109 @@ mod cpus;
 mod load;
 mod memory;
 
+use crate::catalog::{self, ProcessorEntry};
 use crate::root::SysRoot;
-use crate::topology::{Source, Topology};
+use crate::topology::{Topology, TopologySource};
+use crate::{host, processor};
 use nodegauge_measure::record::{Finding, Machine, Severity};
 
-pub use load::{CpuTimes, Sample};
-
 /// What the checks look at.
-struct Node<'a> {
+struct Examined<'a> {
     topology: &'a Topology,
     root: &'a SysRoot,
     machine: &'a Machine,
 }
 
+impl Examined<'_> {
+    /// The CPUs that this process may use, in the topology's order.
+    fn allowed(&self) -> Vec<u32> {
+        self.topology.allowed().map(|thread| thread.cpu.0).collect()
+    }
+
+    /// What the catalog says of the processor.
+    fn processor(&self) -> Option<ProcessorEntry> {
+        let identity = processor::read(self.root).identity;
+        catalog::find(self.machine.processor.model.as_deref(), identity.as_ref())
+    }
+}
+
+/// What a check found.
+#[derive(Debug, PartialEq)]
+struct Found {
+    text: String,
+    /// A command to type where there is one.
+    remedy: String,
+    /// Where it is not the usual one of the check.
+    severity: Option<Severity>,
+    /// What it costs, where that was measured.
+    cost: Option<&'static str>,
+}
+
+/// A finding of the check's usual severity.
+fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
+    Found { text: text.into(), remedy: remedy.into(), severity: None, cost: None }
+}
+
+/// A check: its id, its usual severity, and what it finds.
+type Check = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
+
+/// The checks of the node that this runs on, in the order in which findings of one severity are shown.
+const LIVE: [Check; 25] = {
+    use Severity::{Critical, Info, Warning};
+    [
+        ("other-load", Warning, load::other_load),
+        ("steal-time", Warning, load::steal),
+        ("cpu-quota", Critical, cpus::quota),
+        ("governor-not-performance", Warning, cpus::governor),
+        ("clock-low", Warning, cpus::clock),
+        ("clock-capped", Warning, cpus::capped),
+        ("virtual-machine", Warning, cpus::guest),
+        ("cpus-restricted", Warning, cpus::restricted),
+        ("cpus-offline", Warning, cpus::offline),
+        ("container", Info, cpus::container),
+        ("turbo-off", Info, cpus::turbo),
+        ("smt-siblings", Info, cpus::siblings),
+        ("memory-limit", Warning, memory::limit),
+        ("thp-never", Warning, memory::huge_pages_off),
+        ("swap-in-use", Info, memory::swap),
+        ("numa-balancing", Warning, memory::balancing),
+        ("fragmented-memory", Warning, memory::fragmented),
+        ("dirty-pages", Warning, memory::dirty),
+        ("channels-empty", Warning, memory::channels),
+        ("dimm-speed-low", Info, memory::speed),
+        ("zone-reclaim", Info, memory::reclaim),
+        ("memory-grows", Info, memory::growing),
+        ("no-huge-pages", Info, memory::none_reserved),
+        ("not-root", Info, not_root),
+        ("perf-restricted", Info, perf_restricted),
+    ]
+};
+
+/// The checks of any machine, also of one that is only described.
+const DESCRIBED: [Check; 1] = [("theoretical-unknown", Severity::Info, memory::theoretical)];
+
 /// Examines the node; takes some 25 ms on a live one, to see what else runs. A machine that is
 /// only described has no state: of it, only what its description lacks is said.
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
-    let node = Node { topology, root, machine };
-    let mut findings = Vec::new();
-    if matches!(topology.source, Source::Live) {
-        load::examine(&node, &mut findings);
-        cpus::examine(&node, &mut findings);
-        memory::examine(&node, &mut findings);
-        rights(&node, &mut findings);
-    }
-    memory::theoretical(&node, &mut findings);
+    let node = Examined { topology, root, machine };
+    let live: &[Check] = if topology.source == TopologySource::Live { &LIVE } else { &[] };
+    let mut findings: Vec<Finding> = live
+        .iter()
+        .chain(&DESCRIBED)
+        .filter_map(|(id, severity, check)| {
+            let Found { text, remedy, severity: own, cost } = check(&node)?;
+            Some(Finding {
+                id: (*id).to_owned(),
+                severity: own.unwrap_or(*severity),
+                text,
+                remedy,
+                cost: cost.map(str::to_owned),
+            })
+        })
+        .collect();
     // Stable: findings of one severity stay in the order of the checks.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
-}
-
-/// A finding; `remedy` is a command to type where there is one.
-fn finding(
-    id: &str,
-    severity: Severity,
-    text: impl Into<String>,
-    remedy: impl Into<String>,
-) -> Finding {
-    Finding { id: id.to_owned(), severity, text: text.into(), remedy: remedy.into(), cost: None }
-}
-
-/// The same finding with what it costs.
-fn costing(finding: Finding, cost: &str) -> Finding {
-    Finding { cost: Some(cost.to_owned()), ..finding }
 }
 
 /// A share, 0 to 1, as people read it.
@@ -59,34 +119,29 @@ fn percent(share: f64) -> String {
     if value < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }
 
-/// What this user may not do.
-fn rights(node: &Node<'_>, findings: &mut Vec<Finding>) {
-    if crate::host::is_root(node.root) != Some(false) {
-        return;
-    }
-    let modules = if node.machine.memory.dimms.is_empty() {
-        "read the memory modules from firmware, "
-    } else {
-        ""
+fn not_root(node: &Examined<'_>) -> Option<Found> {
+    let modules = match node.machine.memory.dimms.is_empty() {
+        true => "read the memory modules from firmware, ",
+        false => "",
     };
-    findings.push(finding(
-        "not-root",
-        Severity::Info,
-        format!("not root: cannot {modules}reserve huge pages, or drop file caches"),
-        "run as root for these, e.g. with sudo; everything else works without",
-    ));
-    if let Some(level) = node.root.value::<i32>("proc/sys/kernel/perf_event_paranoid")
-        && level >= 2
-    {
-        findings.push(finding(
-            "perf-restricted",
-            Severity::Info,
+    (host::is_root(node.root) == Some(false)).then(|| {
+        found(
+            format!("not root: cannot {modules}reserve huge pages, or drop file caches"),
+            "run as root for these, e.g. with sudo; everything else works without",
+        )
+    })
+}
+
+fn perf_restricted(node: &Examined<'_>) -> Option<Found> {
+    let level: i32 = node.root.value("proc/sys/kernel/perf_event_paranoid")?;
+    (host::is_root(node.root) == Some(false) && level >= 2).then(|| {
+        found(
             format!(
                 "kernel.perf_event_paranoid is {level}: memory controllers' counters cannot be read"
             ),
             "sudo sysctl kernel.perf_event_paranoid=0",
-        ));
-    }
+        )
+    })
 }
 
 #[cfg(test)]
@@ -102,13 +157,24 @@ mod tests {
 
     #[test]
     fn a_described_machine_has_no_state_to_examine() {
-        let topology =
-            Topology::load(&Source::Synthetic("Package:4 NUMANode:1 Core:4 PU:1".to_owned()))
-                .unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(
+            "Package:4 NUMANode:1 Core:4 PU:1".to_owned(),
+        ))
+        .unwrap();
         let root = SysRoot::live();
-        let machine = crate::describe(&topology, &root, &crate::Options::default());
+        let machine = crate::describe(&topology, &root, &crate::DescribeOptions::default());
         let ids: Vec<String> =
             examine(&topology, &root, &machine).into_iter().map(|finding| finding.id).collect();
         assert_eq!(ids, ["theoretical-unknown"]);
+    }
+
+    #[test]
+    fn every_check_has_an_id_of_its_own() {
+        let mut ids: Vec<&str> = LIVE.iter().chain(&DESCRIBED).map(|(id, ..)| *id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), LIVE.len() + DESCRIBED.len());
+        let plain = |id: &str| id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        assert!(ids.iter().all(|id| plain(id)), "{ids:?}");
     }
 }

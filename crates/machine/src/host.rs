@@ -33,7 +33,7 @@ const MAKERS: [(&str, &str); 9] = [
 const MAKERS_OF_BOTH: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 
 /// The hypervisor, e.g. `kvm`: by what the processor says, named by firmware where the processor
-/// does not name it; `hypervisor` when nothing does. `None`: bare metal, as far as can be told.
+/// does not name it; `hypervisor` when nothing does. `None`: bare metal, as far as is known.
 pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
     let by_kernel = || root.text("sys/hypervisor/type").filter(|name| !name.is_empty());
     let by_maker = || {
@@ -47,7 +47,7 @@ pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
                 .unwrap_or_else(|| "hypervisor".to_owned()),
         ),
         Some(name) => Some(name.to_owned()),
-        // An x86 processor tells of a hypervisor; without that bit there is none.
+        // An x86 processor has a bit for a hypervisor; without it there is none.
         None if chip.architecture.as_deref() == Some("x86_64") => None,
         None => by_maker()
             .filter(|(prefix, _)| !MAKERS_OF_BOTH.contains(prefix))

@@ -4,26 +4,30 @@
 //! Describes only; places nothing and measures nothing but the clock. All files of the kernel are
 //! read below a root that tests replace by a recorded machine.
 
+#![deny(unsafe_code)]
+
 pub mod catalog;
 pub mod cgroup;
 pub mod clock;
 pub mod counters;
-pub mod describe;
-pub mod dimms;
-pub mod doctor;
-pub mod host;
+mod describe;
+mod dimms;
+mod doctor;
+mod host;
 pub mod identity;
+mod ids;
 pub mod memory;
 pub mod power;
-pub mod processor;
+mod processor;
 pub mod published;
-pub mod root;
+mod root;
 mod synthetic;
 pub mod sys;
 pub mod topology;
 
-pub use describe::{Options, describe};
+pub use describe::{DescribeOptions, describe};
 pub use dimms::DimmSpec;
 pub use doctor::examine;
-pub use root::SysRoot;
-pub use topology::{CpuId, NodeId, Source, Topology, TopologyError};
+pub use ids::{CpuId, NodeId};
+pub use root::{SysRoot, number_ranges};
+pub use topology::{Topology, TopologyError, TopologySource};

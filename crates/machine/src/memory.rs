@@ -1,8 +1,8 @@
 //! Memory as the kernel gives it: sizes, swap, page sizes, huge pages, free blocks. Read only; the
-//! limits of control groups are in [`crate::cgroup`], modules and channels in [`crate::dimms`].
+//! limits of control groups are in [`crate::cgroup`], modules and channels in `dimms`.
 
+use crate::ids::NodeId;
 use crate::root::{SysRoot, keyed};
-use crate::topology::NodeId;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Pages};
 
@@ -37,7 +37,7 @@ pub fn info(root: &SysRoot) -> MemInfo {
 }
 
 /// Memory of a NUMA node and how much of it is free, bytes.
-pub fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64)> {
+pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64)> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     // Lines read `Node 0 MemTotal:  1234 kB`.
     let prefix = format!("Node {node} ");
@@ -47,13 +47,13 @@ pub fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64)> {
 }
 
 /// Relative distances from a node to all nodes.
-pub fn distances(root: &SysRoot, node: NodeId) -> Option<Vec<u32>> {
+pub(crate) fn distances(root: &SysRoot, node: NodeId) -> Option<Vec<u32>> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/distance"))?;
     text.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 /// Page sizes and huge pages of the machine.
-pub fn pages(root: &SysRoot) -> Pages {
+pub(crate) fn pages(root: &SysRoot) -> Pages {
     let thp =
         |file: &str| chosen(&root.text(&format!("sys/kernel/mm/transparent_hugepage/{file}"))?);
     Pages {
@@ -95,7 +95,7 @@ fn chosen(text: &str) -> Option<String> {
 
 /// The share of free memory that lies in blocks of at least 2 MiB, 0 to 1, from
 /// `/proc/buddyinfo`: what can become huge pages at once.
-pub fn share_in_large_blocks(root: &SysRoot) -> Option<f64> {
+pub(crate) fn share_in_large_blocks(root: &SysRoot) -> Option<f64> {
     large_share(&root.text("proc/buddyinfo")?, crate::sys::page_size())
 }
 

@@ -24,7 +24,7 @@ struct Counter {
 
 /// A reading of all counters, microjoules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading(Vec<u64>);
+pub struct EnergyReading(Vec<u64>);
 
 impl EnergyMeter {
     /// Finds the counters of the packages.
@@ -32,44 +32,32 @@ impl EnergyMeter {
     /// # Errors
     /// In words, when there are none that can be read.
     pub fn find(root: &SysRoot) -> Result<Self, String> {
-        let zones: Vec<String> = root
-            .names("sys/class/powercap")
-            .into_iter()
+        let says = |file: String, prefix: &str| {
+            root.text(&file).is_some_and(|text| text.starts_with(prefix))
+        };
+        const RAPL: &str = "sys/class/powercap";
+        let rapl: Vec<Counter> = root
+            .names(RAPL)
+            .iter()
             // `intel-rapl:0` is a package; `intel-rapl:0:0` a part of it, `intel-rapl-mmio` the
             // same counter again.
             .filter(|zone| zone.starts_with("intel-rapl:") && zone.matches(':').count() == 1)
-            .filter(|zone| {
-                root.text(&format!("sys/class/powercap/{zone}/name"))
-                    .is_some_and(|name| name.trim().starts_with("package"))
-            })
-            .collect();
-        let rapl: Vec<Counter> = zones
-            .iter()
+            .filter(|zone| says(format!("{RAPL}/{zone}/name"), "package"))
             .map(|zone| Counter {
-                file: format!("sys/class/powercap/{zone}/energy_uj"),
-                range: root.value(&format!("sys/class/powercap/{zone}/max_energy_range_uj")),
+                file: format!("{RAPL}/{zone}/energy_uj"),
+                range: root.value(&format!("{RAPL}/{zone}/max_energy_range_uj")),
             })
             .collect();
-        let hwmon: Vec<Counter> = root
-            .names("sys/class/hwmon")
-            .into_iter()
-            .filter(|chip| {
-                root.text(&format!("sys/class/hwmon/{chip}/name"))
-                    .is_some_and(|name| name.trim() == "amd_energy")
-            })
-            .flat_map(|chip| {
-                let folder = format!("sys/class/hwmon/{chip}");
-                let names = root.names(&folder);
-                let labelled = names.into_iter().filter_map(|file| {
-                    let label = file.strip_suffix("_label")?.to_owned();
-                    root.text(&format!("{folder}/{file}"))?
-                        .trim()
-                        .starts_with("Esocket")
-                        .then_some(label)
-                });
-                labelled
-                    .map(|name| Counter { file: format!("{folder}/{name}_input"), range: None })
-                    .collect::<Vec<_>>()
+        let chips = root.names("sys/class/hwmon");
+        let folders = chips.iter().map(|chip| format!("sys/class/hwmon/{chip}"));
+        let hwmon: Vec<Counter> = folders
+            .filter(|folder| root.text(&format!("{folder}/name")).as_deref() == Some("amd_energy"))
+            .flat_map(|folder| {
+                root.names(&folder).into_iter().filter_map(move |file| {
+                    let name = file.strip_suffix("_label")?;
+                    says(format!("{folder}/{file}"), "Esocket")
+                        .then(|| Counter { file: format!("{folder}/{name}_input"), range: None })
+                })
             })
             .collect();
         for (kind, counters) in [("RAPL", &rapl), ("amd_energy", &hwmon)] {
@@ -87,12 +75,16 @@ impl EnergyMeter {
     }
 
     /// Reads all counters; `None` when one cannot be read any more.
-    pub fn read(&self) -> Option<Reading> {
-        self.counters.iter().map(|c| self.root.value(&c.file)).collect::<Option<_>>().map(Reading)
+    pub fn read(&self) -> Option<EnergyReading> {
+        self.counters
+            .iter()
+            .map(|c| self.root.value(&c.file))
+            .collect::<Option<_>>()
+            .map(EnergyReading)
     }
 
     /// Energy between two readings, joules. A counter that starts again does so once between them.
-    pub fn joules(&self, from: &Reading, to: &Reading) -> Option<f64> {
+    pub fn joules(&self, from: &EnergyReading, to: &EnergyReading) -> Option<f64> {
         let mut sum = 0u64;
         for ((counter, from), to) in self.counters.iter().zip(&from.0).zip(&to.0) {
             sum += match to.checked_sub(*from) {
@@ -107,18 +99,15 @@ impl EnergyMeter {
 /// Events since boot in which the processor slowed itself down: thermal and power, summed over
 /// CPUs; `None` when the kernel does not count them.
 pub fn throttle_events(root: &SysRoot) -> Option<u64> {
-    let cpus = root.names("sys/devices/system/cpu");
+    const CPUS: &str = "sys/devices/system/cpu";
+    const COUNTS: [&str; 3] =
+        ["core_throttle_count", "package_throttle_count", "core_power_limit_count"];
+    let cpus = root.names(CPUS);
     let counts: Vec<u64> = cpus
         .iter()
         .filter(|name| name.strip_prefix("cpu").is_some_and(|id| id.parse::<u32>().is_ok()))
         .flat_map(|cpu| {
-            ["core_throttle_count", "package_throttle_count", "core_power_limit_count"].map(
-                |file| {
-                    root.value::<u64>(&format!(
-                        "sys/devices/system/cpu/{cpu}/thermal_throttle/{file}"
-                    ))
-                },
-            )
+            COUNTS.map(|file| root.value::<u64>(&format!("{CPUS}/{cpu}/thermal_throttle/{file}")))
         })
         .flatten()
         .collect();
@@ -168,7 +157,7 @@ mod tests {
             ("sys/class/hwmon/hwmon1/energy2_label", "Esocket0\n"),
             ("sys/class/hwmon/hwmon1/energy2_input", "7\n"),
         ]);
-        assert_eq!(EnergyMeter::find(&root).unwrap().read(), Some(Reading(vec![7])));
+        assert_eq!(EnergyMeter::find(&root).unwrap().read(), Some(EnergyReading(vec![7])));
     }
 
     #[test]

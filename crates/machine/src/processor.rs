@@ -1,9 +1,8 @@
 //! The processor as it identifies itself: vendor, family, model, name, instruction sets, and
 //! whether a hypervisor stands before it; and the one rule for its peak.
 //!
-//! A live x86-64 machine is asked by CPUID; a recorded or another one through `/proc/cpuinfo`.
-//! Clocks are not read here: what `/proc/cpuinfo` gives as MHz is the time-stamp counter's on a
-//! guest.
+//! Read from `/proc/cpuinfo`; the name of a hypervisor, which is not in it, by CPUID. Clocks are not
+//! read here: what `/proc/cpuinfo` gives as MHz is the time-stamp counter's on a guest.
 
 use crate::root::SysRoot;
 use nodegauge_measure::{FlopsPerSec, Hertz};
@@ -52,13 +51,13 @@ pub struct Chip {
 
 /// Reads the processor of a machine.
 pub fn read(root: &SysRoot) -> Chip {
-    #[cfg(target_arch = "x86_64")]
-    if root.is_live() {
-        return cpuid();
-    }
     let mut chip = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text)).unwrap_or_default();
     if root.is_live() {
         chip.architecture = Some(std::env::consts::ARCH.to_owned());
+        #[cfg(target_arch = "x86_64")]
+        if chip.hypervisor.is_some() {
+            chip.hypervisor = Some(hypervisor_by_cpuid());
+        }
     }
     chip
 }
@@ -136,63 +135,19 @@ fn from_cpuinfo(text: &str) -> Chip {
     }
 }
 
-/// Asks the processor itself.
+/// The hypervisor before this processor: `kvm`, `vmware`, ...; empty when it does not tell.
 #[cfg(target_arch = "x86_64")]
-fn cpuid() -> Chip {
+fn hypervisor_by_cpuid() -> String {
     use raw_cpuid::{CpuId, Hypervisor};
-    let cpuid = CpuId::new();
-    let features = cpuid.get_feature_info();
-    let identity =
-        cpuid.get_vendor_info().zip(features.as_ref()).map(|(vendor, features)| Identity {
-            vendor: vendor.as_str().to_owned(),
-            family: u32::from(features.family_id()),
-            model: u32::from(features.model_id()),
-            stepping: Some(u32::from(features.stepping_id())),
-        });
-    // The standard library also asks whether the operating system saves the wide registers.
-    let detected = [
-        ("sse2", std::is_x86_feature_detected!("sse2")),
-        ("sse4.2", std::is_x86_feature_detected!("sse4.2")),
-        ("avx", std::is_x86_feature_detected!("avx")),
-        ("avx2", std::is_x86_feature_detected!("avx2")),
-        ("fma", std::is_x86_feature_detected!("fma")),
-        ("avx512f", std::is_x86_feature_detected!("avx512f")),
-        ("avx512dq", std::is_x86_feature_detected!("avx512dq")),
-        ("avx512bw", std::is_x86_feature_detected!("avx512bw")),
-        ("avx512vl", std::is_x86_feature_detected!("avx512vl")),
-        ("amx", cpuid.get_extended_feature_info().is_some_and(|info| info.has_amx_tile())),
-    ];
-    let name = cpuid
-        .get_processor_brand_string()
-        .map(|brand| brand.as_str().trim().to_owned())
-        .filter(|name| !name.is_empty());
-    let hypervisor = features.as_ref().is_some_and(|info| info.has_hypervisor()).then(|| {
-        cpuid.get_hypervisor_info().map_or_else(String::new, |info| match info.identify() {
-            Hypervisor::Xen => "xen".to_owned(),
-            Hypervisor::VMware => "vmware".to_owned(),
-            Hypervisor::HyperV => "hyperv".to_owned(),
-            Hypervisor::KVM => "kvm".to_owned(),
-            Hypervisor::QEMU => "qemu".to_owned(),
-            Hypervisor::Bhyve => "bhyve".to_owned(),
-            Hypervisor::QNX => "qnx".to_owned(),
-            Hypervisor::ACRN => "acrn".to_owned(),
-            Hypervisor::Unknown(ebx, ecx, edx) => {
-                let bytes: Vec<u8> =
-                    [ebx, ecx, edx].iter().flat_map(|word| word.to_le_bytes()).collect();
-                let text = String::from_utf8_lossy(&bytes).to_lowercase();
-                text.chars().filter(char::is_ascii_alphanumeric).collect()
-            }
-        })
-    });
-    Chip {
-        architecture: Some("x86_64".to_owned()),
-        name,
-        identity,
-        isa: Some(
-            detected.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()).collect(),
-        ),
-        hypervisor,
-    }
+    CpuId::new().get_hypervisor_info().map_or_else(String::new, |info| match info.identify() {
+        Hypervisor::Unknown(ebx, ecx, edx) => {
+            let bytes: Vec<u8> =
+                [ebx, ecx, edx].iter().flat_map(|word| word.to_le_bytes()).collect();
+            let text = String::from_utf8_lossy(&bytes).to_lowercase();
+            text.chars().filter(char::is_ascii_alphanumeric).collect()
+        }
+        known => format!("{known:?}").to_lowercase(),
+    })
 }
 
 #[cfg(test)]
@@ -236,12 +191,23 @@ mod tests {
     }
 
     #[test]
-    fn this_processor_tells_the_same_by_cpuid_and_by_the_kernel() {
+    #[cfg(target_arch = "x86_64")]
+    fn this_processor_is_told_as_by_cpuid() {
         let chip = read(&SysRoot::live());
-        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
-        let kernel = from_cpuinfo(&text);
-        assert_eq!(chip.identity, kernel.identity);
-        assert_eq!(chip.isa, kernel.isa);
-        assert_eq!(chip.hypervisor.is_some(), kernel.hypervisor.is_some());
+        let cpuid = raw_cpuid::CpuId::new();
+        let features = cpuid.get_feature_info().unwrap();
+        let identity = Identity {
+            vendor: cpuid.get_vendor_info().unwrap().as_str().to_owned(),
+            family: u32::from(features.family_id()),
+            model: u32::from(features.model_id()),
+            stepping: Some(u32::from(features.stepping_id())),
+        };
+        assert_eq!(chip.identity, Some(identity));
+        assert_eq!(chip.hypervisor.is_some(), features.has_hypervisor());
+        let isa = chip.isa.unwrap();
+        let has = |name: &str| isa.iter().any(|known| known == name);
+        assert!(has("sse2"));
+        assert_eq!(has("avx2"), std::is_x86_feature_detected!("avx2"));
+        assert_eq!(has("avx512f"), std::is_x86_feature_detected!("avx512f"));
     }
 }

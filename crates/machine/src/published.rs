@@ -1,10 +1,10 @@
-//! Figures that others have published of known nodes, to be shown beside a measurement. The facts are
+//! Figures that others have published of known nodes, to be shown with a measurement. The facts are
 //! in `data/published.toml`, each with its source; nothing in them is corrected or completed.
 //!
 //! They become measurements of the category "reference" whose engine is [`PUBLISHED`], so that a
 //! record keeps what was shown; they are never taken for results of the run.
 
-use crate::catalog::{edits, plain};
+use crate::catalog::plain;
 use nodegauge_measure::record::{Category, Limit, Machine, Measurement, PUBLISHED, Validity};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
+use strsim::levenshtein;
 
 /// The kernels of a row of a sweep, behind its thread count.
 const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
@@ -23,7 +24,7 @@ const LIST: &str = "list";
 /// What was published of a node.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Node {
+pub struct PublishedNode {
     /// The processor, by the name under which the catalog of processors has it.
     pub processor: String,
     /// Processor packages.
@@ -32,11 +33,11 @@ pub struct Node {
     pub cores: u32,
     /// NUMA nodes a socket (AMD's NPS), where that is said.
     pub nodes_per_socket: Option<u32>,
-    /// What tells it from others of the same processor, in some words.
+    /// What distinguishes it from others of the same processor.
     pub settings: String,
     /// The node and its memory.
     pub node: String,
-    /// Theoretical bandwidth, B/s, where the publication tells the memory.
+    /// Theoretical bandwidth, B/s, where the publication names the memory.
     pub theoretical: Option<f64>,
     /// Compiler and flags.
     pub compiler: Option<String>,
@@ -69,22 +70,22 @@ pub struct Node {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tables {
+struct PublishedTables {
     sources: BTreeMap<String, String>,
-    stream: Vec<Node>,
-    sweep: Vec<Node>,
-    hpl: Vec<Node>,
-    io: Vec<Node>,
+    stream: Vec<PublishedNode>,
+    sweep: Vec<PublishedNode>,
+    hpl: Vec<PublishedNode>,
+    io: Vec<PublishedNode>,
 }
 
-fn tables() -> &'static (Vec<Node>, BTreeMap<String, String>) {
-    static TABLES: OnceLock<(Vec<Node>, BTreeMap<String, String>)> = OnceLock::new();
+fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
+    static TABLES: OnceLock<(Vec<PublishedNode>, BTreeMap<String, String>)> = OnceLock::new();
     TABLES.get_or_init(|| {
-        let Tables { sources, stream, sweep, hpl, io } =
+        let PublishedTables { sources, stream, sweep, hpl, io } =
             toml::from_str(include_str!("../data/published.toml"))
                 .expect("the embedded table parses: a test reads it");
-        let of = |test: &'static str, nodes: Vec<Node>| {
-            nodes.into_iter().map(move |node| Node { test, ..node })
+        let of = |test: &'static str, nodes: Vec<PublishedNode>| {
+            nodes.into_iter().map(move |node| PublishedNode { test, ..node })
         };
         // A sweep is of STREAM, too.
         let all = of("stream", stream).chain(of("stream", sweep));
@@ -93,7 +94,7 @@ fn tables() -> &'static (Vec<Node>, BTreeMap<String, String>) {
 }
 
 /// The catalog, in its order.
-pub fn all() -> &'static [Node] {
+pub fn all() -> &'static [PublishedNode] {
     &tables().0
 }
 
@@ -102,19 +103,19 @@ pub fn all() -> &'static [Node] {
 pub enum Against {
     /// Show the catalog.
     List,
-    /// Set these beside the measurement.
+    /// Show these with the measurement.
     Nodes {
         /// As it was typed.
         asked: String,
         /// All that it fits.
-        nodes: Vec<&'static Node>,
+        nodes: Vec<&'static PublishedNode>,
     },
 }
 
 /// A name that no published node has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("nothing published of \"{name}\" is known; there is {}\nhint: --against list shows all", near.join(", "))]
-pub struct Unknown {
+pub struct UnknownNode {
     /// The name as it was typed.
     pub name: String,
     /// Processors, those with names like it first.
@@ -122,9 +123,9 @@ pub struct Unknown {
 }
 
 impl FromStr for Against {
-    type Err = Unknown;
+    type Err = UnknownNode;
 
-    fn from_str(text: &str) -> Result<Self, Unknown> {
+    fn from_str(text: &str) -> Result<Self, UnknownNode> {
         match text {
             LIST => Ok(Self::List),
             _ => find(text).map(|nodes| Self::Nodes { asked: text.to_owned(), nodes }),
@@ -136,37 +137,37 @@ impl FromStr for Against {
 ///
 /// # Errors
 /// When there is none.
-pub fn find(name: &str) -> Result<Vec<&'static Node>, Unknown> {
+pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNode> {
     let typed = plain(name);
     // Of the name that a processor gives itself, these tell nothing apart.
     let filler = |word: &str| ["", "amd", "intel"].contains(&word) || word.ends_with("-core");
     let words: Vec<&str> = typed.split(' ').filter(|word| !filler(word)).collect();
-    let fits = |node: &&Node| {
+    let fits = |node: &&PublishedNode| {
         let described = node.words();
         words.iter().all(|word| described.iter().any(|known| known == word))
     };
-    let found: Vec<&Node> = all().iter().filter(fits).collect();
+    let found: Vec<&PublishedNode> = all().iter().filter(fits).collect();
     if !words.is_empty() && !found.is_empty() {
         return Ok(found);
     }
     let mut near: Vec<String> = all().iter().map(|node| node.processor.clone()).collect();
-    // The word with the number tells processors apart.
+    // The word with the number distinguishes processors.
     let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
     near.sort_by_key(|processor| {
-        (edits(&last(&plain(processor)), &last(&typed)), processor.clone())
+        (levenshtein(&last(&plain(processor)), &last(&typed)), processor.clone())
     });
     near.dedup();
-    Err(Unknown { name: name.to_owned(), near })
+    Err(UnknownNode { name: name.to_owned(), near })
 }
 
 /// The published STREAM of the same processor whose node is most like this one: in sockets, NUMA
 /// nodes a socket, and threads; of equals the fastest. `None` when there is none.
-pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static Node> {
+pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
     let model = plain(machine.processor.model.as_deref()?);
     let model: Vec<&str> = model.split(' ').collect();
     let sockets = machine.processor.sockets.max(1);
     let nodes_a_socket = machine.numa_nodes.len() as u32 / sockets;
-    let same = |node: &&Node| {
+    let same = |node: &&PublishedNode| {
         let wanted = plain(&node.processor);
         let wanted: Vec<&str> = wanted.split(' ').collect();
         // A name of one word, such as Opteron, stands for many processors.
@@ -174,26 +175,26 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static Node> {
     };
     all().iter().filter(|node| node.test == "stream" && node.rows.is_empty()).filter(same).min_by(
         |x, y| {
-            let far = |node: &Node| {
+            let far = |node: &PublishedNode| {
                 (
                     node.sockets.abs_diff(sockets),
                     node.nodes_per_socket.map_or(0, |nodes| nodes.abs_diff(nodes_a_socket)),
                     node.threads.map_or(0, |n| n.abs_diff(threads)),
                 )
             };
-            let triad = |node: &Node| node.rates.get("triad").copied().unwrap_or(0.0);
+            let triad = |node: &PublishedNode| node.rates.get("triad").copied().unwrap_or(0.0);
             far(x).cmp(&far(y)).then(triad(y).total_cmp(&triad(x)))
         },
     )
 }
 
-impl fmt::Display for Node {
+impl fmt::Display for PublishedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} x {}, {}", self.sockets, self.processor, self.settings)
     }
 }
 
-impl Node {
+impl PublishedNode {
     /// Who published it.
     pub fn source(&self) -> &'static str {
         tables().1.get(&self.source).map_or("", String::as_str)
@@ -213,7 +214,11 @@ impl Node {
         let rates: Vec<(String, f64)> = match (self.test, self.rows.is_empty()) {
             ("hpl", _) => {
                 let seconds = self.seconds.into_iter();
-                return seconds.map(|s| self.measurement("time", "s", s, None, why)).collect();
+                return seconds
+                    .map(|s| {
+                        self.measurement("time", nodegauge_measure::Unit::Seconds, s, None, why)
+                    })
+                    .collect();
             }
             ("io", _) => self.rates.iter().map(|(name, kb)| (name.clone(), kb * KB)).collect(),
             (_, false) => self
@@ -231,14 +236,16 @@ impl Node {
         let threads = if self.rows.is_empty() { self.threads } else { threads };
         rates
             .into_iter()
-            .map(|(name, rate)| self.measurement(&name, "B/s", rate, threads, why))
+            .map(|(name, rate)| {
+                self.measurement(&name, nodegauge_measure::Unit::BytesPerSecond, rate, threads, why)
+            })
             .collect()
     }
 
     fn measurement(
         &self,
         name: &str,
-        unit: &str,
+        unit: nodegauge_measure::Unit,
         value: f64,
         threads: Option<u32>,
         why: &str,
@@ -275,14 +282,15 @@ impl Node {
             gauge: gauge.to_owned(),
             test: self.test.to_owned(),
             name: name.to_owned(),
-            unit: unit.to_owned(),
+            unit,
             value: Some(value),
             summary: None,
             samples: Vec::new(),
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config,
-            moved: None,
+            quoted: nodegauge_measure::record::Quoted::Single,
+            traffic: None,
             category: Category::Reference,
             limit: self.theoretical.filter(|_| self.test == "stream").map(|theoretical| Limit {
                 value: theoretical,
@@ -315,7 +323,9 @@ mod tests {
             assert!(!figures.is_empty(), "{node}");
             for m in &figures {
                 assert!(m.is_published() && m.value.is_some_and(|value| value > 0.0));
-                assert!(m.limit.as_ref().is_none_or(|limit| limit.fraction < 1.0), "{node}");
+                let known = node.theoretical.is_some() && node.test == "stream";
+                assert_eq!(m.limit.is_some(), known, "{node}");
+                assert!(m.limit.iter().all(|limit| limit.fraction < 1.0), "{node}");
             }
         }
         // 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666.

@@ -91,17 +91,17 @@ pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// A kernel list of `numbers`, which are in order: `0-3,8`.
-pub(crate) fn as_list(numbers: &[u32]) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for run in numbers.chunk_by(|a, b| a + 1 == *b) {
-        match run {
-            [only] => parts.push(only.to_string()),
-            [first, .., last] => parts.push(format!("{first}-{last}")),
-            [] => {}
-        }
-    }
-    parts.join(",")
+/// Numbers in the kernel's range notation, sorted and without repeats: `0-3,8`; empty for none.
+pub fn number_ranges(numbers: impl IntoIterator<Item = u32>) -> String {
+    let mut sorted: Vec<u32> = numbers.into_iter().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let runs = sorted.chunk_by(|a, b| b - a == 1);
+    let parts = runs.filter_map(|run| match (run.first()?, run.last()?) {
+        (first, last) if first == last => Some(first.to_string()),
+        (first, last) => Some(format!("{first}-{last}")),
+    });
+    parts.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(list("0-2,8,10-11\n"), Some(vec![0, 1, 2, 8, 10, 11]));
         assert_eq!(list(""), Some(vec![]));
         assert_eq!(list("0-x"), None);
-        assert_eq!(as_list(&[0, 1, 2, 8, 10, 11]), "0-2,8,10-11");
+        assert_eq!(number_ranges([11, 0, 1, 2, 8, 10, 1]), "0-2,8,10-11");
     }
 
     #[test]
@@ -140,9 +140,10 @@ mod tests {
     proptest! {
         #[test]
         fn printed_lists_read_back(mut numbers in proptest::collection::vec(0u32..5000, 0..40)) {
+            let printed = number_ranges(numbers.iter().copied());
             numbers.sort_unstable();
             numbers.dedup();
-            prop_assert_eq!(list(&as_list(&numbers)), Some(numbers));
+            prop_assert_eq!(list(&printed), Some(numbers));
         }
     }
 }

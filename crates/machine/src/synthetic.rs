@@ -70,31 +70,27 @@ fn level(cursor: &mut Cursor<'_>, threads: &mut u64) -> Result<(), SyntaxError> 
     let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
     // A bare number is a level of an unnamed type, which hwloc guesses.
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
-    let too_many = |cursor: &Cursor<'_>, at: usize| {
-        cursor.error_at(at, format!("a machine of more than {MOST_THREADS} hardware threads"))
-    };
-    if bare {
-        *threads = threads.saturating_mul(name.parse().unwrap_or(u64::MAX));
-        if *threads > MOST_THREADS {
-            return Err(too_many(cursor, start));
-        }
+    let mut at = start;
+    let count = if bare {
+        name.parse().unwrap_or(u64::MAX)
     } else {
-        let lower = name.to_ascii_lowercase();
-        if !LEVELS.contains(&lower.as_str()) {
+        if !LEVELS.contains(&name.to_ascii_lowercase().as_str()) {
             return Err(cursor.error_at(
                 start,
                 "expected a level of Package, Die, NUMANode, L3Cache, L2Cache, L1dCache, Core, PU or Group",
             ));
         }
         cursor.expect(':', "expected ':' and a count after the level")?;
-        let at = cursor.position();
+        at = cursor.position();
         match cursor.number("expected a count after ':'")? {
             0 => return Err(cursor.error_at(at, "a level has at least one object")),
-            count => *threads = threads.saturating_mul(count),
+            count => count,
         }
-        if *threads > MOST_THREADS {
-            return Err(too_many(cursor, at));
-        }
+    };
+    *threads = threads.saturating_mul(count);
+    if *threads > MOST_THREADS {
+        let problem = format!("a machine of more than {MOST_THREADS} hardware threads");
+        return Err(cursor.error_at(at, problem));
     }
     match cursor.peek() {
         None | Some(' ' | '\t' | '(' | '[') => Ok(()),

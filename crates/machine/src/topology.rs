@@ -5,43 +5,21 @@
 //! on any machine that can be described. Numbers are the operating system's (hwloc's `P#`);
 //! last-level caches, which Linux may leave unnumbered, fall back to hwloc's logical index.
 
+use crate::ids::{CpuId, NodeId};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
 use hwlocality::topology::builder::BuildFlags;
+use nodegauge_measure::record::Cache;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Number of a hardware thread, as the operating system counts.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-pub struct CpuId(pub u32);
-
-/// Number of a NUMA node, as the operating system counts.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-pub struct NodeId(pub u32);
-
-impl fmt::Display for CpuId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Which machine to describe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Source {
+pub enum TopologySource {
     /// The one this runs on.
     #[default]
     Live,
@@ -51,7 +29,7 @@ pub enum Source {
     Synthetic(String),
 }
 
-impl Source {
+impl TopologySource {
     /// `live`, `xml` or `synthetic`, as the record says it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -62,7 +40,7 @@ impl Source {
     }
 }
 
-impl FromStr for Source {
+impl FromStr for TopologySource {
     type Err = std::convert::Infallible;
 
     /// `synthetic:DESCRIPTION`, else the path of an XML file.
@@ -81,8 +59,6 @@ pub struct HardwareThread {
     pub cpu: CpuId,
     /// Index into [`Topology::cores`].
     pub core: usize,
-    /// Which level-2 cache it uses, counted from 0; `None` without one.
-    pub l2: Option<usize>,
     /// Index into [`Topology::llcs`]; `None` when the machine has no cache beyond level 1.
     pub llc: Option<usize>,
     /// Index into [`Topology::sockets`].
@@ -97,7 +73,7 @@ pub struct HardwareThread {
 
 /// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct TopologyNode {
     /// Its number.
     pub id: NodeId,
     /// Its memory as the kernel reports it, bytes; `None` when a description does not say.
@@ -106,29 +82,12 @@ pub struct Node {
     pub cpus: Vec<CpuId>,
 }
 
-/// All caches of one level and type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CacheLevel {
-    /// 1, 2, 3, ...
-    pub level: u32,
-    /// `data`, `instruction` or `unified`.
-    pub kind: &'static str,
-    /// Size of one, bytes; `None` when a description does not say.
-    pub bytes: Option<u64>,
-    /// Line size, bytes.
-    pub line: Option<u32>,
-    /// How many there are.
-    pub count: u32,
-    /// Cores that share one (the most, where they differ).
-    pub cores: u32,
-}
-
 /// A machine as placement sees it. Threads are in hwloc's logical order: by socket, then NUMA
 /// node, then cache, then core, so that neighbours share most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     /// Where the description comes from.
-    pub source: Source,
+    pub source: TopologySource,
     /// Every hardware thread, in logical order.
     pub threads: Vec<HardwareThread>,
     /// The operating system's number of each core; unique within its socket only.
@@ -138,9 +97,9 @@ pub struct Topology {
     /// The operating system's number of each socket.
     pub sockets: Vec<u32>,
     /// The NUMA nodes, by number.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<TopologyNode>,
     /// The caches, level 1 first.
-    pub caches: Vec<CacheLevel>,
+    pub caches: Vec<Cache>,
     /// Processor name as hwloc found it.
     pub processor_model: Option<String>,
     /// Vendor, family and model numbers as hwloc found them.
@@ -161,7 +120,7 @@ pub enum TopologyError {
         /// What the system said.
         cause: std::io::Error,
     },
-    /// The file is no hwloc XML that the installed hwloc reads.
+    /// The file is not hwloc XML that the installed hwloc reads.
     #[error("{path} is not an XML topology that hwloc reads: {cause}\nhint: write one with `lstopo FILE.xml`", path = path.display())]
     NotXml {
         /// The file.
@@ -180,53 +139,45 @@ impl Topology {
     /// # Errors
     /// When hwloc cannot read it; a synthetic description is checked first, so that the error
     /// points at the wrong character.
-    pub fn load(source: &Source) -> Result<Self, TopologyError> {
-        let live = |cause: &dyn fmt::Display| TopologyError::Live(cause.to_string());
+    pub fn load(source: &TopologySource) -> Result<Self, TopologyError> {
         let builder = Hwloc::builder();
+        let words = |cause: &dyn fmt::Display| cause.to_string();
         let hwloc = match source {
-            Source::Live => builder
+            TopologySource::Live => builder
                 .with_flags(BuildFlags::INCLUDE_DISALLOWED)
-                .map_err(|cause| live(&cause))?
-                .build()
-                .map_err(|cause| live(&cause))?,
-            Source::Xml(path) => {
+                .map_err(|cause| words(&cause))
+                .and_then(|builder| builder.build().map_err(|cause| words(&cause)))
+                .map_err(TopologyError::Live)?,
+            TopologySource::Xml(path) => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|cause| TopologyError::Unreadable { path: path.clone(), cause })?;
-                let not_xml = |cause: String| TopologyError::NotXml { path: path.clone(), cause };
-                if let Some(version) = newer_xml_version(&text) {
-                    return Err(not_xml(format!(
+                match newer_xml_version(&text) {
+                    Some(version) => Err(format!(
                         "it is of hwloc {version}, newer than the installed hwloc 2 reads"
-                    )));
+                    )),
+                    None => builder.from_xml(&text).map_err(|cause| words(&cause)),
                 }
-                builder
-                    .from_xml(&text)
-                    .map_err(|cause| not_xml(cause.to_string()))?
-                    .build()
-                    .map_err(|cause| not_xml(cause.to_string()))?
+                .and_then(|builder| builder.build().map_err(|cause| words(&cause)))
+                .map_err(|cause| TopologyError::NotXml { path: path.clone(), cause })?
             }
-            Source::Synthetic(description) => {
+            TopologySource::Synthetic(description) => {
                 crate::synthetic::check(description).map_err(TopologyError::Synthetic)?;
-                let refused = |_| {
-                    TopologyError::Synthetic(crate::synthetic::refused(
-                        description,
-                        "hwloc does not accept this order of levels",
-                    ))
-                };
-                builder
-                    .from_synthetic(description)
-                    .map_err(|_| refused(()))?
-                    .build()
-                    .map_err(|_| refused(()))?
+                let built = builder.from_synthetic(description).ok();
+                built.and_then(|builder| builder.build().ok()).ok_or_else(|| {
+                    let problem = "hwloc does not accept this order of levels";
+                    TopologyError::Synthetic(crate::synthetic::refused(description, problem))
+                })?
             }
         };
         Ok(Self::from_hwloc(&hwloc, source))
     }
 
     /// Copies what is needed out of hwloc's tree.
-    fn from_hwloc(hwloc: &Hwloc, source: &Source) -> Self {
+    fn from_hwloc(hwloc: &Hwloc, source: &TopologySource) -> Self {
         let mut numbering = Numbering::default();
         let llc_type = last_level_cache(hwloc);
-        let affinity = matches!(source, Source::Live).then(crate::sys::affinity).flatten();
+        let affinity =
+            matches!(source, TopologySource::Live).then(crate::sys::affinity).and_then(Result::ok);
         let allowed_set = hwloc.allowed_cpuset();
         let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
         let nodes = nodes(hwloc, source);
@@ -237,15 +188,12 @@ impl Topology {
             let core = numbering.index(pu, ObjectType::Core);
             let sibling = siblings.entry(core).or_insert(0);
             let socket = numbering.index(pu, ObjectType::Package);
-            let l2 =
-                pu.first_ancestor_with_type(ObjectType::L2Cache).map(TopologyObject::logical_index);
             let llc = llc_type
                 .filter(|kind| pu.first_ancestor_with_type(*kind).is_some())
                 .map(|kind| numbering.index(pu, kind));
             threads.push(HardwareThread {
                 cpu,
                 core,
-                l2,
                 llc,
                 socket,
                 // The smallest node that holds the thread is the nearest.
@@ -345,19 +293,19 @@ fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
         .find(|kind| hwloc.objects_with_type(*kind).next().is_some())
 }
 
-fn nodes(hwloc: &Hwloc, source: &Source) -> Vec<Node> {
+fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
     // hwloc invents 1 GiB a node for a synthetic machine that does not say.
     let known = match source {
-        Source::Synthetic(text) => text.contains("memory="),
-        Source::Live | Source::Xml(_) => true,
+        TopologySource::Synthetic(text) => text.contains("memory="),
+        TopologySource::Live | TopologySource::Xml(_) => true,
     };
-    let mut nodes: Vec<Node> = hwloc
+    let mut nodes: Vec<TopologyNode> = hwloc
         .objects_with_type(ObjectType::NUMANode)
         .filter_map(|object| {
             let mut cpus: Vec<CpuId> =
                 object.cpuset()?.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
             cpus.sort_unstable();
-            Some(Node {
+            Some(TopologyNode {
                 id: NodeId(object.os_index()? as u32),
                 bytes: known.then(|| object.total_memory()),
                 cpus,
@@ -368,7 +316,7 @@ fn nodes(hwloc: &Hwloc, source: &Source) -> Vec<Node> {
     nodes
 }
 
-fn cache_levels(hwloc: &Hwloc, source: &Source) -> Vec<CacheLevel> {
+fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
     const TYPES: [ObjectType; 8] = [
         ObjectType::L1Cache,
         ObjectType::L1ICache,
@@ -397,15 +345,17 @@ fn cache_levels(hwloc: &Hwloc, source: &Source) -> Vec<CacheLevel> {
             let level = first.depth() as u32;
             // hwloc invents sizes for a synthetic machine that does not say.
             let known = match source {
-                Source::Synthetic(text) => crate::synthetic::says_size_of_level(text, level),
-                Source::Live | Source::Xml(_) => true,
+                TopologySource::Synthetic(text) => {
+                    crate::synthetic::says_size_of_level(text, level)
+                }
+                TopologySource::Live | TopologySource::Xml(_) => true,
             };
-            Some(CacheLevel {
+            Some(Cache {
                 level,
                 kind: match first.cache_type() {
-                    CacheType::Instruction => "instruction",
-                    CacheType::Data => "data",
-                    _ => "unified",
+                    CacheType::Instruction => "instruction".to_owned(),
+                    CacheType::Data => "data".to_owned(),
+                    _ => "unified".to_owned(),
                 },
                 bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
                 line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
@@ -424,12 +374,21 @@ fn newer_xml_version(text: &str) -> Option<&str> {
     (major >= 3).then_some(version)
 }
 
+impl From<TopologyError> for nodegauge_measure::Failure {
+    fn from(error: TopologyError) -> Self {
+        match error {
+            TopologyError::Live(_) => Self::missing(error),
+            _ => Self::usage(error),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn synthetic(text: &str) -> Topology {
-        Topology::load(&Source::Synthetic(text.to_owned())).unwrap()
+        Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap()
     }
 
     #[test]
@@ -463,7 +422,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_threads_that_this_process_may_use() {
-        let live = Topology::load(&Source::Live).unwrap();
+        let live = Topology::load(&TopologySource::Live).unwrap();
         assert!(live.allowed().count() >= 1);
         assert!(live.threads.iter().all(|thread| thread.core < live.cores.len()));
     }

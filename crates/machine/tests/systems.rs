@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-use nodegauge_machine::{Options, Source, SysRoot, Topology, describe, examine};
+use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource, describe, examine};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -36,9 +36,9 @@ struct Absent {
 }
 
 fn topology(case: &Case) -> Topology {
-    let mut topology = Topology::load(&Source::Synthetic(case.topology.clone())).unwrap();
+    let mut topology = Topology::load(&TopologySource::Synthetic(case.topology.clone())).unwrap();
     // As if hwloc had read it on that machine.
-    topology.source = Source::Live;
+    topology.source = TopologySource::Live;
     if let Some((first, last)) = case.allowed.as_ref().and_then(|range| range.split_once('-')) {
         let range = first.parse::<u32>().unwrap()..=last.parse().unwrap();
         for thread in &mut topology.threads {
@@ -61,7 +61,7 @@ fn check(path: &Path) {
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let root = SysRoot::recorded(path.with_extension(""));
     let topology = topology(&case);
-    let machine = describe(&topology, &root, &Options::default());
+    let machine = describe(&topology, &root, &DescribeOptions::default());
     let json = serde_json::to_value(&machine).unwrap();
     for (pointer, wanted) in &case.machine {
         let got = json.pointer(pointer).unwrap_or(&Value::Null);
@@ -100,9 +100,9 @@ fn every_recorded_machine_is_described_and_examined() {
 
 #[test]
 fn the_live_machine_is_described() {
-    let topology = Topology::load(&Source::Live).unwrap();
+    let topology = Topology::load(&TopologySource::Live).unwrap();
     let root = SysRoot::live();
-    let machine = describe(&topology, &root, &Options::default());
+    let machine = describe(&topology, &root, &DescribeOptions::default());
     assert_eq!(machine.source, "live");
     assert!(machine.kernel.is_some() && machine.memory.available > Some(0));
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

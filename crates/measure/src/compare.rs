@@ -16,11 +16,11 @@ pub use figures::Figure;
 pub use settings::Difference;
 pub use threshold::Threshold;
 
-use crate::Bytes;
 use crate::expect;
 use crate::ratio::{self, NoInterval, Statistic};
 use crate::record::{Measurement, Record, SCHEMA};
 use crate::stats::Better;
+use crate::{Bytes, Unit};
 use figures::{Chosen, Matched};
 use pairing::Point;
 use serde::Serialize;
@@ -84,7 +84,7 @@ pub struct Pair {
     /// The name.
     pub name: String,
     /// The unit of the figures.
-    pub unit: String,
+    pub unit: Unit,
     /// What tells it from others of this name: message bytes, threads.
     pub at: Map<String, Value>,
     /// Message, block or array size, where it has one.
@@ -206,15 +206,6 @@ fn regimes_matter(a: &Side, b: &Side) -> bool {
     all.all(|machine| machine.virtualisation.is_some() && machine.processor.model.as_ref() == model)
 }
 
-/// Which way is better, by unit: rates go up, times go down; of others nobody knows.
-pub(crate) fn better(unit: &str) -> Option<Better> {
-    match unit {
-        "s" => Some(Better::Lower),
-        _ if unit.ends_with("/s") => Some(Better::Higher),
-        _ => None,
-    }
-}
-
 /// The verdict on a measurement that both sides have.
 fn judge(point: &Point<'_>, regimes_matter: bool) -> Pair {
     let first = point.a[0];
@@ -222,7 +213,7 @@ fn judge(point: &Point<'_>, regimes_matter: bool) -> Pair {
         gauge: first.gauge.clone(),
         test: first.test.clone(),
         name: first.name.clone(),
-        unit: first.unit.clone(),
+        unit: first.unit,
         at: point.at.clone(),
         size: expect::size_of(first),
         a: Figure::of(&point.a),
@@ -279,7 +270,7 @@ fn settle(pair: &mut Pair, statistic: Statistic, a: Chosen, b: Chosen) {
         }
         Ok([low, high]) => {
             pair.ci95 = Some([low, high]);
-            pair.verdict = match (better(&pair.unit), low > 1.0, high < 1.0) {
+            pair.verdict = match (pair.unit.direction(), low > 1.0, high < 1.0) {
                 (_, false, false) => Verdict::WithinNoise,
                 (Some(Better::Higher), true, _) | (Some(Better::Lower), _, true) => Verdict::Faster,
                 (Some(_), ..) => Verdict::Slower,
@@ -315,7 +306,7 @@ fn obstacles(point: &Point<'_>) -> Vec<String> {
         }
     };
     let mut reasons = Vec::new();
-    reasons.extend(differ("unit", &|m| Some(m.unit.clone())));
+    reasons.extend(differ("unit", &|m| Some(m.unit.to_string())));
     reasons.extend(differ("category", &|m| {
         serde_json::to_value(m.category).ok()?.as_str().map(str::to_owned)
     }));

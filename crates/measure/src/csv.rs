@@ -17,7 +17,7 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("gauge", |_, m| m.gauge.clone()),
     ("test", |_, m| m.test.clone()),
     ("name", |_, m| m.name.clone()),
-    ("unit", |_, m| m.unit.clone()),
+    ("unit", |_, m| m.unit.to_string()),
     ("value", |_, m| number(m.value)),
     ("n", |_, m| m.summary.as_ref().map(|s| s.n.to_string()).unwrap_or_default()),
     ("best", |_, m| number(m.summary.as_ref().map(|s| s.best))),
@@ -30,7 +30,7 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("category", |_, m| word(serde_json::to_value(m.category))),
     ("limit", |_, m| number(m.limit.as_ref().map(|limit| limit.value))),
     ("limit_fraction", |_, m| number(m.limit.as_ref().map(|limit| limit.fraction))),
-    ("moved", |_, m| number(m.moved.as_ref().map(|moved| moved.value))),
+    ("traffic", |_, m| number(m.traffic.as_ref().map(|traffic| traffic.value))),
     ("threads", |_, m| config(m, "threads")),
     ("bind", |_, m| config(m, "bind")),
     ("array_bytes", |_, m| config(m, "array_bytes")),
@@ -129,17 +129,17 @@ mod tests {
                  "config": {"threads": 2, "bind": "close", "stores": "nontemporal",
                             "pages": {"asked": "thp", "got": {"2097152": 0.997}},
                             "element": "f64", "array_bytes": 268435456, "engine": "native"},
-                 "moved": {"value": 78.4e9, "basis": "no write-allocate"},
+                 "quoted": "best", "traffic": {"value": 78.4e9, "basis": "no write-allocate"},
                  "category": "variant",
                  "limit": {"value": 1e11, "basis": "option", "fraction": 0.784},
                  "validity": {"status": "valid", "reasons": []}},
                 {"gauge": "memory", "test": "stream", "name": "copy", "unit": "B/s",
-                 "value": null, "summary": null, "samples": [], "config": {}, "moved": null,
+                 "value": null, "summary": null, "samples": [], "config": {}, "quoted": "median", "traffic": null,
                  "category": "variant", "limit": null,
                  "validity": {"status": "invalid", "reasons": ["a[0] is 1, not 2", "stopped"]}},
                 {"gauge": "messages", "test": "mpi", "name": "latency", "unit": "s",
                  "value": 2.5e-7, "summary": null, "samples": [],
-                 "config": {"message_bytes": 8, "distance": "socket"}, "moved": null,
+                 "config": {"message_bytes": 8, "distance": "same socket"}, "quoted": "median", "traffic": null,
                  "category": "variant", "limit": null,
                  "validity": {"status": "valid", "reasons": []}},
             ],
@@ -150,10 +150,10 @@ mod tests {
     #[test]
     fn a_record_is_a_line_a_measurement() {
         insta::assert_snapshot!(render(&[record()]), @r#"
-        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,moved,threads,bind,array_bytes,element,stores,pages,engine,compiler,message_bytes,distance,file_bytes,block_bytes,complete,labels,reasons,device_share,iops
+        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,threads,bind,array_bytes,element,stores,pages,engine,compiler,message_bytes,distance,file_bytes,block_bytes,complete,labels,reasons,device_share,iops
         01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,2,close,268435456,f64,nontemporal,thp,native,,,,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
         01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,,,,,,,,,,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped",,
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,,,,,,,,,8,socket,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,,,,,,,,,8,same socket,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
         "#);
     }
 

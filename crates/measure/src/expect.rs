@@ -6,6 +6,7 @@
 //! measurement that is missing, invalid or without the limit that is asked about does not meet the
 //! condition.
 
+use crate::Unit;
 use crate::grammar::{Cursor, SyntaxError};
 use crate::quantity::{Bytes, BytesPerSec, FlopsPerSec, Seconds, read_bytes, significant};
 use crate::record::{Measurement, Status};
@@ -226,7 +227,7 @@ pub enum Verdict {
     /// The measurement gave no valid result.
     NoValue,
     /// The measurement has another unit.
-    OtherUnit(String),
+    OtherUnit(Unit),
     /// A share of the limit was asked for, and no limit is known.
     NoLimit,
 }
@@ -311,8 +312,8 @@ impl Expectation {
             .filter(|value| value.is_finite() && m.validity.status != Status::Invalid)
             .ok_or(Verdict::NoValue)?;
         match base_of(self.unit) {
-            Some((base, _)) if base == m.unit => Ok(value),
-            Some(_) => Err(Verdict::OtherUnit(m.unit.clone())),
+            Some((base, _)) if base == m.unit.symbol() => Ok(value),
+            Some(_) => Err(Verdict::OtherUnit(m.unit)),
             None => m.limit.as_ref().map(|limit| limit.fraction * 100.0).ok_or(Verdict::NoLimit),
         }
     }

@@ -8,16 +8,33 @@ pub mod clock;
 pub mod compare;
 pub mod csv;
 pub mod expect;
+mod failure;
 pub mod grammar;
 pub mod interference;
+pub mod keys;
+pub mod notice;
+mod outcome;
+pub mod progress;
 pub mod quantity;
 pub mod ratio;
 pub mod record;
 pub mod regime;
 pub mod repeat;
+pub mod samples;
+pub mod schedule;
 pub mod stats;
+mod unit;
 pub mod watch;
 
+pub use failure::{Failure, FailureKind};
 pub use grammar::SyntaxError;
+pub use notice::{Notice, NoticeId};
+pub use outcome::Outcome;
+pub use progress::Observer;
 pub use quantity::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds};
+pub use unit::Unit;
 pub use watch::Watch;
+
+// What the macro `config!` needs in the crates that use it.
+#[doc(hidden)]
+pub use {schemars, serde, serde_json};

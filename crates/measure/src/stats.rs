@@ -16,7 +16,7 @@ pub enum Better {
 }
 
 /// What a set of samples says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Number of samples.
     pub n: usize,

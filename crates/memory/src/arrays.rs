@@ -5,7 +5,7 @@
 //! it. Nothing here is shared between threads but through [`Arrays::share`], whose shares are
 //! disjoint.
 
-use crate::kernels::{Args, Element, Prefetch};
+use crate::kernels::{Args, Element, SCALAR};
 pub use crate::mapping::ArrayError;
 use crate::mapping::Mapping;
 use nodegauge_measure::Bytes;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::ptr::NonNull;
 use std::str::FromStr;
 
 /// Which pages the arrays are asked to lie on.
@@ -92,12 +93,18 @@ pub const STAGGER: u64 = 64 * 1024 + 4096 / 4 + 256;
 #[derive(Debug)]
 pub struct Arrays {
     mapping: Mapping,
-    /// Address of the first element of `a`, `b`, `c`.
-    starts: [usize; 3],
+    /// The first element of `a`, `b`, `c`.
+    starts: [NonNull<u8>; 3],
     /// Elements an array.
     elements: u64,
     element: Element,
 }
+
+// SAFETY: the addresses are of a mapping that lives as long as the arrays; whoever reads or writes
+// there says why it may.
+unsafe impl Send for Arrays {}
+// SAFETY: as above.
+unsafe impl Sync for Arrays {}
 
 impl Arrays {
     /// Maps three arrays of `elements` elements. Nothing is touched: pages appear where the first
@@ -122,13 +129,10 @@ impl Arrays {
             };
         }
         let mapping = Mapping::map(Bytes(offsets[2] + bytes), pages)?;
-        let start = mapping.range().0;
-        Ok(Self {
-            starts: offsets.map(|offset| start + offset as usize),
-            mapping,
-            elements,
-            element,
-        })
+        let start = NonNull::new(mapping.range().0 as *mut u8).expect("a mapping is never at 0");
+        // SAFETY: the mapping is as long as the last offset and an array.
+        let starts = offsets.map(|offset| unsafe { start.add(offset as usize) });
+        Ok(Self { starts, mapping, elements, element })
     }
 
     /// Elements an array.
@@ -153,7 +157,7 @@ impl Arrays {
 
     /// Start address and length of each array, for questions to the kernel.
     pub fn ranges(&self) -> [(usize, usize); 3] {
-        self.starts.map(|start| (start, self.array_bytes().0 as usize))
+        self.starts.map(|start| (start.addr().get(), self.array_bytes().0 as usize))
     }
 
     /// Start address and length of the whole mapping.
@@ -162,14 +166,17 @@ impl Arrays {
     }
 
     /// The share of thread `index` of `count`: contiguous, whole cache lines, sizes that differ by
-    /// a line at most.
-    pub fn share(&self, index: usize, count: usize, scalar: f64, prefetch: Prefetch) -> Args {
+    /// a line at most. There is no fourth array.
+    ///
+    /// # Panics
+    /// When `index` is not below `count`.
+    pub fn share(&self, index: usize, count: usize) -> Args {
+        assert!(index < count, "share {index} of {count}");
         let (first, n) = share_of(self.elements, 64 / self.element.bytes(), index, count);
-        let at = |array: usize| {
-            (self.starts[array] + (first * self.element.bytes()) as usize) as *mut u8
-        };
-        let (near, far) = prefetch.bytes();
-        Args { a: at(0), b: at(1), c: at(2), n: n as usize, scalar, near, far }
+        // SAFETY: `first` is at most the number of elements, and each array has as many.
+        let [a, b, c] =
+            self.starts.map(|start| unsafe { start.add((first * self.element.bytes()) as usize) });
+        Args { at: [a, b, c, NonNull::dangling()], n: n as usize, scalar: SCALAR, repeats: 1 }
     }
 
     /// The share of the mapping that lies on pages of each size; see [`Mapping::pages_got`].
@@ -197,8 +204,8 @@ mod tests {
     #[test]
     fn shares_of_base_pages_are_read_back_as_base_pages() {
         let arrays = Arrays::map(1 << 18, Element::F64, Pages::Base, Layout::Staggered).unwrap();
-        let args = arrays.share(0, 1, 3.0, Prefetch::Off);
-        for array in [args.a, args.b, args.c] {
+        let args = arrays.share(0, 1);
+        for array in &args.at[..3] {
             // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
         }

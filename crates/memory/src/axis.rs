@@ -6,12 +6,12 @@
 //! for nodegauge's own kernels, and `all` for what is installed. `stores` and `pages` alone mean all kinds that need no reservation.
 
 use crate::arrays::Pages;
-use crate::compiled::Choice;
+use crate::compiled::CompilerChoice;
 use crate::kernels::{Prefetch, Stores};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_placement::{PlacesSpec, Policy, ThreadCounts};
+use nodegauge_placement::{PlacesSpec, Policy, ThreadList};
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,9 +19,9 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
     /// Numbers of threads.
-    Threads(ThreadCounts),
+    Threads(ThreadList),
     /// Threads on each last-level cache.
-    PerCache(ThreadCounts),
+    PerCache(ThreadList),
     /// Places.
     Places(Vec<PlacesSpec>),
     /// Kinds of store.
@@ -33,11 +33,11 @@ pub enum Axis {
     /// Prefetch distances.
     Prefetch(Vec<Prefetch>),
     /// Numbers of ranks.
-    Ranks(ThreadCounts),
+    Ranks(ThreadList),
     /// Policies of ranks.
     Policy(Vec<Policy>),
     /// Who made the loops.
-    Compiler(Vec<Choice>),
+    Compiler(Vec<CompilerChoice>),
 }
 
 const WHAT: &str = "sweep";
@@ -92,7 +92,11 @@ impl fmt::Display for Axis {
 }
 
 /// Reads commands: `;` inside quotes or behind a backslash is part of a word.
-fn commands(whole: &Cursor<'_>, text: &str, start: usize) -> Result<Vec<Choice>, SyntaxError> {
+fn commands(
+    whole: &Cursor<'_>,
+    text: &str,
+    start: usize,
+) -> Result<Vec<CompilerChoice>, SyntaxError> {
     let mut ends = Vec::new();
     let (mut quote, mut escaped) = (None, false);
     for (i, c) in text.char_indices() {
@@ -180,7 +184,7 @@ impl FromStr for Axis {
                 Err(needs_values())
             }
             "threads" | "per-cache" | "ranks" => {
-                let counts: ThreadCounts = rest.parse().map_err(|error: SyntaxError| {
+                let counts: ThreadList = rest.parse().map_err(|error: SyntaxError| {
                     cursor.error_at(start + error.at, error.problem)
                 })?;
                 Ok(match name {

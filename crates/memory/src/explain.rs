@@ -7,11 +7,11 @@
 //! multiply to the factor of the whole, exactly.
 
 use crate::arrays::{Layout, Pages};
+use crate::halving::Shuffler;
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError, Sample};
-use crate::race::Shuffler;
 use crate::stream::{self, Options, StreamError};
-use crate::trial;
+use crate::tuner;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Category, Machine, Measurement, Status, Validity};
 use nodegauge_measure::stats::{Better, Summary};
@@ -107,7 +107,7 @@ impl Explanation {
             gauge: "memory".to_owned(),
             test: "explain".to_owned(),
             name: name.to_owned(),
-            unit: "x".to_owned(),
+            unit: nodegauge_measure::Unit::Factor,
             value: Some(stats::geometric_mean(samples))
                 .filter(|_| validity.status != Status::Invalid),
             summary: Summary::of(samples, Better::Higher),
@@ -118,7 +118,8 @@ impl Explanation {
                 Value::Object(map) => map,
                 _ => Map::new(),
             },
-            moved: None,
+            quoted: nodegauge_measure::record::Quoted::GeometricMean,
+            traffic: None,
             category: Category::Variant,
             limit: None,
             validity: validity.clone(),
@@ -188,16 +189,16 @@ pub fn run(
     let (size, best) = stream::plan(topology, machine, placement, &shared_out)?;
     let mut notices = size.notices.clone();
     watch.phase("choosing the best loops");
-    let shapes = trial::candidates(
-        trial::Wishes {
+    let shapes = tuner::candidates(
+        tuner::Constraints {
             stores: options.stores,
             prefetch: options.prefetch.or(Some(Prefetch::Off)),
         },
-        trial::Breadth::Likely,
+        tuner::Breadth::Likely,
     );
     let mut last = Point::prepare(best)?;
     let deadline = started + options.budget.mul_f64(TRIAL_SHARE);
-    trial::choose(&mut last, &shapes, deadline, || watch.interrupted())?;
+    tuner::choose(&mut last, &shapes, deadline, || watch.interrupted())?;
 
     let configs = steps(last.config(), placement, topology, &mut notices);
     let names: Vec<(&'static str, String)> =

@@ -2,8 +2,8 @@
 //!
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or
 //! knows another gauge. From the bottom up: [`kernels`] (the loops), [`arrays`] on chosen pages,
-//! [`team`] of pinned threads, [`fingerprint`] of where they run, `values` (what the arrays must
-//! hold), [`point`] (one configuration, measured pass by pass), `trial` (which loop is best here),
+//! [`team`] of pinned threads, [`core_to_core`] of where they run, `values` (what the arrays must
+//! hold), [`point`] (one configuration, measured pass by pass), `tuner` (which loop is best here),
 //! [`stream`] (the protocol), [`explain`] (what each choice is worth), [`compiled`] (what this
 //! system's compilers make of the same loops), [`standard`] (the user's own stream.c beside it) and
 //! [`relatives`] (ladder, latency, matrix, load, mixes).
@@ -11,13 +11,13 @@
 pub mod arrays;
 pub mod axis;
 pub mod compiled;
+pub mod core_to_core;
 pub mod explain;
-pub mod fingerprint;
+mod halving;
 pub mod kernels;
 pub mod mapping;
 pub mod pages;
 pub mod point;
-mod race;
 pub mod ranks;
 pub mod relatives;
 mod result;
@@ -25,11 +25,11 @@ mod samples;
 pub mod size;
 pub mod standard;
 pub mod stream;
-pub mod subject;
 pub mod sweep;
+pub mod target;
 pub mod traffic;
-mod trial;
 pub mod tune;
+mod tuner;
 pub mod values;
 
 pub use nodegauge_team as team;

@@ -3,7 +3,6 @@
 //! is pure.
 
 use crate::arrays::Arrays;
-use crate::kernels::Prefetch;
 use nodegauge_machine::NodeId;
 use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
@@ -42,10 +41,10 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     let sample = (ASKED / (ARRAYS.len() * threads.max(1))).max(LEAST_OF_A_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
-        let args = arrays.share(thread, threads, 0.0, Prefetch::Off);
+        let args = arrays.share(thread, threads);
         let bytes = args.n * arrays.element().bytes() as usize;
-        for (array, start) in [args.a, args.b, args.c].into_iter().enumerate() {
-            let Ok(pages) = numa::pages_by_node(start as usize, bytes, sample) else {
+        for (array, start) in args.at.into_iter().take(ARRAYS.len()).enumerate() {
+            let Ok(pages) = numa::pages_by_node(start.addr().get(), bytes, sample) else {
                 return Vec::new();
             };
             if !pages.nodes.is_empty() {
@@ -306,8 +305,8 @@ mod tests {
             return;
         }
         assert_eq!(observe(&arrays, 2), []);
-        let args = arrays.share(0, 1, 0.0, Prefetch::Off);
-        for array in [args.a, args.b, args.c] {
+        let args = arrays.share(0, 1);
+        for array in &args.at[..ARRAYS.len()] {
             // SAFETY: each array has 2^18 elements of 8 bytes, and nobody else uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
         }

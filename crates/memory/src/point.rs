@@ -1,91 +1,21 @@
 //! One configuration that is measured: a team, its arrays, and a loop for each kernel. Everything
-//! above (stream, its trial, explain) interleaves passes of points and keeps their samples.
+//! above (stream, its tuner, explain) interleaves passes of points and keeps their samples.
 
-use crate::arrays::{ArrayError, Arrays, Layout, Pages};
-use crate::fingerprint::{self, Courts};
-use crate::kernels::{self, Element, Kernel, Loop, Shape};
+use crate::arrays::Arrays;
+use crate::core_to_core::{self, SharedLines};
+use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::pages;
-use crate::subject::{Seen, Subject};
-use crate::team::{Team, TeamError};
+pub use crate::target::{PointConfig, PointError, Sample};
+use crate::target::{Seen, Target};
+use crate::team::Team;
 use crate::traffic::{self, Counted};
-use crate::values::{SCALAR, Values, WrongValue};
+use crate::values::{Values, WrongValue};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Seconds;
 use nodegauge_measure::clock::nanos;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 use nodegauge_placement::display::ObservedAffinity;
-use nodegauge_placement::{MemoryPolicy, SysError};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What is asked of a point.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct PointConfig {
-    /// CPUs of each thread; an empty list leaves that thread unbound.
-    pub places: Vec<Vec<CpuId>>,
-    /// Elements an array.
-    pub elements: u64,
-    /// Their type.
-    pub element: Element,
-    /// Pages.
-    pub pages: Pages,
-    /// Layout.
-    pub layout: Layout,
-    /// Memory policy of the arrays.
-    pub policy: MemoryPolicy,
-    /// Kernels in the order of a pass, each with its native loop.
-    pub kernels: Vec<(Kernel, Shape)>,
-}
-
-/// Why a point could not be set up or measured.
-#[derive(Debug, thiserror::Error)]
-pub enum PointError {
-    /// The team.
-    #[error(transparent)]
-    Team(#[from] TeamError),
-    /// The arrays.
-    #[error(transparent)]
-    Arrays(#[from] ArrayError),
-    /// The memory policy.
-    #[error(transparent)]
-    Policy(#[from] SysError),
-    /// No compiled loop of that shape, or not for this processor.
-    #[error(
-        "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
-    )]
-    NoRow {
-        /// The kernel.
-        kernel: Kernel,
-        /// What was asked.
-        shape: Shape,
-    },
-    /// A loop for other elements.
-    #[error("a {kernel} kernel for {made_for} cannot run on arrays of {element}")]
-    OtherElement {
-        /// The kernel.
-        kernel: Kernel,
-        /// What it works on.
-        made_for: Element,
-        /// What the arrays hold.
-        element: Element,
-    },
-    /// A process of several that measure together.
-    #[error(transparent)]
-    Rank(#[from] crate::ranks::RankError),
-}
-
-/// One pass over the kernels of a point.
-#[derive(Debug, Clone)]
-pub struct Sample {
-    /// Time of each kernel, in the point's order, seconds: from the first thread's start to the
-    /// last thread's end.
-    pub seconds: Vec<f64>,
-    /// Fingerprint before and after, seconds; NaN for a single thread.
-    pub round_trips: (f64, f64),
-    /// Why it does not count; empty when it does.
-    pub causes: Vec<Cause>,
-    /// Time of each kernel in each of several processes, seconds; empty for one process.
-    pub each: Vec<Vec<f64>>,
-}
 
 /// When each kernel of a pass started on the first thread and ended on the last, nanoseconds of
 /// [`nanos`].
@@ -100,7 +30,7 @@ pub struct Point {
     loops: Vec<Loop>,
     team: Team,
     arrays: Arrays,
-    courts: Courts,
+    shared_lines: SharedLines,
     values: Values,
     /// The first check that failed.
     pub wrong: Option<WrongValue>,
@@ -140,7 +70,7 @@ impl Point {
     /// Forms the team, maps the arrays, and lets each thread touch its own share first.
     ///
     /// # Errors
-    /// No such rows, pages, memory or CPUs.
+    /// No such loops, pages, memory or CPUs.
     pub fn prepare(config: PointConfig) -> Result<Self, PointError> {
         let loops = native_loops(&config.kernels, config.element)?;
         let arrays = Arrays::map(config.elements, config.element, config.pages, config.layout)?;
@@ -148,7 +78,7 @@ impl Point {
         config.policy.apply_to(start, length)?;
         let team = Team::start(&config.places)?;
         let mut point = Self {
-            courts: Courts::new(if have_cpus_of_their_own(&config.places) {
+            shared_lines: SharedLines::new(if have_cpus_of_their_own(&config.places) {
                 team.len()
             } else {
                 0
@@ -180,48 +110,48 @@ impl Point {
         self.team.observed()
     }
 
-    /// The fingerprint of where the team runs now, seconds; NaN for a single thread.
+    /// The core-to-core latency of where the team runs now, seconds; NaN for a single thread.
     ///
     /// # Errors
     /// When a member of the team fails.
     pub fn round_trip(&mut self) -> Result<f64, PointError> {
-        Ok(fingerprint::take(&mut self.team, &self.courts)?)
+        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
     }
 
-    /// Lets the first thread play one part of a pair with a thread of another process; the part that
-    /// serves returns the round trip in seconds. `meet` waits until both are there.
+    /// Lets the first thread ping-pong with a thread of another process over `line`; the one that
+    /// pings, as it says, returns the round trip in seconds. `meet` waits until both are there.
     ///
     /// # Errors
     /// When a member of the team fails.
-    pub(crate) fn rally(
+    pub(crate) fn ping_pong(
         &mut self,
-        court: Option<(&AtomicU64, bool)>,
+        line: Option<(&AtomicU64, bool)>,
         meet: &(dyn Fn() + Sync),
         idle: &(dyn Fn() + Sync),
     ) -> Result<Option<f64>, PointError> {
-        let played = self.team.map(|member| {
+        let trips = self.team.map(|member| {
             if member.index > 0 {
                 return None;
             }
-            if let Some((ball, true)) = court {
-                ball.store(0, Ordering::Relaxed);
+            if let Some((line, true)) = line {
+                line.store(0, Ordering::Relaxed);
             }
             meet();
-            match court? {
-                (ball, true) => Some(fingerprint::serve(ball, &|| idle())),
-                (ball, false) => {
-                    fingerprint::answer(ball, &|| idle());
+            match line? {
+                (line, true) => Some(core_to_core::ping(line, &|| idle())),
+                (line, false) => {
+                    core_to_core::pong(line, &|| idle());
                     None
                 }
             }
         })?;
-        Ok(played.into_iter().flatten().next())
+        Ok(trips.into_iter().flatten().next())
     }
 
     /// Chooses other kernels or other native loops for the same arrays.
     ///
     /// # Errors
-    /// No such rows.
+    /// No such loops.
     pub fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
         self.loops = native_loops(&kernels, self.config.element)?;
         self.config.kernels = kernels;
@@ -259,7 +189,7 @@ impl Point {
         let values = Values::new(self.config.element);
         let arrays = &self.arrays;
         self.team.run(|member| {
-            let args = arrays.share(member.index, member.count, SCALAR, kernels::Prefetch::Off);
+            let args = arrays.share(member.index, member.count);
             // SAFETY: shares of different members are disjoint parts of the arrays.
             unsafe { values.fill(&args) }
         })?;
@@ -275,8 +205,8 @@ impl Point {
         let (values, arrays) = (&self.values, &self.arrays);
         let base = arrays.ranges()[0].0;
         let outcomes = self.team.map(|member| {
-            let args = arrays.share(member.index, member.count, SCALAR, kernels::Prefetch::Off);
-            let first = (args.a as usize - base) as u64 / arrays.element().bytes();
+            let args = arrays.share(member.index, member.count);
+            let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
             // SAFETY: the arrays were filled, and no thread writes them during a check.
             unsafe { values.check(&args, first) }
         })?;
@@ -309,7 +239,7 @@ impl Point {
     pub fn run_alone(&mut self, i: usize) -> Result<(), PointError> {
         let (arrays, each) = (&self.arrays, &self.loops[i]);
         let sums = self.team.map(|member| {
-            let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
+            let args = arrays.share(member.index, member.count);
             // SAFETY: as in a pass: the loop can run here, and the share is this member's alone.
             unsafe { each.run(&args) }
         })?;
@@ -341,12 +271,12 @@ impl Point {
     /// As [`Point::pass`], and before each kernel the team waits at the gate for other processes.
     pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
         self.renew()?;
-        let before = fingerprint::take(&mut self.team, &self.courts)?;
+        let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
         let stolen = stolen_ticks();
         let (arrays, loops) = (&self.arrays, &self.loops);
         let laps = self.team.map(|member| lap(member, arrays, loops, gate))?;
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
-        let after = fingerprint::take(&mut self.team, &self.courts)?;
+        let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
 
         for i in 0..self.loops.len() {
             self.account(i, laps.iter().map(|lap| lap.sums[i]).sum());
@@ -362,7 +292,7 @@ impl Point {
     }
 }
 
-impl Subject for Point {
+impl Target for Point {
     fn config(&self) -> &PointConfig {
         self.config()
     }
@@ -401,7 +331,11 @@ impl Subject for Point {
     }
 
     fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {
-        traffic::measure(self).map(Some)
+        traffic::measure(self.config.kernels.len(), &mut |run| match run {
+            Some(kernel) => self.run_alone(kernel),
+            None => self.renew(),
+        })
+        .map(Some)
     }
 }
 
@@ -423,7 +357,7 @@ fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: 
     let begun = nanos();
     let counts = ThreadCounts::now();
     for each in loops {
-        let args = arrays.share(member.index, member.count, SCALAR, each.prefetch());
+        let args = arrays.share(member.index, member.count);
         together();
         let start = nanos();
         // SAFETY: the loop was found available on this processor, or was tried on it; the share has
@@ -476,7 +410,7 @@ pub(crate) fn causes(spans: &[Stretch], stolen: u64) -> Vec<Cause> {
 }
 
 /// Whether every thread is bound and no two share a CPU. Round trips between threads that do, or
-/// that wander, are turns of the scheduler and no fingerprint.
+/// that wander, are turns of the scheduler and no latency.
 pub(crate) fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
     let all = cpus.len();
@@ -493,7 +427,13 @@ pub(crate) fn native_loops(
         .iter()
         .map(|(kernel, shape)| {
             Loop::native(*kernel, element, *shape)
-                .ok_or(PointError::NoRow { kernel: *kernel, shape: *shape })
+                .ok_or(PointError::NoLoop { kernel: *kernel, shape: *shape })
         })
         .collect()
+}
+
+impl From<PointError> for nodegauge_measure::Failure {
+    fn from(error: PointError) -> Self {
+        Self::missing(error)
+    }
 }

@@ -165,7 +165,7 @@ impl Site<'_> {
         Bytes((can_be_had.as_f64() * options.memory_fraction) as u64)
     }
 
-    /// A CPU that is free of the placement's threads: for a fingerprint of a single thread.
+    /// A CPU that is free of the placement's threads: for the core-to-core latency of a single thread.
     fn spare(&self) -> Option<CpuId> {
         let used = self.cpus();
         self.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
@@ -175,4 +175,15 @@ impl Site<'_> {
 /// The pages to take when the user leaves the choice.
 fn pages_or_best(options: &Options, machine: &Machine) -> Pages {
     options.pages.unwrap_or_else(|| stream::best_pages(machine))
+}
+
+impl From<RelativeError> for nodegauge_measure::Failure {
+    fn from(error: RelativeError) -> Self {
+        match error {
+            RelativeError::Point(_) | RelativeError::TooLarge { .. } => Self::missing(error),
+            RelativeError::TooSmall { .. }
+            | RelativeError::NoLoaders(_)
+            | RelativeError::OneThread(_) => Self::usage(error),
+        }
+    }
 }

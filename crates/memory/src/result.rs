@@ -3,18 +3,19 @@
 
 use crate::arrays::Layout;
 use crate::kernels::compiled::CompiledLoop;
-use crate::kernels::{Kernel, Loop, Prefetch, Row, Stores};
+use crate::kernels::{Kernel, Loop, Shape, Stores};
 use crate::pages::{self, Truth};
 use crate::point::Sample;
 use crate::ranks;
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
-use crate::subject::{Seen, Subject};
+use crate::target::{Seen, Target};
 use crate::traffic::Counted;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
-    Category, Disturbed, Finding, Limit, Machine, Measurement, Moved, Severity, Status, Validity,
+    Category, Disturbed, Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic,
+    Validity,
 };
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
@@ -28,7 +29,7 @@ pub(crate) struct Evidence<'a> {
     pub machine: &'a Machine,
     pub topology: &'a Topology,
     pub placement: &'a Placement,
-    pub subject: &'a dyn Subject,
+    pub target: &'a dyn Target,
     pub seen: &'a Seen,
     pub size: &'a Size,
     pub samples: &'a [Sample],
@@ -50,10 +51,10 @@ const PAGES_GOT_ENOUGH: f64 = 0.9;
 const DISTURBED_TOO_MANY: f64 = 0.5;
 
 /// Bytes that STREAM counts for a pass of kernel number `i`, of all processes.
-pub(crate) fn counted(subject: &dyn Subject, i: usize) -> f64 {
-    let config = subject.config();
-    let elements = config.elements * subject.processes();
-    (subject.loops()[i].kernel().counted(config.element) * elements) as f64
+pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
+    let config = target.config();
+    let elements = config.elements * target.processes();
+    (target.loops()[i].kernel().counted(config.element) * elements) as f64
 }
 
 /// One measurement a kernel; none when not a single pass counts.
@@ -62,7 +63,7 @@ pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
     let numa = numa(evidence);
     let config = common_config(evidence, &numa);
     let doubts = common_validity(evidence, &numa);
-    let loops = evidence.subject.loops().iter().enumerate();
+    let loops = evidence.target.loops().iter().enumerate();
     loops.map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
 }
 
@@ -73,9 +74,9 @@ fn one(
     config: &Map<String, Value>,
     doubts: &Validity,
 ) -> Measurement {
-    let element = evidence.subject.config().element;
+    let element = evidence.target.config().element;
     let kernel = each.kernel();
-    let bytes = counted(evidence.subject, i);
+    let bytes = counted(evidence.target, i);
     let samples = evidence
         .sorted
         .headline()
@@ -116,18 +117,19 @@ fn one(
     let mut config = config.clone();
     config.extend(describe(each));
     config.extend(ranks::evidence::config(evidence, i));
-    let computed = best.zip(moved_factor).map(|(best, factor)| Moved {
+    let computed = best.zip(moved_factor).map(|(best, factor)| Traffic {
         value: best * factor,
         basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
     });
-    let moved = moved(evidence, i, best.map(|best| best / bytes), computed, &mut config);
+    let traffic = traffic(evidence, i, best.map(|best| best / bytes), computed, &mut config);
     Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: kernel.name().to_owned(),
-        unit: "B/s".to_owned(),
+        unit: nodegauge_measure::Unit::BytesPerSecond,
         value: best.filter(|_| validity.status != Status::Invalid),
-        moved: moved.filter(|_| validity.status != Status::Invalid),
+        quoted: Quoted::Best,
+        traffic: traffic.filter(|_| validity.status != Status::Invalid),
         disturbed: evidence
             .sorted
             .disturbed
@@ -149,13 +151,13 @@ fn one(
 
 /// What kernel number `i` moves at `runs_per_s`: as the memory controllers counted it, with what is
 /// computed beside it in the configuration; as computed where they did not, with the reason.
-fn moved(
+fn traffic(
     evidence: &Evidence<'_>,
     i: usize,
     runs_per_s: Option<f64>,
-    computed: Option<Moved>,
+    computed: Option<Traffic>,
     config: &mut Map<String, Value>,
-) -> Option<Moved> {
+) -> Option<Traffic> {
     let Some(traffic) = evidence.traffic else { return computed };
     let seen = match traffic {
         Ok(seen) => seen,
@@ -164,11 +166,11 @@ fn moved(
             return computed;
         }
     };
-    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.subject, i)));
+    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.target, i)));
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
     let beside = computed.map(|moved| json!({"value": moved.value, "basis": moved.basis}));
     config.insert("moved_computed".to_owned(), json!(beside));
-    Some(Moved { value: moved.total * runs_per_s?, basis: "counters".to_owned() })
+    Some(Traffic { value: moved.total * runs_per_s?, basis: "counters".to_owned() })
 }
 
 /// What a loop adds to the configuration of its run.
@@ -176,18 +178,18 @@ fn describe(each: &Loop) -> Map<String, Value> {
     let stores = each.stores().filter(|_| each.kernel().writes()).map(Stores::name);
     let mut config = Map::from_iter([("stores".to_owned(), json!(stores))]);
     config.extend(match each {
-        Loop::Native { row, prefetch } => of_row(row, *prefetch),
+        Loop::Native(variant) => of_shape(variant.shape()),
         Loop::Compiled(compiled) => of_compiled(compiled),
     });
     config
 }
 
-fn of_row(row: &Row, prefetch: Prefetch) -> Map<String, Value> {
+fn of_shape(shape: Shape) -> Map<String, Value> {
     Map::from_iter([
-        ("isa".to_owned(), json!(row.isa.name())),
-        ("vector_bits".to_owned(), json!(row.isa.vector_bits())),
-        ("unroll".to_owned(), json!(row.unroll)),
-        ("prefetch".to_owned(), json!(prefetch.to_string())),
+        ("isa".to_owned(), json!(shape.isa.name())),
+        ("vector_bits".to_owned(), json!(shape.isa.vector_bits())),
+        ("unroll".to_owned(), json!(shape.unroll)),
+        ("prefetch".to_owned(), json!(shape.prefetch.to_string())),
     ])
 }
 
@@ -222,14 +224,15 @@ pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measure
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: kernel.name().to_owned(),
-        unit: "B/s".to_owned(),
+        unit: nodegauge_measure::Unit::BytesPerSecond,
         value: None,
         summary: None,
         samples: Vec::new(),
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config,
-        moved: None,
+        quoted: nodegauge_measure::record::Quoted::Best,
+        traffic: None,
         category: Category::Variant,
         limit: None,
         validity,
@@ -259,7 +262,7 @@ pub(crate) fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
 
 /// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
 fn numa(evidence: &Evidence<'_>) -> Truth {
-    let policy = &evidence.subject.config().policy;
+    let policy = &evidence.target.config().policy;
     let threads = &evidence.placement.threads;
     let bound = evidence.placement.bind != Bind::None;
     let home = |thread: &ThreadPlace| match bound {
@@ -300,7 +303,7 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
             format!("{disturbed} of {} passes were disturbed", counted + disturbed),
         );
     }
-    let asked = evidence.subject.config().pages;
+    let asked = evidence.target.config().pages;
     if let Some(got) = &evidence.seen.pages {
         let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
         if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
@@ -370,7 +373,7 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 /// Pages that are not where the policy wants them.
 fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
     let text = numa(evidence).in_words()?;
-    let remedy = match &evidence.subject.config().policy {
+    let remedy = match &evidence.target.config().policy {
         MemoryPolicy::Default | MemoryPolicy::Local => {
             "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
              while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
@@ -392,7 +395,7 @@ fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
 /// The configuration, as asked and as got, that all kernels of the run share.
 fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> Map<String, Value> {
     let seen = evidence.seen;
-    let asked = evidence.subject.config();
+    let asked = evidence.target.config();
     let got = seen.pages.as_ref().map(|got| {
         Value::Object(got.iter().map(|(size, share)| (size.to_string(), json!(share))).collect())
     });

@@ -11,8 +11,8 @@ use crate::ranks::{self, FleetPoint, SharedFleet};
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
-use crate::subject::Subject;
-use crate::trial::{self, Breadth, Wishes};
+use crate::target::Target;
+use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_machine::{CpuId, NodeId, SysRoot, Topology};
 use nodegauge_measure::record::{Finding, HugePages, Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
@@ -191,8 +191,8 @@ pub(crate) fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
 
 /// The loops that the options leave to choose from.
 pub(crate) fn candidates(options: &Options, breadth: Breadth) -> Result<Vec<Shape>, StreamError> {
-    let wishes = Wishes { stores: options.stores, prefetch: options.prefetch };
-    let shapes = trial::candidates(wishes, breadth);
+    let constraints = Constraints { stores: options.stores, prefetch: options.prefetch };
+    let shapes = tuner::candidates(constraints, breadth);
     match (shapes.is_empty(), options.stores) {
         (true, Some(stores)) => Err(StreamError::NoSuchStores(stores)),
         _ => Ok(shapes),
@@ -250,7 +250,7 @@ pub(crate) fn ready(
 
 /// Chooses the loops that the options leave open, in at most `trial_share` of the budget since
 /// `started`.
-pub(crate) fn with_loops<S: Subject>(
+pub(crate) fn with_loops<S: Target>(
     mut point: S,
     size: Size,
     options: &Options,
@@ -267,7 +267,7 @@ pub(crate) fn with_loops<S: Subject>(
         let begun = Instant::now();
         let deadline = started + options.budget.mul_f64(trial_share);
         let deadline = deadline.max(begun + Duration::from_millis(200));
-        let chosen = trial::choose(&mut point, &shapes, deadline, || {
+        let chosen = tuner::choose(&mut point, &shapes, deadline, || {
             let gone = begun.elapsed().as_secs_f64();
             watch.progress(gone / (deadline - begun).as_secs_f64(), "");
             watch.interrupted()
@@ -320,7 +320,7 @@ pub fn run_ranks(
 }
 
 /// Measures what is ready, until it is stable or the budget is spent.
-fn measure<S: Subject>(
+fn measure<S: Target>(
     ready: Ready<S>,
     topology: &Topology,
     machine: &Machine,
@@ -338,7 +338,7 @@ fn measure<S: Subject>(
     let evidence = Evidence {
         machine,
         placement,
-        subject: &point,
+        target: &point,
         seen: &seen,
         size: &size,
         sorted: &samples::sort(&samples),
@@ -360,7 +360,7 @@ fn measure<S: Subject>(
 
 /// Repeats passes until the stop rule, the budget or the user ends it.
 fn repeat(
-    point: &mut dyn Subject,
+    point: &mut dyn Target,
     options: &Options,
     started: Instant,
     watch: &mut dyn Watch,
@@ -397,7 +397,7 @@ fn decide(
     rule: &StopRule,
     samples: &[Sample],
     elapsed: Duration,
-    point: &dyn Subject,
+    point: &dyn Target,
     watch: &mut dyn Watch,
 ) -> Option<Stop> {
     let sorted = samples::sort(samples);
@@ -419,7 +419,7 @@ fn decide(
 }
 
 /// The best of the last kernel of STREAM's four so far, in words.
-fn latest(samples: &[Sample], point: &dyn Subject) -> String {
+fn latest(samples: &[Sample], point: &dyn Target) -> String {
     let kernels = &point.config().kernels;
     let shown = kernels.iter().position(|(k, _)| *k == Kernel::Triad).unwrap_or(0);
     let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);
@@ -428,7 +428,7 @@ fn latest(samples: &[Sample], point: &dyn Subject) -> String {
 }
 
 /// What a trial over `all` loops came to.
-pub(crate) fn trial_in_words(chosen: &trial::Chosen, all: usize) -> String {
+pub(crate) fn trial_in_words(chosen: &tuner::ChosenLoops, all: usize) -> String {
     let loops = describe(&chosen.loops);
     match chosen.tried {
         0 => format!("not chosen by trial, for which there was no time: {loops}"),
@@ -451,4 +451,15 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
         .map(|(shape, names)| format!("{} with {shape}", names.join(", ")))
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+impl From<StreamError> for nodegauge_measure::Failure {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Placement(_) => Self::usage(error),
+            StreamError::Size(_) | StreamError::Point(_) | StreamError::NoSuchStores(_) => {
+                Self::missing(error)
+            }
+        }
+    }
 }

@@ -5,17 +5,17 @@
 //! and new each round, so that drift of the machine becomes spread and not a trend. A cell that
 //! breaks the trend of its neighbours is measured again before it is believed.
 
-use crate::compiled::Variant;
+use crate::compiled::CompiledKernels;
+use crate::halving::Shuffler;
 use crate::kernels::{Kernel, Loop, Prefetch, Stores};
 use crate::point::{Point, PointError, Sample};
-use crate::race::Shuffler;
 use crate::ranks::{self, FleetPoint, SharedFleet};
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, StreamError};
-use crate::subject::Subject;
-use crate::trial::{self, Breadth};
+use crate::target::Target;
+use crate::tuner::{self, Breadth};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
@@ -43,7 +43,7 @@ pub struct Cell {
     /// The cell that its rates are held against.
     pub reference: Option<usize>,
     /// Who made its loops; `None` for the native ones.
-    pub variant: Option<Arc<Variant>>,
+    pub variant: Option<Arc<CompiledKernels>>,
 }
 
 impl Cell {
@@ -85,7 +85,7 @@ const SATURATED: f64 = 0.98;
 
 /// A cell under measurement.
 struct Stand {
-    point: Box<dyn Subject>,
+    point: Box<dyn Target>,
     size: Size,
     samples: Vec<Sample>,
     tried: usize,
@@ -146,7 +146,7 @@ pub fn run(
             machine,
             topology,
             placement: &cell.placement,
-            subject: &*stand.point,
+            target: &*stand.point,
             seen: &seen,
             size: &stand.size,
             samples: &stand.samples,
@@ -217,7 +217,7 @@ fn prepare(
             memory_fraction: cell.options.memory_fraction / cells.len() as f64,
             ..cell.options.clone()
         };
-        let (size, point): (Size, Box<dyn Subject>) = match cell.ranks.as_ref().zip(fleet) {
+        let (size, point): (Size, Box<dyn Target>) = match cell.ranks.as_ref().zip(fleet) {
             Some((plan, fleet)) => {
                 let (size, configs) = ranks::plan(topology, machine, plan, &options)?;
                 (size, Box::new(FleetPoint::prepare(fleet, topology, plan, configs)?))
@@ -238,8 +238,8 @@ fn prepare(
 }
 
 /// What the user left open about a cell's loops.
-fn wishes(cell: &Cell) -> trial::Wishes {
-    trial::Wishes { stores: cell.options.stores, prefetch: cell.options.prefetch }
+fn wishes(cell: &Cell) -> tuner::Constraints {
+    tuner::Constraints { stores: cell.options.stores, prefetch: cell.options.prefetch }
 }
 
 /// One trial for each set of wishes, on the cell with most threads; all cells with the same wishes
@@ -275,10 +275,10 @@ fn choose_loops(
         else {
             continue;
         };
-        let shapes = trial::candidates(wishes(&cells[widest]), Breadth::Likely);
+        let shapes = tuner::candidates(wishes(&cells[widest]), Breadth::Likely);
         let deadline = (started + share * (done as u32 + 1)).max(Instant::now() + share / 2);
         let chosen =
-            trial::choose(&mut *stands[widest].point, &shapes, deadline, || watch.interrupted())?;
+            tuner::choose(&mut *stands[widest].point, &shapes, deadline, || watch.interrupted())?;
         notices.push(stream::trial_in_words(&chosen, shapes.len()));
         for i in members {
             stands[i].point.reshape(chosen.loops.clone())?;
@@ -347,7 +347,7 @@ fn figures(stand: &Stand) -> Vec<Vec<f64>> {
 }
 
 /// The kernel that trends are read from: Triad when it runs, else the last.
-fn read_from(point: &dyn Subject) -> (usize, Kernel) {
+fn read_from(point: &dyn Target) -> (usize, Kernel) {
     let kernels: Vec<Kernel> = point.loops().iter().map(Loop::kernel).collect();
     let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
     (i, kernels[i])
@@ -506,7 +506,7 @@ fn saturation(stands: &[Stand], cells: &[Cell]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
     use nodegauge_placement::Request;
 
     fn cell(topology: &Topology, threads: u32) -> Cell {
@@ -524,7 +524,7 @@ mod tests {
     #[test]
     fn uneven_threads_are_named_from_the_topology() {
         let text = "Package:2 NUMANode:1 L3Cache:16 L2Cache:1 L1dCache:1 Core:1 PU:1";
-        let topology = Topology::load(&Source::Synthetic(text.to_owned())).unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         assert_eq!(
             reason(&cell(&topology, 31).placement, &topology),
             "the threads are uneven over the NUMA nodes (15 to 16 on each)"
@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn rows_run_along_numbers_with_the_other_axis_fixed() {
         let text = "Package:1 Core:8 PU:1";
-        let topology = Topology::load(&Source::Synthetic(text.to_owned())).unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let mut cells = Vec::new();
         for pages in ["4k", "thp"] {
             for threads in [4, 1, 2] {

@@ -5,9 +5,8 @@
 //! bytes of a kernel do not depend on when it runs. Where there are no counters nothing is done but to
 //! say why.
 
-use crate::point::{Point, PointError};
 use nodegauge_machine::SysRoot;
-use nodegauge_machine::counters::{Counters, Reading, Traffic};
+use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -24,27 +23,34 @@ pub struct Counted {
     /// How many.
     pub counters: usize,
     /// Bytes that each kernel of the point moves in one run; `None` where a counter did not count.
-    pub kernels: Vec<Option<Traffic>>,
+    pub kernels: Vec<Option<MemoryTraffic>>,
     /// Passes that were counted.
     pub passes: usize,
     /// What moved while the team rested, bytes a second; `None` where a counter did not count.
     pub at_rest: Option<f64>,
 }
 
-/// Counts what the kernels of a point move; the reason in words when that is not possible.
+/// Counts what each of `kernels` moves; the reason in words when that is not possible. `run` runs the
+/// kernel of a number, or renews the values of the arrays.
 ///
 /// # Errors
-/// When a member of the team fails.
-pub(crate) fn measure(point: &mut Point) -> Result<Result<Counted, String>, PointError> {
-    match Counters::open(&SysRoot::live()) {
+/// When `run` fails.
+pub(crate) fn measure<E>(
+    kernels: usize,
+    run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
+) -> Result<Result<Counted, String>, E> {
+    match MemoryCounters::open(&SysRoot::live()) {
         Err(absent) => Ok(Err(absent.to_string())),
-        Ok(counters) => count(point, &counters),
+        Ok(counters) => count(kernels, run, &counters),
     }
 }
 
-fn count(point: &mut Point, counters: &Counters) -> Result<Result<Counted, String>, PointError> {
-    let kernels = point.config().kernels.len();
-    let mut intervals: Vec<Vec<(Reading, Reading)>> = vec![Vec::new(); kernels];
+fn count<E>(
+    kernels: usize,
+    run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
+    counters: &MemoryCounters,
+) -> Result<Result<Counted, String>, E> {
+    let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
     let lost = |error: std::io::Error| format!("the counters could not be read: {error}");
     let (before, begun) = (counters.read(), Instant::now());
     std::thread::sleep(REST);
@@ -54,17 +60,17 @@ fn count(point: &mut Point, counters: &Counters) -> Result<Result<Counted, Strin
         Err(error) => return Ok(Err(lost(error))),
     };
     for _ in 0..PASSES {
-        point.renew()?;
+        run(None)?;
         for (i, of_kernel) in intervals.iter_mut().enumerate() {
             let before = counters.read();
-            point.run_alone(i)?;
+            run(Some(i))?;
             match before.and_then(|before| Ok((before, counters.read()?))) {
                 Ok(interval) => of_kernel.push(interval),
                 Err(error) => return Ok(Err(lost(error))),
             }
         }
     }
-    let a_run = |moved: Traffic| Traffic {
+    let a_run = |moved: MemoryTraffic| MemoryTraffic {
         read: moved.read.map(|bytes| bytes / PASSES as f64),
         write: moved.write.map(|bytes| bytes / PASSES as f64),
         total: moved.total / PASSES as f64,
@@ -102,9 +108,10 @@ mod tests {
     use super::*;
     use crate::arrays::{Layout, Pages};
     use crate::kernels::{Element, STREAM};
-    use crate::point::PointConfig;
+    use crate::point::Point;
     use crate::stream;
-    use crate::trial::Breadth;
+    use crate::target::{PointConfig, Target};
+    use crate::tuner::Breadth;
     use nodegauge_placement::MemoryPolicy;
 
     fn point() -> Point {
@@ -138,7 +145,7 @@ mod tests {
     #[test]
     fn without_counters_the_reason_is_said_and_with_them_every_kernel_is_counted() {
         let mut point = point();
-        match measure(&mut point).unwrap() {
+        match point.traffic().unwrap().unwrap() {
             Err(why) => assert!(!why.is_empty()),
             Ok(counted) => assert_eq!(counted.kernels.len(), 4),
         }
@@ -152,8 +159,8 @@ mod tests {
             family: "AMD UMC".to_owned(),
             counters: 48,
             kernels: vec![
-                Some(Traffic { read: Some(2.1e9), write: Some(1.0e9), total: 3.1e9 }),
-                Some(Traffic { read: None, write: None, total: 3.2e9 }),
+                Some(MemoryTraffic { read: Some(2.1e9), write: Some(1.0e9), total: 3.1e9 }),
+                Some(MemoryTraffic { read: None, write: None, total: 3.2e9 }),
                 None,
             ],
             passes: 5,

@@ -19,12 +19,12 @@ mod space;
 pub use choice::Choice;
 pub use space::{Site, Space};
 
+use crate::halving::{Halving, Shuffler};
 use crate::kernels::{Kernel, Shape, Stores};
 use crate::point::Point;
-use crate::race::{Race, Shuffler};
 use crate::result;
 use crate::stream::{self, Options, StreamError};
-use crate::trial;
+use crate::tuner;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Category, Machine, Measurement, Validity};
 use nodegauge_measure::stats::{self, Better, Summary};
@@ -203,7 +203,7 @@ impl Search {
             for guess in space.guesses() {
                 let config = point.config();
                 let loop_for = |kernel: Kernel| {
-                    let loops = trial::loops(kernel, config.element, &[guess]);
+                    let loops = tuner::loops(kernel, config.element, &[guess]);
                     (kernel, loops.first().copied().unwrap_or(guess))
                 };
                 let loops = config.kernels.iter().map(|(kernel, _)| loop_for(*kernel)).collect();
@@ -225,7 +225,7 @@ impl Search {
     ) -> Result<Vec<usize>, StreamError> {
         let begun = Instant::now();
         let allotted = deadline.saturating_duration_since(begun).as_secs_f64().max(1e-3);
-        let mut race = Race::new(0..entries.len());
+        let mut race = Halving::new(0..entries.len());
         // The first pass of a configuration warms it up.
         for entry in entries.iter() {
             self.pass(entry)?;
@@ -305,7 +305,7 @@ impl Search {
         watch: &mut dyn Watch,
     ) -> Result<Vec<(Kernel, Shape)>, StreamError> {
         let Some(point) = self.points.get_mut(&site) else { return Ok(Vec::new()) };
-        let chosen = trial::choose(point, &space.shapes, deadline, || watch.interrupted())?;
+        let chosen = tuner::choose(point, &space.shapes, deadline, || watch.interrupted())?;
         self.passes += chosen.passes;
         Ok(chosen.loops)
     }
@@ -360,12 +360,13 @@ fn measurement(entry: &Entry, site: &Site, options: &Options) -> Option<Measurem
         gauge: "memory".to_owned(),
         test: "tune".to_owned(),
         name: format!("{}, {} pages", team_in_words(site), site.pages),
-        unit: "B/s".to_owned(),
+        unit: nodegauge_measure::Unit::BytesPerSecond,
         value: Some(summary.median),
         summary: Some(summary),
         samples,
         config,
-        moved: None,
+        quoted: nodegauge_measure::record::Quoted::Median,
+        traffic: None,
         disturbed: Vec::new(),
         regimes: Vec::new(),
         category: Category::Variant,
@@ -385,12 +386,13 @@ fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measu
         gauge: "memory".to_owned(),
         test: "tune".to_owned(),
         name: "choice".to_owned(),
-        unit: "x".to_owned(),
+        unit: nodegauge_measure::Unit::Factor,
         value: Some(middle(&winner.samples) / middle(&plain.samples)).filter(|x| x.is_finite()),
         summary: None,
         samples: Vec::new(),
         config,
-        moved: None,
+        quoted: nodegauge_measure::record::Quoted::Single,
+        traffic: None,
         disturbed: Vec::new(),
         regimes: Vec::new(),
         category: Category::Variant,

@@ -5,18 +5,17 @@
 //! check of `inf` against `inf` then says nothing. Here the arrays are checked and filled anew long
 //! before that ([`Values::must_renew`]), and an error that is not a number is a failure.
 
-use crate::kernels::{Args, Element, Kernel};
+use crate::kernels::{ARRAYS, Args, Element, Kernel, SCALAR};
+use std::mem::MaybeUninit;
 
-/// STREAM's scalar.
-pub const SCALAR: f64 = 3.0;
+/// The arrays of a pass.
+const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// The values of one element of `a`, `b` and `c`, in the precision of the arrays.
+/// The values of one element of each array, in the precision of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Values {
     element: Element,
-    a: f64,
-    b: f64,
-    c: f64,
+    at: [f64; ARRAYS],
 }
 
 /// An array does not hold what it must, or a sum is wrong.
@@ -41,7 +40,7 @@ impl Values {
     /// What arrays are filled with. STREAM starts from 1, 2, 0 and doubles `a`; `c` starts at 1
     /// here because some memory systems store zeros faster than data.
     pub fn new(element: Element) -> Self {
-        Self { element, a: 2.0, b: 2.0, c: 1.0 }
+        Self { element, at: [2.0, 2.0, 1.0, 1.0] }
     }
 
     /// Largest relative error that is allowed in an array; STREAM's own bounds.
@@ -61,32 +60,16 @@ impl Values {
         }
     }
 
-    /// Rounds to the precision of the arrays.
-    fn round(&self, x: f64) -> f64 {
-        match self.element {
-            Element::F64 => x,
-            Element::F32 => f64::from(x as f32),
-        }
-    }
-
-    /// Replays one kernel; returns the sum of one element for those that sum.
+    /// Replays one kernel; returns what it adds to a sum for one element, else 0.
     pub fn apply(&mut self, kernel: Kernel) -> f64 {
-        let s = SCALAR;
-        let mut sum = 0.0;
-        match kernel {
-            Kernel::Copy => self.c = self.a,
-            Kernel::Scale => self.b = self.round(s * self.c),
-            Kernel::Add => self.c = self.round(self.a + self.b),
-            Kernel::Triad => self.a = self.round(self.b + self.round(s * self.c)),
-            Kernel::Write => self.c = s,
-            Kernel::Update => self.a = self.round(s * self.a),
-            Kernel::Nstream => {
-                self.a = self.round(self.a + self.round(self.b + self.round(s * self.c)));
+        let made = kernel.reference(self.element, self.at, SCALAR);
+        match kernel.spec().writes {
+            Some(array) => {
+                self.at[array as usize] = made;
+                0.0
             }
-            Kernel::Read => sum = self.a,
-            Kernel::Dot => sum = self.round(self.a * self.b),
+            None => made,
         }
-        sum
     }
 
     /// Whether the arrays must be filled anew before the next pass: the values have grown so far
@@ -96,7 +79,7 @@ impl Values {
             Element::F64 => 1e90,
             Element::F32 => 1e8,
         };
-        [self.a, self.b, self.c].iter().any(|x| x.is_nan() || x.abs() > limit)
+        self.at.iter().any(|x| x.is_nan() || x.abs() > limit)
     }
 
     /// Fills one thread's share.
@@ -104,24 +87,12 @@ impl Values {
     /// # Safety
     /// The pointers of `args` lead to `args.n` writable elements each that no other thread uses.
     pub unsafe fn fill(&self, args: &Args) {
-        for (array, value) in [(args.a, self.a), (args.b, self.b), (args.c, self.c)] {
+        for (at, value) in args.at.into_iter().zip(self.at).take(NAMES.len()) {
             // SAFETY: the caller's promise.
             unsafe {
                 match self.element {
-                    Element::F64 => {
-                        std::slice::from_raw_parts_mut(
-                            array.cast::<std::mem::MaybeUninit<f64>>(),
-                            args.n,
-                        )
-                        .fill(std::mem::MaybeUninit::new(value));
-                    }
-                    Element::F32 => {
-                        std::slice::from_raw_parts_mut(
-                            array.cast::<std::mem::MaybeUninit<f32>>(),
-                            args.n,
-                        )
-                        .fill(std::mem::MaybeUninit::new(value as f32));
-                    }
+                    Element::F64 => write_all(at.cast().as_ptr(), args.n, value),
+                    Element::F32 => write_all(at.cast().as_ptr(), args.n, value as f32),
                 }
             }
         }
@@ -135,19 +106,17 @@ impl Values {
     /// # Safety
     /// The pointers of `args` lead to `args.n` initialised elements each that no thread writes.
     pub unsafe fn check(&self, args: &Args, first: u64) -> Result<(), WrongValue> {
-        for (name, array, expected) in
-            [("a", args.a, self.a), ("b", args.b, self.b), ("c", args.c, self.c)]
-        {
+        for ((name, at), expected) in NAMES.into_iter().zip(args.at).zip(self.at) {
             let allowed = self.tolerance();
             // SAFETY: the caller's promise.
             let worst = unsafe {
                 match self.element {
                     Element::F64 => {
-                        let array = std::slice::from_raw_parts(array.cast::<f64>(), args.n);
+                        let array = std::slice::from_raw_parts(at.cast::<f64>().as_ptr(), args.n);
                         worst(array, expected, allowed, |x| x)
                     }
                     Element::F32 => {
-                        let array = std::slice::from_raw_parts(array.cast::<f32>(), args.n);
+                        let array = std::slice::from_raw_parts(at.cast::<f32>().as_ptr(), args.n);
                         worst(array, expected, allowed, f64::from)
                     }
                 }
@@ -174,6 +143,15 @@ impl Values {
         }
         Err(WrongValue { what: format!("the sum of {kernel}"), got, expected, error, allowed })
     }
+}
+
+/// Writes `n` elements that may hold nothing yet.
+///
+/// # Safety
+/// They are writable from `at` on, and no other thread uses them.
+unsafe fn write_all<T: Copy>(at: *mut MaybeUninit<T>, n: usize, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(at, n) }.fill(MaybeUninit::new(value));
 }
 
 fn relative_error(got: f64, expected: f64) -> f64 {
@@ -213,11 +191,11 @@ fn worst<T: Copy>(
 mod tests {
     use super::*;
     use crate::arrays::{Arrays, Layout, Pages};
-    use crate::kernels::{Prefetch, STREAM};
+    use crate::kernels::STREAM;
 
     fn filled(values: &Values) -> (Arrays, Args) {
         let arrays = Arrays::map(10_000, values.element, Pages::Base, Layout::Staggered).unwrap();
-        let args = arrays.share(0, 1, SCALAR, Prefetch::Off);
+        let args = arrays.share(0, 1);
         // SAFETY: the only share of arrays that nobody else knows.
         unsafe { values.fill(&args) };
         (arrays, args)
@@ -229,7 +207,7 @@ mod tests {
         for kernel in STREAM {
             values.apply(kernel);
         }
-        assert_eq!((values.a, values.b, values.c), (30.0, 6.0, 8.0));
+        assert_eq!(values.at[..3], [30.0, 6.0, 8.0]);
     }
 
     #[test]
@@ -243,7 +221,7 @@ mod tests {
                 for kernel in STREAM.into_iter().chain([Kernel::Update, Kernel::Nstream]) {
                     values.apply(kernel);
                 }
-                assert!(values.a.is_finite() && values.a < limit);
+                assert!(values.at[0].is_finite() && values.at[0] < limit);
             }
         }
     }
@@ -253,7 +231,7 @@ mod tests {
         let values = Values::new(Element::F64);
         let (_arrays, args) = filled(&values);
         // SAFETY: element 4711 of b is one of the 10000, and nobody else uses it.
-        unsafe { *args.b.cast::<f64>().add(4711) += 1e-9 };
+        unsafe { *args.at[1].cast::<f64>().add(4711).as_ptr() += 1e-9 };
         // SAFETY: all elements were filled above.
         let wrong = unsafe { values.check(&args, 100) }.unwrap_err();
         assert_eq!(wrong.what, "b[4811]");
@@ -266,7 +244,7 @@ mod tests {
             let (_arrays, args) = filled(&values);
             for i in 0..args.n {
                 // SAFETY: i is below n, and nobody else uses the array.
-                unsafe { *args.a.cast::<f64>().add(i) = poison };
+                unsafe { *args.at[0].cast::<f64>().add(i).as_ptr() = poison };
             }
             // SAFETY: all elements were filled above.
             assert!(unsafe { values.check(&args, 0) }.is_err());

@@ -110,3 +110,17 @@ pub enum MessagesError {
 fn said(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(":\n{words}") }
 }
+
+impl From<MessagesError> for nodegauge_measure::Failure {
+    fn from(error: MessagesError) -> Self {
+        match error {
+            // What the user named does not fit together, or is not there.
+            MessagesError::NoPair(_)
+            | MessagesError::Osu { .. }
+            | MessagesError::Mpi(MpiError::Mismatch { .. } | MpiError::NotALauncher { .. }) => {
+                Self::usage(error)
+            }
+            _ => Self::missing(error),
+        }
+    }
+}

@@ -14,7 +14,7 @@ use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::Watch;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::stats;
-use nodegauge_placement::pairs::{self, Distance, Pair};
+use nodegauge_placement::{CpuPair, Distance, pairs};
 use serde_json::{Map, Value, json};
 
 /// Between which ranks.
@@ -117,7 +117,7 @@ pub fn plan(
     }
     if options.patterns.contains(&Pattern::LatencyMt)
         && let Some(pair) =
-            pairs.iter().find(|pair| pair.distance != Distance::Smt).or(pairs.first())
+            pairs.iter().find(|pair| pair.distance != Distance::Core).or(pairs.first())
     {
         let (cpus, threads) = threaded(topology, options, *pair, &cores, &mut notices);
         launches.push(launch(cpus, Some(pair.distance), vec![Pattern::LatencyMt], threads));
@@ -125,7 +125,7 @@ pub fn plan(
     Ok((launches, notices))
 }
 
-fn chosen(topology: &Topology, between: &Between) -> Result<Vec<Pair>, MessagesError> {
+fn chosen(topology: &Topology, between: &Between) -> Result<Vec<CpuPair>, MessagesError> {
     let all = pairs::by_distance(topology);
     match between {
         Between::Distances(wanted) => wanted
@@ -149,8 +149,8 @@ fn chosen(topology: &Topology, between: &Between) -> Result<Vec<Pair>, MessagesE
                     "cpu {cpu} is not one that this process may use\nhint: nodegauge places --mpi-pairs shows pairs"
                 )));
             }
-            let distance = pairs::distance(topology, *a, *b).unwrap_or(Distance::Node);
-            Ok(vec![Pair { distance, first: *a, second: *b }])
+            let distance = pairs::distance(topology, *a, *b).unwrap_or(Distance::OtherSocket);
+            Ok(vec![CpuPair { distance, first: *a, second: *b }])
         }
         _ => Ok(all),
     }
@@ -161,7 +161,7 @@ fn chosen(topology: &Topology, between: &Between) -> Result<Vec<Pair>, MessagesE
 fn threaded(
     topology: &Topology,
     options: &Options,
-    pair: Pair,
+    pair: CpuPair,
     cores: &[CpuId],
     notices: &mut Vec<String>,
 ) -> (Vec<Vec<CpuId>>, Threads) {
@@ -283,7 +283,7 @@ impl Started {
 
 fn in_words(launch: &Launch) -> String {
     match (launch.distance, &launch.ranks) {
-        (Some(distance), _) => distance.words().to_owned(),
+        (Some(distance), _) => distance.name().to_owned(),
         (None, Where::Here(cpus)) => format!("{} ranks", cpus.len()),
         (None, Where::Hosts(hosts)) => format!("{} nodes", hosts.len()),
     }
@@ -303,7 +303,7 @@ fn start(
         }
     }
     let distance = |a: u32, b: u32| match &launch.ranks {
-        Where::Hosts(_) => Some(Distance::Network),
+        Where::Hosts(_) => Some(Distance::OtherHost),
         Where::Here(cpus) => {
             let cpu = |rank: u32| cpus.get(rank as usize)?.first().copied();
             pairs::distance(stage.topology, cpu(a)?, cpu(b)?)
@@ -316,7 +316,9 @@ fn start(
         let found = again.iter().find(|(pattern, bytes, _)| {
             pattern.name() == m.name && m.config.get("message_bytes") == Some(&json!(bytes))
         });
-        if let (Some((pattern, _, seconds)), true) = (found, m.unit != "msg/s") {
+        if let (Some((pattern, _, seconds)), true) =
+            (found, m.unit != nodegauge_measure::Unit::MessagesPerSecond)
+        {
             let bytes = m.config.get("message_bytes").and_then(Value::as_u64).unwrap_or(0);
             let pairs = m.config.get("pairs").and_then(Value::as_u64).unwrap_or(1) as u32;
             let first = pattern.figure(*seconds, bytes, stage.options.window, pairs);
@@ -392,12 +394,14 @@ fn measure_again(
 fn judge_curves(measurements: &mut [Measurement]) {
     let key = |m: &Measurement| {
         let of = |name: &str| m.config.get(name).map(Value::to_string).unwrap_or_default();
-        (m.name.clone(), m.unit.clone(), of("distance"), of("ranks"))
+        (m.name.clone(), m.unit.to_string(), of("distance"), of("ranks"))
     };
     let mut done: Vec<(String, String, String, String)> = Vec::new();
     for i in 0..measurements.len() {
         let curve = key(&measurements[i]);
-        if done.contains(&curve) || measurements[i].unit == "msg/s" {
+        if done.contains(&curve)
+            || measurements[i].unit == nodegauge_measure::Unit::MessagesPerSecond
+        {
             continue;
         }
         let points: Vec<Point> = measurements
@@ -407,7 +411,11 @@ fn judge_curves(measurements: &mut [Measurement]) {
                 let bytes = m.config.get("message_bytes")?.as_u64()?;
                 let median = m.summary.as_ref()?.median;
                 // The time that a message takes of the stream.
-                let time = if m.unit == "s" { median } else { bytes as f64 / median };
+                let time = if m.unit == nodegauge_measure::Unit::Seconds {
+                    median
+                } else {
+                    bytes as f64 / median
+                };
                 Some((bytes, time))
             })
             .collect();
@@ -495,7 +503,7 @@ fn failed(stage: &Stage<'_>, launch: &Launch, error: &MessagesError) -> Vec<Meas
         .map(|pattern| {
             let mut config = Map::new();
             config.insert("engine".to_owned(), json!("probe"));
-            config.insert("distance".to_owned(), json!(launch.distance.map(Distance::name)));
+            config.insert("distance".to_owned(), json!(launch.distance));
             config.insert("mpi".to_owned(), result::mpi_config(stage.mpi, None));
             result::missing(pattern.name(), pattern.unit(), config, reason.clone())
         })

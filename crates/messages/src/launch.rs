@@ -8,8 +8,8 @@
 use crate::options::{Options, Threads};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_placement::Distance;
 use nodegauge_placement::emit::{self, OpenMpiVersion};
-use nodegauge_placement::pairs::Distance;
 use nodegauge_placement::ranks::{RankPlace, RankPlan};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 use nodegauge_toolchain::CommandLine;
@@ -233,7 +233,7 @@ impl Launch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn launcher(kind: LauncherKind, version: &str) -> Launcher {
         let command = CommandLine::new("run", []);
@@ -255,7 +255,7 @@ mod tests {
     fn words(launch: &Launch, launcher: &Launcher, in_job: bool) -> (String, Option<String>) {
         // Logical and physical numbers differ: the operating system counts over the sockets in turn.
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
-        let topology = Topology::load(&Source::Synthetic(text)).unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let words = launch.words(launcher, &topology, true, "/t/ranks", in_job);
         (words.command.to_string(), words.rankfile)
     }

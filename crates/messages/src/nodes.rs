@@ -7,7 +7,7 @@ use crate::pattern::Pattern;
 use crate::result;
 use crate::session::{Report, Stage, last_words};
 use nodegauge_measure::record::Measurement;
-use nodegauge_placement::pairs::Distance;
+use nodegauge_placement::Distance;
 use nodegauge_toolchain::{Ended, run_family};
 use serde_json::{Map, json};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +66,7 @@ pub fn launches(hosts: &[String], options: &Options) -> Vec<Launch> {
     };
     let launch = |patterns, steps| Launch {
         ranks: Where::Hosts(hosts.to_vec()),
-        distance: Some(Distance::Network),
+        distance: Some(Distance::OtherHost),
         patterns,
         threads: Threads { senders: 1, receivers: 1 },
         steps,
@@ -185,7 +185,7 @@ fn one(stage: &Stage<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
 pub fn silent_host(stage: &Stage<'_>, host: &str, why: &str) -> Measurement {
     let mut config = Map::new();
     config.insert("engine".to_owned(), json!("probe"));
-    config.insert("distance".to_owned(), json!(Distance::Network.name()));
+    config.insert("distance".to_owned(), json!(Distance::OtherHost));
     config.insert("hosts".to_owned(), json!([host]));
     config.insert("mpi".to_owned(), result::mpi_config(stage.mpi, None));
     let pattern = stage.options.patterns.first().copied().unwrap_or(Pattern::Latency);

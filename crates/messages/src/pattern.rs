@@ -79,8 +79,12 @@ impl Pattern {
     }
 
     /// The unit of its figure.
-    pub fn unit(self) -> &'static str {
-        if self.is_rate() { "B/s" } else { "s" }
+    pub fn unit(self) -> nodegauge_measure::Unit {
+        if self.is_rate() {
+            nodegauge_measure::Unit::BytesPerSecond
+        } else {
+            nodegauge_measure::Unit::Seconds
+        }
     }
 
     /// Whether a size means something: a rate of nothing does not, a sum of half a number neither.

@@ -10,14 +10,15 @@ use crate::pattern::Pattern;
 use crate::protocol::{Group, SizeRun};
 use crate::session::{Broken, Report};
 use nodegauge_measure::Seconds;
+use nodegauge_measure::Unit;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{
     Category, Disturbed, Measurement, RegimeSamples, Status, Validity,
 };
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_placement::Distance;
 use nodegauge_placement::cpus::ranges;
-use nodegauge_placement::pairs::Distance;
 use nodegauge_toolchain::mpi::Mpi;
 use serde_json::{Map, Value, json};
 
@@ -79,7 +80,7 @@ pub fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
 /// A measurement without a result.
 pub fn missing(
     name: &str,
-    unit: &str,
+    unit: Unit,
     config: Map<String, Value>,
     reason: impl Into<String>,
 ) -> Measurement {
@@ -89,19 +90,20 @@ pub fn missing(
 }
 
 /// A measurement that nothing is known of but its name and configuration.
-pub(crate) fn blank(name: &str, unit: &str, config: Map<String, Value>) -> Measurement {
+pub(crate) fn blank(name: &str, unit: Unit, config: Map<String, Value>) -> Measurement {
     Measurement {
         gauge: GAUGE.to_owned(),
         test: TEST.to_owned(),
         name: name.to_owned(),
-        unit: unit.to_owned(),
+        unit,
         value: None,
         summary: None,
         samples: Vec::new(),
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config,
-        moved: None,
+        quoted: nodegauge_measure::record::Quoted::Single,
+        traffic: None,
         category: Category::Variant,
         limit: None,
         validity: Validity::valid(),
@@ -136,7 +138,7 @@ fn base(evidence: &Evidence<'_>, pattern: Pattern) -> Map<String, Value> {
     let mut config = Map::new();
     let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
     put("engine", json!("probe"));
-    put("distance", json!(launch.distance.map(Distance::name)));
+    put("distance", json!(launch.distance));
     match &launch.ranks {
         Where::Here(ranks) => {
             let cpus = |rank: &Vec<nodegauge_machine::CpuId>| {
@@ -208,7 +210,7 @@ impl Size<'_> {
     fn measurements(&self) -> Vec<Measurement> {
         let pattern = self.run.pattern;
         let sorted = self.sort();
-        let one = |unit: &str, figure: &dyn Fn(f64) -> f64| self.measurement(unit, &sorted, figure);
+        let one = |unit: Unit, figure: &dyn Fn(f64) -> f64| self.measurement(unit, &sorted, figure);
         let bytes = self.run.bytes;
         let window = self.evidence.options.window;
         let mut found = vec![one(pattern.unit(), &|seconds| {
@@ -216,7 +218,7 @@ impl Size<'_> {
         })];
         if pattern == Pattern::MbwMr {
             let messages = f64::from(window) * f64::from(self.run.pairs);
-            found.push(one("msg/s", &|seconds| messages / seconds));
+            found.push(one(Unit::MessagesPerSecond, &|seconds| messages / seconds));
         }
         found
     }
@@ -282,9 +284,9 @@ impl Size<'_> {
         }
     }
 
-    fn measurement(&self, unit: &str, sorted: &Sorted, figure: &dyn Fn(f64) -> f64) -> Measurement {
+    fn measurement(&self, unit: Unit, sorted: &Sorted, figure: &dyn Fn(f64) -> f64) -> Measurement {
         let pattern = self.run.pattern;
-        let better = if unit == "s" { Better::Lower } else { Better::Higher };
+        let better = unit.better();
         let samples: Vec<f64> = sorted.counting.iter().map(|(s, _)| digits(figure(*s))).collect();
         let operations: u64 = sorted.counting.iter().map(|(_, n)| n).sum();
         let total: f64 = sorted.counting.iter().map(|(s, n)| s * *n as f64).sum();
@@ -314,6 +316,7 @@ impl Size<'_> {
         };
         Measurement {
             value: mean.map(digits).filter(|_| sound),
+            quoted: nodegauge_measure::record::Quoted::Mean,
             summary: Summary::of(&samples, better),
             samples,
             disturbed: sorted
@@ -337,7 +340,7 @@ impl Size<'_> {
         put("pairs", json!(run.pairs));
         if evidence.report.launch.distance.is_none() && !run.pattern.is_collective() {
             let (a, b) = run.ranks;
-            put("distance", json!((evidence.distance)(a, b).map(Distance::name)));
+            put("distance", json!((evidence.distance)(a, b)));
         }
         if !evidence.report.launch.steps.is_empty() {
             put("ranks", json!([run.ranks.0, run.ranks.1]));

@@ -4,6 +4,7 @@
 //! leaves a choice (which part is the larger when numbers do not divide), remainders are spread
 //! evenly, so that no socket or cache gets two threads more than another because of rounding.
 
+use crate::grammar;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::fmt;
@@ -68,27 +69,22 @@ impl FromStr for Bind {
     /// `spread,close`, one policy for each level of nested parallelism, the first counts.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("bind", EXAMPLE, text);
-        let mut first = None;
-        loop {
-            cursor.skip_blanks();
+        let mut first = true;
+        let policies = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
             let at = cursor.position();
             let word = cursor.take_while(|c| c.is_ascii_alphabetic()).to_ascii_lowercase();
-            let bind = match word.as_str() {
-                "close" => Self::Close,
-                "spread" => Self::Spread,
-                "primary" | "master" => Self::Primary,
+            let only = std::mem::replace(&mut first, false);
+            match word.as_str() {
+                "close" => Ok(Self::Close),
+                "spread" => Ok(Self::Spread),
+                "primary" | "master" => Ok(Self::Primary),
                 // OpenMP leaves the policy of `true` to the implementation; libgomp takes close.
-                "true" if first.is_none() => Self::Close,
-                "none" | "false" if first.is_none() => Self::None,
-                _ => return Err(cursor.error_at(at, "expected close, spread, primary or none")),
-            };
-            first.get_or_insert(bind);
-            cursor.skip_blanks();
-            match first {
-                Some(bind) if cursor.at_end() => return Ok(bind),
-                _ => cursor.expect(',', "expected ',' or the end")?,
+                "true" if only => Ok(Self::Close),
+                "none" | "false" if only => Ok(Self::None),
+                _ => Err(cursor.error_at(at, "expected close, spread, primary or none")),
             }
-        }
+        })?;
+        Ok(policies[0])
     }
 }
 

@@ -3,8 +3,9 @@
 //! `0,2,8-15` and `0-62:2` name single CPUs; `{0-3},{4-7}` names groups. Numbers are the operating
 //! system's. Unlike a cpuset, order counts, and a CPU may be named again.
 
-use crate::cpus::{self, number_ranges};
+use crate::cpus::{self, UsableCpus, joined, number_ranges};
 use crate::error::PlacementError;
+use crate::grammar::{self, MOST};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -13,9 +14,6 @@ use std::str::FromStr;
 
 const WHAT: &str = "cpus";
 const EXAMPLE: &str = "--cpus 0,2,4-7, --cpus 0-30:2 or --cpus '{0-3},{4-7}'";
-
-/// Entries that are read at most, and CPUs of a group.
-const MOST: usize = 65_536;
 
 /// CPUs in the order of threads or ranks; at least one entry, each with at least one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,18 +25,10 @@ impl CpuList {
     /// # Errors
     /// When a CPU does not exist or this process may not use it.
     pub fn resolve(&self, topology: &Topology) -> Result<Vec<Vec<CpuId>>, PlacementError> {
-        let allowed = cpus::allowed(topology);
-        let check = |cpu: u32| match topology.thread(CpuId(cpu)) {
-            Some(thread) if thread.allowed => Ok(CpuId(cpu)),
-            Some(_) => Err(PlacementError::CpuNotAllowed { cpu, allowed: cpus::ranges(&allowed) }),
-            None => Err(PlacementError::NoSuchCpu {
-                cpu: i64::from(cpu),
-                machine: number_ranges(topology.threads.iter().map(|thread| thread.cpu.0)),
-                allowed: cpus::ranges(&allowed),
-            }),
-        };
+        let usable = UsableCpus::new(topology);
         let entry = |cpus: &Vec<u32>| {
-            let checked: Result<Vec<CpuId>, _> = cpus.iter().map(|cpu| check(*cpu)).collect();
+            let checked: Result<Vec<CpuId>, _> =
+                cpus.iter().map(|cpu| usable.get(i64::from(*cpu))).collect();
             checked.map(cpus::sorted)
         };
         self.0.iter().map(entry).collect()
@@ -50,80 +40,44 @@ impl FromStr for CpuList {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(WHAT, EXAMPLE, text);
-        let mut entries: Vec<Vec<u32>> = Vec::new();
-        loop {
-            cursor.skip_blanks();
+        let mut all = 0;
+        let entries = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
             let at = cursor.position();
-            if cursor.eat('{') {
-                let mut group = Vec::new();
-                loop {
-                    cursor.skip_blanks();
-                    range(&mut cursor, &mut |cpu| group.push(cpu))?;
-                    cursor.skip_blanks();
-                    if !cursor.eat(',') {
-                        break;
-                    }
+            let entries: Vec<Vec<u32>> = match cursor.eat('{') {
+                true => {
+                    vec![grammar::list(cursor, Some('}'), "expected ',' or '}'", range)?.concat()]
                 }
-                cursor.expect('}', "expected ',' or '}'")?;
-                entries.push(group);
-            } else {
-                range(&mut cursor, &mut |cpu| entries.push(vec![cpu]))?;
+                false => range(cursor)?.into_iter().map(|cpu| vec![cpu]).collect(),
+            };
+            all += entries.iter().map(Vec::len).sum::<usize>();
+            match all > MOST as usize {
+                true => Err(cursor.error_at(at, "these are too many CPUs")),
+                false => Ok(entries),
             }
-            if entries.iter().map(Vec::len).sum::<usize>() > MOST {
-                return Err(cursor.error_at(at, "these are too many CPUs"));
-            }
-            cursor.skip_blanks();
-            if !cursor.eat(',') {
-                break;
-            }
-        }
-        cursor.finish("expected ',' or the end")?;
-        Ok(Self(entries))
+        })?;
+        Ok(Self(entries.concat()))
     }
 }
 
 /// Reads `A`, `A-B` or `A-B:STEP`.
-fn range(cursor: &mut Cursor<'_>, take: &mut dyn FnMut(u32)) -> Result<(), SyntaxError> {
-    let first = number(cursor, "expected a CPU number")?;
-    if !cursor.eat('-') {
-        take(first);
-        return Ok(());
-    }
-    let last_at = cursor.position();
-    let last = number(cursor, "expected the last CPU after '-'")?;
-    if last < first {
-        return Err(cursor.error_at(last_at, "a range goes from the smaller number up"));
-    }
-    let mut step = 1;
-    if cursor.eat(':') {
-        let at = cursor.position();
-        step = number(cursor, "expected a step after ':'")?;
-        if step == 0 {
-            return Err(cursor.error_at(at, "expected a step of at least 1"));
-        }
-    }
-    (first..=last).step_by(step as usize).for_each(take);
-    Ok(())
+fn range(cursor: &mut Cursor<'_>) -> Result<Vec<u32>, SyntaxError> {
+    grammar::range(cursor, cpu, ["expected a CPU number", "expected the last CPU after '-'"])
 }
 
-fn number(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
+fn cpu(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
     let at = cursor.position();
-    match u32::try_from(cursor.number(problem)?) {
-        Ok(number) if (number as usize) < MOST => Ok(number),
-        _ => Err(cursor.error_at(at, "this number is too large")),
+    match grammar::number(cursor, problem)? {
+        MOST.. => Err(cursor.error_at(at, "this number is too large")),
+        cpu => Ok(cpu),
     }
 }
 
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, entry) in self.0.iter().enumerate() {
-            let separator = if index > 0 { "," } else { "" };
-            match entry[..] {
-                [cpu] => write!(f, "{separator}{cpu}")?,
-                _ => write!(f, "{separator}{{{}}}", number_ranges(entry.iter().copied()))?,
-            }
-        }
-        Ok(())
+        f.write_str(&joined(self.0.iter().map(|entry| match entry[..] {
+            [cpu] => cpu.to_string(),
+            _ => format!("{{{}}}", number_ranges(entry.iter().copied())),
+        })))
     }
 }
 
@@ -151,7 +105,7 @@ mod tests {
             ("0,", 2, "expected a CPU number"),
             ("0-", 2, "expected the last CPU after '-'"),
             ("3-1", 2, "a range goes from the smaller number up"),
-            ("0-3:0", 4, "expected a step of at least 1"),
+            ("0-3:0", 4, "expected at least 1"),
             ("{0", 2, "expected ',' or '}'"),
             ("{}", 1, "expected a CPU number"),
             ("0;1", 1, "expected ',' or the end"),

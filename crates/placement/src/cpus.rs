@@ -3,29 +3,21 @@
 //! Pure; every error and record of this crate writes CPUs through [`ranges`], so that they can be
 //! pasted into `taskset -c` or a cpuset.
 
+use crate::error::PlacementError;
+pub use nodegauge_machine::number_ranges;
+use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
+use std::collections::BTreeMap;
+use std::fmt::Display;
 
-/// Numbers in range notation, sorted and without repeats: `0-3,8`; empty for none.
-pub fn number_ranges(numbers: impl IntoIterator<Item = u32>) -> String {
-    let mut sorted: Vec<u32> = numbers.into_iter().collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let runs = sorted.chunk_by(|a, b| b - a == 1);
-    let words = runs.filter_map(|run| match (run.first()?, run.last()?) {
-        (first, last) if first == last => Some(first.to_string()),
-        (first, last) => Some(format!("{first}-{last}")),
-    });
-    words.collect::<Vec<_>>().join(",")
+/// The items, separated by commas.
+pub(crate) fn joined(items: impl IntoIterator<Item = impl Display>) -> String {
+    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// CPUs in range notation: `0-3,8`.
 pub fn ranges(cpus: &[CpuId]) -> String {
     number_ranges(cpus.iter().map(|cpu| cpu.0))
-}
-
-/// `1 cache`, `2 caches`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The CPUs that this process may use, in numeric order.
@@ -37,22 +29,49 @@ pub fn allowed(topology: &Topology) -> Vec<CpuId> {
 /// hardware thread belongs to. Objects without an allowed CPU are left out.
 pub(crate) fn grouped(
     topology: &Topology,
-    object: impl Fn(&nodegauge_machine::topology::HardwareThread) -> Option<usize>,
+    object: impl Fn(&HardwareThread) -> Option<usize>,
 ) -> Vec<Vec<CpuId>> {
-    let mut order: Vec<usize> = Vec::new();
-    let mut groups: std::collections::BTreeMap<usize, Vec<CpuId>> =
-        std::collections::BTreeMap::new();
+    let mut groups: Vec<Vec<CpuId>> = Vec::new();
+    let mut known: BTreeMap<usize, usize> = BTreeMap::new();
     for thread in topology.allowed() {
         let Some(index) = object(thread) else { continue };
-        groups
-            .entry(index)
-            .or_insert_with(|| {
-                order.push(index);
-                Vec::new()
-            })
-            .push(thread.cpu);
+        let at = *known.entry(index).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[at].push(thread.cpu);
     }
-    order.iter().filter_map(|index| groups.remove(index)).map(sorted).collect()
+    groups.into_iter().map(sorted).collect()
+}
+
+/// Which CPUs there are and which may be used, for many look-ups.
+pub(crate) struct UsableCpus<'a> {
+    topology: &'a Topology,
+    allowed: BTreeMap<CpuId, bool>,
+}
+
+impl<'a> UsableCpus<'a> {
+    pub(crate) fn new(topology: &'a Topology) -> Self {
+        let allowed = topology.threads.iter().map(|thread| (thread.cpu, thread.allowed)).collect();
+        Self { topology, allowed }
+    }
+
+    /// The CPU with this number, when this process may use it.
+    pub(crate) fn get(&self, number: i64) -> Result<CpuId, PlacementError> {
+        let allowed = || ranges(&allowed(self.topology));
+        let cpu = u32::try_from(number).ok().map(CpuId);
+        match cpu.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?))) {
+            Some((cpu, true)) => Ok(cpu),
+            Some((cpu, false)) => {
+                Err(PlacementError::CpuNotAllowed { cpu: cpu.0, allowed: allowed() })
+            }
+            None => Err(PlacementError::NoSuchCpu {
+                cpu: number,
+                machine: number_ranges(self.allowed.keys().map(|cpu| cpu.0)),
+                allowed: allowed(),
+            }),
+        }
+    }
 }
 
 /// Sorted, without repeats.

@@ -1,7 +1,7 @@
 //! A placement in the words of other launchers: variables of OpenMP, numactl, the `mpirun` of Open
 //! MPI and of MPICH, Slurm's `srun`. Pure.
 //!
-//! Each launcher binds ranks with its own means; what it cannot do is left to [`PerRank`]: words in
+//! Each launcher binds ranks with its own means; what it cannot do is left to `PerRank`: words in
 //! front of a rank's program (numactl, for memory policies that the launcher has no option for) and
 //! variables (`OMP_PLACES`, where threads of one rank go to different CPUs). [`script`] puts both
 //! together as a shell script.
@@ -11,8 +11,9 @@
 //! `--mem-bind`. What each launcher really does with it is checked by starting it.
 
 use crate::bind::Bind;
-use crate::cpus::{number_ranges, ranges};
+use crate::cpus::{joined, number_ranges, ranges};
 use crate::numa::MemoryPolicy;
+use crate::places::Place;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 
@@ -20,7 +21,7 @@ pub mod script;
 
 /// Who starts the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Launcher {
+pub(crate) enum RankLauncher {
     /// Open MPI's `mpirun`.
     OpenMpi,
     /// The `mpirun` of MPICH, Hydra, and of its relatives.
@@ -29,9 +30,9 @@ pub enum Launcher {
     Slurm,
 }
 
-impl Launcher {
+impl RankLauncher {
     /// The variable in which a process finds its rank.
-    pub fn rank_variable(self) -> &'static str {
+    pub(crate) fn rank_variable(self) -> &'static str {
         match self {
             Self::OpenMpi => "OMPI_COMM_WORLD_RANK",
             Self::Mpich => "PMI_RANK",
@@ -40,18 +41,18 @@ impl Launcher {
     }
 }
 
-/// What a rank needs beside the launcher's own options.
+/// What a rank needs in addition to the launcher's own options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PerRank {
+pub(crate) struct PerRank {
     /// Variables, by name.
-    pub environment: Vec<(&'static str, String)>,
+    environment: Vec<(&'static str, String)>,
     /// Words in front of its program, e.g. `numactl --interleave=0-3`; none when it needs none.
-    pub prefix: Vec<String>,
+    prefix: Vec<String>,
 }
 
-/// What each rank of a plan needs beside the options of its launcher, in the order of ranks.
-pub fn per_rank(plan: &RankPlan, launcher: Launcher) -> Vec<PerRank> {
-    let by_srun = launcher == Launcher::Slurm && mem_bind(plan).is_some();
+/// What each rank of a plan needs in addition to the options of its launcher, in the order of ranks.
+pub(crate) fn per_rank(plan: &RankPlan, launcher: RankLauncher) -> Vec<PerRank> {
+    let by_srun = launcher == RankLauncher::Slurm && mem_bind(plan).is_some();
     let of = |place: &RankPlace| PerRank {
         environment: threads_within(place),
         prefix: match by_srun {
@@ -86,33 +87,20 @@ impl OpenMpi {
 
     /// The options of `mpirun`, with the path of the rank file where there is one.
     pub fn args(&self, rankfile: &str) -> Vec<String> {
-        let ranks = self.ranks.to_string();
-        let words: Vec<&str> = match (self.version, &self.rankfile) {
-            (OpenMpiVersion::V4, Some(_)) => vec![
-                "-np",
-                &ranks,
-                "--mca",
-                "rmaps_rank_file_physical",
-                "1",
-                "--use-hwthread-cpus",
-                "--rankfile",
-                rankfile,
-            ],
-            (OpenMpiVersion::V4, None) => {
-                vec!["-np", &ranks, "--bind-to", "none", "--oversubscribe"]
+        let words = match (self.version, &self.rankfile) {
+            (OpenMpiVersion::V4, Some(_)) => {
+                "-np RANKS --mca rmaps_rank_file_physical 1 --use-hwthread-cpus --rankfile FILE"
             }
+            (OpenMpiVersion::V4, None) => "-np RANKS --bind-to none --oversubscribe",
+            // Ranks that share the CPUs of a socket are meant to.
             (OpenMpiVersion::V5, Some(_)) => {
-                let map = format!("rankfile:file={rankfile}:hwtcpus");
-                // Ranks that share the CPUs of a socket are meant to.
-                let words = ["-np", &ranks, "--map-by", &map, "--bind-to"];
-                let words = words.into_iter().chain(["hwthread:overload-allowed"]);
-                return words.map(str::to_owned).collect();
+                "-np RANKS --map-by rankfile:file=FILE:hwtcpus --bind-to hwthread:overload-allowed"
             }
-            (OpenMpiVersion::V5, None) => {
-                vec!["-np", &ranks, "--map-by", ":oversubscribe", "--bind-to", "none"]
-            }
+            (OpenMpiVersion::V5, None) => "-np RANKS --map-by :oversubscribe --bind-to none",
         };
-        words.into_iter().map(str::to_owned).collect()
+        let ranks = self.ranks.to_string();
+        let word = |word: &str| word.replace("RANKS", &ranks).replace("FILE", rankfile);
+        words.split(' ').map(word).collect()
     }
 }
 
@@ -141,12 +129,9 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) ->
 /// The options of MPICH's `mpirun` (Hydra), whose `-bind-to user:` takes the system's numbers, CPUs
 /// of a rank joined by `+`.
 pub fn mpich(plan: &RankPlan) -> Vec<String> {
-    let rank = |place: &RankPlace| {
-        let words: Vec<String> = place.bound_cpus()?.iter().map(CpuId::to_string).collect();
-        Some(words.join("+"))
-    };
+    let rank = |place: &RankPlace| Some(joined(place.bound_cpus()?).replace(',', "+"));
     let bound: Option<Vec<String>> = plan.ranks.iter().map(rank).collect();
-    let bind = bound.map_or("none".to_owned(), |ranks| format!("user:{}", ranks.join(",")));
+    let bind = bound.map_or("none".to_owned(), |ranks| format!("user:{}", joined(ranks)));
     ["-np", &plan.ranks.len().to_string(), "-bind-to", &bind].map(str::to_owned).to_vec()
 }
 
@@ -170,12 +155,11 @@ fn cpu_bind(plan: &RankPlan) -> String {
     match bound {
         None => "none".to_owned(),
         Some(ranks) if ranks.iter().all(|cpus| cpus.len() == 1) => {
-            let cpus: Vec<String> = ranks.iter().flatten().map(CpuId::to_string).collect();
-            format!("map_cpu:{}", cpus.join(","))
+            format!("map_cpu:{}", joined(ranks.iter().flatten()))
         }
         Some(ranks) => {
             let mask = |cpus: &Vec<CpuId>| hex_mask(cpus.iter().map(|cpu| cpu.0));
-            format!("mask_cpu:{}", ranks.iter().map(mask).collect::<Vec<_>>().join(","))
+            format!("mask_cpu:{}", joined(ranks.iter().map(mask)))
         }
     }
 }
@@ -186,7 +170,7 @@ fn mem_bind(plan: &RankPlan) -> Option<String> {
     let nodes: Option<Vec<Vec<NodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
     let masks = |nodes: &[Vec<NodeId>]| {
         let mask = |nodes: &Vec<NodeId>| hex_mask(nodes.iter().map(|node| node.0));
-        format!("mask_mem:{}", nodes.iter().map(mask).collect::<Vec<_>>().join(","))
+        format!("mask_mem:{}", joined(nodes.iter().map(mask)))
     };
     match plan.ranks.first()?.memory {
         MemoryPolicy::Default | MemoryPolicy::Local | MemoryPolicy::Interleave(_) => None,
@@ -194,11 +178,7 @@ fn mem_bind(plan: &RankPlan) -> Option<String> {
         MemoryPolicy::Bind(_) => {
             let nodes = nodes?;
             Some(match nodes.iter().all(|nodes| nodes.len() == 1) {
-                true => {
-                    let nodes: Vec<String> =
-                        nodes.iter().flatten().map(NodeId::to_string).collect();
-                    format!("map_mem:{}", nodes.join(","))
-                }
+                true => format!("map_mem:{}", joined(nodes.iter().flatten())),
                 false => masks(&nodes),
             })
         }
@@ -260,19 +240,7 @@ fn omp_places(place: &RankPlace) -> String {
     let close = Bind::Close.assign(count, once.len());
     let same = close.iter().zip(&threads).all(|(at, cpus)| at.is_some_and(|at| once[at] == *cpus));
     let list = if same { once } else { threads };
-    let place = |cpus: &&Vec<CpuId>| {
-        let words: Vec<String> = cpus.chunk_by(|a, b| b.0 - a.0 == 1).map(interval).collect();
-        format!("{{{}}}", words.join(","))
-    };
-    list.iter().map(place).collect::<Vec<_>>().join(",")
-}
-
-/// Neighbouring CPUs as OpenMP writes them: first and number.
-fn interval(cpus: &[CpuId]) -> String {
-    match cpus {
-        [first, _, ..] => format!("{first}:{}", cpus.len()),
-        _ => ranges(cpus),
-    }
+    joined(list.into_iter().filter_map(|cpus| Place::new(cpus.iter().copied())))
 }
 
 /// The variables for a process that its launcher has bound: its threads where they differ, else no

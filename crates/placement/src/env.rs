@@ -5,6 +5,7 @@
 //! type wins over `OMP_PLACES` and `OMP_PROC_BIND`; one with modifiers only (`verbose`) does not.
 //! Every variable that is set gives a notice, and a wrong one is an error only where it counts.
 
+use crate::grammar;
 use crate::plan::Request;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -116,23 +117,14 @@ fn parsed<T: FromStr<Err = SyntaxError>>(
 /// A list of numbers, one for each level of nested parallelism; the first counts.
 fn num_threads(text: &str) -> Result<u32, SyntaxError> {
     let mut cursor = Cursor::new(NUM_THREADS, "OMP_NUM_THREADS=8", text);
-    let mut first = None;
-    loop {
-        cursor.skip_blanks();
+    let counts = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
         let at = cursor.position();
-        let number = cursor.number("expected a number of threads")?;
-        let number = match u32::try_from(number) {
-            Ok(0) => return Err(cursor.error_at(at, "expected at least 1")),
-            Ok(number) => number,
-            Err(_) => return Err(cursor.error_at(at, "this number is too large")),
-        };
-        let first = *first.get_or_insert(number);
-        cursor.skip_blanks();
-        if cursor.at_end() {
-            return Ok(first);
+        match grammar::number(cursor, "expected a number of threads")? {
+            0 => Err(cursor.error_at(at, "expected at least 1")),
+            count => Ok(count),
         }
-        cursor.expect(',', "expected ',' or the end")?;
-    }
+    })?;
+    Ok(counts[0])
 }
 
 #[cfg(test)]

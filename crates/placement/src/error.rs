@@ -1,7 +1,5 @@
-//! Why a placement cannot be had. Each text names the numbers of the machine and, where there is
+//! Why a placement is impossible. Each text names the numbers of the machine and, where there is
 //! one, the remedy on a line of its own.
-
-use crate::cpus::counted;
 
 /// A request that the topology cannot fulfil.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,57 +43,19 @@ pub enum PlacementError {
     /// The process may use no CPU of this topology.
     #[error("this process may use no CPU of this machine")]
     NoCpus,
-    /// An abstract place of which the machine has none.
-    #[error("places \"{places}\": this machine has no {what}\nhint: use cores, threads or sockets")]
-    NoSuchPlaces {
+    /// Places that this machine cannot have.
+    #[error("places \"{places}\": {problem}")]
+    Places {
         /// The places as asked.
         places: String,
-        /// What is missing, e.g. `cache that cores share`.
-        what: &'static str,
+        /// What is wrong with them.
+        problem: String,
     },
-    /// More abstract places than there are.
-    #[error(
-        "places \"{places}\": this process may use {found} {name}, not {asked}\nhint: e.g. --places '{name}({found})'"
-    )]
-    TooFewPlaces {
-        /// The places as asked.
-        places: String,
-        /// `cores`, `sockets`, ...
-        name: &'static str,
-        /// How many were asked for.
-        asked: u32,
-        /// How many there are.
-        found: usize,
-    },
-    /// Exclusions left a place, or the list of places, empty.
-    #[error("places \"{places}\": nothing is left after the exclusions")]
-    NothingLeft {
-        /// The places as asked.
-        places: String,
-    },
-    /// An exclusion that excludes nothing.
-    #[error(
-        "places \"{places}\": !{excluded} excludes nothing\nhint: an exclusion takes away a place listed before it, or a CPU of the same braces"
-    )]
-    NothingExcluded {
-        /// The places as asked.
-        places: String,
-        /// What was to be excluded.
-        excluded: String,
-    },
-    /// More places than any machine has use for.
-    #[error("places \"{places}\": at most {most} places with {cpus} CPUs in all are resolved")]
-    TooManyPlaces {
-        /// The places as asked.
-        places: String,
-        /// The most places.
-        most: u32,
-        /// The most CPUs in all places together.
-        cpus: usize,
-    },
-    /// Two options that each decide the places.
-    #[error("{first} and {second} both say where threads go\nhint: give one of them")]
+    /// Two options that each decide where threads or memory go.
+    #[error("{first} and {second} both say where {what}\nhint: give one of them")]
     Conflict {
+        /// `threads go` or `memory goes`.
+        what: &'static str,
         /// One option.
         first: &'static str,
         /// The other.
@@ -177,7 +137,7 @@ pub enum PlacementError {
     /// `--cpus` whose length fits neither the ranks nor their threads.
     #[error(
         "--cpus names {}, but there are {ranks} ranks of {}\nhint: name {}, or one group a rank, e.g. --cpus '{{0-3}},{{4-7}}'",
-        counted(*.named, "entry").replace("entrys", "entries"),
+        counted(*.named, "entry"),
         counted(*.threads as usize, "thread"),
         counted(*.ranks as usize * *.threads as usize, "CPU")
     )]
@@ -197,14 +157,6 @@ pub enum PlacementError {
         /// The number of the policy.
         policy: u8,
     },
-    /// Two options that each decide where memory goes.
-    #[error("{first} and {second} both say where memory goes\nhint: give one of them")]
-    MemoryConflict {
-        /// One option.
-        first: &'static str,
-        /// The other.
-        second: &'static str,
-    },
 }
 
 /// What to do about too many ranks.
@@ -212,5 +164,20 @@ fn ranks_that_fit(threads: u32, usable: usize) -> String {
     match usable / threads.max(1) as usize {
         0 => format!("ask for {usable} or fewer threads a rank, e.g. --threads {usable}"),
         most => format!("ask for {most} or fewer, e.g. --ranks {most}"),
+    }
+}
+
+impl From<PlacementError> for nodegauge_measure::Failure {
+    fn from(error: PlacementError) -> Self {
+        Self::usage(error)
+    }
+}
+
+/// `1 cache`, `2 caches`, `2 entries`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        _ => format!("{count} {noun}s"),
     }
 }

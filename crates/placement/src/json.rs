@@ -1,10 +1,10 @@
 //! The object that `places --json` prints, schema `nodegauge/1`.
 //!
 //! Plain data for serde; numbers are the operating system's. Threads of several processes (ranks)
-//! are listed rank by rank with [`PlacesDocument::of_ranks`]; one process has no rank.
+//! are listed rank by rank; one process has no rank.
 
 use crate::numa::MemoryPolicy;
-use crate::plan::Placement;
+use crate::ranks::RankPlace;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::SCHEMA;
 use serde::Serialize;
@@ -65,27 +65,11 @@ pub struct MemoryEntry {
     pub nodes: Option<Vec<u32>>,
 }
 
-/// One process.
-#[derive(Debug, Clone, Copy)]
-pub struct Rank<'a> {
-    /// Its number; `None` when there is only one.
-    pub rank: Option<u32>,
-    /// Where its threads go.
-    pub placement: &'a Placement,
-    /// Where its memory goes.
-    pub memory: &'a MemoryPolicy,
-}
-
 impl PlacesDocument {
-    /// Of one process.
-    pub fn new(topology: &Topology, placement: &Placement, memory: &MemoryPolicy) -> Self {
-        Self::of_ranks(topology, [Rank { rank: None, placement, memory }])
-    }
-
-    /// Of several processes.
-    pub fn of_ranks<'a>(topology: &Topology, ranks: impl IntoIterator<Item = Rank<'a>>) -> Self {
-        let threads = ranks.into_iter().flat_map(|rank| {
-            let memory = MemoryEntry::from(rank.memory);
+    /// Of one or more processes.
+    pub fn new(topology: &Topology, ranks: &[RankPlace]) -> Self {
+        let threads = ranks.iter().flat_map(|rank| {
+            let memory = MemoryEntry::from(&rank.memory);
             rank.placement.threads.iter().map(move |place| ThreadEntry {
                 rank: rank.rank,
                 thread: place.thread,
@@ -130,7 +114,8 @@ mod tests {
     fn one_process() {
         let t2k = machine(T2K);
         let placement = plan(&t2k, &Request { threads: Some(4), ..Request::default() }).unwrap();
-        let document = PlacesDocument::new(&t2k, &placement, &MemoryPolicy::Default);
+        let rank = RankPlace { rank: None, placement, memory: MemoryPolicy::Default };
+        let document = PlacesDocument::new(&t2k, &[rank]);
         let value = serde_json::to_value(&document).unwrap();
         assert_eq!(value["schema"], "nodegauge/1");
         assert_eq!(
@@ -152,9 +137,12 @@ mod tests {
         let t2k = machine(T2K);
         let placement = plan(&t2k, &Request { threads: Some(2), ..Request::default() }).unwrap();
         let memory = MemoryPolicy::Bind(vec![NodeId(1), NodeId(2)]);
-        let ranks =
-            [0, 1].map(|rank| Rank { rank: Some(rank), placement: &placement, memory: &memory });
-        let document = PlacesDocument::of_ranks(&t2k, ranks);
+        let ranks = [0, 1].map(|rank| RankPlace {
+            rank: Some(rank),
+            placement: placement.clone(),
+            memory: memory.clone(),
+        });
+        let document = PlacesDocument::new(&t2k, &ranks);
         let numbers: Vec<_> = document.threads.iter().map(|t| (t.rank, t.thread)).collect();
         assert_eq!(numbers, [(Some(0), 0), (Some(0), 1), (Some(1), 0), (Some(1), 1)]);
         assert_eq!(

@@ -7,6 +7,8 @@
 
 mod resolve;
 
+use crate::cpus::joined;
+use crate::grammar;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::fmt;
@@ -19,19 +21,20 @@ const EXAMPLE: &str =
 /// What `KMP_AFFINITY` says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KmpAffinity {
-    /// `verbose` or `noverbose`; accepted, placements are always shown on demand.
-    pub verbose: Option<bool>,
-    /// `warnings` or `nowarnings`; accepted without effect.
-    pub warnings: Option<bool>,
-    /// `respect` or `norespect` the affinity mask of the process; always respected.
-    pub respect: Option<bool>,
-    /// `reset` or `noreset` the affinity of the first thread; accepted without effect.
-    pub reset: Option<bool>,
+    /// Modifiers, in the order of [`FLAGS`]: given, given with `no` in front, or absent. They are
+    /// accepted without effect: placements are shown on demand, and the affinity mask of the process
+    /// is always respected.
+    pub(crate) flags: [Option<bool>; 4],
     /// What a thread is bound to; a core when absent.
     pub granularity: Option<Granularity>,
     /// How threads are ordered; absent when only modifiers are given, which places nothing.
     pub kind: Option<KmpKind>,
 }
+
+/// The modifiers that may have `no` in front.
+const FLAGS: [&str; 4] = ["verbose", "warnings", "respect", "reset"];
+/// The index of `respect`.
+const RESPECT: usize = 2;
 
 /// The hardware object that a thread is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,18 +60,25 @@ pub enum Granularity {
 /// The type, with its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KmpKind {
-    /// Neighbouring threads as close as possible.
-    Compact(Numbers),
-    /// Neighbouring threads as far apart as possible.
-    Scatter(Numbers),
-    /// As many threads on each core as on any other, consecutive ones on the same core.
-    Balanced(Numbers),
+    /// Threads in an order of the hardware threads.
+    Ordered(KmpOrder, Numbers),
     /// The CPUs of `proclist`, one entry a thread.
     Explicit(Vec<ProcItem>),
     /// Threads are not bound.
     None,
     /// The affinity interface is off: threads are not bound.
     Disabled,
+}
+
+/// In which order threads take the hardware threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KmpOrder {
+    /// Neighbouring threads as close as possible.
+    Compact,
+    /// Neighbouring threads as far apart as possible.
+    Scatter,
+    /// As many threads on each core as on any other, consecutive ones on the same core.
+    Balanced,
 }
 
 /// `permute` and `offset`, 0 when absent.
@@ -140,24 +150,19 @@ impl FromStr for KmpAffinity {
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(WHAT, EXAMPLE, text);
         let mut draft = Draft::default();
-        loop {
-            cursor.skip_blanks();
-            if cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
-                let at = cursor.position();
-                let number = small(&mut cursor, "expected a number")?;
-                if draft.numbers.len() == 2 {
-                    return Err(cursor.error_at(at, "permute and offset are already given"));
-                }
-                draft.numbers.push((at, number));
-            } else {
-                word(&mut cursor, &mut draft)?;
+        grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
+            let at = cursor.position();
+            if !cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
+                return word(cursor, &mut draft);
             }
-            cursor.skip_blanks();
-            if cursor.at_end() {
-                return finish(&cursor, draft);
+            let number = grammar::number(cursor, "expected a number")?;
+            if draft.numbers.len() == 2 {
+                return Err(cursor.error_at(at, "permute and offset are already given"));
             }
-            cursor.expect(',', "expected ',' or the end")?;
-        }
+            draft.numbers.push((at, number));
+            Ok(())
+        })?;
+        finish(&cursor, draft)
     }
 }
 
@@ -170,19 +175,18 @@ fn word(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<(), SyntaxError> {
         }
         return Ok(());
     }
-    let affinity = &mut draft.affinity;
+    let (name, given) = match text.strip_prefix("no") {
+        Some(name) => (name, false),
+        None => (text.as_str(), true),
+    };
+    if let Some(flag) = FLAGS.iter().position(|flag| *flag == name) {
+        draft.affinity.flags[flag] = Some(given);
+        return Ok(());
+    }
     match text.as_str() {
-        "verbose" => affinity.verbose = Some(true),
-        "noverbose" => affinity.verbose = Some(false),
-        "warnings" => affinity.warnings = Some(true),
-        "nowarnings" => affinity.warnings = Some(false),
-        "respect" => affinity.respect = Some(true),
-        "norespect" => affinity.respect = Some(false),
-        "reset" => affinity.reset = Some(true),
-        "noreset" => affinity.reset = Some(false),
         "granularity" | "gran" => {
             equals(cursor)?;
-            affinity.granularity = Some(granularity(cursor)?);
+            draft.affinity.granularity = Some(granularity(cursor)?);
         }
         "proclist" => {
             equals(cursor)?;
@@ -222,46 +226,30 @@ fn granularity(cursor: &mut Cursor<'_>) -> Result<Granularity, SyntaxError> {
 
 fn proclist(cursor: &mut Cursor<'_>) -> Result<Vec<ProcItem>, SyntaxError> {
     cursor.expect('[', "expected '[' before the CPUs")?;
-    let mut items = Vec::new();
-    loop {
-        cursor.skip_blanks();
-        items.push(if cursor.eat('{') { set(cursor)? } else { range(cursor)? });
-        cursor.skip_blanks();
-        if cursor.eat(']') {
-            return Ok(items);
-        }
-        cursor.expect(',', "expected ',' or ']'")?;
-    }
-}
-
-fn set(cursor: &mut Cursor<'_>) -> Result<ProcItem, SyntaxError> {
-    let mut cpus = Vec::new();
-    loop {
-        cursor.skip_blanks();
-        cpus.push(small(cursor, "expected a CPU number")?);
-        cursor.skip_blanks();
-        if cursor.eat('}') {
-            return Ok(ProcItem::Set(cpus));
-        }
-        cursor.expect(',', "expected ',' or '}'")?;
-    }
+    grammar::list(cursor, Some(']'), "expected ',' or ']'", |cursor| match cursor.eat('{') {
+        true => grammar::list(cursor, Some('}'), "expected ',' or '}'", |cursor| {
+            grammar::number(cursor, "expected a CPU number")
+        })
+        .map(ProcItem::Set),
+        false => range(cursor),
+    })
 }
 
 fn range(cursor: &mut Cursor<'_>) -> Result<ProcItem, SyntaxError> {
-    let first = small(cursor, "expected a CPU number or '{'")?;
+    let first = grammar::number(cursor, "expected a CPU number or '{'")?;
     cursor.skip_blanks();
     if !cursor.eat('-') {
         return Ok(ProcItem::Range { first, last: first, stride: 1 });
     }
     cursor.skip_blanks();
     let last_at = cursor.position();
-    let last = small(cursor, "expected the last CPU after '-'")?;
+    let last = grammar::number(cursor, "expected the last CPU after '-'")?;
     cursor.skip_blanks();
     let stride = if cursor.eat(':') {
         cursor.skip_blanks();
         let negative = cursor.eat('-');
         let at = cursor.position();
-        let stride = small(cursor, "expected a stride after ':'")?;
+        let stride = grammar::number(cursor, "expected a stride after ':'")?;
         match i32::try_from(stride) {
             Ok(0) => return Err(cursor.error_at(at, "expected a stride other than 0")),
             Ok(stride) if negative => -stride,
@@ -283,12 +271,6 @@ fn range(cursor: &mut Cursor<'_>) -> Result<ProcItem, SyntaxError> {
     }
 }
 
-fn small(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
-    let at = cursor.position();
-    let number = cursor.number(problem)?;
-    u32::try_from(number).map_err(|_| cursor.error_at(at, "this number is too large"))
-}
-
 /// Puts type, numbers and proclist together, once all is read: they may come in any order.
 fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError> {
     let Draft { mut affinity, kind, proclist, numbers } = draft;
@@ -308,10 +290,11 @@ fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError>
         let problem = "permute and offset go with compact, scatter and balanced only";
         return Err(cursor.error_at(*at, problem));
     }
+    let ordered = |order| Some(KmpKind::Ordered(order, permuted));
     affinity.kind = match kind {
-        Some("compact") => Some(KmpKind::Compact(permuted)),
-        Some("scatter") => Some(KmpKind::Scatter(permuted)),
-        Some("balanced") => Some(KmpKind::Balanced(permuted)),
+        Some("compact") => ordered(KmpOrder::Compact),
+        Some("scatter") => ordered(KmpOrder::Scatter),
+        Some("balanced") => ordered(KmpOrder::Balanced),
         Some("explicit") => match proclist {
             Some((_, items)) => Some(KmpKind::Explicit(items)),
             None => return Err(cursor.error("expected proclist=[...] with the type explicit")),
@@ -326,40 +309,27 @@ fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError>
 impl fmt::Display for KmpAffinity {
     /// Canonical: modifiers, granularity, proclist, type, permute, offset; absent and 0 left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flags = [
-            (self.verbose, "verbose"),
-            (self.warnings, "warnings"),
-            (self.respect, "respect"),
-            (self.reset, "reset"),
-        ];
-        let mut words: Vec<String> = flags
-            .into_iter()
+        let mut words: Vec<String> = std::iter::zip(self.flags, FLAGS)
             .filter_map(|(flag, name)| Some(format!("{}{name}", if flag? { "" } else { "no" })))
             .collect();
         words.extend(self.granularity.map(|g| format!("granularity={}", g.as_str())));
-        let mut ordered = |name: &str, numbers: &Numbers| {
-            words.push(name.to_owned());
-            if numbers.permute != 0 || numbers.offset != 0 {
-                words.push(numbers.permute.to_string());
-            }
-            if numbers.offset != 0 {
-                words.push(numbers.offset.to_string());
-            }
-        };
         match &self.kind {
-            Some(KmpKind::Compact(numbers)) => ordered("compact", numbers),
-            Some(KmpKind::Scatter(numbers)) => ordered("scatter", numbers),
-            Some(KmpKind::Balanced(numbers)) => ordered("balanced", numbers),
+            Some(KmpKind::Ordered(order, Numbers { permute, offset })) => {
+                words.push(format!("{order:?}").to_lowercase());
+                match (permute, offset) {
+                    (0, 0) => {}
+                    (_, 0) => words.push(permute.to_string()),
+                    _ => words.push(format!("{permute},{offset}")),
+                }
+            }
             Some(KmpKind::Explicit(items)) => {
-                let items: Vec<String> = items.iter().map(ProcItem::to_string).collect();
-                words.push(format!("proclist=[{}]", items.join(",")));
-                words.push("explicit".to_owned());
+                words.push(format!("proclist=[{}],explicit", joined(items)));
             }
             Some(KmpKind::None) => words.push("none".to_owned()),
             Some(KmpKind::Disabled) => words.push("disabled".to_owned()),
             None => {}
         }
-        f.write_str(&words.join(","))
+        f.write_str(&joined(words))
     }
 }
 
@@ -369,10 +339,7 @@ impl fmt::Display for ProcItem {
             Self::Range { first, last, .. } if first == last => first.fmt(f),
             Self::Range { first, last, stride: 1 } => write!(f, "{first}-{last}"),
             Self::Range { first, last, stride } => write!(f, "{first}-{last}:{stride}"),
-            Self::Set(cpus) => {
-                let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-                write!(f, "{{{}}}", cpus.join(","))
-            }
+            Self::Set(cpus) => write!(f, "{{{}}}", joined(cpus)),
         }
     }
 }

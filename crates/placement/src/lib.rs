@@ -7,26 +7,27 @@
 
 #![deny(unsafe_code)]
 
-pub mod bind;
-pub mod cpu_list;
+mod bind;
+mod cpu_list;
 pub mod cpus;
 pub mod display;
 pub mod emit;
-pub mod env;
-pub mod error;
+mod env;
+mod error;
+mod grammar;
 pub mod json;
-pub mod kmp;
+mod kmp;
 pub mod numa;
 pub mod pairs;
-pub mod per_cache;
+mod per_cache;
 pub mod pin;
 pub mod places;
-pub mod plan;
+mod plan;
 pub mod ranks;
 mod sys;
 #[cfg(test)]
 mod tests;
-pub mod threads;
+mod threads;
 
 pub use bind::Bind;
 pub use cpu_list::CpuList;
@@ -34,9 +35,10 @@ pub use env::Environment;
 pub use error::PlacementError;
 pub use kmp::KmpAffinity;
 pub use numa::{MemoryPolicy, NumaSpec};
-pub use pin::{PinError, PinGuard, pin_current_thread};
+pub use pairs::{CpuPair, Distance};
+pub use pin::{PinError, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, Request, ThreadPlace, plan};
 pub use ranks::{Policy, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};
 pub use sys::SysError;
-pub use threads::ThreadCounts;
+pub use threads::ThreadList;

@@ -1,12 +1,14 @@
 //! Where memory goes: the grammar of `--numa`, NUMA policies of address ranges, and the question on
 //! which nodes pages really are.
 //!
-//! A policy is set before the pages are first touched and never moves any. What was asked is one
-//! thing, what was got another: [`pages_by_node`] asks the kernel.
+//! A policy is set before the pages are first touched and never moves any. Where pages really are,
+//! [`pages_by_node`] asks the kernel.
 
-use crate::cpus::number_ranges;
+use crate::cpus::{joined, number_ranges};
 use crate::error::PlacementError;
+use crate::grammar;
 use crate::sys::{self, SysError};
+use nodegauge_machine::sys::page_size;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -74,7 +76,7 @@ impl FromStr for NumaSpec {
             "preferred" => {
                 cursor.expect(':', "expected ':' and a node after preferred")?;
                 cursor.skip_blanks();
-                Self::Preferred(node(&mut cursor, "expected a node number")?)
+                Self::Preferred(grammar::number(&mut cursor, "expected a node number")?)
             }
             _ => {
                 let problem = "expected local, interleave, bind or preferred";
@@ -99,30 +101,14 @@ fn node_list(cursor: &mut Cursor<'_>) -> Result<NodeList, SyntaxError> {
         "" => {}
         _ => return Err(cursor.error_at(at, "expected a node number or all")),
     }
-    let mut ranges = Vec::new();
-    loop {
-        cursor.skip_blanks();
-        let first = node(cursor, "expected a node number or all")?;
-        let mut last = first;
-        if cursor.eat('-') {
-            let last_at = cursor.position();
-            last = node(cursor, "expected the last node after '-'")?;
-            if last < first {
-                return Err(cursor.error_at(last_at, "a range goes from the smaller number up"));
-            }
-        }
-        ranges.push((first, last));
-        cursor.skip_blanks();
-        if !cursor.eat(',') {
-            return Ok(NodeList::Ranges(ranges));
-        }
-    }
-}
-
-fn node(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
-    let at = cursor.position();
-    let number = cursor.number(problem)?;
-    u32::try_from(number).map_err(|_| cursor.error_at(at, "this number is too large"))
+    let problem = "expected a node number or all";
+    grammar::list(cursor, None, "expected ',' or the end", |cursor| {
+        let first = grammar::number(cursor, problem)?;
+        let last =
+            grammar::last(cursor, first, grammar::number, "expected the last node after '-'")?;
+        Ok((first, last))
+    })
+    .map(NodeList::Ranges)
 }
 
 impl fmt::Display for NumaSpec {
@@ -140,14 +126,10 @@ impl fmt::Display for NumaSpec {
 impl fmt::Display for NodeList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Ranges(ranges) = self else { return f.write_str("all") };
-        for (index, (first, last)) in ranges.iter().enumerate() {
-            let separator = if index > 0 { "," } else { "" };
-            match first == last {
-                true => write!(f, "{separator}{first}")?,
-                false => write!(f, "{separator}{first}-{last}")?,
-            }
-        }
-        Ok(())
+        f.write_str(&joined(ranges.iter().map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        })))
     }
 }
 
@@ -285,7 +267,7 @@ pub struct PageNodes {
 /// # Errors
 /// When the kernel has no `move_pages`, or a container forbids it.
 pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<PageNodes, SysError> {
-    let page = sys::page_bytes();
+    let page = page_size() as usize;
     let first = address / page;
     let count = address.saturating_add(bytes).div_ceil(page).saturating_sub(first);
     let asked = count.min(sample);

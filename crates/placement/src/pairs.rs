@@ -1,86 +1,72 @@
-//! Pairs of hardware threads for messages, one for each distance that a machine has: how much of the
-//! node two ranks share decides what a message between them costs. Pure.
+//! How far two hardware threads are from each other, and the pairs between which messages are
+//! measured: one for each distance that a machine has. Pure.
 
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-/// What the two ends of a message share, nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
+/// How far two hardware threads are from each other, by what they share; nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Distance {
-    /// A core: two of its hardware threads.
-    Smt,
-    /// A level-2 cache, but not a core.
-    L2,
-    /// The last-level cache.
-    L3,
-    /// A NUMA node.
-    Numa,
-    /// A socket.
-    Socket,
-    /// A node of the cluster.
+    /// Hardware threads of one core.
+    #[serde(rename = "same core")]
+    Core,
+    /// Cores on one last-level cache.
+    #[serde(rename = "same cache")]
+    Cache,
+    /// Cores on one NUMA node.
+    #[serde(rename = "same node")]
     Node,
-    /// Nothing but the network.
-    Network,
+    /// Cores of one socket.
+    #[serde(rename = "same socket")]
+    Socket,
+    /// Cores of two sockets of one host.
+    #[serde(rename = "other socket")]
+    OtherSocket,
+    /// Cores of two hosts.
+    #[serde(rename = "other host")]
+    OtherHost,
 }
 
+/// Each distance with its name in records and the short names that options accept for it.
+const NAMES: [(Distance, &str, &[&str]); 6] = [
+    (Distance::Core, "same core", &["smt"]),
+    (Distance::Cache, "same cache", &["l3", "l2"]),
+    (Distance::Node, "same node", &["numa"]),
+    (Distance::Socket, "same socket", &["socket"]),
+    (Distance::OtherSocket, "other socket", &["node"]),
+    (Distance::OtherHost, "other host", &["network"]),
+];
+
 impl Distance {
-    /// All of them, nearest first.
-    pub const ALL: [Self; 7] =
-        [Self::Smt, Self::L2, Self::L3, Self::Numa, Self::Socket, Self::Node, Self::Network];
-
-    /// As options and records name it.
+    /// As records and tables name it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Smt => "smt",
-            Self::L2 => "l2",
-            Self::L3 => "l3",
-            Self::Numa => "numa",
-            Self::Socket => "socket",
-            Self::Node => "node",
-            Self::Network => "network",
-        }
+        NAMES[self as usize].1
     }
 
-    /// In words, for tables.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Smt => "same core",
-            Self::L2 => "same L2",
-            Self::L3 => "same L3",
-            Self::Numa => "same NUMA node",
-            Self::Socket => "same socket",
-            Self::Node => "other socket",
-            Self::Network => "other node",
-        }
-    }
-
-    /// What two hardware threads of a node share.
-    fn between(a: &HardwareThread, b: &HardwareThread) -> Self {
+    /// Between two hardware threads of one host.
+    pub fn between(a: &HardwareThread, b: &HardwareThread) -> Self {
         let same = |x: Option<usize>, y: Option<usize>| x.is_some() && x == y;
         if a.core == b.core {
-            Self::Smt
-        } else if same(a.l2, b.l2) {
-            Self::L2
+            Self::Core
         } else if same(a.llc, b.llc) {
-            Self::L3
+            Self::Cache
         } else if same(a.node, b.node) && a.socket == b.socket {
-            Self::Numa
+            Self::Node
         } else if a.socket == b.socket {
             Self::Socket
         } else {
-            Self::Node
+            Self::OtherSocket
         }
     }
 }
 
 impl fmt::Display for Distance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 
@@ -88,24 +74,26 @@ impl FromStr for Distance {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|distance| distance.name() == text).ok_or_else(|| {
-            format!("unknown distance {text:?}: expected {}", Self::ALL.map(Self::name).join(", "))
+        let known = NAMES.iter().find(|(_, name, short)| *name == text || short.contains(&text));
+        known.map(|(distance, ..)| *distance).ok_or_else(|| {
+            let short: Vec<&str> = NAMES.iter().map(|(.., short)| short[0]).collect();
+            format!("unknown distance {text:?}: expected {}", short.join(", "))
         })
     }
 }
 
-/// Two hardware threads and what they share.
+/// Two hardware threads and their distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
-    /// What they share.
+pub struct CpuPair {
+    /// Their distance.
     pub distance: Distance,
     /// The hardware thread of rank 0.
     pub first: CpuId,
-    /// That of rank 1.
+    /// The hardware thread of rank 1.
     pub second: CpuId,
 }
 
-/// What two CPUs of a machine share; `None` for a CPU that it does not have.
+/// The distance of two CPUs of a machine; `None` for a CPU that it does not have.
 pub fn distance(topology: &Topology, a: CpuId, b: CpuId) -> Option<Distance> {
     Some(Distance::between(topology.thread(a)?, topology.thread(b)?))
 }
@@ -113,22 +101,22 @@ pub fn distance(topology: &Topology, a: CpuId, b: CpuId) -> Option<Distance> {
 /// One pair for each distance that occurs between hardware threads that this process may use,
 /// nearest first. Pairs start at the first hardware thread where it has a partner at that distance,
 /// and go to the same hardware thread of the partner's core where that may be used.
-pub fn by_distance(topology: &Topology) -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = Vec::new();
+pub fn by_distance(topology: &Topology) -> Vec<CpuPair> {
+    let mut pairs: Vec<CpuPair> = Vec::new();
     for whole in [true, false] {
         // A thread is held only against the first one of each object that it is in: of any two
         // threads at some distance, one has that distance from the first thread of what they share.
         let mut firsts: HashMap<(usize, usize), &HardwareThread> = HashMap::new();
         for b in topology.allowed() {
-            let objects = [Some(b.core), b.l2, b.llc, b.node, Some(b.socket), Some(0)];
+            let objects = [Some(b.core), b.llc, b.node, Some(b.socket), Some(0)];
             for (level, object) in objects.into_iter().enumerate() {
                 let Some(object) = object else { continue };
                 let a = *firsts.entry((level, object)).or_insert(b);
                 let distance = Distance::between(a, b);
-                let fits = distance == Distance::Smt || a.sibling == b.sibling || !whole;
+                let fits = distance == Distance::Core || a.sibling == b.sibling || !whole;
                 let known = pairs.iter().any(|pair| pair.distance == distance);
                 if a.cpu != b.cpu && fits && !known {
-                    pairs.push(Pair { distance, first: a.cpu, second: b.cpu });
+                    pairs.push(CpuPair { distance, first: a.cpu, second: b.cpu });
                 }
             }
         }
@@ -147,7 +135,7 @@ pub fn one_a_core(topology: &Topology) -> Vec<CpuId> {
 /// Two hardware threads in the form of the document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PairRow {
-    /// What they share.
+    /// Their distance.
     pub distance: Distance,
     /// Number of the hardware thread of rank 0, and of rank 1.
     pub cpus: [u32; 2],
@@ -160,7 +148,7 @@ pub struct PairRow {
 }
 
 /// Pairs with what people want to know of them; numbers are the operating system's.
-pub fn rows(topology: &Topology, pairs: &[Pair]) -> Vec<PairRow> {
+pub fn rows(topology: &Topology, pairs: &[CpuPair]) -> Vec<PairRow> {
     pairs
         .iter()
         .filter_map(|pair| {
@@ -179,10 +167,10 @@ pub fn rows(topology: &Topology, pairs: &[Pair]) -> Vec<PairRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn machine(text: &str) -> Topology {
-        Topology::load(&Source::Synthetic(text.to_owned())).unwrap()
+        Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap()
     }
 
     fn pairs(text: &str) -> Vec<(&'static str, u32, u32)> {
@@ -195,24 +183,40 @@ mod tests {
     #[test]
     fn rome_has_four_distances() {
         let rome = "Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1";
-        assert_eq!(pairs(rome), [("l3", 0, 1), ("numa", 0, 4), ("socket", 0, 16), ("node", 0, 64)]);
+        assert_eq!(
+            pairs(rome),
+            [
+                ("same cache", 0, 1),
+                ("same node", 0, 4),
+                ("same socket", 0, 16),
+                ("other socket", 0, 64)
+            ]
+        );
     }
 
     #[test]
-    fn siblings_and_shared_level_2_caches_come_first() {
+    fn siblings_come_first() {
         assert_eq!(
             pairs("Package:2 NUMANode:1 L3Cache:2 L2Cache:2 Core:2 PU:2"),
-            [("smt", 0, 1), ("l2", 0, 2), ("l3", 0, 4), ("numa", 0, 8), ("node", 0, 16)]
+            [
+                ("same core", 0, 1),
+                ("same cache", 0, 2),
+                ("same node", 0, 8),
+                ("other socket", 0, 16)
+            ]
         );
     }
 
     #[test]
     fn where_no_cache_is_shared_the_node_is() {
-        assert_eq!(pairs("Package:4 NUMANode:1 Core:4 PU:1"), [("numa", 0, 1), ("node", 0, 4)]);
+        assert_eq!(
+            pairs("Package:4 NUMANode:1 Core:4 PU:1"),
+            [("same node", 0, 1), ("other socket", 0, 4)]
+        );
         // The last level of a Xeon Phi is a core's own.
         assert_eq!(
             pairs("Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4"),
-            [("smt", 0, 1), ("numa", 0, 4)]
+            [("same core", 0, 1), ("same node", 0, 4)]
         );
     }
 
@@ -232,7 +236,7 @@ mod tests {
             .iter()
             .map(|pair| (pair.distance.name(), pair.first.0, pair.second.0))
             .collect();
-        assert_eq!(found, [("l3", 4, 5), ("numa", 0, 4)]);
+        assert_eq!(found, [("same cache", 4, 5), ("same node", 0, 4)]);
     }
 
     #[test]
@@ -244,10 +248,17 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back() {
-        for distance in Distance::ALL {
-            assert_eq!(distance.name().parse(), Ok(distance));
+    fn names_and_short_names_are_read() {
+        for (index, (distance, name, short)) in NAMES.iter().enumerate() {
+            assert_eq!((*distance as usize, distance.to_string().as_str()), (index, *name));
+            assert_eq!(serde_json::to_value(distance).unwrap(), *name);
+            for text in short.iter().chain([name]) {
+                assert_eq!(text.parse(), Ok(*distance));
+            }
         }
-        assert!("L3".parse::<Distance>().unwrap_err().contains("smt, l2, l3"));
+        assert_eq!(
+            "L3".parse::<Distance>(),
+            Err("unknown distance \"L3\": expected smt, l3, numa, socket, node, network".to_owned())
+        );
     }
 }

@@ -14,7 +14,7 @@ use nodegauge_machine::{CpuId, Topology};
 /// # Errors
 /// When the machine has no cache beyond level 1, a cache has too few hardware threads that this
 /// process may use, or there are too few caches for `threads`.
-pub fn cpus_per_cache(
+pub(crate) fn cpus_per_cache(
     topology: &Topology,
     per_cache: u32,
     threads: Option<u32>,

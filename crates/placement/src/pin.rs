@@ -1,13 +1,12 @@
 //! Binds the calling thread to CPUs and reads back whether the kernel did.
 //!
 //! The kernel silently drops CPUs outside the cpuset as long as one is left; here that is an error,
-//! and the thread keeps the mask it had. [`PinGuard`] restores the previous mask.
+//! and the thread keeps the mask it had.
 
 use crate::cpus::{ranges, sorted};
 use crate::sys::{self, SysError};
 use nodegauge_machine::CpuId;
 use std::fmt;
-use std::marker::PhantomData;
 
 /// Why a thread could not be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,36 +120,6 @@ fn diagnose(wanted: &[CpuId]) -> PinError {
     }
 }
 
-/// Binds the calling thread to CPUs until the guard is dropped, then gives it back the CPUs it had.
-/// Stays on its thread.
-#[derive(Debug)]
-#[must_use = "dropping the guard unbinds the thread"]
-pub struct PinGuard {
-    before: Vec<CpuId>,
-    /// A mask belongs to one thread: neither `Send` nor `Sync`.
-    on_this_thread: PhantomData<*const ()>,
-}
-
-impl PinGuard {
-    /// Binds the calling thread as [`pin_current_thread`] does.
-    ///
-    /// # Errors
-    /// As [`pin_current_thread`].
-    pub fn new(cpus: &[CpuId]) -> Result<Self, PinError> {
-        let before =
-            sys::affinity().map_err(|error| PinError::new(cpus, PinCause::Refused(error)))?;
-        pin_current_thread(cpus)?;
-        Ok(Self { before, on_this_thread: PhantomData })
-    }
-}
-
-impl Drop for PinGuard {
-    fn drop(&mut self) {
-        // A cpuset that shrank in between makes this fail; then the thread stays where it is.
-        let _ = sys::set_affinity(&self.before);
-    }
-}
-
 /// The CPUs that the calling thread may run on, in numeric order.
 ///
 /// # Errors
@@ -159,28 +128,19 @@ pub fn current_affinity() -> Result<Vec<CpuId>, SysError> {
     sys::affinity()
 }
 
-/// The CPU that the calling thread runs on at this moment.
-///
-/// # Errors
-/// When the kernel does not say.
-pub fn current_cpu() -> Result<CpuId, SysError> {
-    sys::current_cpu()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_thread_is_where_it_was_bound_and_the_guard_undoes_it() {
+    fn a_bound_thread_is_where_it_was_bound() {
         // A thread of its own, because the mask belongs to the thread.
         std::thread::spawn(|| {
             let before = current_affinity().unwrap();
             let last = *before.last().unwrap();
-            let guard = PinGuard::new(&[last]).unwrap();
+            pin_current_thread(&[last]).unwrap();
             assert_eq!(current_affinity().unwrap(), [last]);
-            assert_eq!(current_cpu().unwrap(), last);
-            drop(guard);
+            pin_current_thread(&before).unwrap();
             assert_eq!(current_affinity().unwrap(), before);
         })
         .join()

@@ -6,9 +6,8 @@
 
 mod resolve;
 
-pub(crate) use resolve::Cpus;
-
-use crate::threads::MOST;
+use crate::cpus::joined;
+use crate::grammar::{self, MOST, count};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -38,16 +37,9 @@ impl Place {
 impl fmt::Display for Place {
     /// As `OMP_PLACES` takes it: `{0:4,8}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("{")?;
-        for (index, run) in self.0.chunk_by(|a, b| b.0 - a.0 == 1).enumerate() {
-            let separator = if index > 0 { "," } else { "" };
-            match run {
-                [first] => write!(f, "{separator}{first}")?,
-                [first, ..] => write!(f, "{separator}{first}:{}", run.len())?,
-                [] => {}
-            }
-        }
-        f.write_str("}")
+        let runs = self.0.chunk_by(|a, b| b.0 - a.0 == 1);
+        let interval = |run: &[CpuId]| spread(&run[0], run.len() as u32, 1);
+        write!(f, "{{{}}}", joined(runs.map(interval)))
     }
 }
 
@@ -62,7 +54,7 @@ pub enum PlacesSpec {
         count: Option<u32>,
     },
     /// A list of places: `{0:4}:4:8,!{8:4}`.
-    Explicit(Vec<PlaceItem>),
+    Explicit(Vec<Interval<PlaceExpr>>),
 }
 
 /// The abstract names of OpenMP 5.2.
@@ -97,20 +89,20 @@ impl PlaceName {
     }
 }
 
-/// One entry of an explicit list.
+/// One entry of an explicit list, of places or of the CPUs within braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlaceItem {
-    /// `place[:count[:stride]]`: the place and its copies, each shifted by `stride` CPUs.
+pub enum Interval<T> {
+    /// `first[:count[:stride]]`: the first and its copies, each shifted by `stride` CPUs.
     Include {
-        /// The first place.
-        place: PlaceExpr,
-        /// How many places, 1 or more.
+        /// The first place or CPU.
+        first: T,
+        /// How many, 1 or more.
         count: u32,
         /// From one to the next; 1 when there is only one.
         stride: i32,
     },
-    /// `!place`: without the place.
-    Exclude(PlaceExpr),
+    /// `!place` or `!cpu`: without it.
+    Exclude(T),
 }
 
 /// A place as it is written.
@@ -119,23 +111,7 @@ pub enum PlaceExpr {
     /// `5`, short for `{5}`.
     Cpu(u32),
     /// `{0:4,8,!2}`.
-    Set(Vec<CpuItem>),
-}
-
-/// One entry within braces.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CpuItem {
-    /// `first[:count[:stride]]`.
-    Include {
-        /// The first CPU.
-        first: u32,
-        /// How many CPUs, 1 or more.
-        count: u32,
-        /// From one to the next; 1 when there is only one.
-        stride: i32,
-    },
-    /// `!cpu`: without the CPU.
-    Exclude(u32),
+    Set(Vec<Interval<u32>>),
 }
 
 impl FromStr for PlacesSpec {
@@ -149,13 +125,14 @@ impl FromStr for PlacesSpec {
         }
         let mut items = Vec::new();
         loop {
-            items.push(place_item(&mut cursor)?);
+            let places = ["expected a place: a number or '{'", "expected a place after '!'"];
+            items.push(interval(&mut cursor, places, place)?);
             cursor.skip_blanks();
             if cursor.at_end() {
                 return Ok(Self::Explicit(items));
             }
             let problem = match items.last() {
-                Some(PlaceItem::Exclude(_)) => "expected ',' or the end after an excluded place",
+                Some(Interval::Exclude(_)) => "expected ',' or the end after an excluded place",
                 _ => "expected ',', ':' or the end after a place",
             };
             cursor.expect(',', problem)?;
@@ -173,7 +150,7 @@ fn abstract_name(cursor: &mut Cursor<'_>) -> Result<PlacesSpec, SyntaxError> {
     cursor.skip_blanks();
     let count = if cursor.eat('(') {
         cursor.skip_blanks();
-        let count = length(cursor, "expected a number of places after '('")?;
+        let count = count(cursor, "expected a number of places after '('")?;
         cursor.skip_blanks();
         cursor.expect(')', "expected ')' after the number of places")?;
         Some(count)
@@ -185,52 +162,40 @@ fn abstract_name(cursor: &mut Cursor<'_>) -> Result<PlacesSpec, SyntaxError> {
     Ok(PlacesSpec::Abstract { name, count })
 }
 
-fn place_item(cursor: &mut Cursor<'_>) -> Result<PlaceItem, SyntaxError> {
+fn place(cursor: &mut Cursor<'_>, problem: &str) -> Result<PlaceExpr, SyntaxError> {
+    if !cursor.eat('{') {
+        return Ok(PlaceExpr::Cpu(grammar::number(cursor, problem)?));
+    }
+    let cpus = ["expected a CPU number", "expected a CPU number after '!'"];
+    let cpu = |cursor: &mut Cursor<'_>| interval(cursor, cpus, grammar::number);
+    grammar::list(cursor, Some('}'), "expected ',' or '}'", cpu).map(PlaceExpr::Set)
+}
+
+/// `!item` or `item[:count[:stride]]`, 1 and 1 when absent. A stride without effect is read and
+/// dropped. `problems` say what is expected first, and after `!`.
+fn interval<T>(
+    cursor: &mut Cursor<'_>,
+    problems: [&str; 2],
+    item: fn(&mut Cursor<'_>, &str) -> Result<T, SyntaxError>,
+) -> Result<Interval<T>, SyntaxError> {
     cursor.skip_blanks();
     if cursor.eat('!') {
         cursor.skip_blanks();
-        return Ok(PlaceItem::Exclude(place_expr(cursor, "expected a place after '!'")?));
+        return Ok(Interval::Exclude(item(cursor, problems[1])?));
     }
-    let place = place_expr(cursor, "expected a place: a number or '{'")?;
-    let (count, stride) = interval(cursor)?;
-    Ok(PlaceItem::Include { place, count, stride })
-}
-
-fn place_expr(cursor: &mut Cursor<'_>, problem: &str) -> Result<PlaceExpr, SyntaxError> {
-    if !cursor.eat('{') {
-        return Ok(PlaceExpr::Cpu(cpu(cursor, problem)?));
-    }
-    let mut items = Vec::new();
-    loop {
-        cursor.skip_blanks();
-        items.push(if cursor.eat('!') {
-            cursor.skip_blanks();
-            CpuItem::Exclude(cpu(cursor, "expected a CPU number after '!'")?)
-        } else {
-            let first = cpu(cursor, "expected a CPU number")?;
-            let (count, stride) = interval(cursor)?;
-            CpuItem::Include { first, count, stride }
-        });
-        cursor.skip_blanks();
-        if cursor.eat('}') {
-            return Ok(PlaceExpr::Set(items));
-        }
-        cursor.expect(',', "expected ',' or '}'")?;
-    }
-}
-
-/// `[:count[:stride]]`, 1 and 1 when absent. A stride without effect is read and dropped.
-fn interval(cursor: &mut Cursor<'_>) -> Result<(u32, i32), SyntaxError> {
+    let first = item(cursor, problems[0])?;
     cursor.skip_blanks();
     if !cursor.eat(':') {
-        return Ok((1, 1));
+        return Ok(Interval::Include { first, count: 1, stride: 1 });
     }
     cursor.skip_blanks();
-    let count = length(cursor, "expected a count after ':'")?;
+    let count = count(cursor, "expected a count after ':'")?;
     cursor.skip_blanks();
-    if !cursor.eat(':') {
-        return Ok((count, 1));
-    }
+    let stride = if cursor.eat(':') { stride(cursor)? } else { 1 };
+    Ok(Interval::Include { first, count, stride: if count == 1 { 1 } else { stride } })
+}
+
+fn stride(cursor: &mut Cursor<'_>) -> Result<i32, SyntaxError> {
     cursor.skip_blanks();
     let negative = cursor.eat('-');
     if !negative {
@@ -241,24 +206,7 @@ fn interval(cursor: &mut Cursor<'_>) -> Result<(u32, i32), SyntaxError> {
     if stride > u64::from(MOST) {
         return Err(cursor.error_at(at, format!("expected at most {MOST}")));
     }
-    let stride = if negative { -(stride as i32) } else { stride as i32 };
-    Ok((count, if count == 1 { 1 } else { stride }))
-}
-
-/// A number of places or CPUs, from 1 to [`MOST`].
-fn length(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
-    let at = cursor.position();
-    match cursor.number(problem)? {
-        0 => Err(cursor.error_at(at, "expected at least 1")),
-        n if n > u64::from(MOST) => Err(cursor.error_at(at, format!("expected at most {MOST}"))),
-        n => Ok(n as u32),
-    }
-}
-
-fn cpu(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
-    let at = cursor.position();
-    let number = cursor.number(problem)?;
-    u32::try_from(number).map_err(|_| cursor.error_at(at, "this number is too large"))
+    Ok(if negative { -(stride as i32) } else { stride as i32 })
 }
 
 impl fmt::Display for PlacesSpec {
@@ -267,16 +215,16 @@ impl fmt::Display for PlacesSpec {
         match self {
             Self::Abstract { name, count: None } => f.write_str(name.as_str()),
             Self::Abstract { name, count: Some(count) } => write!(f, "{}({count})", name.as_str()),
-            Self::Explicit(items) => list(f, items),
+            Self::Explicit(items) => f.write_str(&joined(items)),
         }
     }
 }
 
-impl fmt::Display for PlaceItem {
+impl<T: fmt::Display> fmt::Display for Interval<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Include { place, count, stride } => spread(f, place, *count, *stride),
-            Self::Exclude(place) => write!(f, "!{place}"),
+            Self::Include { first, count, stride } => f.write_str(&spread(first, *count, *stride)),
+            Self::Exclude(item) => write!(f, "!{item}"),
         }
     }
 }
@@ -285,43 +233,18 @@ impl fmt::Display for PlaceExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu(cpu) => cpu.fmt(f),
-            Self::Set(items) => {
-                f.write_str("{")?;
-                list(f, items)?;
-                f.write_str("}")
-            }
-        }
-    }
-}
-
-impl fmt::Display for CpuItem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Include { first, count, stride } => spread(f, first, *count, *stride),
-            Self::Exclude(cpu) => write!(f, "!{cpu}"),
+            Self::Set(items) => write!(f, "{{{}}}", joined(items)),
         }
     }
 }
 
 /// `first[:count[:stride]]`.
-fn spread(
-    f: &mut fmt::Formatter<'_>,
-    first: &dyn fmt::Display,
-    count: u32,
-    stride: i32,
-) -> fmt::Result {
+fn spread(first: &dyn fmt::Display, count: u32, stride: i32) -> String {
     match (count, stride) {
-        (1, _) => write!(f, "{first}"),
-        (_, 1) => write!(f, "{first}:{count}"),
-        _ => write!(f, "{first}:{count}:{stride}"),
+        (1, _) => first.to_string(),
+        (_, 1) => format!("{first}:{count}"),
+        _ => format!("{first}:{count}:{stride}"),
     }
-}
-
-fn list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result {
-    for (index, item) in items.iter().enumerate() {
-        write!(f, "{}{item}", if index > 0 { "," } else { "" })?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

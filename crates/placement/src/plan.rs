@@ -1,13 +1,13 @@
 //! From what was asked to the CPUs of each thread.
 //!
-//! Pure. Nothing asked: one thread for each core, bound to the core's first hardware thread that
+//! Pure. By default one thread for each core, bound to the core's first hardware thread that
 //! this process may use, fewer threads spread evenly. Places without a policy are taken in order,
-//! as OpenMP does. What the answer does that was not asked for is a notice.
+//! as OpenMP does. What the answer does beyond the request is a notice.
 
 use crate::bind::Bind;
 use crate::cpus;
-use crate::error::PlacementError;
-use crate::kmp::{KmpAffinity, KmpKind};
+use crate::error::{PlacementError, counted};
+use crate::kmp::{KmpAffinity, KmpKind, KmpOrder};
 use crate::per_cache::cpus_per_cache;
 use crate::places::{Place, PlaceName, PlacesSpec};
 use nodegauge_machine::topology::HardwareThread;
@@ -143,7 +143,7 @@ fn refuse_conflicts(request: &Request, kmp: Option<&KmpAffinity>) -> Result<(), 
     let mut given = given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name);
     match (given.next(), given.next()) {
         (Some(first @ (PER_CACHE | KMP)), Some(second)) => {
-            Err(PlacementError::Conflict { first, second })
+            Err(PlacementError::Conflict { what: "threads go", first, second })
         }
         _ => Ok(()),
     }
@@ -170,8 +170,8 @@ fn by_kmp(
     let threads = threads.unwrap_or_else(|| kmp.default_threads(topology));
     check_threads(topology, Some(threads))?;
     let bind = match kmp.kind {
-        Some(KmpKind::Compact(_) | KmpKind::Explicit(_)) => Bind::Close,
-        Some(KmpKind::Scatter(_) | KmpKind::Balanced(_)) => Bind::Spread,
+        Some(KmpKind::Ordered(KmpOrder::Compact, _) | KmpKind::Explicit(_)) => Bind::Close,
+        Some(KmpKind::Ordered(..)) => Bind::Spread,
         Some(KmpKind::None | KmpKind::Disabled) | None => Bind::None,
     };
     let cpus = kmp.resolve(topology, threads)?;
@@ -212,7 +212,7 @@ fn by_places(topology: &Topology, request: &Request) -> Result<Placement, Placem
         ));
     }
     if threads as usize > places.len() && bind != Bind::Primary {
-        let places = cpus::counted(places.len(), "place");
+        let places = counted(places.len(), "place");
         notices.push(format!("{threads} threads share {places}"));
     }
     let cpus = bind

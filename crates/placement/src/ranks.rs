@@ -271,12 +271,14 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
     ];
     let mut given = given.into_iter().flatten();
     if let (Some(first), Some(second)) = (given.next(), given.next()) {
-        return Err(PlacementError::Conflict { first, second });
+        return Err(PlacementError::Conflict { what: "threads go", first, second });
     }
     match (request.policy, &request.numa) {
-        (Some(_), Some(_)) => {
-            Err(PlacementError::MemoryConflict { first: "--policy", second: "--numa" })
-        }
+        (Some(_), Some(_)) => Err(PlacementError::Conflict {
+            what: "memory goes",
+            first: "--policy",
+            second: "--numa",
+        }),
         _ => Ok(()),
     }
 }

@@ -1,22 +1,11 @@
-//! The one door to the kernel: affinity, NUMA policy and the nodes of pages. Every call that fails
-//! gives a [`SysError`] with its name; nothing here decides anything.
+//! Calls of the kernel that place: affinity, NUMA policy and the nodes of pages. They pass the door of
+//! [`nodegauge_machine::sys`], so that an error has the name of its call; nothing here decides anything.
 #![allow(unsafe_code)]
 
 use nodegauge_machine::CpuId;
-use std::io;
-
-/// A call that the kernel refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{call}: {}", io::Error::from_raw_os_error(*.errno))]
-pub struct SysError {
-    /// The name of the call, e.g. `mbind`.
-    pub call: &'static str,
-    /// Its error number.
-    pub errno: i32,
-}
-
-/// Longest affinity mask that is tried, in words of 64 CPUs: 1 Mi CPUs, far above Linux's limit.
-const MASK_WORDS_MOST: usize = 1 << 14;
+pub use nodegauge_machine::sys::SysError;
+pub(crate) use nodegauge_machine::sys::affinity;
+use nodegauge_machine::sys::{MASK_WORDS_MOST, bits, check};
 
 /// NUMA nodes in a mask: the most that Linux can be built for (`MAX_NUMNODES`).
 const NODES_MOST: usize = 1024;
@@ -25,14 +14,6 @@ const NODES_MOST: usize = 1024;
 const POLICY_OF_ADDRESS: libc::c_ulong = 1 << 1;
 
 const WORD: usize = u64::BITS as usize;
-
-/// Turns a return value of -1 into the error number.
-fn check(call: &'static str, result: libc::c_long) -> Result<libc::c_long, SysError> {
-    match result {
-        -1 => Err(SysError { call, errno: io::Error::last_os_error().raw_os_error().unwrap_or(0) }),
-        value => Ok(value),
-    }
-}
 
 /// A mask with the given bits, of `words` words at least.
 fn mask(bits: impl IntoIterator<Item = u32>, words: usize) -> Vec<u64> {
@@ -45,12 +26,6 @@ fn mask(bits: impl IntoIterator<Item = u32>, words: usize) -> Vec<u64> {
         mask[word] |= 1 << bit;
     }
     mask
-}
-
-/// The bits that are set.
-fn bits(mask: &[u64]) -> Vec<u32> {
-    let set = |index: &usize| mask[index / WORD] >> (index % WORD) & 1 == 1;
-    (0..mask.len() * WORD).filter(set).map(|index| index as u32).collect()
 }
 
 /// Asks for the calling thread to run on these CPUs only.
@@ -67,35 +42,10 @@ pub(crate) fn set_affinity_to_all() -> Result<(), SysError> {
 }
 
 fn set_affinity_mask(mask: &[u64]) -> Result<(), SysError> {
-    // SAFETY: the kernel reads as many bytes as it is told, which is the length of the slice.
+    // SAFETY: the kernel reads as many bytes as the call says, which is the length of the slice.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr()) };
     check("sched_setaffinity", result).map(drop)
-}
-
-/// The CPUs that the calling thread may run on, in numeric order.
-pub(crate) fn affinity() -> Result<Vec<CpuId>, SysError> {
-    let mut words = 16;
-    loop {
-        let mut mask = vec![0u64; words];
-        // SAFETY: the kernel writes at most as many bytes as it is told, which is the length of the
-        // vector.
-        let result =
-            unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, words * 8, mask.as_mut_ptr()) };
-        match check("sched_getaffinity", result) {
-            // The kernel refuses a mask shorter than its own.
-            Err(SysError { errno: libc::EINVAL, .. }) if words < MASK_WORDS_MOST => words *= 2,
-            Err(error) => return Err(error),
-            Ok(_) => return Ok(bits(&mask).into_iter().map(CpuId).collect()),
-        }
-    }
-}
-
-/// The CPU that the calling thread runs on at this moment.
-pub(crate) fn current_cpu() -> Result<CpuId, SysError> {
-    // SAFETY: no arguments; reads only what the kernel keeps for the thread.
-    let cpu = unsafe { libc::sched_getcpu() };
-    check("sched_getcpu", cpu.into()).map(|cpu| CpuId(cpu as u32))
 }
 
 /// The numbers of the calling process and thread.
@@ -103,13 +53,6 @@ pub(crate) fn ids() -> (u32, u32) {
     // SAFETY: no arguments, always succeeds.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     (std::process::id(), thread as u32)
-}
-
-/// Bytes in a page of the base size.
-pub(crate) fn page_bytes() -> usize {
-    // SAFETY: reads a constant of the system.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).unwrap_or(4096)
 }
 
 /// Sets the NUMA policy of an address range for pages that are not there yet.
@@ -128,7 +71,7 @@ pub(crate) fn mbind(
     let mask = mask(nodes.iter().copied(), NODES_MOST / WORD);
     let (pointer, bits) = match nodes {
         [] => (std::ptr::null(), 0),
-        // The kernel reads one bit less than it is told.
+        // The kernel reads one bit less than the call says.
         _ => (mask.as_ptr(), NODES_MOST + 1),
     };
     // SAFETY: the kernel reads NODES_MOST bits of the mask, all of which exist, or none; without
@@ -161,7 +104,7 @@ pub(crate) fn policy_at(address: usize) -> Result<(libc::c_int, Vec<u32>), SysEr
 /// For each page address of this process the node that holds it, or a negative error number.
 pub(crate) fn nodes_of_pages(pages: &[usize]) -> Result<Vec<i32>, SysError> {
     let mut status = vec![-libc::ENOENT; pages.len()];
-    // SAFETY: both arrays have as many elements as the kernel is told; a null list of nodes makes
+    // SAFETY: both arrays have as many elements as the call says; a null list of nodes makes
     // the call a query, which moves nothing; the page addresses are only looked up.
     let result = unsafe {
         libc::syscall(

@@ -1,7 +1,7 @@
 //! The machines of the literature, and the placements that are printed there.
 
 use crate::*;
-use nodegauge_machine::{Source, Topology};
+use nodegauge_machine::{Topology, TopologySource};
 use proptest::prelude::*;
 
 /// A node of the T2K cluster.
@@ -19,7 +19,7 @@ const ROME_7F52: &str =
 pub(crate) const PHI: &str = "Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4";
 
 pub(crate) fn machine(description: &str) -> Topology {
-    Topology::load(&Source::Synthetic(description.to_owned())).unwrap()
+    Topology::load(&TopologySource::Synthetic(description.to_owned())).unwrap()
 }
 
 /// The single CPU of each thread.

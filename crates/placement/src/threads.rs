@@ -3,6 +3,7 @@
 //! Several numbers make a sweep, in the order typed. Whether the machine has so many hardware
 //! threads is decided when each is planned.
 
+use crate::grammar::{self, MOST};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::fmt;
@@ -11,15 +12,11 @@ use std::str::FromStr;
 const WHAT: &str = "threads";
 const EXAMPLE: &str = "--threads 8 or --threads 1,2-32:2";
 
-/// Largest number of threads that is read: the CPUs of the largest affinity mask this crate asks
-/// the kernel for, so that a slip of the finger cannot fill the memory.
-pub(crate) const MOST: u32 = 65_536;
-
 /// Numbers of threads to measure with, in the order typed; at least one, each at least 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadCounts(Vec<u32>);
+pub struct ThreadList(Vec<u32>);
 
-impl ThreadCounts {
+impl ThreadList {
     /// From numbers; `None` when there is none or one is 0.
     pub fn new(counts: Vec<u32>) -> Option<Self> {
         (!counts.is_empty() && !counts.contains(&0)).then_some(Self(counts))
@@ -30,7 +27,7 @@ impl ThreadCounts {
         &self.0
     }
 
-    /// The number when there is just one, that is, when this is no sweep.
+    /// The number when there is just one, that is, without a sweep.
     pub fn single(&self) -> Option<u32> {
         match self.0[..] {
             [count] => Some(count),
@@ -39,55 +36,28 @@ impl ThreadCounts {
     }
 }
 
-impl FromStr for ThreadCounts {
+impl FromStr for ThreadList {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(WHAT, EXAMPLE, text);
-        let mut counts: Vec<u32> = Vec::new();
-        loop {
-            cursor.skip_blanks();
+        let mut all = 0;
+        let problems = ["expected a number of threads", "expected the end of the range after '-'"];
+        let problem = "expected ',', '-' or the end";
+        let counts = grammar::list(&mut cursor, None, problem, |cursor| {
             let at = cursor.position();
-            let first = count(&mut cursor, "expected a number of threads")?;
-            let range = if cursor.eat('-') {
-                let last_at = cursor.position();
-                let last = count(&mut cursor, "expected the end of the range after '-'")?;
-                if last < first {
-                    return Err(cursor.error_at(last_at, "a range goes from the smaller number up"));
-                }
-                let step = if cursor.eat(':') {
-                    count(&mut cursor, "expected a step after ':'")?
-                } else {
-                    1
-                };
-                (first..=last).step_by(step as usize)
-            } else {
-                (first..=first).step_by(1)
-            };
-            counts.extend(range);
-            if counts.len() > MOST as usize {
-                return Err(cursor.error_at(at, format!("more than {MOST} numbers in all")));
+            let counts = grammar::range(cursor, grammar::count, problems)?;
+            all += counts.len();
+            match all > MOST as usize {
+                true => Err(cursor.error_at(at, format!("more than {MOST} numbers in all"))),
+                false => Ok(counts),
             }
-            cursor.skip_blanks();
-            if cursor.at_end() {
-                return Ok(Self(counts));
-            }
-            cursor.expect(',', "expected ',', '-' or the end")?;
-        }
+        })?;
+        Ok(Self(counts.concat()))
     }
 }
 
-/// A number from 1 to [`MOST`].
-fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
-    let at = cursor.position();
-    match cursor.number(problem)? {
-        0 => Err(cursor.error_at(at, "expected at least 1")),
-        n if n > u64::from(MOST) => Err(cursor.error_at(at, format!("expected at most {MOST}"))),
-        n => Ok(n as u32),
-    }
-}
-
-impl fmt::Display for ThreadCounts {
+impl fmt::Display for ThreadList {
     /// The shortest form of the grammar: three or more in equal steps become a range.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = &self.0[..];
@@ -121,7 +91,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(text: &str) -> Result<ThreadCounts, SyntaxError> {
+    fn parse(text: &str) -> Result<ThreadList, SyntaxError> {
         text.parse()
     }
 
@@ -157,7 +127,7 @@ mod tests {
     proptest! {
         #[test]
         fn printing_then_parsing_is_identity(counts in prop::collection::vec(1u32..300, 1..12)) {
-            let counts = ThreadCounts::new(counts).unwrap();
+            let counts = ThreadList::new(counts).unwrap();
             prop_assert_eq!(parse(&counts.to_string()), Ok(counts));
         }
 

@@ -162,8 +162,8 @@ const HEAD: char = '\u{1}';
 fn row(pair: &Pair, title: String) -> Vec<String> {
     vec![
         title,
-        figure(pair.a.value, &pair.unit),
-        figure(pair.b.value, &pair.unit),
+        figure(pair.a.value, pair.unit.symbol()),
+        figure(pair.b.value, pair.unit.symbol()),
         pair.ratio.map_or_else(|| "-".to_owned(), change_in_words),
         pair.ci95.map_or_else(|| "-".to_owned(), interval),
         pair.verdict.name().to_owned(),

@@ -148,7 +148,7 @@ fn explanations(compiled: &[&Measurement]) -> Vec<String> {
     }
     let factor_of = |name: &str| {
         let m = good().find(|m| m.name == name && words::text(m, "stores") == Some("regular"))?;
-        let factor = m.moved.as_ref()?.value / m.value?;
+        let factor = m.traffic.as_ref()?.value / m.value?;
         (factor > 1.01).then(|| format!("{factor:.2}"))
     };
     let mut factors: Vec<(String, Vec<&str>)> = Vec::new();

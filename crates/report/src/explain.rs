@@ -13,7 +13,7 @@ pub fn render(record: &Record, style: Style) -> String {
     let mut out = section(record, style);
     if !out.is_empty() {
         for notice in &record.notices {
-            out.push_str(&paragraph(style, "note", notice));
+            out.push_str(&paragraph(style, "note", &notice.text));
         }
         out.push_str(&incomplete(style, record));
     }

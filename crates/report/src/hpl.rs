@@ -85,7 +85,7 @@ pub fn plan(plan: &Plan, style: Style) -> String {
 pub fn render(record: &Record, style: Style) -> String {
     let mut out = section(record, style);
     for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", notice));
+        out.push_str(&paragraph(style, "note", &notice.text));
     }
     out.push_str(&incomplete(style, record));
     out

@@ -24,7 +24,7 @@ pub fn render(record: &Record, style: Style) -> String {
     let mut out = section(record, style);
     out.push_str(&incomplete(style, record));
     for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", notice));
+        out.push_str(&paragraph(style, "note", &notice.text));
     }
     out
 }
@@ -63,7 +63,7 @@ fn brief(record: &Record, all: &[&Measurement], style: Style) -> String {
         out.push_str(&tables::brief(all, style));
         out.push_str(&doubts(all, style));
     }
-    for notice in record.notices.iter().filter_map(|notice| notice.strip_prefix(FILES)) {
+    for notice in record.notices.iter().filter_map(|notice| notice.text.strip_prefix(FILES)) {
         out.push_str(&paragraph(style, "files", notice));
     }
     out

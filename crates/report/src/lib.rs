@@ -24,6 +24,7 @@ mod standard;
 pub mod stream;
 pub mod sweep;
 mod table;
+pub mod text;
 pub mod tune;
 mod words;
 

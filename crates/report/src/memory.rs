@@ -25,7 +25,7 @@ const TESTS: [(&str, Render); 5] = [
 pub fn render(record: &Record, style: Style) -> String {
     let mut out = section(record, style);
     for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", notice));
+        out.push_str(&paragraph(style, "note", &notice.text));
     }
     out.push_str(&incomplete(style, record));
     out

@@ -50,19 +50,9 @@ fn is_stepwise(m: &Measurement) -> bool {
     m.config.contains_key("ranks")
 }
 
-/// A distance in words.
+/// A distance, or what has none.
 fn distance(name: Option<&str>) -> &str {
-    match name {
-        Some("smt") => "same core",
-        Some("l2") => "same L2",
-        Some("l3") => "same L3",
-        Some("numa") => "same NUMA node",
-        Some("socket") => "same socket",
-        Some("node") => "other socket",
-        Some("network") => "other node",
-        Some(other) => other,
-        None => "all ranks",
-    }
+    name.unwrap_or("all ranks")
 }
 
 /// Microseconds with four digits.
@@ -75,7 +65,7 @@ pub(crate) fn section(record: &Record, style: Style) -> String {
     let all = of(record);
     if all.is_empty() {
         // A page of all gauges says why one is missing.
-        let why = record.notices.iter().find_map(|notice| notice.strip_prefix(NOT_MEASURED));
+        let why = record.notices.iter().find_map(|notice| notice.text.strip_prefix(NOT_MEASURED));
         return why.map_or_else(String::new, |why| {
             paragraph(style, "messages", &format!("not measured: {why}"))
         });
@@ -105,7 +95,7 @@ pub fn render(record: &Record, style: Style) -> String {
     }
     out.push_str(&incomplete(style, record));
     for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", notice));
+        out.push_str(&paragraph(style, "note", &notice.text));
     }
     out
 }
@@ -127,7 +117,7 @@ fn summary(all: &[&Measurement], style: Style) -> String {
             .min_by_key(|m| bytes(m))
             .and_then(|m| m.value);
         let best = |name: &str, unit: &str| {
-            let values = own.iter().filter(|m| m.name == name && m.unit == unit);
+            let values = own.iter().filter(|m| m.name == name && m.unit.symbol() == unit);
             values.filter_map(|m| m.value).max_by(f64::total_cmp)
         };
         let curve = own.iter().find(|m| m.name == "latency").and_then(|m| m.config.get("curve"));
@@ -186,7 +176,9 @@ fn how(all: &[&Measurement], brief: bool, style: Style) -> String {
     if brief {
         return out;
     }
-    let rate = all.iter().find(|m| m.unit == "B/s" && m.summary.is_some());
+    let rate = all
+        .iter()
+        .find(|m| m.unit == nodegauge_measure::Unit::BytesPerSecond && m.summary.is_some());
     if let Some(m) = rate {
         let window = words::number(m, "window").unwrap_or(0.0);
         let buffers = match words::text(m, "buffers") {

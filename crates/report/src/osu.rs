@@ -24,7 +24,9 @@ pub fn render(record: &Record) -> String {
     let mut out = String::new();
     let mut last: Option<(&str, Vec<String>)> = None;
     for m in &record.measurements {
-        let ours = m.gauge == "messages" && m.category == Category::Variant && m.unit != "msg/s";
+        let ours = m.gauge == "messages"
+            && m.category == Category::Variant
+            && m.unit != nodegauge_measure::Unit::MessagesPerSecond;
         let Some((_, title, header)) = TESTS.iter().find(|(name, ..)| *name == m.name) else {
             continue;
         };
@@ -39,7 +41,8 @@ pub fn render(record: &Record) -> String {
             last = Some(key);
         }
         let bytes = m.config.get("message_bytes").and_then(Value::as_u64).unwrap_or(0);
-        let value = if m.unit == "s" { value * 1e6 } else { value / 1e6 };
+        let value =
+            if m.unit == nodegauge_measure::Unit::Seconds { value * 1e6 } else { value / 1e6 };
         if m.name == "barrier" {
             out.push_str(&format!("{value:>17.2}\n"));
         } else {

@@ -1,5 +1,5 @@
 //! The text of `places`: where each thread and its memory go, in the columns of the ccNUMA
-//! lecture (rank, socket, memory, core), with cache and CPU beside them.
+//! lecture (rank, socket, memory, core), with cache and CPU.
 
 use crate::table::{Style, table};
 use crate::words::ranges;
@@ -79,7 +79,7 @@ pub fn pairs(rows: &[PairRow], style: Style) -> String {
         .map(|row| {
             let node = |node: Option<u32>| node.map_or_else(|| "-".to_owned(), |n| n.to_string());
             vec![
-                row.distance.words().to_owned(),
+                row.distance.name().to_owned(),
                 two(row.cpus),
                 two(row.cores),
                 format!("{} - {}", node(row.numa_nodes[0]), node(row.numa_nodes[1])),

@@ -2,7 +2,7 @@
 
 use crate::table::{Style, indent, paragraph, table, wrap};
 use crate::{stream, words};
-use nodegauge_machine::published::{self, Node};
+use nodegauge_machine::published::{self, PublishedNode};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
@@ -144,7 +144,7 @@ fn others(node: &[&Measurement]) -> String {
 }
 
 fn value(m: &Measurement) -> String {
-    match (m.value, m.unit.as_str()) {
+    match (m.value, m.unit.symbol()) {
         (None, _) => "-".to_owned(),
         (Some(value), "s") => Seconds(value).to_string(),
         (Some(value), _) => BytesPerSec(value).to_string(),
@@ -153,7 +153,7 @@ fn value(m: &Measurement) -> String {
 
 /// The catalog, by source.
 pub fn list(style: Style) -> String {
-    let mut sources: Vec<&str> = published::all().iter().map(Node::source).collect();
+    let mut sources: Vec<&str> = published::all().iter().map(PublishedNode::source).collect();
     sources.dedup();
     let mut out = String::new();
     let mut seen: Vec<&str> = Vec::new();
@@ -176,7 +176,7 @@ pub fn list(style: Style) -> String {
 }
 
 /// A line of the catalog.
-fn listed(node: &Node) -> Vec<String> {
+fn listed(node: &PublishedNode) -> Vec<String> {
     let figures = node.measurements(None, "asked");
     let stands_for_it = ["triad", "time", "read"];
     let shown = figures.iter().find(|m| stands_for_it.contains(&m.name.as_str()));

@@ -30,7 +30,7 @@ const SECTIONS: [fn(&Record, Style) -> String; 11] = [
 pub fn saved(record: &Record, style: Style) -> String {
     let mut out = render(record, style);
     for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", notice));
+        out.push_str(&paragraph(style, "note", &notice.text));
     }
     out
 }

@@ -58,7 +58,7 @@ pub fn render(record: &Record, style: Style) -> String {
         out.push_str(&paragraph(style, "finding", &finding.text));
     }
     for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", notice));
+        out.push_str(&paragraph(style, "note", &notice.text));
     }
     out
 }
@@ -135,7 +135,7 @@ fn row(m: &Measurement) -> Vec<String> {
         if m.value.is_some() { of(&|s| s.median) } else { "-".to_owned() },
         if m.value.is_some() { of(&|s| s.p05) } else { "-".to_owned() },
         if m.value.is_some() { of(&|s| s.p95) } else { "-".to_owned() },
-        m.moved.as_ref().map_or_else(|| "-".to_owned(), |moved| words::gb(moved.value)),
+        m.traffic.as_ref().map_or_else(|| "-".to_owned(), |moved| words::gb(moved.value)),
         m.limit.as_ref().filter(|_| m.value.is_some()).map_or_else(
             || "?".to_owned(),
             |l| format!("{} %", words::trimmed(l.fraction * 100.0)),

@@ -26,6 +26,14 @@ impl Style {
     pub(crate) fn strong(self, text: &str) -> String {
         self.wrap("1", text)
     }
+    /// What deserves attention.
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.wrap("1;33", text)
+    }
+    /// What is wrong.
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.wrap("1;31", text)
+    }
     /// What can be skipped.
     pub(crate) fn faint(self, text: &str) -> String {
         self.wrap("2", text)

@@ -91,7 +91,7 @@ pub(crate) fn counters(measurements: &[&Measurement]) -> Option<String> {
         .map(|m| {
             let Some(factor) = of(m, "factor") else { return format!("{} not counted", m.name) };
             let computed = m.config.get("moved_computed").and_then(|c| c.get("value")?.as_f64());
-            let computed = computed.zip(m.moved.as_ref()).map(|(computed, moved)| {
+            let computed = computed.zip(m.traffic.as_ref()).map(|(computed, moved)| {
                 format!(", computed {:.2}", factor * computed / moved.value)
             });
             let apart = of(m, "read_factor").zip(of(m, "write_factor"));

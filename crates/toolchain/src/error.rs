@@ -83,3 +83,9 @@ pub enum ToolchainError {
 fn said(last_words: &str) -> String {
     if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
 }
+
+impl From<ToolchainError> for nodegauge_measure::Failure {
+    fn from(error: ToolchainError) -> Self {
+        Self::missing(error)
+    }
+}

@@ -371,3 +371,12 @@ fn said(command: &CommandLine, interrupted: &dyn Fn() -> bool) -> Result<String,
         _ => Err(finished.success(&job).err().unwrap_or(ToolchainError::Interrupted)),
     }
 }
+impl From<MpiError> for nodegauge_measure::Failure {
+    fn from(error: MpiError) -> Self {
+        match error {
+            // What the user named does not fit together, or is not there.
+            MpiError::Mismatch { .. } | MpiError::NotALauncher { .. } => Self::usage(error),
+            _ => Self::missing(error),
+        }
+    }
+}

@@ -1,10 +1,14 @@
 //! What is read from machine code, held against code whose instructions are known: by what the
 //! compilers are told, and by what the source says in intrinsics and assembly.
 #![cfg(target_arch = "x86_64")]
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../tests/skip.rs"]
+mod skip;
 
 use nodegauge_toolchain::code::{Code, SharedObject};
 use nodegauge_toolchain::{Compiler, Scratch, ToolchainError};
+use skip::{Part, skip};
 use std::path::Path;
 
 const LOOPS: &str = r#"
@@ -31,7 +35,7 @@ fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
     std::fs::write(&file, source).unwrap();
     let compiler = match Compiler::find(command.parse().unwrap(), &no) {
         Err(ToolchainError::NoCompiler { program }) => {
-            eprintln!("skipped: there is no {program}");
+            skip(Part::Compilers, &format!("there is no {program}"));
             return None;
         }
         other => other.unwrap(),

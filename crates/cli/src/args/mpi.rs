@@ -64,7 +64,7 @@ pub(crate) struct MpiArgs {
     /// Time for one size
     #[arg(long, value_name = "SECONDS", value_parser = limit, help_heading = "How long")]
     pub(crate) size_limit: Option<Duration>,
-    /// Pairs: distances (smt, l2, l3, numa, socket, node), CPU-CPU, or all for a matrix of cores
+    /// Pairs: distances (smt, l3, numa, socket, node), CPU-CPU, or all for a matrix of cores
     /// [default: one pair for each distance]
     #[arg(long, value_name = "PAIRS", value_parser = pairs, conflicts_with = "hosts", help_heading = "Where")]
     pub(crate) pairs: Option<Between>,
@@ -182,7 +182,7 @@ impl MpiArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_placement::pairs::Distance;
+    use nodegauge_placement::Distance;
 
     #[test]
     fn sizes_are_ranges_of_powers_or_lists() {
@@ -199,7 +199,10 @@ mod tests {
     fn pairs_are_distances_cpus_or_all() {
         assert_eq!(pairs("all"), Ok(Between::All));
         assert_eq!(pairs("0-5"), Ok(Between::Cpus(CpuId(0), CpuId(5))));
-        assert_eq!(pairs("l3,node"), Ok(Between::Distances(vec![Distance::L3, Distance::Node])));
+        assert_eq!(
+            pairs("l3,node"),
+            Ok(Between::Distances(vec![Distance::Cache, Distance::OtherSocket]))
+        );
         assert!(pairs("0-0").is_err() && pairs("l4").is_err() && pairs("0-x").is_err());
     }
 

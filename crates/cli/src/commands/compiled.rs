@@ -6,10 +6,12 @@ use crate::args::StreamArgs;
 use crate::commands::{places, stream};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_measure::Watch;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_memory::compiled::{Choice, Chosen, Variant, Workshop, beside, proof};
+use nodegauge_memory::compiled::{
+    ChosenCompiler, CompiledKernels, CompilerChoice, KernelBuilder, comparison, self_test,
+};
 use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_memory::stream::Options;
 use nodegauge_toolchain::presets::{self, Installed};
@@ -26,9 +28,9 @@ const LIMIT: &str = "NODEGAUGE_COMPILE_LIMIT";
 /// Tries a kernel of a shared object. Ends with a failure, or dies, when it is no good.
 pub(crate) fn prove(library: &Path, kernel: Kernel, element: Element) -> Result<Exit, Failure> {
     // SAFETY: this process exists to try the library, and nothing is lost with it.
-    match unsafe { proof::run(library, kernel, element) } {
+    match unsafe { self_test::run(library, kernel, element) } {
         Ok(()) => {
-            output::print(proof::PASSED);
+            output::print(self_test::PASSED);
             Ok(Exit::Success)
         }
         Err(wrong) => {
@@ -53,9 +55,9 @@ pub(crate) fn installed() -> Result<Vec<Installed>, Failure> {
 }
 
 /// What choices come to on this system.
-pub(crate) fn resolve(choices: &[Choice]) -> Result<Vec<Chosen>, Failure> {
-    let installed = if choices.contains(&Choice::All) { installed()? } else { Vec::new() };
-    Ok(Choice::resolve(choices, &installed, false))
+pub(crate) fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failure> {
+    let installed = if choices.contains(&CompilerChoice::All) { installed()? } else { Vec::new() };
+    Ok(CompilerChoice::resolve(choices, &installed, false))
 }
 
 /// How long compiling may take.
@@ -73,7 +75,7 @@ pub(crate) fn limits() -> Result<Limits, Failure> {
 
 /// Variants that were made, each with the words that chose it.
 pub(crate) struct Made {
-    pub(crate) variants: Vec<(String, Variant)>,
+    pub(crate) variants: Vec<(String, CompiledKernels)>,
     /// Presets that a compiler refuses.
     pub(crate) notices: Vec<String>,
 }
@@ -81,19 +83,19 @@ pub(crate) struct Made {
 /// Makes all variants. What a compiler refuses is in its variant, but for presets, which are left
 /// out; `None` when the user ends the run.
 pub(crate) fn make(
-    chosen: &[Chosen],
+    chosen: &[ChosenCompiler],
     options: &Options,
     limits: Limits,
     watch: &mut dyn Watch,
 ) -> Result<Option<Made>, Failure> {
     // This very program, even when its file has been replaced since.
-    let prover = CommandLine::new("/proc/self/exe", ["prove-kernel"]);
-    let mut workshop = Workshop::open(prover, limits, &options.kernels, options.element)?;
+    let self_test = CommandLine::new("/proc/self/exe", ["prove-kernel"]);
+    let mut builder = KernelBuilder::open(self_test, limits, &options.kernels, options.element)?;
     let mut made = Made { variants: Vec::new(), notices: Vec::new() };
     for choice in chosen {
-        let Chosen::Command { command, preset } = choice else { continue };
+        let ChosenCompiler::Command { command, preset } = choice else { continue };
         watch.phase(&format!("compiling with {command}"));
-        let variant = match workshop.make(command, &|| watch.interrupted()) {
+        let variant = match builder.make(command, &|| watch.interrupted()) {
             Err(ToolchainError::Interrupted) => return Ok(None),
             made => made?,
         };
@@ -119,7 +121,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     }
     let chosen = resolve(&args.compiler)?;
     let limits = limits()?;
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     // Several thread counts are a sweep, so there is one placement here.
     let [placement] = planned.placements.as_slice() else {
@@ -138,10 +140,11 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
                 return Ok(found);
             };
             found.notices.extend(made.notices);
-            let variants: Vec<Variant> =
+            let variants: Vec<CompiledKernels> =
                 made.variants.into_iter().map(|(_, variant)| variant).collect();
             let (topology, machine) = (&node.topology, &node.machine);
-            let outcome = beside::run(topology, machine, placement, &options, &variants, progress)?;
+            let outcome =
+                comparison::run(topology, machine, placement, &options, &variants, progress)?;
             found.extend(Found {
                 measurements: outcome.measurements,
                 findings: outcome.findings,

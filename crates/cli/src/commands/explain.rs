@@ -3,7 +3,7 @@
 use crate::args::StreamArgs;
 use crate::commands::{places, ranks, stream};
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_memory::explain;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if !args.compiler.is_empty() {
         return Err(Failure::usage("--compiler is for stream only"));
     }
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("explain takes one thread count\nhint: e.g. --threads 4"));

@@ -6,7 +6,7 @@ use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, RunFilter, RunLine, Store};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
-use nodegauge_measure::{BytesPerSec, FlopsPerSec, Seconds};
+use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, Seconds};
 use nodegauge_memory::standard::figures;
 use nodegauge_memory::standard::output::Output;
 use nodegauge_messages::osu;
@@ -149,7 +149,7 @@ fn imported_record(
             ..Machine::default()
         },
         findings: Vec::new(),
-        notices: all,
+        notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
         measurements,
     }
 }

@@ -8,13 +8,14 @@ use crate::args::hpl::HplArgs;
 use crate::commands::places;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_compute::choose::{self, Tried};
 use nodegauge_compute::dat;
 use nodegauge_compute::hpl::{self, Options, Outcome};
 use nodegauge_compute::output::Row;
 use nodegauge_compute::peak;
 use nodegauge_compute::size::{self, OrderSpec};
+use nodegauge_gauge::Site;
 use nodegauge_history::Store;
 use nodegauge_machine::{SysRoot, identity};
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -37,7 +38,7 @@ const USUAL_NB: usize = 192;
 const USUAL_DGEMM: f64 = 0.9;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("expected one thread count\nhint: give --threads N once"));
@@ -73,7 +74,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
 }
 
 /// What was asked for.
-fn options(args: &HplArgs, node: &Node) -> Result<Options, Failure> {
+fn options(args: &HplArgs, node: &Site) -> Result<Options, Failure> {
     let given = args.matrix.as_deref().map(matrix_market::read).transpose()?;
     let order = match (args.order, args.full) {
         (Some(order), _) => OrderSpec::Exactly(order as usize),
@@ -94,7 +95,7 @@ fn options(args: &HplArgs, node: &Node) -> Result<Options, Failure> {
 }
 
 /// A size that was asked for and does not fit is refused before anything is tried.
-fn refuse(node: &Node, placement: &Placement, options: &Options) -> Result<(), Failure> {
+fn refuse(node: &Site, placement: &Placement, options: &Options) -> Result<(), Failure> {
     let order = match &options.given {
         Some(given) => OrderSpec::Exactly(given.order),
         None => options.order,
@@ -156,7 +157,7 @@ fn found(mut notices: Vec<String>, outcome: Outcome) -> Found {
 }
 
 /// The newest Triad that was saved for this machine.
-fn saved_triad(db: &Database, node: &Node) -> Option<(BytesPerSec, String)> {
+fn saved_triad(db: &Database, node: &Site) -> Option<(BytesPerSec, String)> {
     let path = session::store_path(db).ok()?;
     let store = Store::open_to_read(&path).ok()??;
     let host = node.machine.host.as_deref();
@@ -174,7 +175,7 @@ fn saved_triad(db: &Database, node: &Node) -> Option<(BytesPerSec, String)> {
 /// `--plan`: sizes with their formulas, from a peak of some milliseconds.
 fn plan(
     args: &HplArgs,
-    node: &Node,
+    node: &Site,
     placement: &Placement,
     options: &Options,
 ) -> Result<Exit, Failure> {
@@ -255,7 +256,7 @@ fn row(m: &Measurement) -> Option<Row> {
 /// The part of `run`: a short solution with the fastest library; what it lacks must not cost the
 /// other gauges' figures.
 pub(crate) fn glance(
-    node: &Node,
+    node: &Site,
     full: bool,
     measured: &[Measurement],
     progress: &mut dyn Watch,

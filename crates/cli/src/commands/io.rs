@@ -3,14 +3,14 @@
 use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_files::gauge;
 use nodegauge_files::ground;
 use nodegauge_files::operation::in_order;
 use nodegauge_files::peers::{Beside, fio::Fio, iozone::Iozone};
 use nodegauge_files::plan::{self, Options, Plan, Shape};
 use nodegauge_files::team::{Crew, Kind};
-use nodegauge_files::{Access, FilesError, Setup};
+use nodegauge_files::{Access, Setup};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::watch::Watch;
 use std::path::{Path, PathBuf};
@@ -22,18 +22,6 @@ const BUDGET: Duration = Duration::from_secs(120);
 const QUICK: (Duration, Duration) = (Duration::from_secs(12), Duration::from_millis(300));
 /// The same for the files of `run`.
 const GLANCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(250));
-
-impl From<FilesError> for Failure {
-    fn from(error: FilesError) -> Self {
-        if error.is_usage() {
-            Self::usage(error)
-        } else if error.is_missing() {
-            Self::missing(error)
-        } else {
-            Self::unmet(error)
-        }
-    }
-}
 
 pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     let surface = args.surface.as_deref().map(Sink::from);
@@ -55,7 +43,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     if let Some(program) = &args.fio {
         beside.push(Box::new(Fio::new(program, options.crew, options.limit)?));
     }
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     if args.remove_leftovers {
         remove_leftovers(&options.paths)?;
     }

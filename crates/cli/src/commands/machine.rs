@@ -11,11 +11,11 @@ pub(crate) fn execute(args: &MachineArgs) -> Result<Exit, Failure> {
     let options = session::describe_options(args.dimms, args.processor.as_deref())?;
     let topology = Topology::load(&args.described.topology.clone().unwrap_or_default())?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
-    if let Some(sink) = args.json.as_deref().map(Sink::from) {
-        sink.write(&session::json(&description(machine.clone(), Vec::new()))?)?;
-        if sink == Sink::Stdout {
-            return Ok(Exit::Success);
-        }
+    if write_json(
+        args.json.as_deref(),
+        serde_json::to_string_pretty(&description(machine.clone(), Vec::new())),
+    )? {
+        return Ok(Exit::Success);
     }
     let style = output::style();
     let mut text = nodegauge_report::machine::render(&machine, style);
@@ -25,6 +25,17 @@ pub(crate) fn execute(args: &MachineArgs) -> Result<Exit, Failure> {
     }
     output::print(&text);
     Ok(Exit::Success)
+}
+
+/// Writes a document where `--json` says, if it is given; whether standard output is taken by it.
+pub(crate) fn write_json(
+    json: Option<&str>,
+    document: serde_json::Result<String>,
+) -> Result<bool, Failure> {
+    let Some(sink) = json.map(Sink::from) else { return Ok(false) };
+    let text = document.map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
+    sink.write(&(text + "\n"))?;
+    Ok(sink == Sink::Stdout)
 }
 
 /// A record that describes and measures nothing.

@@ -5,7 +5,7 @@ use crate::args::memory::{MemoryArgs, MemoryCommand, OrderArgs};
 use crate::commands::places::{self, Planned};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_memory::relatives::chase::Order;
 use nodegauge_memory::relatives::{
     Options, Outcome, RelativeError, Site, ladder, latency, loaded, matrix, mix,
@@ -73,7 +73,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
 fn placed(
     args: Option<&PlacementArgs>,
     otherwise: &Request,
-    node: &Node,
+    node: &nodegauge_gauge::Site,
 ) -> Result<(Placement, MemoryPolicy, Vec<String>), Failure> {
     let Some(args) = args else {
         let placement = nodegauge_placement::plan(&node.topology, &Request::default())?;
@@ -94,7 +94,7 @@ fn measure(
     check: Check,
     gauge: Gauge,
 ) -> Result<Exit, Failure> {
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let (placement, policy, notices) = placed(placement, otherwise, &node)?;
     let options = Options {
         pages: args.pages.0,

@@ -2,7 +2,7 @@
 
 use crate::args::MpiArgs;
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Watch;
 use nodegauge_measure::record::Status;
@@ -22,7 +22,7 @@ const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let between = between(args)?;
     let options = options(args, &between);
     let ranks = args.ranks.map(|ranks| ranks as usize);

@@ -1,10 +1,12 @@
 //! `nodegauge places`, and how all commands turn placement options into placements.
 
 use crate::args::{PlacementArgs, PlacesArgs};
+use crate::commands::machine::write_json;
 use crate::commands::ranks;
 use crate::failure::{Exit, Failure};
-use crate::output::{self, Sink};
-use nodegauge_machine::{Source, Topology};
+use crate::output;
+use nodegauge_machine::{Topology, TopologySource};
+use nodegauge_measure::record;
 use nodegauge_memory::team::Team;
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::pairs;
@@ -95,7 +97,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
                 "-v shows the threads of one process\nhint: leave out -v, or --ranks",
             ));
         }
-        if !show(args, &[ranks::document(&plan, &topology)])? {
+        if !show(args, &[PlacesDocument::new(&topology, &plan.ranks)])? {
             output::print(&ranks::remarks(&plan));
         }
         return Ok(Exit::Success);
@@ -104,7 +106,11 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     let documents: Vec<PlacesDocument> = planned
         .placements
         .iter()
-        .map(|placement| PlacesDocument::new(&topology, placement, &planned.policy))
+        .map(|placement| {
+            let memory = planned.policy.clone();
+            let plan = RankPlan::single(placement.clone(), memory);
+            PlacesDocument::new(&topology, &plan.ranks)
+        })
         .collect();
     if show(args, &documents)? {
         return Ok(Exit::Success);
@@ -113,7 +119,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         output::print(&format!("note: {notice}\n"));
     }
     if args.verbose {
-        if source != Source::Live {
+        if source != TopologySource::Live {
             return Err(Failure::usage(
                 "-v binds threads and asks the kernel, which only this machine's can answer\nhint: leave out --topology or -v",
             ));
@@ -139,16 +145,13 @@ fn single(args: &PlacementArgs, topology: &Topology) -> Result<RankPlan, Failure
 
 /// Writes the document and prints the tables; whether standard output is taken by the document.
 fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure> {
-    if let Some(sink) = args.json.as_deref().map(Sink::from) {
+    if args.json.is_some() {
         let [document] = documents else {
             return Err(Failure::usage(
                 "--json shows one placement\nhint: give one thread count, e.g. --threads 4",
             ));
         };
-        let text = serde_json::to_string_pretty(document)
-            .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
-        sink.write(&(text + "\n"))?;
-        if sink == Sink::Stdout {
+        if write_json(args.json.as_deref(), serde_json::to_string_pretty(document))? {
             return Ok(true);
         }
     }
@@ -164,14 +167,9 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
 /// The pairs that `mpi` would measure on a machine.
 fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
     let rows = pairs::rows(topology, &pairs::by_distance(topology));
-    if let Some(sink) = args.json.as_deref().map(Sink::from) {
-        let document = serde_json::json!({ "schema": "nodegauge/1", "pairs": rows });
-        let text = serde_json::to_string_pretty(&document)
-            .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))?;
-        sink.write(&(text + "\n"))?;
-        if sink == Sink::Stdout {
-            return Ok(Exit::Success);
-        }
+    let document = serde_json::json!({ "schema": record::SCHEMA, "pairs": rows });
+    if write_json(args.json.as_deref(), serde_json::to_string_pretty(&document))? {
+        return Ok(Exit::Success);
     }
     output::print(&nodegauge_report::places::pairs(&rows, output::style()));
     if rows.is_empty() {

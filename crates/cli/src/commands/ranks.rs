@@ -7,7 +7,6 @@ use crate::args::ranks::{Emit, RankArgs};
 use crate::failure::Failure;
 use nodegauge_machine::Topology;
 use nodegauge_placement::emit::script;
-use nodegauge_placement::json::{PlacesDocument, Rank};
 use nodegauge_placement::{Environment, RankPlan, RankRequest, Request, plan_ranks};
 
 /// Where the ranks go that were asked for; `None` without ranks.
@@ -95,16 +94,6 @@ pub(crate) fn refuse(args: &RankArgs, command: &str) -> Result<(), Failure> {
         ))),
         None => Ok(()),
     }
-}
-
-/// The plan for `places --json` and the table.
-pub(crate) fn document(plan: &RankPlan, topology: &Topology) -> PlacesDocument {
-    let ranks = plan.ranks.iter().map(|place| Rank {
-        rank: place.rank,
-        placement: &place.placement,
-        memory: &place.memory,
-    });
-    PlacesDocument::of_ranks(topology, ranks)
 }
 
 /// What the plan says beside its table, line by line.

@@ -3,7 +3,7 @@
 use crate::args::RunArgs;
 use crate::commands::tune;
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Node, Shown};
+use crate::session::{self, Shown};
 use nodegauge_memory::stream::{self, Options};
 use nodegauge_placement::{Environment, Request};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const FULL: Duration = Duration::from_secs(60);
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
-    let node = Node::live(common)?;
+    let node = session::site(common)?;
     let mut request = Request::default();
     let environment = Environment::read(|name| std::env::var(name).ok());
     let mut notices = environment.apply(&mut request).map_err(Failure::usage)?;

@@ -4,10 +4,10 @@
 use crate::args::StreamArgs;
 use crate::commands::{compiled, places, ranks, stream};
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
 use nodegauge_measure::Watch;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_memory::compiled::Choice;
+use nodegauge_memory::compiled::CompilerChoice;
 use nodegauge_memory::standard::beside;
 use nodegauge_memory::standard::build::{self, Contender, Source, Wanted};
 use nodegauge_memory::standard::output::Dialect;
@@ -40,8 +40,9 @@ pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
     refuse(args)?;
     ranks::refuse(&args.ranks, "--standard")?;
     let source = Source::open(path).map_err(Failure::usage)?;
-    let presets = if args.compiler.contains(&Choice::All) { presets(&source)? } else { Vec::new() };
-    let node = Node::live(&args.common)?;
+    let presets =
+        if args.compiler.contains(&CompilerChoice::All) { presets(&source)? } else { Vec::new() };
+    let node = session::site(&args.common)?;
     let planned = places::plan(&args.placement, &node.topology)?;
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage("--standard takes one thread count\nhint: e.g. --threads 4"));
@@ -124,9 +125,9 @@ fn contenders(
     for choice in &args.compiler {
         match choice {
             // It runs in any case.
-            Choice::Native => {}
-            Choice::Command(command) => contenders.push(build(command, contenders.len())?),
-            Choice::All => {
+            CompilerChoice::Native => {}
+            CompilerChoice::Command(command) => contenders.push(build(command, contenders.len())?),
+            CompilerChoice::All => {
                 for command in presets {
                     match build(command, contenders.len()) {
                         Ok(contender) => contenders.push(contender),

@@ -6,7 +6,8 @@ use crate::commands::ranks::{self, measure};
 use crate::commands::{compiled, standard, sweep, tune};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
+use nodegauge_gauge::Site;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::kernels::STREAM;
@@ -51,7 +52,7 @@ pub(crate) fn options_of(args: &StreamArgs, policy: MemoryPolicy, budget: Durati
 
 /// What `--tune` chose before, unless the user says otherwise or wants arrays and memory of a kind
 /// for which it was not chosen.
-fn remembered(args: &StreamArgs, node: &Node) -> Option<tune::Remembered> {
+fn remembered(args: &StreamArgs, node: &Site) -> Option<tune::Remembered> {
     let alike =
         args.size == SizeSpec::Auto && args.offset.is_none() && args.placement.numa.is_none();
     (alike && !args.untuned).then(|| tune::remembered(&args.common.db, node))?
@@ -78,7 +79,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if !args.compiler.is_empty() {
         return compiled::execute(args);
     }
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let remembered = remembered(args, &node);
     let choice = remembered.as_ref().and_then(|remembered| remembered.choice.as_ref());
     let mut planned = match choice {

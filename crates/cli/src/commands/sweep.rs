@@ -7,15 +7,16 @@ use crate::commands::ranks::measure::{self, Joined};
 use crate::commands::{compiled, places, ranks, stream};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
+use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::{Choice, Chosen, Variant};
+use nodegauge_memory::compiled::{ChosenCompiler, CompiledKernels, CompilerChoice};
 use nodegauge_memory::ranks::SharedFleet;
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::sweep::{self, Cell, Coordinates};
-use nodegauge_placement::{MemoryPolicy, ThreadCounts};
+use nodegauge_placement::{MemoryPolicy, ThreadList};
 use nodegauge_toolchain::Limits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
         axes.insert(0, Axis::Threads(counts.clone()));
     }
     if !axes.is_empty() && !args.compiler.is_empty() {
-        let choices = std::iter::once(Choice::Native).chain(args.compiler.iter().cloned());
+        let choices = std::iter::once(CompilerChoice::Native).chain(args.compiler.iter().cloned());
         axes.push(Axis::Compiler(choices.collect()));
     }
     for (i, axis) in axes.iter().enumerate() {
@@ -82,7 +83,7 @@ pub(crate) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
 /// The arguments with value number `i` of an axis put in the place of its option.
 fn with_value(args: &StreamArgs, axis: &Axis, i: usize) -> StreamArgs {
     let mut args = args.clone();
-    let one = |counts: &ThreadCounts| ThreadCounts::new(vec![counts.counts()[i]]);
+    let one = |counts: &ThreadList| ThreadList::new(vec![counts.counts()[i]]);
     match axis {
         Axis::Threads(counts) => args.placement.threads = one(counts),
         Axis::PerCache(counts) => args.placement.per_cache = Some(counts.counts()[i]),
@@ -171,14 +172,14 @@ fn cells(
 }
 
 /// Puts the compilers that are meant here in the place of what was asked for.
-fn resolved(axes: Vec<Axis>) -> Result<(Vec<Axis>, Vec<Chosen>), Failure> {
+fn resolved(axes: Vec<Axis>) -> Result<(Vec<Axis>, Vec<ChosenCompiler>), Failure> {
     let mut chosen = Vec::new();
     let mut resolved = Vec::new();
     for axis in axes {
         resolved.push(match axis {
             Axis::Compiler(choices) => {
                 chosen = compiled::resolve(&choices)?;
-                Axis::Compiler(chosen.iter().map(Choice::from).collect())
+                Axis::Compiler(chosen.iter().map(CompilerChoice::from).collect())
             }
             other => other,
         });
@@ -198,7 +199,7 @@ fn not_theirs(axes: &[Axis]) -> Option<String> {
 /// compiler refuses are left out, and what was is returned; `None` when the user ends the run.
 fn give_variants(
     cells: &mut Vec<Cell>,
-    chosen: &[Chosen],
+    chosen: &[ChosenCompiler],
     limits: Limits,
     progress: &mut Progress,
 ) -> Result<Option<Vec<String>>, Failure> {
@@ -206,9 +207,9 @@ fn give_variants(
         return Ok(Some(Vec::new()));
     };
     let Some(made) = compiled::make(chosen, &options, limits, progress)? else { return Ok(None) };
-    let variants: BTreeMap<String, Arc<Variant>> =
+    let variants: BTreeMap<String, Arc<CompiledKernels>> =
         made.variants.into_iter().map(|(name, variant)| (name, Arc::new(variant))).collect();
-    let native = Chosen::Native.to_string();
+    let native = ChosenCompiler::Native.to_string();
     cells.retain_mut(|cell| {
         let mut coordinates = cell.coordinates.iter();
         let compiler = coordinates.find(|(axis, _)| axis == COMPILER).map(|(_, value)| value);
@@ -230,7 +231,7 @@ pub(crate) fn execute(
     }
     let (axes, chosen) = resolved(axes)?;
     let limits = compiled::limits()?;
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let (mut cells, notices) = match joined {
         Some(joined) => {
             let mut args = args.clone();
@@ -275,7 +276,7 @@ pub(crate) fn execute(
                 (None, Some(most)) => Some(measure::start(most, progress)?),
                 (None, None) => None,
             };
-            let Node { topology, machine } = node;
+            let Site { topology, machine, .. } = node;
             let fleet = fleet.as_ref();
             let outcome = sweep::run(topology, machine, &cells, fleet, budget, progress)?;
             found.extend(Found {

@@ -3,7 +3,8 @@
 use crate::args::{Database, StreamArgs};
 use crate::commands::{places, stream};
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
+use nodegauge_gauge::Site;
 use nodegauge_history::Store;
 use nodegauge_machine::identity;
 use nodegauge_measure::Watch;
@@ -18,7 +19,7 @@ const BUDGET: Duration = Duration::from_secs(30);
 const SEARCH: f64 = 0.7;
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     if args.placement.threads.as_ref().is_some_and(|counts| counts.single().is_none()) {
         return Err(Failure::usage(
             "--tune chooses the number of threads, or takes one\nhint: leave out --threads, or give one count",
@@ -79,7 +80,7 @@ pub(crate) struct Remembered {
 }
 
 /// What `--tune` chose last on this machine. Without a history that can be read there is none.
-pub(crate) fn remembered(db: &Database, node: &Node) -> Option<Remembered> {
+pub(crate) fn remembered(db: &Database, node: &Site) -> Option<Remembered> {
     let path = session::store_path(db).ok()?;
     let store = Store::open_to_read(&path).ok()??;
     let record =

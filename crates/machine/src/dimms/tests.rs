@@ -167,7 +167,7 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
              one whole socket, of which a guest has a part"
         )
     );
-    assert_eq!(bandwidth(None, None, None, 2, false), Bandwidth::default());
+    assert_eq!(bandwidth(None, None, None, 2, false), Memory::default());
 }
 
 proptest! {

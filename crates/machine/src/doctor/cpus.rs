@@ -1,38 +1,21 @@
 //! CPUs: which of them there are for this process, how fast they may run, and whether they are
 //! real.
 
-use super::{Node, costing, finding, percent};
-use crate::root::as_list;
-use crate::{catalog, cgroup, host, processor};
+use super::{Examined, Found, found, percent};
+use crate::root::number_ranges;
+use crate::{catalog, cgroup, host};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::record::{Finding, Severity};
 
 /// A clock this far under the base clock is not noise: something holds the processor back.
 const FAR_UNDER: f64 = 0.92;
 
-pub(super) fn examine(node: &Node<'_>, findings: &mut Vec<Finding>) {
-    let allowed: Vec<u32> = node.topology.allowed().map(|thread| thread.cpu.0).collect();
-    findings.extend(quota(node, allowed.len()));
-    findings.extend(governor(node, &allowed));
-    findings.extend(clock(node));
-    findings.extend(capped(node));
-    findings.extend(guest(node));
-    findings.extend(restricted(node, &allowed));
-    findings.extend(offline(node));
-    findings.extend(container(node));
-    findings.extend(turbo(node));
-    findings.extend(siblings(node));
-}
-
-fn quota(node: &Node<'_>, allowed: usize) -> Option<Finding> {
-    let limits = cgroup::limits(node.root);
+pub(super) fn quota(node: &Examined<'_>) -> Option<Found> {
+    let (limits, allowed) = (cgroup::limits(node.root), node.allowed().len());
     let cpus = limits.cpus.filter(|cpus| *cpus < allowed as f64)?;
     let stopped = limits.throttled.filter(|share| *share > 0.0).map_or_else(String::new, |share| {
         format!("; so far it was stopped in {} of the scheduling periods", percent(share))
     });
-    Some(finding(
-        "cpu-quota",
-        Severity::Critical,
+    Some(found(
         format!(
             "the control group has a quota of {cpus:.2} CPUs, of {allowed} that it may use: threads are stopped when it is spent{stopped}"
         ),
@@ -43,20 +26,19 @@ fn quota(node: &Node<'_>, allowed: usize) -> Option<Finding> {
     ))
 }
 
-fn governor(node: &Node<'_>, allowed: &[u32]) -> Option<Finding> {
-    let mut governors = host::governors(node.root, allowed);
+pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
+    let allowed = node.allowed();
+    let mut governors = host::governors(node.root, &allowed);
     governors.remove("performance");
     let others: Vec<String> = governors
         .iter()
         .map(|(governor, cpus)| match cpus.len() {
             n if n == allowed.len() => format!("{governor} on all CPUs"),
-            _ => format!("{governor} on CPUs {}", as_list(cpus)),
+            _ => format!("{governor} on CPUs {}", number_ranges(cpus.iter().copied())),
         })
         .collect();
     (!others.is_empty()).then(|| {
-        finding(
-            "governor-not-performance",
-            Severity::Warning,
+        found(
             format!(
                 "the frequency governor is {}: clocks follow the load with a delay",
                 others.join(", ")
@@ -67,89 +49,75 @@ fn governor(node: &Node<'_>, allowed: &[u32]) -> Option<Finding> {
 }
 
 /// A measured clock far under the base clock that the catalog, the name or the kernel gives.
-fn clock(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
     let processor = &node.machine.processor;
     let measured = processor.hz.filter(|_| {
         processor.hz_basis.as_deref().is_some_and(|basis| basis.starts_with("measured"))
     })?;
-    let chip = processor::read(node.root);
-    let name = processor.model.as_deref();
-    let base = catalog::find(name, chip.identity.as_ref())
+    let base = node
+        .processor()
         .and_then(|entry| entry.base)
-        .or_else(|| catalog::clock_in_name(name?))
+        .or_else(|| catalog::clock_in_name(processor.model.as_deref()?))
         .map(|hz| hz.0)
         .or_else(|| host::frequency(node.root, "base_frequency"))?;
     (measured < base * FAR_UNDER).then(|| {
-        finding(
-            "clock-low",
-            Severity::Warning,
+        found(
             format!("a busy core runs at {}, under its base clock of {}", Hertz(measured), Hertz(base)),
             "look for power limits, heat and a low scaling_max_freq: `sudo turbostat --num_iterations 1`",
         )
     })
 }
 
-/// An upper limit of the clock that somebody set below what the processor may do.
-fn capped(node: &Node<'_>) -> Option<Finding> {
+/// An upper limit of the clock set below what the processor may do.
+pub(super) fn capped(node: &Examined<'_>) -> Option<Found> {
     let cap = host::frequency(node.root, "scaling_max_freq")?;
     let most = host::frequency(node.root, "cpuinfo_max_freq")?;
     (cap < most * FAR_UNDER).then(|| {
-        finding(
-            "clock-capped",
-            Severity::Warning,
+        found(
             format!("clocks are capped at {} of {} (scaling_max_freq)", Hertz(cap), Hertz(most)),
             format!("sudo cpupower frequency-set -u {:.0}MHz", most / 1e6),
         )
     })
 }
 
-fn guest(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn guest(node: &Examined<'_>) -> Option<Found> {
     let hypervisor = node.machine.virtualisation.as_deref()?;
-    Some(costing(
-        finding(
-            "virtual-machine",
-            Severity::Warning,
+    Some(Found {
+        cost: Some(
+            "Triad 48 or 82 GB/s on one and the same guest, as its two CPUs shared a chiplet's link or not (measured on a 2-core Zen 4 guest)",
+        ),
+        ..found(
             format!(
                 "this is a virtual machine ({hypervisor}): caches and NUMA nodes may differ from what it is told, and its CPUs may be moved under it"
             ),
             "compare only runs interleaved within seconds, or use a bare-metal node",
-        ),
-        "Triad 48 or 82 GB/s on one and the same guest, as its two CPUs shared a chiplet's link or not (measured on a 2-core Zen 4 guest)",
-    ))
+        )
+    })
 }
 
-fn restricted(node: &Node<'_>, allowed: &[u32]) -> Option<Finding> {
-    let all = node.topology.threads.len();
+pub(super) fn restricted(node: &Examined<'_>) -> Option<Found> {
+    let (allowed, all) = (node.allowed(), node.topology.threads.len());
     (!allowed.is_empty() && allowed.len() < all).then(|| {
-        let mut numbers = allowed.to_vec();
-        numbers.sort_unstable();
-        finding(
-            "cpus-restricted",
-            Severity::Warning,
-            format!("this process may use {} of {all} CPUs ({}): figures are of this part of the node", allowed.len(), as_list(&numbers)),
+        found(
+            format!("this process may use {} of {all} CPUs ({}): figures are of this part of the node", allowed.len(), number_ranges(allowed.iter().copied())),
             format!("ask for the whole node, e.g. `srun --exclusive --cpus-per-task={all}`, or leave taskset out"),
         )
     })
 }
 
-fn offline(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn offline(node: &Examined<'_>) -> Option<Found> {
     let off = host::offline(node.root).filter(|cpus| !cpus.is_empty())?;
     // With SMT switched off, the kernel lists the sibling threads as offline: that is one choice,
     // not many CPUs that are missing.
-    if host::smt(node.root) == Some(false) && smt_is_switched_off(node) {
+    let control = node.root.text("sys/devices/system/cpu/smt/control");
+    let switched_off = control.is_some_and(|control| control == "off" || control == "forceoff");
+    if host::smt(node.root) == Some(false) && switched_off {
         return None;
     }
-    Some(finding(
-        "cpus-offline",
-        Severity::Warning,
-        format!("{} CPUs are switched off ({})", off.len(), as_list(&off)),
+    Some(found(
+        format!("{} CPUs are switched off ({})", off.len(), number_ranges(off.iter().copied())),
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{}/online", brace(&off)),
     ))
-}
-
-fn smt_is_switched_off(node: &Node<'_>) -> bool {
-    let control = node.root.text("sys/devices/system/cpu/smt/control");
-    control.is_some_and(|control| control == "off" || control == "forceoff")
 }
 
 /// Numbers as a shell takes them behind `cpu`: `5` or `{4..7}` or `{1,3}`.
@@ -166,11 +134,9 @@ fn brace(numbers: &[u32]) -> String {
     }
 }
 
-fn container(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn container(node: &Examined<'_>) -> Option<Found> {
     let container = host::container(node.root)?;
-    Some(finding(
-        "container",
-        Severity::Info,
+    Some(found(
         format!(
             "this process runs in a container ({container}): it sees the whole node's caches and CPUs, whatever its share"
         ),
@@ -178,11 +144,9 @@ fn container(node: &Node<'_>) -> Option<Finding> {
     ))
 }
 
-fn turbo(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn turbo(node: &Examined<'_>) -> Option<Found> {
     (host::turbo(node.root) == Some(false)).then(|| {
-        finding(
-            "turbo-off",
-            Severity::Info,
+        found(
             "turbo is off: clocks stay at the base clock, which makes runs repeatable and slower",
             if node.root.exists("sys/devices/system/cpu/intel_pstate/no_turbo") {
                 "echo 0 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo"
@@ -193,11 +157,9 @@ fn turbo(node: &Node<'_>) -> Option<Finding> {
     })
 }
 
-fn siblings(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn siblings(node: &Examined<'_>) -> Option<Found> {
     (host::smt(node.root) == Some(true)).then(|| {
-        finding(
-            "smt-siblings",
-            Severity::Info,
+        found(
             format!("cores run {} threads each: a thread on every CPU shares its core's units and caches", node.topology.threads_per_core()),
             "run one thread a core, e.g. `--places cores`",
         )

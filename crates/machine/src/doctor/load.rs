@@ -1,9 +1,9 @@
 //! Who else uses the CPUs: tasks that run, time that others took while nothing ran here, and time
 //! that the hypervisor gave to other guests.
 
-use super::{Node, finding, percent};
+use super::{Examined, Found, found, percent};
 use crate::root::SysRoot;
-use nodegauge_measure::record::{Finding, Severity};
+use nodegauge_measure::record::Severity;
 use std::time::Duration;
 
 /// How long to watch. `/proc/stat` counts in ticks of 10 ms on each CPU; two to three of them tell
@@ -27,18 +27,18 @@ const BUSY_LOAD: f64 = 0.5;
 
 /// CPU time of all CPUs since boot, in ticks, from the first line of `/proc/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CpuTimes {
+struct CpuTimes {
     /// At work.
-    pub busy: u64,
+    busy: u64,
     /// Idle or waiting for a disk.
-    pub idle: u64,
+    idle: u64,
     /// Wanted, and given by the hypervisor to others.
-    pub stolen: u64,
+    stolen: u64,
 }
 
 impl CpuTimes {
     /// Reads the current times.
-    pub fn read(root: &SysRoot) -> Option<Self> {
+    fn read(root: &SysRoot) -> Option<Self> {
         Self::parse(&root.text("proc/stat")?)
     }
 
@@ -54,13 +54,13 @@ impl CpuTimes {
     }
 
     /// All ticks.
-    pub fn total(&self) -> u64 {
+    fn total(&self) -> u64 {
         self.busy + self.idle + self.stolen
     }
 
     /// What passed since `earlier`.
     #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
+    fn since(&self, earlier: &Self) -> Self {
         Self {
             busy: self.busy.saturating_sub(earlier.busy),
             idle: self.idle.saturating_sub(earlier.idle),
@@ -71,18 +71,18 @@ impl CpuTimes {
 
 /// What others did during a short watch in which this process slept.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Sample {
+struct LoadSample {
     /// CPU time that passed.
-    pub times: CpuTimes,
+    times: CpuTimes,
     /// Tasks that ran at both ends, besides this one.
-    pub running: u64,
+    running: u64,
     /// Load average of the last minute.
-    pub load: f64,
+    load: f64,
 }
 
-impl Sample {
+impl LoadSample {
     /// Watches a live machine for 25 ms; a recorded one stands still.
-    pub fn take(root: &SysRoot) -> Option<Self> {
+    fn take(root: &SysRoot) -> Option<Self> {
         let before = CpuTimes::read(root)?;
         let (_, running_before) = load_average(&root.text("proc/loadavg")?)?;
         if root.is_live() {
@@ -106,18 +106,12 @@ fn load_average(text: &str) -> Option<(f64, u64)> {
     Some((minute, running.parse().ok()?))
 }
 
-pub(super) fn examine(node: &Node<'_>, findings: &mut Vec<Finding>) {
-    let cpus = node.topology.threads.len();
-    if let Some(sample) = Sample::take(node.root) {
-        findings.extend(other_load(&sample, cpus));
-    }
-    if let Some(since_boot) = CpuTimes::read(node.root) {
-        findings.extend(steal(&since_boot));
-    }
+pub(super) fn other_load(node: &Examined<'_>) -> Option<Found> {
+    judge_load(&LoadSample::take(node.root)?, node.topology.threads.len())
 }
 
-fn other_load(sample: &Sample, cpus: usize) -> Option<Finding> {
-    let Sample { times, running, load } = sample;
+fn judge_load(sample: &LoadSample, cpus: usize) -> Option<Found> {
+    let LoadSample { times, running, load } = sample;
     let taken = times.busy + times.stolen;
     let share = taken as f64 / times.total().max(1) as f64;
     let watched = taken >= TICKS && share >= NOTICED;
@@ -142,20 +136,19 @@ fn other_load(sample: &Sample, cpus: usize) -> Option<Finding> {
     if watched {
         text = format!("{text}; others took {} of the CPU time just now", percent(share));
     }
-    Some(finding(
-        "other-load",
-        severity,
-        text,
-        "find it with `top`; wait for its end, or have the node alone, e.g. `srun --exclusive`",
-    ))
+    let remedy =
+        "find it with `top`; wait for its end, or have the node alone, e.g. `srun --exclusive`";
+    Some(Found { severity: Some(severity), ..found(text, remedy) })
 }
 
-fn steal(since_boot: &CpuTimes) -> Option<Finding> {
+pub(super) fn steal(node: &Examined<'_>) -> Option<Found> {
+    judge_steal(&CpuTimes::read(node.root)?)
+}
+
+fn judge_steal(since_boot: &CpuTimes) -> Option<Found> {
     let share = since_boot.stolen as f64 / since_boot.total().max(1) as f64;
     (share >= STOLEN).then(|| {
-        finding(
-            "steal-time",
-            Severity::Warning,
+        found(
             format!("the hypervisor gave {} of this guest's CPU time to others since boot", percent(share)),
             "use a dedicated host or dedicated cores; samples in which time was stolen are set aside",
         )
@@ -179,15 +172,15 @@ mod tests {
     #[test]
     fn a_quiet_node_makes_no_finding() {
         let times = CpuTimes { busy: 1, idle: 5, stolen: 0 };
-        assert_eq!(other_load(&Sample { times, running: 0, load: 0.1 }, 2), None);
-        assert_eq!(other_load(&Sample { times, running: 0, load: 0.6 }, 128), None);
+        assert_eq!(judge_load(&LoadSample { times, running: 0, load: 0.1 }, 2), None);
+        assert_eq!(judge_load(&LoadSample { times, running: 0, load: 0.6 }, 128), None);
     }
 
     #[test]
     fn load_is_worse_the_more_it_takes() {
         let severity = |busy, idle, running, load| {
             let times = CpuTimes { busy, idle, stolen: 0 };
-            other_load(&Sample { times, running, load }, 128).map(|found| found.severity)
+            judge_load(&LoadSample { times, running, load }, 128).and_then(|found| found.severity)
         };
         assert_eq!(severity(0, 300, 0, 20.0), Some(Severity::Info));
         assert_eq!(severity(0, 300, 1, 0.1), Some(Severity::Warning));
@@ -198,7 +191,7 @@ mod tests {
     #[test]
     fn the_text_says_what_was_seen() {
         let times = CpuTimes { busy: 3, idle: 3, stolen: 0 };
-        let found = other_load(&Sample { times, running: 2, load: 1.9 }, 2).unwrap();
+        let found = judge_load(&LoadSample { times, running: 2, load: 1.9 }, 2).unwrap();
         assert_eq!(
             found.text,
             "2 other tasks are running; load average 1.90 on 2 CPUs; others took 50 % of the CPU time just now"
@@ -208,7 +201,7 @@ mod tests {
     #[test]
     fn stolen_time_is_a_share_since_boot() {
         let times = CpuTimes { busy: 900, idle: 90, stolen: 10 };
-        assert!(steal(&times).unwrap().text.contains("1.0 % of this guest's CPU time"));
-        assert_eq!(steal(&CpuTimes { stolen: 4, ..times }), None);
+        assert!(judge_steal(&times).unwrap().text.contains("1.0 % of this guest's CPU time"));
+        assert_eq!(judge_steal(&CpuTimes { stolen: 4, ..times }), None);
     }
 }

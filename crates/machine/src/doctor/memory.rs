@@ -1,8 +1,8 @@
 //! Memory: pages, what moves or reclaims them behind a program's back, limits, modules.
 
-use super::{Node, costing, finding, percent};
-use crate::{catalog, memory, processor};
-use nodegauge_measure::record::{Finding, Severity};
+use super::{Examined, Found, found, percent};
+use crate::memory;
+use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, BytesPerSec};
 
 /// Share of free memory in blocks of 2 MiB below which huge pages are hard to get. Above it, the
@@ -18,32 +18,16 @@ const DIRTY: f64 = 0.01;
 /// How far the nodes' sum may be from the machine's memory: the kernel counts both alike.
 const NODES_DIFFER: f64 = 0.02;
 
-/// A speed this far under what the processor supports is no rounding of the name (2666, 2667).
+/// A speed this far under what the processor supports is not a rounding of the name (2666, 2667).
 const SLOWER: f64 = 0.98;
 
-pub(super) fn examine(node: &Node<'_>, findings: &mut Vec<Finding>) {
-    findings.extend(limit(node));
-    findings.extend(huge_pages_off(node));
-    findings.extend(swap(node));
-    findings.extend(balancing(node));
-    findings.extend(fragmented(node));
-    findings.extend(dirty(node));
-    findings.extend(channels(node));
-    findings.extend(speed(node));
-    findings.extend(reclaim(node));
-    findings.extend(growing(node));
-    findings.extend(none_reserved(node));
-}
-
-fn limit(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn limit(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     let (limit, all) = (memory.cgroup_limit?, memory.bytes?);
     (limit < all).then(|| {
         let left =
             memory.available.map_or_else(String::new, |left| format!("; {} are left", Bytes(left)));
-        finding(
-            "memory-limit",
-            Severity::Warning,
+        found(
             format!(
                 "the control group may take {} of the node's {}{left}",
                 Bytes(limit),
@@ -54,60 +38,53 @@ fn limit(node: &Node<'_>) -> Option<Finding> {
     })
 }
 
-fn huge_pages_off(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn huge_pages_off(node: &Examined<'_>) -> Option<Found> {
     let pages = node.machine.pages.as_ref()?;
-    match pages.thp.as_deref() {
-        Some("never") => Some(costing(
-            finding(
-                "thp-never",
-                Severity::Warning,
-                format!(
-                    "transparent huge pages are off (never): memory is mapped in pages of {}",
-                    Bytes(pages.base)
-                ),
-                "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
-            ),
+    (pages.thp.as_deref() == Some("never")).then(|| Found {
+        cost: Some(
             "Triad 5 to 10 %, loops that only read a quarter (measured on a 2-core Zen 4 guest)",
-        )),
-        _ => None,
-    }
+        ),
+        ..found(
+            format!(
+                "transparent huge pages are off (never): memory is mapped in pages of {}",
+                Bytes(pages.base)
+            ),
+            "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+        )
+    })
 }
 
-fn swap(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn swap(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     let (used, all) = (memory.swap_used.filter(|used| *used > 0)?, memory.bytes?);
-    let severity =
-        if used as f64 >= all as f64 * SWAPPED { Severity::Warning } else { Severity::Info };
-    Some(finding(
-        "swap-in-use",
-        severity,
-        format!(
-            "{} are swapped out: memory was short, and reading them back takes the disk's time",
-            Bytes(used)
-        ),
-        "sudo swapoff -a && sudo swapon -a",
-    ))
+    let much = used as f64 >= all as f64 * SWAPPED;
+    Some(Found {
+        severity: much.then_some(Severity::Warning),
+        ..found(
+            format!(
+                "{} are swapped out: memory was short, and reading them back takes the disk's time",
+                Bytes(used)
+            ),
+            "sudo swapoff -a && sudo swapon -a",
+        )
+    })
 }
 
-fn balancing(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn balancing(node: &Examined<'_>) -> Option<Found> {
     let mode: u32 = node.root.value("proc/sys/kernel/numa_balancing")?;
     // With one node there is nowhere to move pages to.
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
-        finding(
-            "numa-balancing",
-            Severity::Warning,
+        found(
             format!("automatic NUMA balancing is on ({mode}): the kernel unmaps pages to see who uses them, and moves them during a run"),
             "sudo sysctl kernel.numa_balancing=0",
         )
     })
 }
 
-fn fragmented(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn fragmented(node: &Examined<'_>) -> Option<Found> {
     let share = memory::share_in_large_blocks(node.root)?;
     (share < FRAGMENTED).then(|| {
-        finding(
-            "fragmented-memory",
-            Severity::Warning,
+        found(
             format!(
                 "{} of the free memory lies in blocks of 2 MiB or more: huge pages may not be had",
                 percent(share)
@@ -117,13 +94,11 @@ fn fragmented(node: &Node<'_>) -> Option<Finding> {
     })
 }
 
-fn dirty(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn dirty(node: &Examined<'_>) -> Option<Found> {
     let info = memory::info(node.root);
     let (dirty, all) = (info.dirty?, info.total?);
     (dirty as f64 >= all as f64 * DIRTY).then(|| {
-        finding(
-            "dirty-pages",
-            Severity::Warning,
+        found(
             format!(
                 "{} of file data wait to be written: disks and memory are busy with them",
                 Bytes(dirty)
@@ -134,15 +109,13 @@ fn dirty(node: &Node<'_>) -> Option<Finding> {
 }
 
 /// Channels that the processors have and that hold no module, by firmware's list.
-fn channels(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
-    let supported = supported(node)?;
+    let supported = node.processor()?.memory?;
     let all = supported.channels * node.machine.processor.sockets;
     let used = memory.channels.filter(|used| *used < all)?;
-    Some(finding(
-        "channels-empty",
-        Severity::Warning,
+    Some(found(
         format!(
             "{used} of {all} memory channels hold a module: at most {} can be reached",
             BytesPerSec(figure.value)
@@ -152,45 +125,33 @@ fn channels(node: &Node<'_>) -> Option<Finding> {
 }
 
 /// Modules that run slower than the processors support.
-fn speed(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn speed(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
-    let (runs, supported) = (memory.transfers_per_s?, supported(node)?.transfers_per_s);
+    let (runs, supported) = (memory.transfers_per_s?, node.processor()?.memory?.transfers_per_s);
     (runs < supported * SLOWER).then(|| {
-        finding(
-            "dimm-speed-low",
-            Severity::Info,
+        found(
             format!("memory runs at {:.0} MT/s, the processor supports {:.0}", runs / 1e6, supported / 1e6),
             "look for slower modules, for two modules on a channel, and for a power-saving setting in the firmware",
         )
     })
 }
 
-fn supported(node: &Node<'_>) -> Option<catalog::SocketMemory> {
-    let chip = processor::read(node.root);
-    let name = node.machine.processor.model.as_deref();
-    catalog::find(name, chip.identity.as_ref())?.memory
-}
-
-fn reclaim(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn reclaim(node: &Examined<'_>) -> Option<Found> {
     let mode: u32 = node.root.value("proc/sys/vm/zone_reclaim_mode")?;
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
-        finding(
-            "zone-reclaim",
-            Severity::Info,
+        found(
             format!("vm.zone_reclaim_mode is {mode}: a full node drops file caches before it takes memory of another, which delays allocation"),
             "sudo sysctl vm.zone_reclaim_mode=0",
         )
     })
 }
 
-fn growing(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn growing(node: &Examined<'_>) -> Option<Found> {
     let sum = node.machine.numa_nodes.iter().map(|node| node.bytes).sum::<Option<u64>>()?;
     let all = node.machine.memory.bytes?;
     (sum.abs_diff(all) as f64 > all as f64 * NODES_DIFFER).then(|| {
-        finding(
-            "memory-grows",
-            Severity::Info,
+        found(
             format!(
                 "the NUMA nodes' memory sums to {}, the kernel can use {}: memory comes and goes under this guest",
                 Bytes(sum),
@@ -201,13 +162,11 @@ fn growing(node: &Node<'_>) -> Option<Finding> {
     })
 }
 
-fn none_reserved(node: &Node<'_>) -> Option<Finding> {
+pub(super) fn none_reserved(node: &Examined<'_>) -> Option<Found> {
     let huge = &node.machine.pages.as_ref()?.huge;
     let smallest = huge.first()?;
     huge.iter().all(|size| size.total == 0).then(|| {
-        finding(
-            "no-huge-pages",
-            Severity::Info,
+        found(
             format!("no huge pages are reserved: --pages {} will find none", short(smallest.bytes)),
             format!(
                 "echo COUNT | sudo tee /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
@@ -222,16 +181,14 @@ fn short(bytes: u64) -> String {
     Bytes(bytes).to_string().replace(" MiB", "m").replace(" GiB", "g").replace(" KiB", "k")
 }
 
-/// The theoretical bandwidth that nothing tells.
-pub(super) fn theoretical(node: &Node<'_>, findings: &mut Vec<Finding>) {
-    if node.machine.memory.theoretical.is_none() {
-        findings.push(finding(
-            "theoretical-unknown",
-            Severity::Info,
+/// A theoretical bandwidth that no source gives.
+pub(super) fn theoretical(node: &Examined<'_>) -> Option<Found> {
+    node.machine.memory.theoretical.is_none().then(|| {
+        found(
             "the theoretical memory bandwidth is not known: results are not held against it",
             "say what is populated, e.g. `--dimms 16x3200` for 16 channels at 3200 MT/s, or run as root to read it from firmware",
-        ));
-    }
+        )
+    })
 }
 
 #[cfg(test)]

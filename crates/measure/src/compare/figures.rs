@@ -55,7 +55,7 @@ pub(super) fn statistic(m: &Measurement) -> Statistic {
     let Some((summary, value)) = m.summary.as_ref().zip(m.value) else { return Statistic::Median };
     let is = |figure: f64| (figure - value).abs() <= 1e-9 * value.abs();
     let mean = m.samples.iter().sum::<f64>() / m.samples.len() as f64;
-    match super::better(&m.unit) {
+    match m.unit.direction() {
         Some(better) if is(summary.best) => Statistic::Best(better),
         _ if is(mean) && !is(summary.median) => Statistic::Mean,
         _ => Statistic::Median,

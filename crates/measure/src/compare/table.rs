@@ -43,7 +43,7 @@ pub(super) fn render(pairs: &[Pair]) -> String {
             pair.test.clone(),
             pair.name.clone(),
             at.join("; "),
-            pair.unit.clone(),
+            pair.unit.to_string(),
             pair.statistic.to_owned(),
             figure(pair.a.value),
             figure(pair.b.value),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Category, Machine, RegimeSamples, Status, Tool, Validity};
+use crate::record::{Category, Machine, Quoted, RegimeSamples, Status, Tool};
 use crate::stats::Summary;
 use serde_json::json;
 
@@ -26,24 +26,10 @@ fn record(id: &str, measurements: Vec<Measurement>) -> Record {
 }
 
 fn measurement(name: &str, unit: &str, samples: &[f64], config: Value) -> Measurement {
-    let summary = Summary::of(samples, better(unit).unwrap_or(Better::Higher));
     let Value::Object(config) = config else { panic!("a configuration is an object") };
-    Measurement {
-        gauge: "memory".to_owned(),
-        test: "stream".to_owned(),
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        value: summary.as_ref().map(|summary| summary.best),
-        summary,
-        samples: samples.to_vec(),
-        disturbed: Vec::new(),
-        regimes: Vec::new(),
-        config,
-        moved: None,
-        category: Category::Variant,
-        limit: None,
-        validity: Validity::valid(),
-    }
+    let unit = Unit::of_symbol(unit).unwrap();
+    let measured = Measurement::new("memory", "stream", name, unit);
+    Measurement { config, ..measured.sampled(Quoted::Best, samples.to_vec()) }
 }
 
 fn triad(samples: &[f64]) -> Measurement {

@@ -9,7 +9,7 @@
 //! A change beyond the bound that lies within noise does not fail, and is said; a measurement that is
 //! missing or not comparable fails, since a condition on nothing must not pass.
 
-use super::{Comparison, Pair, Verdict, better};
+use super::{Comparison, Pair, Verdict};
 use crate::Bytes;
 use crate::expect::{self, Comparison as Operator};
 use crate::grammar::{Cursor, SyntaxError};
@@ -186,7 +186,7 @@ impl Threshold {
         match self {
             Self::Slower => pair.verdict == Verdict::Slower,
             Self::Change { name, operator, percent, .. } => {
-                let of_speed = name == ANY && better(&pair.unit) == Some(Better::Lower);
+                let of_speed = name == ANY && pair.unit.direction() == Some(Better::Lower);
                 let ratio = if of_speed { ratio.recip() } else { ratio };
                 operator.holds((ratio - 1.0) * 100.0, *percent)
             }

@@ -1,26 +1,13 @@
 //! Conditions as scripts give them, and what people are told.
 
 use super::*;
-use crate::record::{Category, Limit, Validity};
+use crate::record::Limit;
 use proptest::prelude::*;
 
 fn measurement(test: &str, name: &str, unit: &str, value: Option<f64>) -> Measurement {
-    Measurement {
-        gauge: if test == "stream" { "memory" } else { "messages" }.to_owned(),
-        test: test.to_owned(),
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        value,
-        summary: None,
-        samples: Vec::new(),
-        disturbed: Vec::new(),
-        regimes: Vec::new(),
-        config: serde_json::Map::new(),
-        moved: None,
-        category: Category::Variant,
-        limit: None,
-        validity: Validity::valid(),
-    }
+    let gauge = if test == "stream" { "memory" } else { "messages" };
+    let unit = Unit::of_symbol(unit).unwrap();
+    Measurement { value, ..Measurement::new(gauge, test, name, unit) }
 }
 
 /// Triad at 78.412 GB/s, 78.4 % of its limit.
@@ -73,7 +60,7 @@ fn a_condition_holds_or_does_not() {
 
 #[test]
 fn what_cannot_be_compared_does_not_meet_a_condition() {
-    assert_eq!(check("triad<100ns", &[triad()]), Verdict::OtherUnit("B/s".to_owned()));
+    assert_eq!(check("triad<100ns", &[triad()]), Verdict::OtherUnit(Unit::BytesPerSecond));
     let unknown = Measurement { limit: None, ..triad() };
     assert_eq!(check("triad>=80%", &[unknown]), Verdict::NoLimit);
     let nothing = Measurement { value: None, ..triad() };

@@ -1,7 +1,7 @@
-//! Makes a variant: compiles `probes/kernels.c` into a shared object, tries each kernel in a process
-//! of its own, reads its machine code, and loads it.
+//! Makes the kernels of one compiler: compiles `probes/kernels.c` into a shared object, tests each
+//! kernel in a process of its own, reads its machine code, and loads it.
 
-use super::proof;
+use super::self_test;
 use crate::kernels::compiled::{self, CompiledLoop};
 use crate::kernels::{Element, Kernel, Loop};
 use crate::result;
@@ -27,7 +27,7 @@ struct Made {
 
 /// What a compiler made of the kernels that were wished for.
 #[derive(Debug, Clone)]
-pub struct Variant {
+pub struct CompiledKernels {
     /// Who made it.
     pub compiler: Arc<Compiler>,
     kernels: Vec<Made>,
@@ -35,7 +35,7 @@ pub struct Variant {
     compiled: bool,
 }
 
-impl Variant {
+impl CompiledKernels {
     /// The loops that can be run, in the order of the wished kernels.
     pub fn loops(&self) -> Vec<Loop> {
         let good = |made: &Made| made.outcome.as_ref().ok().cloned();
@@ -66,34 +66,34 @@ impl Variant {
     }
 }
 
-/// Where variants are made.
-pub struct Workshop<'a> {
+/// Where compilers make kernels.
+pub struct KernelBuilder<'a> {
     scratch: Scratch,
     /// The program, with the words before library, kernel and element, that tries a kernel as
-    /// [`proof::run`] does, says [`proof::PASSED`] when it passed, and else ends with a failure and
+    /// [`self_test::run`] does, says [`self_test::PASSED`] when it passed, and else ends with a failure and
     /// the reason on standard error.
-    prover: CommandLine,
+    self_test: CommandLine,
     limits: Limits,
     kernels: &'a [Kernel],
     element: Element,
     made: usize,
 }
 
-impl<'a> Workshop<'a> {
+impl<'a> KernelBuilder<'a> {
     /// A workshop for `kernels` on arrays of `element`.
     ///
     /// # Errors
     /// When there is no place to work.
     pub fn open(
-        prover: CommandLine,
+        self_test: CommandLine,
         limits: Limits,
         kernels: &'a [Kernel],
         element: Element,
     ) -> Result<Self, ToolchainError> {
-        Ok(Self { scratch: Scratch::new()?, prover, limits, kernels, element, made: 0 })
+        Ok(Self { scratch: Scratch::new()?, self_test, limits, kernels, element, made: 0 })
     }
 
-    /// Makes a variant. What the compiler refuses, and what is wrong with a kernel, is in the variant.
+    /// Makes the kernels of a compiler. What it refuses, and what is wrong with a kernel, is in the result.
     ///
     /// # Errors
     /// When there is no such compiler, it cannot be started, or the user ends the run.
@@ -101,7 +101,7 @@ impl<'a> Workshop<'a> {
         &mut self,
         command: &CommandLine,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Variant, ToolchainError> {
+    ) -> Result<CompiledKernels, ToolchainError> {
         self.made += 1;
         let nameless = Compiler { command: command.clone(), version: None };
         let found = Compiler::find_within(command.clone(), self.limits.version, interrupted);
@@ -119,10 +119,10 @@ impl<'a> Workshop<'a> {
                 let why = self.in_words(error)?;
                 let none = |kernel: &Kernel| Made { kernel: *kernel, outcome: Err(why.clone()) };
                 let kernels = self.kernels.iter().map(none).collect();
-                return Ok(Variant { compiler, kernels, compiled: false });
+                return Ok(CompiledKernels { compiler, kernels, compiled: false });
             }
         };
-        Ok(Variant { compiler, kernels, compiled: true })
+        Ok(CompiledKernels { compiler, kernels, compiled: true })
     }
 
     /// Compiles, and returns where the shared object is.
@@ -182,19 +182,19 @@ impl<'a> Workshop<'a> {
         for kernel in self.kernels {
             let outcome = match &hung {
                 None => self.try_out(library, *kernel, interrupted)?,
-                Some(first) => Trial::Failed(format!("not tried: {first} hangs already")),
+                Some(first) => SelfTest::Failed(format!("not tried: {first} hangs already")),
             };
-            if let Trial::Hung(_) = outcome {
+            if let SelfTest::Hung(_) = outcome {
                 hung.get_or_insert(*kernel);
             }
             tried.push((*kernel, outcome));
         }
-        let passed = tried.iter().any(|(_, outcome)| matches!(outcome, Trial::Passed));
+        let passed = tried.iter().any(|(_, outcome)| matches!(outcome, SelfTest::Passed));
         let object = if passed { SharedObject::open(library).ok() } else { None };
         // SAFETY: a process of its own loaded it and came to a good end.
         let loaded = passed.then(|| unsafe { compiled::load(library) });
-        let outcome = |kernel: Kernel, trial: Trial| match (trial, &loaded) {
-            (Trial::Passed, Some(Ok(loaded))) => {
+        let outcome = |kernel: Kernel, tested: SelfTest| match (tested, &loaded) {
+            (SelfTest::Passed, Some(Ok(loaded))) => {
                 let code = object
                     .as_ref()
                     .and_then(|object| object.code_of(&compiled::symbol(kernel)).ok().flatten());
@@ -203,11 +203,11 @@ impl<'a> Workshop<'a> {
                 let found = unsafe { compiled::find(loaded, kernel, self.element, compiler, code) };
                 found.map(Arc::new)
             }
-            (Trial::Passed, Some(Err(error))) => Err(format!("it cannot be loaded: {error}")),
-            (Trial::Passed, None) => Err("it was not loaded".to_owned()),
-            (Trial::Failed(why) | Trial::Hung(why), _) => Err(why),
+            (SelfTest::Passed, Some(Err(error))) => Err(format!("it cannot be loaded: {error}")),
+            (SelfTest::Passed, None) => Err("it was not loaded".to_owned()),
+            (SelfTest::Failed(why) | SelfTest::Hung(why), _) => Err(why),
         };
-        let made = |(kernel, trial)| Made { kernel, outcome: outcome(kernel, trial) };
+        let made = |(kernel, tested)| Made { kernel, outcome: outcome(kernel, tested) };
         Ok(tried.into_iter().map(made).collect())
     }
 
@@ -217,10 +217,10 @@ impl<'a> Workshop<'a> {
         library: &Path,
         kernel: Kernel,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Trial, ToolchainError> {
+    ) -> Result<SelfTest, ToolchainError> {
         let words = [library.display().to_string(), kernel.to_string(), self.element.to_string()];
         let job = Job {
-            command: self.prover.with(words),
+            command: self.self_test.with(words),
             folder: self.scratch.path().to_owned(),
             environment: Vec::new(),
             limit: self.limits.trial,
@@ -228,23 +228,23 @@ impl<'a> Workshop<'a> {
         let finished = run(&job, interrupted)?;
         Ok(match finished.ended {
             Ended::Itself(status)
-                if status.success() && finished.stdout.trim() == proof::PASSED =>
+                if status.success() && finished.stdout.trim() == self_test::PASSED =>
             {
-                Trial::Passed
+                SelfTest::Passed
             }
             Ended::Itself(status) if status.code() == Some(1) => {
-                Trial::Failed(format!("{kernel} is wrong: {}", last_line(&finished)))
+                SelfTest::Failed(format!("{kernel} is wrong: {}", last_line(&finished)))
             }
             Ended::Itself(status) if status.success() => {
-                Trial::Failed(format!("{kernel} ends the program"))
+                SelfTest::Failed(format!("{kernel} ends the program"))
             }
             Ended::Itself(_) => {
                 let how = finished.success(&job).err().map(|error| error.to_string());
                 let how = how.as_deref().and_then(|how| how.split_once(" ended with "));
                 let how = how.map_or("a failure", |(_, how)| how);
-                Trial::Failed(format!("{kernel} crashes: {how}"))
+                SelfTest::Failed(format!("{kernel} crashes: {how}"))
             }
-            Ended::TooLong => Trial::Hung(format!(
+            Ended::TooLong => SelfTest::Hung(format!(
                 "{kernel} hangs: it took longer than {} s and was killed",
                 job.limit.as_secs_f64()
             )),
@@ -253,8 +253,8 @@ impl<'a> Workshop<'a> {
     }
 }
 
-/// How a trial ended.
-enum Trial {
+/// How a self-test ended.
+enum SelfTest {
     Passed,
     Failed(String),
     Hung(String),
@@ -263,4 +263,33 @@ enum Trial {
 /// The last line of error output that says something.
 fn last_line(finished: &Finished) -> &str {
     finished.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{KERNELS, oracle};
+
+    #[test]
+    fn what_a_compiler_makes_is_loaded_and_right() {
+        let kernels: Vec<Kernel> =
+            KERNELS.iter().filter(|spec| spec.in_passes()).map(|spec| spec.kernel).collect();
+        for element in Element::ALL {
+            let passed = CommandLine::new("sh", ["-c", "echo passed"]);
+            let mut builder =
+                KernelBuilder::open(passed, Limits::USUAL, &kernels, *element).unwrap();
+            let made = builder.make(&CommandLine::new("cc", ["-O2"]), &|| false).unwrap();
+            assert_eq!(made.refusal(), None);
+            let loops = made.loops();
+            assert_eq!(loops.len(), kernels.len());
+            for each in loops {
+                let lengths = (0..=70).step_by(5).chain([515, 4099]);
+                let outcome = oracle::check(each.kernel(), *element, lengths, &mut |args| {
+                    // SAFETY: the oracle's buffers hold `n` elements each and do not overlap.
+                    unsafe { each.run(args) }
+                });
+                assert_eq!(outcome, Ok(()), "{} of {element}", each.kernel());
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// What may be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
+pub enum CompilerChoice {
     /// nodegauge's own kernels.
     Native,
     /// Every compiler that is installed, each with the flags of the literature.
@@ -20,7 +20,7 @@ pub enum Choice {
 
 /// What it comes to on this system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Chosen {
+pub enum ChosenCompiler {
     /// nodegauge's own kernels.
     Native,
     /// A compiler with its flags, and whether it is a preset: a preset that a compiler refuses is
@@ -33,22 +33,22 @@ pub enum Chosen {
     },
 }
 
-impl Choice {
+impl CompilerChoice {
     /// The commands that are meant, given the compilers that are `installed`; each command once,
     /// in the order of `choices`.
-    pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<Chosen> {
-        let mut chosen: Vec<Chosen> = Vec::new();
+    pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<ChosenCompiler> {
+        let mut chosen: Vec<ChosenCompiler> = Vec::new();
         for choice in choices {
             let more = match choice {
-                Self::Native => vec![Chosen::Native],
+                Self::Native => vec![ChosenCompiler::Native],
                 Self::Command(command) => {
                     let command = with_usual_flags(command);
-                    vec![Chosen::Command { command, preset: false }]
+                    vec![ChosenCompiler::Command { command, preset: false }]
                 }
                 Self::All => installed
                     .iter()
                     .flat_map(|compiler| compiler.variants(openmp))
-                    .map(|command| Chosen::Command { command, preset: true })
+                    .map(|command| ChosenCompiler::Command { command, preset: true })
                     .collect(),
             };
             for one in more {
@@ -70,7 +70,7 @@ fn with_usual_flags(command: &CommandLine) -> CommandLine {
     }
 }
 
-impl FromStr for Choice {
+impl FromStr for CompilerChoice {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
@@ -82,7 +82,7 @@ impl FromStr for Choice {
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for CompilerChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Native => f.write_str("native"),
@@ -92,16 +92,16 @@ impl fmt::Display for Choice {
     }
 }
 
-impl From<&Chosen> for Choice {
-    fn from(chosen: &Chosen) -> Self {
+impl From<&ChosenCompiler> for CompilerChoice {
+    fn from(chosen: &ChosenCompiler) -> Self {
         match chosen {
-            Chosen::Native => Self::Native,
-            Chosen::Command { command, .. } => Self::Command(command.clone()),
+            ChosenCompiler::Native => Self::Native,
+            ChosenCompiler::Command { command, .. } => Self::Command(command.clone()),
         }
     }
 }
 
-impl fmt::Display for Chosen {
+impl fmt::Display for ChosenCompiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Native => f.write_str("native"),
@@ -116,19 +116,20 @@ mod tests {
 
     #[test]
     fn choices_become_commands_each_once() {
-        let choices: Vec<Choice> = ["gcc", "native", "all", "gcc  -O3 -march=native", "./cc -Dx"]
-            .iter()
-            .map(|text| text.parse().unwrap())
-            .collect();
+        let choices: Vec<CompilerChoice> =
+            ["gcc", "native", "all", "gcc  -O3 -march=native", "./cc -Dx"]
+                .iter()
+                .map(|text| text.parse().unwrap())
+                .collect();
         let gcc = presets::families().find(|family| family.name == "gcc").unwrap();
         let installed = [Installed { family: gcc, command: "gcc".to_owned() }];
-        let chosen = Choice::resolve(&choices, &installed, false);
+        let chosen = CompilerChoice::resolve(&choices, &installed, false);
         let words: Vec<String> = chosen.iter().map(ToString::to_string).collect();
         assert_eq!(words[1], "native");
         assert_eq!(words.len(), 2 + gcc.variants.len());
         assert_eq!(words.last().map(String::as_str), Some("./cc -Dx"));
         // The plain variant was asked for by name, and is no preset then.
-        assert!(matches!(&chosen[0], Chosen::Command { preset: false, .. }));
-        assert!(matches!(&chosen[2], Chosen::Command { preset: true, .. }));
+        assert!(matches!(&chosen[0], ChosenCompiler::Command { preset: false, .. }));
+        assert!(matches!(&chosen[2], ChosenCompiler::Command { preset: true, .. }));
     }
 }

@@ -5,6 +5,7 @@ use libloading::Library;
 use nodegauge_toolchain::Compiler;
 use nodegauge_toolchain::code::Code;
 use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// A function of `probes/kernels.c`: the three arrays, elements, STREAM's scalar.
@@ -42,12 +43,13 @@ impl CompiledLoop {
     /// Runs it on one thread's share; returns the sum of a kernel that sums, else 0.
     ///
     /// # Safety
-    /// As for [`super::KernelFn`].
+    /// As for [`Variant::run`](super::Variant::run).
     pub(super) unsafe fn run(&self, args: &Args) -> f64 {
         let n = args.n as isize;
+        let [a, b, c, _] = args.at.map(NonNull::as_ptr);
         // SAFETY: the caller's promise; the function has this signature in `probes/kernels.c`, and
         // was checked on arrays of this element type in a process of its own.
-        unsafe { (self.function)(args.a, args.b, args.c, n, args.scalar) }
+        unsafe { (self.function)(a, b, c, n, args.scalar) }
     }
 }
 

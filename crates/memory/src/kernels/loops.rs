@@ -1,19 +1,14 @@
-//! What a point can run: one of nodegauge's own rows, or a loop that a compiler of this system made.
+//! What a point can run: one of nodegauge's own loops, or one that a compiler of this system made.
 
 use super::compiled::CompiledLoop;
-use super::{Args, Element, Kernel, Prefetch, Row, Shape, Stores, find};
+use super::{Args, Element, Kernel, Shape, Stores, Variant, find};
 use std::sync::Arc;
 
 /// A loop that is ready to run.
 #[derive(Debug, Clone)]
 pub enum Loop {
-    /// One of nodegauge's own, with the distances of its prefetch.
-    Native {
-        /// The function.
-        row: &'static Row,
-        /// How far ahead it asks for lines.
-        prefetch: Prefetch,
-    },
+    /// One of nodegauge's own.
+    Native(Variant),
     /// One that a compiler of this system made of plain C.
     Compiled(Arc<CompiledLoop>),
 }
@@ -21,13 +16,13 @@ pub enum Loop {
 impl Loop {
     /// The native loop of a shape; `None` where [`find`] finds none.
     pub fn native(kernel: Kernel, element: Element, shape: Shape) -> Option<Self> {
-        find(kernel, element, shape).map(|row| Self::Native { row, prefetch: shape.prefetch })
+        find(kernel, element, shape).map(Self::Native)
     }
 
     /// Its kernel.
     pub fn kernel(&self) -> Kernel {
         match self {
-            Self::Native { row, .. } => row.kernel,
+            Self::Native(variant) => variant.kernel(),
             Self::Compiled(compiled) => compiled.kernel,
         }
     }
@@ -35,23 +30,15 @@ impl Loop {
     /// The type of its elements.
     pub fn element(&self) -> Element {
         match self {
-            Self::Native { row, .. } => row.element,
+            Self::Native(variant) => variant.element(),
             Self::Compiled(compiled) => compiled.element,
-        }
-    }
-
-    /// How far ahead it is told to ask for lines; what a compiler put in by itself is in its code.
-    pub fn prefetch(&self) -> Prefetch {
-        match self {
-            Self::Native { prefetch, .. } => *prefetch,
-            Self::Compiled(_) => Prefetch::Off,
         }
     }
 
     /// How it stores; `None` when that is not known, because a library function does it.
     pub fn stores(&self) -> Option<Stores> {
         match self {
-            Self::Native { row, .. } => Some(row.stores),
+            Self::Native(variant) => Some(variant.shape().stores),
             Self::Compiled(compiled) => compiled.stores(),
         }
     }
@@ -59,12 +46,12 @@ impl Loop {
     /// Runs it on one thread's share; returns the sum of a kernel that sums, else 0.
     ///
     /// # Safety
-    /// As for [`super::KernelFn`].
+    /// As for [`Variant::run`].
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
-                Self::Native { row, .. } => row.run(args),
+                Self::Native(variant) => variant.run(args),
                 Self::Compiled(compiled) => compiled.run(args),
             }
         }

@@ -1,16 +1,21 @@
-//! Any loop against a scalar replay: given lengths, odd offsets, and guards before and behind each
-//! array that must stay as they were.
+//! Any loop against a replay with the kernel's reference function: given lengths, odd offsets, and
+//! guards before and behind each array that must stay as they were.
 
-use super::{Args, Element, Kernel};
+use super::{ARRAYS, Args, Element, Kernel, SCALAR};
+use std::ptr::NonNull;
 
 /// Elements before and behind the share that must stay as they were.
 const GUARD: usize = 16;
-/// What the guards of `a`, `b` and `c` hold: not the same, or one copied into another goes unseen.
-const UNTOUCHED: [f64; 3] = [-7.5, -8.5, -9.5];
+/// What the guards of the arrays hold: not the same, or one copied into another goes unseen.
+const UNTOUCHED: [f64; ARRAYS] = [-7.5, -8.5, -9.5, -10.5];
+/// What the arrays hold: the first element, and after how many elements, each one `step` more, it
+/// comes again.
+const START: [(f64, f64, usize); ARRAYS] =
+    [(1.0, 1.0, 1021), (2.0, 1.0, 7), (0.0, 0.5, 509), (0.0, 0.25, 251)];
 /// Offsets of the first array from a cache line, elements; those of the others follow from it.
 const OFFSETS: [usize; 3] = [0, 1, 3];
-/// STREAM's scalar.
-const SCALAR: f64 = 3.0;
+/// By what the offset of the first array is multiplied for each, modulo 8.
+const OFFSET_FACTORS: [usize; ARRAYS] = [1, 5, 3, 7];
 /// Largest error of a sum, relative: more than any order of summation makes of these elements.
 const SUM_TOLERANCE: f64 = 1e-6;
 
@@ -34,12 +39,14 @@ pub struct Mismatch {
 
 /// An element in the precision of the arrays.
 trait Number: Copy {
+    const ELEMENT: Element;
     const EPSILON: f64;
     fn of(x: f64) -> Self;
     fn f64(self) -> f64;
 }
 
 impl Number for f64 {
+    const ELEMENT: Element = Element::F64;
     const EPSILON: f64 = Self::EPSILON;
     fn of(x: f64) -> Self {
         x
@@ -50,6 +57,7 @@ impl Number for f64 {
 }
 
 impl Number for f32 {
+    const ELEMENT: Element = Element::F32;
     const EPSILON: f64 = Self::EPSILON as f64;
     fn of(x: f64) -> Self {
         x as Self
@@ -66,17 +74,19 @@ struct Guarded<T> {
 }
 
 impl<T: Number> Guarded<T> {
-    fn new(n: usize, offset: usize, guard: f64, value: impl Fn(usize) -> f64) -> Self {
-        let mut buffer = vec![T::of(guard); n + 2 * GUARD + 64];
-        let start = buffer.as_ptr().align_offset(64) + GUARD + offset;
+    /// The array of this number.
+    fn new(array: usize, n: usize, offset: usize) -> Self {
+        let (first, step, period) = START[array];
+        let mut buffer = vec![T::of(UNTOUCHED[array]); n + 2 * GUARD + 64];
+        let start = buffer.as_ptr().align_offset(64) + GUARD + (offset * OFFSET_FACTORS[array]) % 8;
         for i in 0..n {
-            buffer[start + i] = T::of(value(i));
+            buffer[start + i] = T::of(first + step * (i % period) as f64);
         }
         Self { buffer, start }
     }
 
-    fn pointer(&mut self) -> *mut u8 {
-        self.buffer[self.start..].as_mut_ptr().cast()
+    fn pointer(&mut self) -> NonNull<u8> {
+        NonNull::from(&mut self.buffer[self.start..]).cast()
     }
 
     /// Share and guards in the precision of the replay.
@@ -98,10 +108,25 @@ pub fn check(
     for n in lengths {
         for offset in OFFSETS {
             match element {
-                Element::F64 => one::<f64>(kernel, n, offset, run)?,
-                Element::F32 => one::<f32>(kernel, n, offset, run)?,
+                Element::F64 => one::<f64>(kernel, n, offset, 1, run)?,
+                Element::F32 => one::<f32>(kernel, n, offset, 1, run)?,
             }
         }
+    }
+    Ok(())
+}
+
+/// Checks a resident loop of `kernel`, for each number of lines and of repeats.
+///
+/// # Errors
+/// The first element or sum that is wrong.
+pub fn check_resident(
+    kernel: Kernel,
+    lines_and_repeats: impl IntoIterator<Item = (usize, u64)>,
+    run: &mut dyn FnMut(&Args) -> f64,
+) -> Result<(), Mismatch> {
+    for (lines, repeats) in lines_and_repeats {
+        one::<f64>(kernel, lines * super::LINE / size_of::<f64>(), 0, repeats, run)?;
     }
     Ok(())
 }
@@ -110,60 +135,51 @@ fn one<T: Number>(
     kernel: Kernel,
     n: usize,
     offset: usize,
+    repeats: u64,
     run: &mut dyn FnMut(&Args) -> f64,
 ) -> Result<(), Mismatch> {
-    let mut a = Guarded::<T>::new(n, offset, UNTOUCHED[0], |i| 1.0 + (i % 1021) as f64);
-    let mut b = Guarded::<T>::new(n, (offset * 5) % 8, UNTOUCHED[1], |i| 2.0 + (i % 7) as f64);
-    let mut c = Guarded::<T>::new(n, (offset * 3) % 8, UNTOUCHED[2], |i| 0.5 * (i % 509) as f64);
-    let expected = [a.values(), b.values(), c.values()];
-    let (expected, sum) = replay::<T>(kernel, n, expected, [a.start, b.start, c.start]);
-    let (near, far) = (512, 4096);
-    let args =
-        Args { a: a.pointer(), b: b.pointer(), c: c.pointer(), n, scalar: SCALAR, near, far };
-    let got_sum = run(&args);
+    let mut arrays: [Guarded<T>; ARRAYS] =
+        std::array::from_fn(|array| Guarded::new(array, n, offset));
+    let (expected, expected_sum) = replay(kernel, &arrays, n, repeats);
+    let at = arrays.each_mut().map(Guarded::pointer);
+    let sum = run(&Args { at, n, scalar: SCALAR, repeats });
     // One rounding may differ by fused multiply-add: two units in the last place, and as many more.
     let tolerance = 4.0 * T::EPSILON;
-    for (name, got, expected) in
-        [("a", &a, &expected[0]), ("b", &b, &expected[1]), ("c", &c, &expected[2])]
-    {
-        for (i, (got_value, expected)) in got.values().into_iter().zip(expected).enumerate() {
+    for ((name, array), expected) in ["a", "b", "c", "d"].into_iter().zip(&arrays).zip(&expected) {
+        for (i, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
             // What is no number is not near.
-            let near = (got_value - expected).abs() <= tolerance * expected.abs().max(1.0);
+            let near = (got - expected).abs() <= tolerance * expected.abs().max(1.0);
             if !near {
-                let what = format!("{name}[{}]", i as i64 - got.start as i64);
-                return Err(Mismatch { what, got: got_value, expected: *expected, n, offset });
+                let what = format!("{name}[{}]", i as i64 - array.start as i64);
+                return Err(Mismatch { what, got, expected: *expected, n, offset });
             }
         }
     }
-    let near = (got_sum - sum).abs() <= SUM_TOLERANCE * sum.abs().max(1.0);
+    let near = (sum - expected_sum).abs() <= SUM_TOLERANCE * expected_sum.abs().max(1.0);
     if kernel.writes() || near {
         return Ok(());
     }
-    Err(Mismatch { what: "the sum".to_owned(), got: got_sum, expected: sum, n, offset })
+    Err(Mismatch { what: "the sum".to_owned(), got: sum, expected: expected_sum, n, offset })
 }
 
 /// The arrays, guards included, after the kernel, and its sum.
 fn replay<T: Number>(
     kernel: Kernel,
+    arrays: &[Guarded<T>; ARRAYS],
     n: usize,
-    [mut a, mut b, mut c]: [Vec<f64>; 3],
-    [at, bt, ct]: [usize; 3],
-) -> ([Vec<f64>; 3], f64) {
-    let round = |x: f64| T::of(x).f64();
+    repeats: u64,
+) -> ([Vec<f64>; ARRAYS], f64) {
+    let mut values = arrays.each_ref().map(Guarded::values);
     let mut sum = 0.0;
-    for i in 0..n {
-        let (a, b, c) = (&mut a[at + i], &mut b[bt + i], &mut c[ct + i]);
-        match kernel {
-            Kernel::Copy => *c = *a,
-            Kernel::Scale => *b = round(SCALAR * *c),
-            Kernel::Add => *c = round(*a + *b),
-            Kernel::Triad => *a = round(*b + round(SCALAR * *c)),
-            Kernel::Write => *c = SCALAR,
-            Kernel::Update => *a = round(*a * SCALAR),
-            Kernel::Nstream => *a = round(*a + round(*b + round(SCALAR * *c))),
-            Kernel::Read => sum += *a,
-            Kernel::Dot => sum += round(*a * *b),
+    for _ in 0..repeats {
+        for i in 0..n {
+            let elements = std::array::from_fn(|k| values[k][arrays[k].start + i]);
+            let made = kernel.reference(T::ELEMENT, elements, SCALAR);
+            match kernel.spec().writes {
+                Some(array) => values[array as usize][arrays[array as usize].start + i] = made,
+                None => sum += made,
+            }
         }
     }
-    ([a, b, c], sum)
+    (values, sum)
 }

@@ -1,33 +1,66 @@
-//! Every row against a scalar oracle: lengths around the vector step, odd offsets, guard words.
+//! Every variant against the oracle, and the table against the loops, the C source and the chapter.
 
 use super::*;
 
-/// Longest share that is tried: beyond four steps of the longest row, plus head and tail.
+/// Longest share that is tried: beyond four steps of the longest loop, plus head and tail.
 const MAX: usize = 4 * 16 * 8 + 3;
 
+/// Whether loops of an instruction set are tried: `NODEGAUGE_ORACLE=portable,sse2` leaves the others
+/// out, for tools that do not know them.
+fn tried(isa: Isa) -> bool {
+    match std::env::var("NODEGAUGE_ORACLE") {
+        Ok(names) => names.split(',').any(|name| name.parse() == Ok(isa)),
+        Err(_) => true,
+    }
+}
+
 #[test]
-fn every_row_of_this_processor_agrees_with_the_scalar_oracle() {
-    let mut skipped = Vec::new();
+fn every_variant_of_this_processor_agrees_with_the_oracle() {
     let mut checked = 0;
-    for row in rows() {
-        if !row.isa.available() {
-            skipped.push(row.isa.name());
-            continue;
-        }
+    for variant in variants::variants().filter(|variant| tried(variant.shape().isa)) {
+        let (kernel, element, shape) = (variant.kernel(), variant.element(), variant.shape());
         // Lengths 0..=4 steps + 1 in strides that meet every remainder, and the longest.
-        let lane = row.isa.vector_bits().max(512) as usize / 8 / row.element.bytes() as usize;
-        let step = row.unroll as usize * lane;
+        let lanes = shape.isa.vector_bits().max(512) as usize / 8 / element.bytes() as usize;
+        let step = shape.unroll as usize * lanes;
         let lengths = (0..=(4 * step + 1).min(MAX)).step_by(3).chain([1, step, step + 1, MAX]);
-        let outcome = oracle::check(row.kernel, row.element, lengths, &mut |args| {
-            // SAFETY: the row's instruction set is there, and the oracle's buffers hold `n` elements
-            // each and do not overlap.
-            unsafe { row.run(args) }
+        let outcome = oracle::check(kernel, element, lengths, &mut |args| {
+            // SAFETY: the oracle's buffers hold `n` elements each and do not overlap.
+            unsafe { variant.run(args) }
         });
-        assert_eq!(outcome, Ok(()), "{}", row.name);
+        assert_eq!(outcome, Ok(()), "{kernel} of {element}, {shape}");
         checked += 1;
     }
-    skipped.dedup();
-    assert!(checked >= 2 * 9 * 4, "only {checked} rows were checked; skipped {skipped:?}");
+    assert!(checked >= 2 * 9 * 4, "only {checked} variants were checked");
+}
+
+#[test]
+fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
+    // Around the longest step, 8 vectors of a line each.
+    let lines = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65];
+    let cases = || lines.into_iter().flat_map(|lines| [0, 1, 2, 5].map(|times| (lines, times)));
+    let mut checked = 0;
+    for kernel in KERNELS.iter().map(|spec| spec.kernel) {
+        let all = Stores::ALL.iter().flat_map(|stores| resident(kernel, *stores));
+        for variant in all.filter(|variant| tried(variant.shape().isa)) {
+            let outcome = oracle::check_resident(kernel, cases(), &mut |args| {
+                // SAFETY: the oracle's buffers hold `n` elements each, from a line on, apart.
+                unsafe { variant.run(args) }
+            });
+            assert_eq!(outcome, Ok(()), "{kernel}, {}", variant.shape());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 8 * 4, "only {checked} variants were checked");
+}
+
+#[test]
+fn wide_resident_variants_come_first() {
+    let widths: Vec<u32> = resident(Kernel::Copy, Stores::Regular)
+        .iter()
+        .map(|variant| variant.shape().isa.vector_bits())
+        .collect();
+    assert!(widths.windows(2).all(|pair| pair[0] >= pair[1]) && !widths.is_empty());
+    assert!(resident(Kernel::Read, Stores::NonTemporal).is_empty());
 }
 
 #[test]
@@ -40,9 +73,10 @@ fn the_oracle_finds_what_is_wrong() {
         outcome.unwrap_err().what
     };
     // SAFETY: the oracle's buffers hold `n` elements, and a guard behind them.
-    let put = |args: &Args, i: usize, x: f64| unsafe { *args.c.cast::<f64>().add(i) = x };
+    let put =
+        |args: &Args, i: usize, x: f64| unsafe { *args.at[2].cast::<f64>().add(i).as_ptr() = x };
     // SAFETY: as above.
-    let copy = |args: &Args, n| unsafe { args.c.copy_from(args.a, 8 * n) };
+    let copy = |args: &Args, n| unsafe { args.at[2].copy_from(args.at[0], 8 * n) };
     assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n - 1)), "c[8]");
     assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n + 1)), "c[9]");
     assert_eq!(
@@ -53,18 +87,18 @@ fn the_oracle_finds_what_is_wrong() {
 }
 
 #[test]
-fn rows_have_names_of_their_own() {
-    let mut names: Vec<&str> = rows().map(|row| row.name).collect();
-    let all = names.len();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), all);
+fn no_two_variants_are_alike() {
+    let mut seen = std::collections::HashSet::new();
+    for variant in variants::variants() {
+        let what = (variant.kernel(), variant.element(), variant.shape());
+        assert!(seen.insert(what), "{what:?}");
+    }
 }
 
 #[test]
-fn every_shape_that_can_be_asked_for_has_a_row_for_every_kernel() {
+fn every_shape_that_can_be_asked_for_has_a_loop_of_every_kernel() {
     for isa in available_isas() {
-        for spec in &KERNELS {
+        for spec in KERNELS.iter().filter(|spec| spec.in_passes()) {
             for element in Element::ALL {
                 for (unroll, prefetch) in
                     [(1, Prefetch::Off), (8, Prefetch::Off), (4, Prefetch::Near(512))]
@@ -81,12 +115,96 @@ fn every_shape_that_can_be_asked_for_has_a_row_for_every_kernel() {
     }
 }
 
+/// The loop body of a kernel in C or in a formula, without indices and signs of multiplication.
+fn plain(text: &str) -> String {
+    text.replace("[j]", "").replace(" * ", " ")
+}
+
 #[test]
-fn the_table_of_kernels_is_in_the_order_of_its_type() {
-    for (i, spec) in KERNELS.iter().enumerate() {
-        assert_eq!(spec.kernel as usize, i);
+fn formulas_name_what_is_read_written_and_counted() {
+    for spec in KERNELS {
+        let (left, right) = spec.formula.split_once('=').unwrap();
+        let adds_to_left = left.ends_with('+');
+        let left = left.trim_end_matches('+').trim();
+        let letter = |array: Array| ["a", "b", "c", "d"][array as usize];
+        let mut words: Vec<&str> = right.split_whitespace().collect();
+        if adds_to_left {
+            words.extend(["+", left]);
+        }
+        let sums = words.iter().filter(|word| **word == "+").count();
+        let products = words.windows(2).filter(|pair| !pair.contains(&"+")).count();
+        assert_eq!(spec.flops as usize, sums + products, "{}", spec.name);
+        let scalars = words.iter().filter(|word| **word == "s").count();
+        assert_eq!(spec.scalars as usize, scalars, "{}", spec.name);
+        let mut reads = words.clone();
+        reads.retain(|word| !["+", "s", "sum"].contains(word));
+        reads.sort_unstable();
+        let named: Vec<&str> = spec.reads.iter().map(|array| letter(*array)).collect();
+        assert_eq!(named, reads, "{}", spec.name);
+        assert_eq!(spec.writes.map_or("sum", letter), left, "{}", spec.name);
+    }
+}
+
+#[test]
+fn the_loops_in_c_are_those_of_the_table() {
+    let source = include_str!("../../../../probes/kernels.c");
+    let made = |start: &str| -> Vec<(String, String)> {
+        let lines = source.lines().filter_map(|line| line.strip_prefix(start));
+        lines
+            .map(|line| {
+                let (name, body) = line.trim_end_matches(')').split_once(", ").unwrap();
+                (name.to_owned(), plain(body))
+            })
+            .collect()
+    };
+    let mut in_c = made("MAP(");
+    in_c.extend(made("SUM(").into_iter().map(|(name, term)| (name, format!("sum += {term}"))));
+    in_c.sort_unstable();
+    let passes = KERNELS.iter().filter(|spec| spec.in_passes());
+    let mut expected: Vec<(String, String)> =
+        passes.map(|spec| (spec.name.to_owned(), spec.formula.to_owned())).collect();
+    expected.sort_unstable();
+    assert_eq!(in_c, expected);
+}
+
+#[test]
+fn the_chapter_has_the_table() {
+    let chapter = include_str!("../../../../docs/kernels.md");
+    let rows: Vec<String> = chapter
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains('`') && line.contains('='))
+        .map(str::to_owned)
+        .collect();
+    let expected: Vec<String> = KERNELS
+        .iter()
+        .map(|spec| {
+            let moved = spec.words() + u32::from(spec.write_allocates());
+            let used = match spec.loops {
+                Loops::Passes => "stream",
+                Loops::Resident => "memory",
+                Loops::Both => "stream, memory",
+            };
+            format!(
+                "| {} | `{}` | {} | {} | {} | {moved} | {} | {} | {used} |",
+                spec.name,
+                spec.formula,
+                spec.reads.len(),
+                u32::from(spec.writes.is_some()),
+                spec.words(),
+                spec.flops,
+                spec.scalars,
+            )
+        })
+        .collect();
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn kernels_are_found_by_name() {
+    for spec in KERNELS.iter().filter(|spec| spec.in_passes()) {
         assert_eq!(spec.name.parse::<Kernel>().unwrap(), spec.kernel);
     }
+    assert!("blend".parse::<Kernel>().is_err());
 }
 
 #[test]
@@ -123,13 +241,13 @@ fn a_sum_of_many_equal_values_does_not_drift() {
     const N: usize = 1 << 25;
     let value = 2.0 * 15f64.powi(20) / 7.0;
     let mut data = vec![value; N];
-    let a: *mut u8 = data.as_mut_ptr().cast();
-    let args = Args { a, b: a, c: a, n: N, scalar: 3.0, near: 0, far: 0 };
+    let at = [std::ptr::NonNull::from(&mut data[..]).cast(); ARRAYS];
+    let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
     let isa = available_isas()[0];
     let shape = Shape { isa, stores: Stores::Regular, unroll: 4, prefetch: Prefetch::Off };
-    let row = find(Kernel::Read, Element::F64, shape).unwrap();
+    let variant = find(Kernel::Read, Element::F64, shape).unwrap();
     // SAFETY: the array has N elements, and the kernel only reads `a`.
-    let sum = unsafe { row.run(&args) };
+    let sum = unsafe { variant.run(&args) };
     let error = (sum / (value * N as f64) - 1.0).abs();
     assert!(error < 1e-13, "relative error {error:e}");
 }

@@ -4,8 +4,12 @@
 //! the right `#[target_feature]`; called from anywhere else it would be undefined behaviour on a
 //! processor without the feature, hence `unsafe`.
 
+use super::shape::Element;
+
 /// An element of an array: `f64` or `f32`.
-pub(crate) trait Scalar: Copy {
+pub(super) trait Scalar: Copy + 'static {
+    /// Its type.
+    const ELEMENT: Element;
     /// From the kernels' common scalar.
     fn from_f64(x: f64) -> Self;
     /// For sums, which are kept in `f64`.
@@ -17,8 +21,9 @@ pub(crate) trait Scalar: Copy {
 }
 
 macro_rules! scalar {
-    ($($type:ty),*) => {$(
+    ($($type:ty, $element:ident;)*) => {$(
         impl Scalar for $type {
+            const ELEMENT: Element = Element::$element;
             #[inline(always)]
             fn from_f64(x: f64) -> Self { x as Self }
             #[inline(always)]
@@ -30,7 +35,7 @@ macro_rules! scalar {
         }
     )*};
 }
-scalar!(f64, f32);
+scalar! { f64, F64; f32, F32; }
 
 /// A register full of elements.
 ///
@@ -38,7 +43,7 @@ scalar!(f64, f32);
 /// All methods require a processor with the vector's instruction set. `load` and `store` require
 /// `LANES` readable or writable elements; `store` and `stream` require the address to be a
 /// multiple of the vector's size. Streaming stores become visible to others after [`Vector::fence`].
-pub(crate) trait Vector: Copy {
+pub(super) trait Vector: Copy + 'static {
     /// The element.
     type Scalar: Scalar;
     /// Elements a vector.
@@ -75,7 +80,7 @@ pub(crate) trait Vector: Copy {
 /// Plain code for any processor: an array of lanes that the compiler may vectorise for the
 /// baseline of its target.
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes<T, const N: usize>([T; N]);
+pub(super) struct Lanes<T, const N: usize>([T; N]);
 
 impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
     type Scalar = T;
@@ -109,55 +114,66 @@ impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
     }
 }
 
+/// A vector whose operations are intrinsics of these names; `$more` are methods that the instruction
+/// sets have in different ways.
+macro_rules! vector {
+    ($vector:ty: [$scalar:ty; $lanes:literal], $load:ident, $store:ident, $splat:ident, $add:ident,
+     $mul:ident; $($more:item)*) => {
+        impl Vector for $vector {
+            type Scalar = $scalar;
+            const LANES: usize = $lanes;
+            #[inline(always)]
+            unsafe fn load(from: *const $scalar) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $load(from) }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $scalar) {
+                // SAFETY: the caller's promise.
+                unsafe { $store(to, self) }
+            }
+            #[inline(always)]
+            unsafe fn splat(x: $scalar) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $splat(x) }
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $add(self, other) }
+            }
+            #[inline(always)]
+            unsafe fn mul(self, other: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $mul(self, other) }
+            }
+            $($more)*
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Vector;
     use std::arch::x86_64::*;
 
+    /// As `vector!`, with the intrinsics of streaming stores and, where there is one, of fused
+    /// multiply-add.
     macro_rules! x86_vector {
-        ($vector:ty, $scalar:ty, $lanes:literal, load $load:ident, store $store:ident,
-         stream $stream:ident, splat $splat:ident, add $add:ident, mul $mul:ident
-         $(, fma $fma:ident)?) => {
-            impl Vector for $vector {
-                type Scalar = $scalar;
-                const LANES: usize = $lanes;
-                #[inline(always)]
-                unsafe fn load(from: *const $scalar) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $load(from) }
-                }
-                #[inline(always)]
-                unsafe fn store(self, to: *mut $scalar) {
-                    // SAFETY: the caller's promise.
-                    unsafe { $store(to, self) }
-                }
+        ($vector:ty: [$scalar:ty; $lanes:literal], $load:ident, $store:ident, $splat:ident,
+         $add:ident, $mul:ident; stream $stream:ident $(, fma $fma:ident)?) => {
+            vector! {
+                $vector: [$scalar; $lanes], $load, $store, $splat, $add, $mul;
                 #[inline(always)]
                 unsafe fn stream(self, to: *mut $scalar) {
                     // SAFETY: the caller's promise.
                     unsafe { $stream(to, self) }
                 }
-                #[inline(always)]
-                unsafe fn splat(x: $scalar) -> Self {
+                $(#[inline(always)]
+                unsafe fn mul_add(self, x: Self, y: Self) -> Self {
                     // SAFETY: the caller's promise.
-                    unsafe { $splat(x) }
-                }
-                #[inline(always)]
-                unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $add(self, other) }
-                }
-                #[inline(always)]
-                unsafe fn mul(self, other: Self) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $mul(self, other) }
-                }
-                $(
-                    #[inline(always)]
-                    unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-                        // SAFETY: the caller's promise.
-                        unsafe { $fma(self, x, y) }
-                    }
-                )?
+                    unsafe { $fma(self, x, y) }
+                })?
                 #[inline(always)]
                 unsafe fn prefetch<const FAR: bool>(from: *const $scalar) {
                     // SAFETY: a prefetch of any address is allowed.
@@ -178,20 +194,18 @@ mod x86 {
         };
     }
 
-    x86_vector!(__m128d, f64, 2, load _mm_loadu_pd, store _mm_store_pd, stream _mm_stream_pd,
-        splat _mm_set1_pd, add _mm_add_pd, mul _mm_mul_pd);
-    x86_vector!(__m128, f32, 4, load _mm_loadu_ps, store _mm_store_ps, stream _mm_stream_ps,
-        splat _mm_set1_ps, add _mm_add_ps, mul _mm_mul_ps);
-    x86_vector!(__m256d, f64, 4, load _mm256_loadu_pd, store _mm256_store_pd,
-        stream _mm256_stream_pd, splat _mm256_set1_pd, add _mm256_add_pd, mul _mm256_mul_pd);
-    x86_vector!(__m256, f32, 8, load _mm256_loadu_ps, store _mm256_store_ps,
-        stream _mm256_stream_ps, splat _mm256_set1_ps, add _mm256_add_ps, mul _mm256_mul_ps);
-    x86_vector!(__m512d, f64, 8, load _mm512_loadu_pd, store _mm512_store_pd,
-        stream _mm512_stream_pd, splat _mm512_set1_pd, add _mm512_add_pd, mul _mm512_mul_pd,
-        fma _mm512_fmadd_pd);
-    x86_vector!(__m512, f32, 16, load _mm512_loadu_ps, store _mm512_store_ps,
-        stream _mm512_stream_ps, splat _mm512_set1_ps, add _mm512_add_ps, mul _mm512_mul_ps,
-        fma _mm512_fmadd_ps);
+    x86_vector!(__m128d: [f64; 2], _mm_loadu_pd, _mm_store_pd, _mm_set1_pd, _mm_add_pd, _mm_mul_pd;
+        stream _mm_stream_pd);
+    x86_vector!(__m128: [f32; 4], _mm_loadu_ps, _mm_store_ps, _mm_set1_ps, _mm_add_ps, _mm_mul_ps;
+        stream _mm_stream_ps);
+    x86_vector!(__m256d: [f64; 4], _mm256_loadu_pd, _mm256_store_pd, _mm256_set1_pd, _mm256_add_pd,
+        _mm256_mul_pd; stream _mm256_stream_pd);
+    x86_vector!(__m256: [f32; 8], _mm256_loadu_ps, _mm256_store_ps, _mm256_set1_ps, _mm256_add_ps,
+        _mm256_mul_ps; stream _mm256_stream_ps);
+    x86_vector!(__m512d: [f64; 8], _mm512_loadu_pd, _mm512_store_pd, _mm512_set1_pd, _mm512_add_pd,
+        _mm512_mul_pd; stream _mm512_stream_pd, fma _mm512_fmadd_pd);
+    x86_vector!(__m512: [f32; 16], _mm512_loadu_ps, _mm512_store_ps, _mm512_set1_ps, _mm512_add_ps,
+        _mm512_mul_ps; stream _mm512_stream_ps, fma _mm512_fmadd_ps);
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -199,43 +213,18 @@ mod neon {
     use super::Vector;
     use std::arch::aarch64::*;
 
+    /// As `vector!`, with the intrinsic of fused multiply-add.
     macro_rules! neon_vector {
-        ($vector:ty, $scalar:ty, $lanes:literal, $load:ident, $store:ident, $splat:ident, $add:ident,
-         $mul:ident, $fma:ident) => {
-            impl Vector for $vector {
-                type Scalar = $scalar;
-                const LANES: usize = $lanes;
-                #[inline(always)]
-                unsafe fn load(from: *const $scalar) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $load(from) }
-                }
-                #[inline(always)]
-                unsafe fn store(self, to: *mut $scalar) {
-                    // SAFETY: the caller's promise.
-                    unsafe { $store(to, self) }
-                }
+        ($vector:ty: [$scalar:ty; $lanes:literal], $load:ident, $store:ident, $splat:ident,
+         $add:ident, $mul:ident; fma $fma:ident) => {
+            vector! {
+                $vector: [$scalar; $lanes], $load, $store, $splat, $add, $mul;
                 // Arm's cores detect streams of full-line stores themselves (write streaming), and
                 // STNP is only a hint that most ignore: one kind of store is the honest choice.
                 #[inline(always)]
                 unsafe fn stream(self, to: *mut $scalar) {
                     // SAFETY: the caller's promise.
                     unsafe { $store(to, self) }
-                }
-                #[inline(always)]
-                unsafe fn splat(x: $scalar) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $splat(x) }
-                }
-                #[inline(always)]
-                unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $add(self, other) }
-                }
-                #[inline(always)]
-                unsafe fn mul(self, other: Self) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $mul(self, other) }
                 }
                 #[inline(always)]
                 unsafe fn prefetch<const FAR: bool>(from: *const $scalar) {
@@ -259,26 +248,8 @@ mod neon {
         };
     }
 
-    neon_vector!(
-        float64x2_t,
-        f64,
-        2,
-        vld1q_f64,
-        vst1q_f64,
-        vdupq_n_f64,
-        vaddq_f64,
-        vmulq_f64,
-        vfmaq_f64
-    );
-    neon_vector!(
-        float32x4_t,
-        f32,
-        4,
-        vld1q_f32,
-        vst1q_f32,
-        vdupq_n_f32,
-        vaddq_f32,
-        vmulq_f32,
-        vfmaq_f32
-    );
+    neon_vector!(float64x2_t: [f64; 2], vld1q_f64, vst1q_f64, vdupq_n_f64, vaddq_f64, vmulq_f64;
+        fma vfmaq_f64);
+    neon_vector!(float32x4_t: [f32; 4], vld1q_f32, vst1q_f32, vdupq_n_f32, vaddq_f32, vmulq_f32;
+        fma vfmaq_f32);
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// A line that two ranks play with, see [`crate::fingerprint`].
+/// A line that two ranks play with, see [`crate::core_to_core`].
 type Court = Line<AtomicU64>;
 
 /// What lies in the shared memory, followed by a court for each pair of ranks. Zeros are its start.

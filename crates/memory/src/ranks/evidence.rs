@@ -3,7 +3,7 @@
 
 use super::point::numbers;
 use crate::result::Evidence;
-use crate::subject::RankSeen;
+use crate::target::RankSeen;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::cpus::number_ranges;
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ pub(crate) fn config(evidence: &Evidence<'_>, i: usize) -> Map<String, Value> {
     if seen.is_empty() {
         return map;
     }
-    let config = evidence.subject.config();
+    let config = evidence.target.config();
     let bytes = (config.kernels[i].0.counted(config.element) * config.elements) as f64;
     let passes = evidence.sorted.headline().map(|group| group.passes.clone()).unwrap_or_default();
     let rank = |rank: &RankSeen| {

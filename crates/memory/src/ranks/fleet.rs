@@ -47,7 +47,7 @@ impl Hello {
             ranks,
             process: std::process::id(),
             cpus: cpus.iter().map(|cpu| cpu.0).collect(),
-            version: format!("{} {}", env!("CARGO_PKG_VERSION"), crate::kernels::rows().count()),
+            version: format!("{} {}", env!("CARGO_PKG_VERSION"), crate::kernels::compiled_in()),
         }
     }
 }

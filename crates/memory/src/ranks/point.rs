@@ -3,11 +3,11 @@
 use super::RankError;
 use super::fleet::SharedFleet;
 use super::wire::{Order, Passed, Reply};
-use crate::kernels::{Kernel, Loop, Row, Shape};
+use crate::kernels::{Kernel, Loop, Shape};
 use crate::point::{
     PointConfig, PointError, Sample, have_cpus_of_their_own, native_loops, seconds,
 };
-use crate::subject::{RankSeen, Seen, Subject};
+use crate::target::{RankSeen, Seen, Target};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::stats;
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
@@ -19,7 +19,7 @@ pub struct FleetPoint {
     number: u32,
     configs: Vec<PointConfig>,
     loops: Vec<Loop>,
-    /// Whether fingerprints are taken between ranks: they have one thread each, on CPUs of its own.
+    /// Whether core-to-core latencies are taken between ranks: they have one thread each, on CPUs of its own.
     courts: bool,
     /// Nodes on which each rank's pages are to be; `None` where anything will do.
     expected: Vec<Option<Vec<u32>>>,
@@ -83,7 +83,7 @@ fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     (!nodes.is_empty()).then(|| nodes.iter().map(|node| node.0).collect())
 }
 
-impl Subject for FleetPoint {
+impl Target for FleetPoint {
     fn config(&self) -> &PointConfig {
         &self.configs[0]
     }
@@ -99,10 +99,7 @@ impl Subject for FleetPoint {
     /// Ranks run native loops only: what a compiler made here is not there.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
         let native = |each: &Loop| match each {
-            Loop::Native { row, prefetch } => {
-                let Row { isa, stores, unroll, .. } = **row;
-                Some((row.kernel, Shape { isa, stores, unroll, prefetch: *prefetch }))
-            }
+            Loop::Native(variant) => Some((variant.kernel(), variant.shape())),
             Loop::Compiled(_) => None,
         };
         let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();

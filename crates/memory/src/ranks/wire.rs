@@ -2,7 +2,7 @@
 
 use crate::kernels::{Kernel, Shape};
 use crate::point::{PointConfig, Spans};
-use crate::subject::Seen;
+use crate::target::Seen;
 use nodegauge_measure::interference::Cause;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub(super) enum Order {
     Prepare { point: u32, config: Box<PointConfig> },
     /// Take other loops.
     Reshape { point: u32, kernels: Vec<(Kernel, Shape)> },
-    /// Run one pass together with `ranks - 1` others, with a fingerprint between ranks before and after
+    /// Run one pass together with `ranks - 1` others, with the core-to-core latency between ranks before and after
     /// if `courts`.
     Pass { point: u32, ranks: usize, courts: bool },
     /// Check the arrays.

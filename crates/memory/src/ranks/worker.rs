@@ -5,7 +5,7 @@ use super::barrier::Barrier;
 use super::wire::{self, Order, Passed, Reply};
 use super::{Hello, RankError, link};
 use crate::point::{Point, PointError};
-use crate::subject::Subject;
+use crate::target::Target;
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::os::unix::net::UnixStream;
@@ -132,7 +132,7 @@ impl Rank {
         let ball = barrier.court(self.number / 2).filter(|_| paired);
         let court = ball.map(|ball| (ball, self.number.is_multiple_of(2)));
         let rally = |point: &mut Point| match courts {
-            true => point.rally(court, &gate, &idle),
+            true => point.ping_pong(court, &gate, &idle),
             false => Ok(None),
         };
         let before = rally(point).map_err(in_words)?;

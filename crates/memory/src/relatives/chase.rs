@@ -6,7 +6,7 @@
 //! some pages, which are visited one after the other in random order, the TLB holds the block. Both
 //! are latency; figures compare only at the same setting (and page size), or differ by a factor.
 
-use crate::race::Shuffler;
+use crate::halving::Shuffler;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;

@@ -1,7 +1,7 @@
 //! Who measures: a team of workers, and beside a single one a witness on another CPU, with whom it
-//! plays for the fingerprint and who otherwise sleeps.
+//! measures the core-to-core latency and who otherwise sleeps.
 
-use crate::fingerprint::{self, Courts};
+use crate::core_to_core::{self, SharedLines};
 use crate::point::{self, PointError, Stretch, have_cpus_of_their_own};
 use crate::team::{Member, Team};
 use nodegauge_machine::CpuId;
@@ -13,7 +13,7 @@ use nodegauge_placement::display::ObservedAffinity;
 pub(crate) struct Crew {
     team: Team,
     workers: usize,
-    courts: Courts,
+    shared_lines: SharedLines,
 }
 
 /// What one worker's part of a timed job came to.
@@ -51,8 +51,12 @@ impl Crew {
         if let (1, false, Some(spare)) = (all.len(), all[0].is_empty(), spare) {
             all.push(vec![spare]);
         }
-        let courts = if have_cpus_of_their_own(&all) { all.len() } else { 0 };
-        Ok(Self { workers: places.len(), courts: Courts::new(courts), team: Team::start(&all)? })
+        let shared_lines = if have_cpus_of_their_own(&all) { all.len() } else { 0 };
+        Ok(Self {
+            workers: places.len(),
+            shared_lines: SharedLines::new(shared_lines),
+            team: Team::start(&all)?,
+        })
     }
 
     /// How many work.
@@ -65,12 +69,12 @@ impl Crew {
         &self.team.observed()[..self.workers]
     }
 
-    /// The fingerprint of where the crew is now, seconds; NaN where there is none.
+    /// The core-to-core latency of where the crew is now, seconds; NaN where there is none.
     ///
     /// # Errors
     /// When a member fails.
     pub(crate) fn round_trip(&mut self) -> Result<f64, PointError> {
-        Ok(fingerprint::take(&mut self.team, &self.courts)?)
+        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
     }
 
     /// Lets every worker do `job`, which is given the worker's number, untimed.

@@ -9,9 +9,10 @@ use crate::samples::{self, Group, Sorted};
 use nodegauge_machine::NodeId;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::Seconds;
+use nodegauge_measure::Unit;
 use nodegauge_measure::record::{
-    Category, Disturbed, Finding, Limit, Measurement, Moved, RegimeSamples, Severity, Status,
-    Validity,
+    Category, Disturbed, Finding, Limit, Measurement, Quoted, RegimeSamples, Severity, Status,
+    Traffic, Validity,
 };
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{Better, Summary};
@@ -33,13 +34,13 @@ pub(crate) struct Figure {
     /// The measurement's name.
     pub name: String,
     /// `B/s` or `s`.
-    pub unit: &'static str,
+    pub unit: Unit,
     /// What a sample's seconds are divided into (bytes of a pass, for `B/s`), or multiplied with.
     pub amount: f64,
     /// Whether the value is the best sample, or the median.
     pub quoted: Quoted,
     /// Bytes that move over bytes that count; `None` for times.
-    pub moved: Option<(f64, &'static str)>,
+    pub traffic: Option<(f64, &'static str)>,
     /// Whether main memory's theoretical bandwidth is its limit.
     pub limited: bool,
     /// Its configuration.
@@ -48,19 +49,10 @@ pub(crate) struct Figure {
     pub validity: Validity,
 }
 
-/// Which sample stands for all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quoted {
-    /// Whatever interferes only makes a sample slower.
-    Best,
-    /// Load is part of what is measured.
-    Median,
-}
-
 /// Samples of all cells, sorted.
 pub(crate) struct Judged {
     cells: Vec<(Vec<Sample>, Sorted)>,
-    /// The regime that the run's figures are of; `None` without fingerprints.
+    /// The regime that the run's figures are of; `None` without core-to-core latencies.
     regime: Option<Regime>,
     /// Round trips of all regimes met, fastest first.
     trips: Vec<f64>,
@@ -134,7 +126,7 @@ impl Judged {
         let (samples, sorted) = &self.cells[cell];
         let (group, of_run) = self.group(cell)?;
         let Figure { mut config, mut validity, .. } = figure;
-        let rate = figure.unit == "B/s";
+        let rate = figure.unit == Unit::BytesPerSecond;
         let better = if rate { Better::Higher } else { Better::Lower };
         let value_of = |seconds: f64| match rate {
             true => figure.amount / seconds,
@@ -147,7 +139,7 @@ impl Judged {
         let summary = Summary::of(&values, better)?;
         let quoted = match figure.quoted {
             Quoted::Best => summary.best,
-            Quoted::Median => summary.median,
+            _ => summary.median,
         };
         if !of_run {
             let trip = Seconds(group.round_trip);
@@ -205,12 +197,13 @@ impl Judged {
             gauge: "memory".to_owned(),
             test: figure.test.to_owned(),
             name: figure.name,
-            unit: figure.unit.to_owned(),
+            unit: figure.unit,
             value: valid.then_some(quoted),
-            moved: figure
-                .moved
+            quoted: figure.quoted,
+            traffic: figure
+                .traffic
                 .filter(|_| valid)
-                .map(|(factor, basis)| Moved { value: quoted * factor, basis: basis.to_owned() }),
+                .map(|(factor, basis)| Traffic { value: quoted * factor, basis: basis.to_owned() }),
             summary: Some(summary),
             samples: values,
             disturbed: sorted

@@ -1,12 +1,13 @@
 //! The memory that workers measure: a piece of one mapping each, touched first by its worker.
 
 use crate::arrays::Pages;
-use crate::kernels::resident::{LINE, MOST_ARRAYS, Pattern, Streams};
+use crate::kernels::{ARRAYS, Args, Element, Kernel, LINE};
 use crate::mapping::Mapping;
 use crate::point::PointError;
 use crate::relatives::crew::Crew;
 use nodegauge_measure::Bytes;
 use nodegauge_placement::MemoryPolicy;
+use std::ptr::NonNull;
 
 /// The factor `s` of all patterns: one, so that `a = s a` may be applied any number of times.
 pub(crate) const SCALAR: f64 = 1.0;
@@ -77,23 +78,22 @@ impl Ground {
         start + worker * self.piece + offset - offset % 4096
     }
 
-    /// The arrays of `pattern` in a worker's set of `bytes`: equal, whole lines, one behind the
+    /// The arrays of `kernel` in a worker's set of `bytes`: equal, whole lines, one behind the
     /// other.
     pub(crate) fn streams(
         &self,
         worker: usize,
         bytes: usize,
-        pattern: Pattern,
+        kernel: Kernel,
         repeats: u64,
-    ) -> Streams {
+    ) -> Args {
         let start = self.set(worker, bytes);
-        let array = array_bytes(bytes, pattern);
-        Streams {
-            at: std::array::from_fn(|k| (start + k.min(MOST_ARRAYS) * array) as *mut u8),
-            n: array / size_of::<f64>(),
-            repeats,
-            scalar: SCALAR,
+        let array = array_bytes(bytes, kernel);
+        let mut at = [NonNull::dangling(); ARRAYS];
+        for (i, used) in kernel.spec().arrays().enumerate() {
+            at[used as usize] = address(start + i * array);
         }
+        Args { at, n: array / size_of::<f64>(), scalar: SCALAR, repeats }
     }
 
     /// Fills a worker's set with its start values.
@@ -106,9 +106,14 @@ impl Ground {
     }
 }
 
-/// Bytes of each array of a pattern whose arrays share a set of `bytes`.
-pub(crate) fn array_bytes(bytes: usize, pattern: Pattern) -> usize {
-    bytes / pattern.spec().arrays / LINE * LINE
+/// Bytes of each array of a kernel whose arrays share a set of `bytes`.
+pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
+    bytes / kernel.spec().arrays().count() / LINE * LINE
+}
+
+/// An address within a mapping, which is never 0.
+pub(crate) fn address(at: usize) -> NonNull<u8> {
+    NonNull::new(at as *mut u8).expect("no mapping is at 0")
 }
 
 /// Writes start values.
@@ -122,36 +127,40 @@ unsafe fn fill(start: *mut f64, n: usize) {
     }
 }
 
-/// Holds every element of the first array, or the sum, against the replay of `passes` passes over
-/// a freshly filled set; says in words what is wrong.
+/// Holds every element that was written, or the sum, against the replay of the passes over a freshly
+/// filled set; says in words what is wrong.
 ///
 /// # Safety
 /// The streams lie in one set that no other thread uses.
-pub(crate) unsafe fn check(pattern: Pattern, streams: &Streams, sum: f64) -> Result<(), String> {
-    let first = streams.at[0] as usize;
-    let word = |array: usize, i: usize| (streams.at[array] as usize - first) / 8 + i;
-    let before =
-        |i: usize| -> [f64; MOST_ARRAYS] { std::array::from_fn(|array| value(word(array, i))) };
-    if pattern == Pattern::Read {
-        let once: f64 = (0..streams.n).map(value).sum();
+pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(), String> {
+    let mut start = [None; ARRAYS];
+    for (i, used) in kernel.spec().arrays().enumerate() {
+        start[used as usize] = Some(i * streams.n);
+    }
+    // An array that the kernel does not use is not looked at.
+    let before = |i: usize| start.map(|first| first.map_or(0.0, |first| value(first + i)));
+    let apply = |elements| kernel.reference(Element::F64, elements, streams.scalar);
+    let Some(written) = kernel.spec().writes else {
+        let once: f64 = (0..streams.n).map(|i| apply(before(i))).sum();
         let expected = once * streams.repeats as f64;
         return if (sum - expected).abs() <= 1e-12 * expected.abs() {
             Ok(())
         } else {
             Err(format!("the sum of all elements is {sum:e}, and must be {expected:e}"))
         };
-    }
+    };
     for i in 0..streams.n {
-        let expected = pattern.replay(before(i), streams.scalar, streams.repeats);
+        let mut elements = before(i);
+        for _ in 0..streams.repeats {
+            elements[written as usize] = apply(elements);
+        }
+        let expected = elements[written as usize];
         // SAFETY: i is below n.
-        let found = unsafe { *streams.at[0].cast::<f64>().add(i) };
+        let found = unsafe { *streams.at[written as usize].cast::<f64>().add(i).as_ptr() };
         // A found value that is not a number fails too.
         let close = (found - expected).abs() <= 1e-12 * expected.abs();
         if !close {
-            return Err(format!(
-                "{}: element {i} is {found:e}, and must be {expected:e}",
-                pattern.name()
-            ));
+            return Err(format!("{kernel}: element {i} is {found:e}, and must be {expected:e}"));
         }
     }
     Ok(())
@@ -169,17 +178,17 @@ mod tests {
     #[test]
     fn a_wrong_element_is_found() {
         let ground = ground(1 << 16, 1);
-        let streams = ground.streams(0, 4096, Pattern::Copy, 1);
+        let streams = ground.streams(0, 4096, Kernel::Copy, 1);
         // SAFETY: nobody else has this memory.
         unsafe {
             ground.refill(0, 4096);
             // Nothing was copied yet.
-            assert!(check(Pattern::Copy, &streams, 0.0).is_err());
-            std::ptr::copy_nonoverlapping(streams.at[1], streams.at[0], streams.n * 8);
-            assert_eq!(check(Pattern::Copy, &streams, 0.0), Ok(()));
-            *streams.at[0].cast::<f64>().add(17) = f64::NAN;
-            assert!(check(Pattern::Copy, &streams, 0.0).unwrap_err().contains("element 17"));
-            assert!(check(Pattern::Read, &streams, f64::NAN).is_err());
+            assert!(check(Kernel::Copy, &streams, 0.0).is_err());
+            streams.at[2].copy_from_nonoverlapping(streams.at[0], streams.n * 8);
+            assert_eq!(check(Kernel::Copy, &streams, 0.0), Ok(()));
+            *streams.at[2].cast::<f64>().add(17).as_ptr() = f64::NAN;
+            assert!(check(Kernel::Copy, &streams, 0.0).unwrap_err().contains("element 17"));
+            assert!(check(Kernel::Read, &streams, f64::NAN).is_err());
         }
     }
 
@@ -197,10 +206,12 @@ mod tests {
                 prop_assert!(set + bytes <= start + (worker + 1) * ground.piece);
                 prop_assert!(set + bytes <= start + length);
                 prop_assert_eq!(set % LINE, 0);
-                for pattern in [Pattern::Read, Pattern::Triad, Pattern::Blend] {
-                    let streams = ground.streams(worker, bytes, pattern, 1);
-                    let last = streams.at[pattern.spec().arrays - 1] as usize + streams.n * 8;
-                    prop_assert!(last <= set + bytes);
+                for kernel in [Kernel::Read, Kernel::Copy, Kernel::Triad, Kernel::Blend] {
+                    let streams = ground.streams(worker, bytes, kernel, 1);
+                    for array in kernel.spec().arrays() {
+                        let first = streams.at[array as usize].addr().get();
+                        prop_assert!(first >= set && first + streams.n * 8 <= set + bytes);
+                    }
                 }
             }
         }

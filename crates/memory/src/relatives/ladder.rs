@@ -6,11 +6,10 @@
 //! again for milliseconds, so that at 4 KiB, some dozens of cycles, the clock and the barrier still
 //! vanish. Stores are regular: a store past the caches has no place on a ladder of caches.
 
-use crate::kernels::Stores;
-use crate::kernels::resident::{Pattern, ResidentRow};
+use crate::kernels::{Kernel, Resident, Stores};
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
+use crate::relatives::figures::{self, Figure, Judged};
 use crate::relatives::ground::Ground;
 use crate::relatives::levels::{self, Dot, Named, Reported};
 use crate::relatives::rounds::{self, Until};
@@ -19,6 +18,8 @@ use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use crate::stream::masks;
 use nodegauge_machine::Topology;
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::watch::Watch;
@@ -27,7 +28,7 @@ use serde_json::json;
 use std::time::Instant;
 
 /// What runs at each step.
-pub const PATTERNS: [Pattern; 4] = [Pattern::Read, Pattern::Write, Pattern::Copy, Pattern::Triad];
+pub const PATTERNS: [Kernel; 4] = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
 /// The smallest set of a thread, bytes.
 pub const SMALLEST: u64 = 4096;
 /// Share of the budget that the trials may take.
@@ -144,7 +145,7 @@ pub fn run(
     let caches = reported(site.topology, site.placement);
     watch.phase("choosing the fastest loop for each level");
     let trials_end = started + options.budget.mul_f64(TRIAL_SHARE);
-    let mut rows: Vec<Vec<&'static ResidentRow>> = Vec::new();
+    let mut variants: Vec<Vec<Resident>> = Vec::new();
     for step in trial_sets(&sets, &caches) {
         let mut chosen = Vec::new();
         for pattern in PATTERNS {
@@ -152,16 +153,19 @@ pub fn run(
             let wish = (pattern, Stores::Regular);
             chosen.extend(traffic::fastest(&mut crew, &ground, wish, step as usize, stop)?);
         }
-        rows.push(chosen);
+        variants.push(chosen);
     }
     let mut steps: Vec<Step> = sets
         .iter()
         .map(|bytes| {
             let level = caches.iter().take_while(|cache| cache.bytes < *bytes).count();
-            let rows = &rows[level.min(rows.len() - 1)];
-            let on =
-                |row: &&'static ResidentRow| Traffic { row, bytes: *bytes as usize, repeats: 1 };
-            Step { bytes: *bytes, traffic: rows.iter().map(on).collect(), wrong: Vec::new() }
+            let variants = &variants[level.min(variants.len() - 1)];
+            let on = |variant: &Resident| Traffic {
+                variant: *variant,
+                bytes: *bytes as usize,
+                repeats: 1,
+            };
+            Step { bytes: *bytes, traffic: variants.iter().map(on).collect(), wrong: Vec::new() }
         })
         .collect();
 
@@ -266,7 +270,7 @@ fn measurements(
             "numa": nodes,
                 "element": "f64",
                 "array_bytes": traffic.counted() as u64
-                    / u64::from(traffic.pattern().spec().reads + traffic.pattern().spec().writes),
+                    / u64::from(traffic.kernel().spec().words()),
                 "set_bytes": step.bytes * workers,
                 "thread_bytes": step.bytes,
                 "level": level.map(|named| named.name.clone()),
@@ -284,10 +288,10 @@ fn measurements(
             let figure = Figure {
                 test: "ladder",
                 name: (step.bytes * workers).to_string(),
-                unit: "B/s",
+                unit: Unit::BytesPerSecond,
                 amount: traffic.counted() * workers as f64,
                 quoted: Quoted::Best,
-                moved: Some(traffic.moved()),
+                traffic: Some(traffic.moved()),
                 // Only sets far beyond the caches move through main memory.
                 limited: i + 1 == steps.len() && level.is_some_and(|level| level.name == "memory"),
                 config,
@@ -302,7 +306,7 @@ fn measurements(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
     use nodegauge_placement::Request;
 
     #[test]
@@ -318,7 +322,7 @@ mod tests {
     fn a_thread_has_its_share_of_a_shared_cache() {
         let text = "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
                     L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2";
-        let source: Source = text.parse().unwrap();
+        let source: TopologySource = text.parse().unwrap();
         let topology = Topology::load(&source).unwrap();
         let plan = |request: &Request| nodegauge_placement::plan(&topology, request).unwrap();
         let all = reported(&topology, &plan(&Request::default()));

@@ -12,7 +12,7 @@ use crate::arrays::Pages;
 use crate::point::{PointError, Sample};
 use crate::relatives::chase::{Chain, LINE, Order, SLOTS};
 use crate::relatives::crew::{Crew, Timed};
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
+use crate::relatives::figures::{self, Figure, Judged};
 use crate::relatives::ground::Ground;
 use crate::relatives::ladder::{self, SMALLEST};
 use crate::relatives::levels::{self, Dot, Named};
@@ -20,7 +20,9 @@ use crate::relatives::rounds::{self, Until};
 use crate::relatives::{Options, Outcome, RelativeError, Site};
 use crate::stream::{self, masks};
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Unit;
 use nodegauge_measure::record::Machine;
+use nodegauge_measure::record::Quoted;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::watch::Watch;
 use nodegauge_placement::MemoryPolicy;
@@ -320,10 +322,10 @@ pub fn run(
             let figure = Figure {
                 test: "latency",
                 name: set.to_string(),
-                unit: "s",
+                unit: Unit::Seconds,
                 amount: 1.0,
                 quoted: Quoted::Best,
-                moved: None,
+                traffic: None,
                 limited: false,
                 config: figures::object(config),
                 validity: validity.clone(),

@@ -4,88 +4,28 @@
 //! cores on a last-level cache, on a NUMA node, in a socket, in different sockets), spread over the
 //! machine.
 
-use crate::fingerprint::{self, Courts};
+use crate::core_to_core::{self, SharedLines};
+use crate::halving::Shuffler;
 use crate::point::{PointError, Sample};
-use crate::race::Shuffler;
 use crate::relatives::rounds::{self, Rounds, Until};
 use crate::team::Team;
+use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::watch::Watch;
-use std::fmt;
+use nodegauge_placement::{CpuPair, Distance};
 
 /// Pairs that are all measured; 48 CPUs have fewer.
 pub const ALL_PAIRS: usize = 1200;
 /// Pairs of each class where there are more.
 pub const PAIRS_A_CLASS: usize = 48;
 
-/// How far apart two hardware threads are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Distance {
-    /// Hardware threads of one core.
-    Core,
-    /// Cores on one last-level cache.
-    Cache,
-    /// Cores on one NUMA node.
-    Node,
-    /// Cores in one socket.
-    Socket,
-    /// Cores in different sockets.
-    Sockets,
-}
-
-impl Distance {
-    /// Between two hardware threads.
-    pub fn between(x: &HardwareThread, y: &HardwareThread) -> Self {
-        if x.core == y.core {
-            Self::Core
-        } else if x.llc.is_some() && x.llc == y.llc {
-            Self::Cache
-        } else if x.node.is_some() && x.node == y.node && x.socket == y.socket {
-            Self::Node
-        } else if x.socket == y.socket {
-            Self::Socket
-        } else {
-            Self::Sockets
-        }
-    }
-
-    /// In words, as the record has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Core => "same core",
-            Self::Cache => "same last-level cache",
-            Self::Node => "same NUMA node",
-            Self::Socket => "same socket",
-            Self::Sockets => "other socket",
-        }
-    }
-}
-
-impl fmt::Display for Distance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// Two CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
-    /// The first.
-    pub from: CpuId,
-    /// The second.
-    pub to: CpuId,
-    /// How far apart they are.
-    pub distance: Distance,
-}
-
 /// The pairs to measure among the CPUs that may be used, and whether they are all there are.
-pub fn pairs(topology: &Topology) -> (Vec<Pair>, bool) {
+pub fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     let threads: Vec<&HardwareThread> = topology.allowed().collect();
     let mut all = Vec::new();
     for (i, x) in threads.iter().enumerate() {
         for y in &threads[i + 1..] {
-            all.push(Pair { from: x.cpu, to: y.cpu, distance: Distance::between(x, y) });
+            all.push(CpuPair { first: x.cpu, second: y.cpu, distance: Distance::between(x, y) });
         }
     }
     if all.len() <= ALL_PAIRS {
@@ -94,11 +34,11 @@ pub fn pairs(topology: &Topology) -> (Vec<Pair>, bool) {
     // A fixed seed: the same machine gives the same pairs.
     Shuffler::new(0x7061_6972).shuffle(&mut all);
     all.sort_by_key(|pair| pair.distance);
-    let mut chosen: Vec<Pair> = all
+    let mut chosen: Vec<CpuPair> = all
         .chunk_by(|x, y| x.distance == y.distance)
         .flat_map(|class| class.iter().take(PAIRS_A_CLASS).copied())
         .collect();
-    chosen.sort_by_key(|pair| (pair.distance, pair.from, pair.to));
+    chosen.sort_by_key(|pair| (pair.distance, pair.first, pair.second));
     (chosen, false)
 }
 
@@ -107,15 +47,15 @@ pub fn pairs(topology: &Topology) -> (Vec<Pair>, bool) {
 /// # Errors
 /// When threads cannot be started or bound.
 pub(crate) fn run(
-    pairs: &[Pair],
+    pairs: &[CpuPair],
     until: Until,
     watch: &mut dyn Watch,
 ) -> Result<Rounds, PointError> {
     rounds::by_turns(pairs.len(), until, watch, |i| {
-        let mut team = Team::start(&[vec![pairs[i].from], vec![pairs[i].to]])?;
-        let courts = Courts::new(team.len());
-        let trip = fingerprint::take(&mut team, &courts)?;
-        // The trip is its own fingerprint: pairs of different distance belong to one run.
+        let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
+        let shared_lines = SharedLines::new(team.len());
+        let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
+        // The trip is its own core-to-core latency: pairs of different distance belong to one run.
         Ok(Sample {
             seconds: vec![trip / 2.0],
             round_trips: (f64::NAN, f64::NAN),
@@ -128,10 +68,10 @@ pub(crate) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn topology(text: &str) -> Topology {
-        let source: Source = text.parse().unwrap();
+        let source: TopologySource = text.parse().unwrap();
         Topology::load(&source).unwrap()
     }
 
@@ -144,7 +84,7 @@ mod tests {
         let of = |distance| pairs.iter().filter(|pair| pair.distance == distance).count();
         assert_eq!(of(Distance::Core), 8);
         assert_eq!(of(Distance::Cache), 4 * 4);
-        assert_eq!(of(Distance::Sockets), 64);
+        assert_eq!(of(Distance::OtherSocket), 64);
     }
 
     #[test]
@@ -153,9 +93,13 @@ mod tests {
             topology("synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3 Core:8 PU:2");
         let (pairs, all) = pairs(&machine);
         assert!(!all);
-        for distance in
-            [Distance::Core, Distance::Cache, Distance::Node, Distance::Socket, Distance::Sockets]
-        {
+        for distance in [
+            Distance::Core,
+            Distance::Cache,
+            Distance::Node,
+            Distance::Socket,
+            Distance::OtherSocket,
+        ] {
             let count = pairs.iter().filter(|pair| pair.distance == distance).count();
             assert_eq!(count, PAIRS_A_CLASS, "{distance}");
         }

@@ -6,17 +6,18 @@
 //! machine of any speed: at the step of share s a loader without anyone in its way would read at s
 //! of its full rate. What it really reads is measured.
 
-use crate::kernels::Stores;
-use crate::kernels::resident::{self, Pattern, ResidentRow, Streams};
+use crate::kernels::{self, ARRAYS, Args, Kernel, Resident, Stores};
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
-use crate::relatives::ground::{Ground, SCALAR};
+use crate::relatives::figures::{self, Figure, Judged};
+use crate::relatives::ground::{Ground, SCALAR, address};
 use crate::relatives::latency::{Pursuit, region};
 use crate::relatives::rounds::{self, Until};
 use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use crate::stream::masks;
 use crate::team::Line;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::Validity;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats;
@@ -72,7 +73,7 @@ pub fn plan(
 /// Who loads: blocks of a piece of ground, and where each loader is in its piece.
 struct Load<'a> {
     ground: &'a Ground,
-    row: &'static ResidentRow,
+    variant: Resident,
     blocks: usize,
 }
 
@@ -91,16 +92,12 @@ impl Load<'_> {
         let begun = Instant::now();
         let mut read = 0u64;
         while !stop.load(Ordering::Relaxed) {
-            let at = (piece + block * BLOCK) as *mut u8;
-            let streams = Streams {
-                at: [at; resident::MOST_ARRAYS],
-                n: BLOCK / size_of::<f64>(),
-                repeats: 1,
-                scalar: SCALAR,
-            };
-            // SAFETY: the row was found available; the block lies in this worker's piece, starts on
+            let at = address(piece + block * BLOCK);
+            let streams =
+                Args { at: [at; ARRAYS], n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
+            // SAFETY: the block lies in this worker's piece, starts on
             // a page, and is only read.
-            std::hint::black_box(unsafe { self.row.run(&streams) });
+            std::hint::black_box(unsafe { self.variant.run(&streams) });
             block = (block + 1) % self.blocks;
             read += BLOCK as u64;
             wait(turns);
@@ -191,10 +188,12 @@ pub fn run(
             unsafe { ground.refill(worker, piece as usize) };
         }
     })?;
-    let rows = resident::rows(Pattern::Read, Stores::Regular);
-    let row = rows.iter().copied().find(|row| row.unroll == 4).or(rows.first().copied());
-    let Some(row) = row else { return Ok(Outcome::default()) };
-    let load = Load { ground: &ground, row, blocks: (piece as usize / BLOCK).max(1) };
+    let variants = kernels::resident(Kernel::Read, Stores::Regular);
+    let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
+    let Some(variant) = by_four.or(variants.first()).copied() else {
+        return Ok(Outcome::default());
+    };
+    let load = Load { ground: &ground, variant, blocks: (piece as usize / BLOCK).max(1) };
     // SAFETY: the chain's region lives until the end of this function.
     unsafe { pursuit.warm(&mut crew, SAMPLE_SECONDS)? };
     // The time of a block at full rate, and of a turn of a wait.
@@ -237,29 +236,29 @@ pub fn run(
             "load_share": f64::from(share) / 100.0,
             "wait_s": turns(share).map(|turns| turns as f64 * turn_seconds),
             "kernel": "read",
-            "isa": row.isa.name(),
+            "isa": variant.shape().isa.name(),
             "stride_bytes": options.order.stride,
             "locality": options.order.locality.to_string(),
             "stopped": rounds.stop.to_string(),
         });
         let step = if share == 0 { "idle".to_owned() } else { format!("load{share}") };
-        let figure = |kind: &str, unit: &'static str, config| Figure {
+        let figure = |kind: &str, unit: Unit, config| Figure {
             test: "loaded",
             name: format!("{kind}_{step}"),
             unit,
             amount: 1.0,
             quoted: Quoted::Median,
-            moved: None,
+            traffic: None,
             limited: false,
             config: figures::object(config),
             validity: doubts.clone(),
         };
-        let latency = figure("latency", "s", config.clone());
+        let latency = figure("latency", Unit::Seconds, config.clone());
         measurements.extend(judged.measurement(i, 0, latency, site));
         let seconds = stats::median(&judged.seconds(i, 0));
         let mut rate = 0.0;
         if share > 0 {
-            let bandwidth = figure("bandwidth", "B/s", config);
+            let bandwidth = figure("bandwidth", Unit::BytesPerSecond, config);
             measurements.extend(judged.measurement(i, 1, bandwidth, site));
             rate = 1.0 / stats::median(&judged.seconds(i, 1));
         }
@@ -273,7 +272,7 @@ pub fn run(
             // From the curve's points: it has no samples of its own.
             measurements.extend(measurements.last().cloned().map(|mut m| {
                 m.name = "bandwidth_at_2x_idle".to_owned();
-                m.unit = "B/s".to_owned();
+                m.unit = Unit::BytesPerSecond;
                 m.value = Some(rate);
                 m.summary = None;
                 m.samples.clear();

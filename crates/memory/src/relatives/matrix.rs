@@ -4,12 +4,11 @@
 //! Memory is bound to its node, and where its pages are is read back. Each node has one region to
 //! read and one to chase through, which the threads of all nodes use by turns.
 
-use crate::kernels::Stores;
-use crate::kernels::resident::Pattern;
+use crate::kernels::{self, Kernel, Stores};
 use crate::point::{PointError, Sample};
 use crate::relatives::crew::{Crew, Timed};
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
-use crate::relatives::ground::Ground;
+use crate::relatives::figures::{self, Figure, Judged};
+use crate::relatives::ground::{Ground, address};
 use crate::relatives::latency::{Pursuit, region};
 use crate::relatives::lines;
 use crate::relatives::rounds::{self, Until};
@@ -17,6 +16,8 @@ use crate::relatives::traffic::{CALL_SECONDS, Traffic};
 use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::{Status, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::watch::Watch;
@@ -234,7 +235,7 @@ fn nodes(
         let ground = &memories[*memory];
         let (_, traffic, wrong) = &work[i];
         let Some(traffic) = traffic else { continue };
-        for (part, unit) in [(0, "B/s"), (1, "s")] {
+        for (part, unit) in [(0, Unit::BytesPerSecond), (1, Unit::Seconds)] {
             let mapping = if part == 0 { ground.read.mapping() } else { ground.chased.mapping() };
             let (got, mut validity) = figures::pages(mapping);
             let shares = figures::node_shares(mapping);
@@ -275,7 +276,7 @@ fn nodes(
                     _ => 1.0,
                 },
                 quoted: Quoted::Best,
-                moved: (part == 0).then(|| traffic.moved()),
+                traffic: (part == 0).then(|| traffic.moved()),
                 limited: part == 0,
                 config,
                 validity,
@@ -310,20 +311,22 @@ impl Shared<'_> {
     /// The loop that reads: the widest vectors, unrolled by four. Main memory does not tell loops
     /// apart, and remote memory less.
     fn first(&self) -> Result<Traffic, PointError> {
-        let rows = crate::kernels::resident::rows(Pattern::Read, Stores::Regular);
-        let row = rows.iter().copied().find(|row| row.unroll == 4).or(rows.first().copied());
-        let Some(row) = row else { return Err(crate::team::TeamError::Panicked(0).into()) };
+        let variants = kernels::resident(Kernel::Read, Stores::Regular);
+        let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
+        let Some(variant) = by_four.or(variants.first()).copied() else {
+            return Err(crate::team::TeamError::Panicked(0).into());
+        };
         let share = (self.bytes as usize / self.workers) & !4095;
-        Ok(Traffic { row, bytes: share, repeats: 1 })
+        Ok(Traffic { variant, bytes: share, repeats: 1 })
     }
 
     fn run(&self, crew: &mut Crew, traffic: &Traffic) -> Result<Timed<f64>, PointError> {
         let (start, _) = self.ground.mapping().range();
         crew.undisturbed(|worker| {
-            let mut streams = self.ground.streams(0, traffic.bytes, Pattern::Read, traffic.repeats);
-            streams.at[0] = (start + worker * traffic.bytes) as *mut u8;
-            // SAFETY: the row was found available; the share lies in the region, and is only read.
-            std::hint::black_box(unsafe { traffic.row.run(&streams) })
+            let mut streams = self.ground.streams(0, traffic.bytes, Kernel::Read, traffic.repeats);
+            streams.at[0] = address(start + worker * traffic.bytes);
+            // SAFETY: the share lies in the region, and is only read.
+            std::hint::black_box(unsafe { traffic.variant.run(&streams) })
         })
     }
 
@@ -378,18 +381,18 @@ fn cpus(
         let config = json!({
             "engine": "native",
             "threads": 2,
-            "places": [[pair.from.0], [pair.to.0]],
+            "places": [[pair.first.0], [pair.second.0]],
             "distance": pair.distance.name(),
             "what": "half of a cache line's round trip",
             "stopped": rounds.stop.to_string(),
         });
         let figure = Figure {
             test: "matrix",
-            name: format!("cpu{}->cpu{}", pair.from.0, pair.to.0),
-            unit: "s",
+            name: format!("cpu{}->cpu{}", pair.first.0, pair.second.0),
+            unit: Unit::Seconds,
             amount: 1.0,
             quoted: Quoted::Median,
-            moved: None,
+            traffic: None,
             limited: false,
             config: figures::object(config),
             validity: Validity::valid(),
@@ -403,10 +406,10 @@ fn cpus(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn topology(text: &str) -> Topology {
-        let source: Source = text.parse().unwrap();
+        let source: TopologySource = text.parse().unwrap();
         Topology::load(&source).unwrap()
     }
 

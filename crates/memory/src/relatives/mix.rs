@@ -6,48 +6,49 @@
 //! not read. What moves is then what the loop names, whatever the processor does about
 //! write-allocates.
 
-use crate::kernels::Stores;
-use crate::kernels::resident::{self, Pattern};
+use crate::kernels::{self, Kernel, Stores};
 use crate::point::Sample;
 use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged, Quoted};
+use crate::relatives::figures::{self, Figure, Judged};
 use crate::relatives::ground::Ground;
 use crate::relatives::rounds::{self, Until};
 use crate::relatives::traffic::{self, CALL_SECONDS, Traffic};
 use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use crate::stream::masks;
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::Status;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::watch::Watch;
 use serde_json::json;
 use std::time::Instant;
 
-/// A mix: reads to writes, with its pattern and kind of store.
+/// A mix: reads to writes, with its kernel and kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mix {
     /// `1:0`, `3:1`, ..., with `-nt` for non-temporal stores.
     pub name: &'static str,
     /// The loop.
-    pub pattern: Pattern,
+    pub kernel: Kernel,
     /// Its stores.
     pub stores: Stores,
 }
 
 /// All mixes.
 pub const MIXES: [Mix; 8] = {
-    const fn mix(name: &'static str, pattern: Pattern, stores: Stores) -> Mix {
-        Mix { name, pattern, stores }
+    const fn mix(name: &'static str, kernel: Kernel, stores: Stores) -> Mix {
+        Mix { name, kernel, stores }
     }
     [
-        mix("1:0", Pattern::Read, Stores::Regular),
-        mix("3:1", Pattern::Nstream, Stores::Regular),
-        mix("2:1", Pattern::Axpy, Stores::Regular),
-        mix("1:1", Pattern::Update, Stores::Regular),
-        mix("3:1-nt", Pattern::Blend, Stores::NonTemporal),
-        mix("2:1-nt", Pattern::Triad, Stores::NonTemporal),
-        mix("1:1-nt", Pattern::Copy, Stores::NonTemporal),
-        mix("0:1-nt", Pattern::Write, Stores::NonTemporal),
+        mix("1:0", Kernel::Read, Stores::Regular),
+        mix("3:1", Kernel::Nstream, Stores::Regular),
+        mix("2:1", Kernel::Axpy, Stores::Regular),
+        mix("1:1", Kernel::Update, Stores::Regular),
+        mix("3:1-nt", Kernel::Blend, Stores::NonTemporal),
+        mix("2:1-nt", Kernel::Triad, Stores::NonTemporal),
+        mix("1:1-nt", Kernel::Copy, Stores::NonTemporal),
+        mix("0:1-nt", Kernel::Write, Stores::NonTemporal),
     ]
 };
 
@@ -114,7 +115,7 @@ pub fn run(
     ground.touch(&mut crew)?;
     let mixes: Vec<Mix> = MIXES
         .into_iter()
-        .filter(|mix| !resident::rows(mix.pattern, mix.stores).is_empty())
+        .filter(|mix| !kernels::resident(mix.kernel, mix.stores).is_empty())
         .collect();
     if mixes.len() < MIXES.len() {
         notices.push(
@@ -126,11 +127,11 @@ pub fn run(
     let trials_end = started + options.budget.mul_f64(TRIAL_SHARE);
     let mut cells: Vec<(Mix, Traffic, Option<Option<String>>)> = Vec::new();
     for mix in mixes {
-        let bytes = array as usize * mix.pattern.spec().arrays;
+        let bytes = array as usize * mix.kernel.spec().arrays().count();
         let stop = || watch.interrupted() || Instant::now() >= trials_end;
-        let wish = (mix.pattern, mix.stores);
-        if let Some(row) = traffic::fastest(&mut crew, &ground, wish, bytes, stop)? {
-            cells.push((mix, Traffic { row, bytes, repeats: 1 }, None));
+        let wish = (mix.kernel, mix.stores);
+        if let Some(variant) = traffic::fastest(&mut crew, &ground, wish, bytes, stop)? {
+            cells.push((mix, Traffic { variant, bytes, repeats: 1 }, None));
         }
     }
     watch.phase("measuring all mixes by turns");
@@ -165,7 +166,7 @@ pub fn run(
     let nodes = figures::nodes(ground.mapping(), &options.policy);
     let mut measurements = Vec::new();
     for (i, (mix, traffic, wrong)) in cells.iter().enumerate() {
-        let spec = mix.pattern.spec();
+        let spec = mix.kernel.spec();
         let mut config = figures::object(json!({
             "engine": "native",
             "threads": workers,
@@ -176,8 +177,8 @@ pub fn run(
         "numa": nodes,
             "element": "f64",
             "array_bytes": array * workers as u64,
-            "reads": spec.reads,
-            "writes": spec.writes,
+            "reads": spec.reads.len(),
+            "writes": u32::from(spec.writes.is_some()),
             "stopped": rounds.stop.to_string(),
         }));
         config.extend(figures::object(traffic.config()));
@@ -197,10 +198,10 @@ pub fn run(
         let figure = Figure {
             test: "mix",
             name: mix.name.to_owned(),
-            unit: "B/s",
+            unit: Unit::BytesPerSecond,
             amount: traffic.counted() * workers as f64,
             quoted: Quoted::Best,
-            moved: Some(traffic.moved()),
+            traffic: Some(traffic.moved()),
             limited: true,
             config,
             validity,
@@ -223,12 +224,13 @@ mod tests {
     #[test]
     fn a_mix_moves_what_its_name_says() {
         for mix in MIXES {
-            let spec = mix.pattern.spec();
-            let ratio = format!("{}:{}", spec.reads, spec.writes);
+            let spec = mix.kernel.spec();
+            let ratio = format!("{}:{}", spec.reads.len(), u32::from(spec.writes.is_some()));
             assert_eq!(mix.name.trim_end_matches("-nt"), ratio);
             // No line is read only to be overwritten.
-            let allocates = mix.pattern.write_allocates() && mix.stores == Stores::Regular;
-            assert!(!allocates, "{}", mix.name);
+            let element = crate::kernels::Element::F64;
+            let moved = mix.kernel.moved(element, mix.stores);
+            assert_eq!(moved, mix.kernel.counted(element), "{}", mix.name);
             assert_eq!(mix.name.ends_with("-nt"), mix.stores == Stores::NonTemporal);
         }
     }

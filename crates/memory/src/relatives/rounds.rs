@@ -1,8 +1,8 @@
 //! Turns: rounds over cells in random order, until each cell's figure is stable or the time is spent.
 //! A cell that is stable leaves, so that the time goes to those that are not.
 
+use crate::halving::Shuffler;
 use crate::point::{PointError, Sample};
-use crate::race::Shuffler;
 use crate::samples::{self, Sorted};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;

@@ -1,14 +1,13 @@
-//! Patterns run on the ground: timed, checked, and the loop that is fastest on a set of a size.
+//! Kernels run on the ground: timed, checked, and the loop that is fastest on a set of a size.
 
-use crate::kernels::Stores;
-use crate::kernels::resident::{self, Pattern, ResidentRow};
+use crate::halving::Shuffler;
+use crate::kernels::{self, Element, Kernel, Resident, Stores};
 use crate::point::PointError;
-use crate::race::Shuffler;
 use crate::relatives::crew::{Crew, Timed};
 use crate::relatives::ground::{self, Ground};
 use serde_json::{Value, json};
 
-/// How long a timed call lasts at least: a reading of the clock, the barrier and the fingerprint are
+/// How long a timed call lasts at least: a reading of the clock, the barrier and the core-to-core latency are
 /// nothing beside it, and a round over all sizes stays well below a second.
 pub(crate) const CALL_SECONDS: f64 = 2e-3;
 /// How long a call of a trial lasts.
@@ -18,11 +17,11 @@ const TRIAL_ROUNDS: usize = 4;
 /// Vector widths that a trial looks at, widest first.
 const WIDTHS: usize = 2;
 
-/// A pattern on sets of one size, with its loop.
+/// A kernel on sets of one size, with its loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traffic {
     /// The loop.
-    pub row: &'static ResidentRow,
+    pub variant: Resident,
     /// Bytes of each worker's set.
     pub bytes: usize,
     /// Passes in a timed call.
@@ -30,39 +29,37 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// The pattern.
-    pub(crate) fn pattern(&self) -> Pattern {
-        self.row.pattern
+    /// The kernel.
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.variant.kernel()
     }
 
     /// Bytes that a pass of one worker counts.
     pub(crate) fn counted(&self) -> f64 {
-        let elements = ground::array_bytes(self.bytes, self.pattern()) / size_of::<f64>();
-        (self.pattern().counted() * elements as u64) as f64
+        let elements = ground::array_bytes(self.bytes, self.kernel()) / size_of::<f64>();
+        (self.kernel().counted(Element::F64) * elements as u64) as f64
     }
 
     /// Bytes that move over bytes that count, and why: regular stores bring a line in first that the
     /// loop does not read.
     pub(crate) fn moved(&self) -> (f64, &'static str) {
-        if self.pattern().write_allocates() && self.row.stores == Stores::Regular {
-            let spec = self.pattern().spec();
-            let counted = f64::from(spec.reads + spec.writes);
-            ((counted + 1.0) / counted, "write-allocate")
-        } else {
-            (1.0, "no write-allocate")
-        }
+        let (kernel, element) = (self.kernel(), Element::F64);
+        let (counted, moved) =
+            (kernel.counted(element), kernel.moved(element, self.variant.shape().stores));
+        let why = if moved > counted { "write-allocate" } else { "no write-allocate" };
+        (moved as f64 / counted as f64, why)
     }
 
     /// What the record says of the loop.
     pub(crate) fn config(&self) -> Value {
-        let spec = self.pattern().spec();
+        let (spec, shape) = (self.kernel().spec(), self.variant.shape());
         json!({
             "kernel": spec.name,
             "formula": spec.formula,
-            "stores": (spec.writes > 0).then(|| self.row.stores.name()),
-            "isa": self.row.isa.name(),
-            "vector_bits": self.row.isa.vector_bits(),
-            "unroll": self.row.unroll,
+            "stores": spec.writes.map(|_| shape.stores.name()),
+            "isa": shape.isa.name(),
+            "vector_bits": shape.isa.vector_bits(),
+            "unroll": shape.unroll,
             "repeats": self.repeats,
         })
     }
@@ -70,10 +67,10 @@ impl Traffic {
     /// Runs the timed call on all workers; the time is of all its passes.
     pub(crate) fn run(&self, crew: &mut Crew, ground: &Ground) -> Result<Timed<f64>, PointError> {
         crew.undisturbed(|worker| {
-            let streams = ground.streams(worker, self.bytes, self.pattern(), self.repeats);
-            // SAFETY: the row was found available; the arrays are whole lines apart within this
+            let streams = ground.streams(worker, self.bytes, self.kernel(), self.repeats);
+            // SAFETY: the arrays are whole lines apart within this
             // worker's piece, which nobody else uses.
-            std::hint::black_box(unsafe { self.row.run(&streams) })
+            std::hint::black_box(unsafe { self.variant.run(&streams) })
         })
     }
 
@@ -106,12 +103,12 @@ impl Traffic {
     ) -> Result<Option<String>, PointError> {
         let few = self.repeats.min(3);
         let wrong = crew.work(|worker| {
-            let streams = ground.streams(worker, self.bytes, self.pattern(), few);
+            let streams = ground.streams(worker, self.bytes, self.kernel(), few);
             // SAFETY: as in `run`; the set is this worker's alone.
             unsafe {
                 ground.refill(worker, self.bytes);
-                let sum = self.row.run(&streams);
-                ground::check(self.pattern(), &streams, sum)
+                let sum = self.variant.run(&streams);
+                ground::check(self.kernel(), &streams, sum)
             }
         })?;
         Ok(wrong.into_iter().find_map(Result::err))
@@ -127,26 +124,27 @@ pub(crate) fn refill(crew: &mut Crew, ground: &Ground, bytes: usize) -> Result<(
     Ok(())
 }
 
-/// The fastest loop of a pattern on sets of `bytes`, by a short trial of both widths and all unrolls
+/// The fastest loop of a kernel on sets of `bytes`, by a short trial of both widths and all unrolls
 /// by turns; the first when `stop` says so or there is one only. `None` without any.
 pub(crate) fn fastest(
     crew: &mut Crew,
     ground: &Ground,
-    (pattern, stores): (Pattern, Stores),
+    (kernel, stores): (Kernel, Stores),
     bytes: usize,
     mut stop: impl FnMut() -> bool,
-) -> Result<Option<&'static ResidentRow>, PointError> {
-    let rows = resident::rows(pattern, stores);
-    let mut widths: Vec<u32> = rows.iter().map(|row| row.isa.vector_bits()).collect();
+) -> Result<Option<Resident>, PointError> {
+    let variants = kernels::resident(kernel, stores);
+    let mut widths: Vec<u32> =
+        variants.iter().map(|variant| variant.shape().isa.vector_bits()).collect();
     widths.dedup();
     let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
-    let mut field: Vec<(Traffic, f64)> = rows
-        .iter()
-        .filter(|row| row.isa.vector_bits() >= narrowest)
-        .map(|row| (Traffic { row, bytes, repeats: 1 }, f64::INFINITY))
+    let mut field: Vec<(Traffic, f64)> = variants
+        .into_iter()
+        .filter(|variant| variant.shape().isa.vector_bits() >= narrowest)
+        .map(|variant| (Traffic { variant, bytes, repeats: 1 }, f64::INFINITY))
         .collect();
     if field.len() < 2 {
-        return Ok(field.first().map(|(traffic, _)| traffic.row));
+        return Ok(field.first().map(|(traffic, _)| traffic.variant));
     }
     refill(crew, ground, bytes)?;
     for (traffic, best) in &mut field {
@@ -165,5 +163,5 @@ pub(crate) fn fastest(
     }
     // What the trial had no time for is as in the table: widest first.
     field.sort_by(|x, y| x.1.total_cmp(&y.1));
-    Ok(field.first().map(|(traffic, _)| traffic.row))
+    Ok(field.first().map(|(traffic, _)| traffic.variant))
 }

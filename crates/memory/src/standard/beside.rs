@@ -1,7 +1,7 @@
 //! The native kernels and builds of stream.c by turns, in one run.
 //!
 //! A native part, a run of one build, a native part, a run of the next, round after round: both
-//! see the same machine. The fingerprint is taken around each run of a build as around each native
+//! see the same machine. The core-to-core latency is taken around each run of a build as around each native
 //! pass, so that only figures of one regime are set beside each other. A build that fails leaves
 //! the others and the native figures as they are.
 
@@ -13,7 +13,7 @@ use crate::standard::build::{self, Contender};
 use crate::standard::figures::{self, Around, Common};
 use crate::standard::output::Output;
 use crate::stream::{self, Options, Ready, StreamError};
-use crate::subject::Subject;
+use crate::target::Target;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Status};
@@ -98,7 +98,7 @@ pub fn run(
         machine,
         topology,
         placement,
-        subject: &point,
+        target: &point,
         seen: &seen,
         size: &size,
         samples: &native,

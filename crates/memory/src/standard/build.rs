@@ -187,7 +187,7 @@ pub fn environment(placement: &Placement) -> Vec<(String, Option<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::{Source as MachineSource, Topology};
+    use nodegauge_machine::{Topology, TopologySource};
     use nodegauge_placement::Request;
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn threads_are_put_where_the_placement_says() {
         let text = "Package:2 Core:2 PU:2";
-        let topology = Topology::load(&MachineSource::Synthetic(text.to_owned())).unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let request = Request {
             threads: Some(2),
             places: Some("cores".parse().unwrap()),

@@ -205,10 +205,11 @@ fn one(common: &Common<'_>, i: usize) -> Measurement {
         gauge: "memory".to_owned(),
         test: "stream".to_owned(),
         name: STREAM[i].name().to_owned(),
-        unit: "B/s".to_owned(),
+        unit: nodegauge_measure::Unit::BytesPerSecond,
         value: best.filter(|_| validity.status != Status::Invalid),
         // Which stores the compiler chose is not known.
-        moved: None,
+        quoted: nodegauge_measure::record::Quoted::Best,
+        traffic: None,
         disturbed: common
             .disturbed
             .iter()
@@ -262,14 +263,15 @@ pub(crate) fn missing(config: &Map<String, Value>, reason: &str) -> Vec<Measurem
             gauge: "memory".to_owned(),
             test: "stream".to_owned(),
             name: name(kernel),
-            unit: "B/s".to_owned(),
+            unit: nodegauge_measure::Unit::BytesPerSecond,
             value: None,
             summary: None,
             samples: Vec::new(),
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config: config.clone(),
-            moved: None,
+            quoted: nodegauge_measure::record::Quoted::Best,
+            traffic: None,
             category: Category::Standard,
             limit: None,
             validity: validity.clone(),

@@ -3,7 +3,7 @@
 use crate::arrays::Pages;
 use crate::kernels::{Element, Kernel, Shape, Stores};
 use crate::stream::{self, Options, StreamError};
-use crate::trial::{self, Breadth};
+use crate::tuner::{self, Breadth};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::record::Machine;
 use nodegauge_placement::places::PlaceName;
@@ -87,7 +87,7 @@ impl Space {
     /// Every loop of an element type and a kernel that [`Space::shapes`] allows: the whole field of an
     /// exhaustive search.
     pub fn loops(&self, kernel: Kernel, element: Element) -> Vec<Shape> {
-        trial::loops(kernel, element, &self.shapes)
+        tuner::loops(kernel, element, &self.shapes)
     }
 }
 
@@ -156,10 +156,10 @@ fn possible_pages(machine: &Machine) -> Vec<Pages> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::Source;
+    use nodegauge_machine::TopologySource;
 
     fn space(text: &str, request: &Request) -> Space {
-        let topology = Topology::load(&Source::Synthetic(text.to_owned())).unwrap();
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         Space::of(&topology, &Machine::default(), request, &Options::default()).unwrap()
     }
 

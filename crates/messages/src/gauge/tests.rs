@@ -1,8 +1,8 @@
 use super::*;
-use nodegauge_machine::Source;
+use nodegauge_machine::TopologySource;
 
 fn machine(text: &str) -> Topology {
-    Topology::load(&Source::Synthetic(text.to_owned())).unwrap()
+    Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap()
 }
 
 fn here(launch: &Launch) -> Vec<Vec<u32>> {
@@ -18,7 +18,7 @@ fn two_cores_are_served_by_two_starts() {
     let (launches, notices) =
         plan(&topology, &Options::default(), &Between::EachDistance, None).unwrap();
     assert_eq!(launches.len(), 2);
-    assert_eq!(launches[0].distance, Some(Distance::L3));
+    assert_eq!(launches[0].distance, Some(Distance::Cache));
     assert_eq!(
         launches[0].patterns,
         [Pattern::Latency, Pattern::Bw, Pattern::Bibw, Pattern::MultiLat, Pattern::MbwMr]
@@ -37,12 +37,12 @@ fn every_distance_has_a_start_and_all_cores_another() {
     assert_eq!(
         distances,
         [
-            some(Distance::L3),
-            some(Distance::Numa),
-            some(Distance::Socket),
+            some(Distance::Cache),
             some(Distance::Node),
+            some(Distance::Socket),
+            some(Distance::OtherSocket),
             None,
-            some(Distance::L3)
+            some(Distance::Cache)
         ]
     );
     assert_eq!(launches[4].ranks(), 128);
@@ -56,17 +56,17 @@ fn distances_and_cpus_can_be_chosen_if_they_are_there() {
     let topology = machine("Package:2 NUMANode:1 Core:2 PU:2");
     let options = Options { patterns: vec![Pattern::Bw], ..Options::default() };
     let of = |between| plan(&topology, &options, &between, None);
-    let (launches, _) = of(Between::Distances(vec![Distance::Node])).unwrap();
+    let (launches, _) = of(Between::Distances(vec![Distance::OtherSocket])).unwrap();
     assert_eq!(here(&launches[0]), [[0], [4]]);
-    let error = of(Between::Distances(vec![Distance::L3])).unwrap_err();
+    let error = of(Between::Distances(vec![Distance::Cache])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no two hardware threads here are at the distance l3\nhint: there are smt, numa, node"
+        "no two hardware threads here are at the distance same cache\nhint: there are same core, same node, other socket"
     );
     let (launches, _) = of(Between::Cpus(CpuId(1), CpuId(7))).unwrap();
     assert_eq!(
         (here(&launches[0]), launches[0].distance),
-        (vec![vec![1], vec![7]], Some(Distance::Node))
+        (vec![vec![1], vec![7]], Some(Distance::OtherSocket))
     );
     assert!(
         of(Between::Cpus(CpuId(1), CpuId(8))).unwrap_err().to_string().starts_with("cpu 8 is not")

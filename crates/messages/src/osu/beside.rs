@@ -12,7 +12,7 @@ use crate::result::{self, Evidence};
 use crate::session::Stage;
 use nodegauge_measure::Watch;
 use nodegauge_measure::interference::Work;
-use nodegauge_placement::pairs::Distance;
+use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::LauncherKind;
 use nodegauge_toolchain::{Ended, run_family};
 use std::path::{Path, PathBuf};

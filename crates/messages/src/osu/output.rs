@@ -7,8 +7,10 @@
 
 use crate::pattern::Pattern;
 use crate::result;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::{Category, Measurement, Status, Validity};
-use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_measure::stats::Summary;
 use serde_json::{Map, Value, json};
 
 /// Titles, without `OSU MPI` before and `Test` behind.
@@ -189,7 +191,8 @@ fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Opti
 pub fn of_saved(output: &Output) -> Vec<Measurement> {
     let mut found = Vec::new();
     for row in &output.rows {
-        let figures = [(output.pattern.unit(), Some(row.value)), ("msg/s", row.messages)];
+        let figures =
+            [(output.pattern.unit(), Some(row.value)), (Unit::MessagesPerSecond, row.messages)];
         for (unit, value) in figures {
             let Some(value) = value else { continue };
             found.push(measurement(output, row, unit, &[value]));
@@ -199,7 +202,7 @@ pub fn of_saved(output: &Output) -> Vec<Measurement> {
 }
 
 /// The figure of one size over several runs: their median.
-pub fn measurement(output: &Output, row: &Row, unit: &str, runs: &[f64]) -> Measurement {
+pub fn measurement(output: &Output, row: &Row, unit: Unit, runs: &[f64]) -> Measurement {
     let mut config = Map::new();
     let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
     put("engine", json!("osu"));
@@ -218,7 +221,7 @@ pub fn measurement(output: &Output, row: &Row, unit: &str, runs: &[f64]) -> Meas
         put("fastest_rank", json!(least));
         put("slowest_rank", json!(greatest));
     }
-    let better = if unit == "s" { Better::Lower } else { Better::Higher };
+    let better = unit.better();
     let summary = Summary::of(runs, better);
     let mut validity = Validity::valid();
     if row.validated == Some(false) {
@@ -226,6 +229,7 @@ pub fn measurement(output: &Output, row: &Row, unit: &str, runs: &[f64]) -> Meas
     }
     Measurement {
         value: summary.as_ref().map(|s| s.median).filter(|_| row.validated != Some(false)),
+        quoted: Quoted::Median,
         summary,
         samples: runs.to_vec(),
         category: Category::Reference,

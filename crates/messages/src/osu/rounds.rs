@@ -57,7 +57,7 @@ pub(crate) fn like_osu(
         if let (Some(run), Some(_)) = (run, m.value)
             && let Some(seconds) = mean_of_all(run)
         {
-            m.value = Some(match m.unit.as_str() {
+            m.value = Some(match m.unit.symbol() {
                 "msg/s" => f64::from(window) * f64::from(run.pairs) / seconds,
                 _ => run.pattern.figure(seconds, run.bytes, window, run.pairs),
             });
@@ -125,7 +125,11 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
             .iter()
             .filter_map(|round| {
                 let row = row(&round.osu)?;
-                if one.unit == "msg/s" { row.messages } else { Some(row.value) }
+                if one.unit == nodegauge_measure::Unit::MessagesPerSecond {
+                    row.messages
+                } else {
+                    Some(row.value)
+                }
             })
             .collect();
         let mut own = over_rounds(one, &runs);
@@ -135,7 +139,7 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
         }
         let peer = row(&first.osu)
             .filter(|_| !theirs.is_empty())
-            .map(|row| output::measurement(&first.osu, &row, &one.unit, &theirs));
+            .map(|row| output::measurement(&first.osu, &row, one.unit, &theirs));
         if let Some(mut peer) = peer {
             for key in ["distance", "places", "hosts", "mpi", "pairs"] {
                 if let Some(value) = one.config.get(key) {
@@ -161,7 +165,8 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
 /// One measurement of several rounds: each round's mean, which is what OSU prints, is a sample.
 fn over_rounds(one: &Measurement, runs: &[Measurement]) -> Measurement {
     let samples: Vec<f64> = runs.iter().filter_map(|m| m.value).collect();
-    let better = if one.unit == "s" { Better::Lower } else { Better::Higher };
+    let better =
+        if one.unit == nodegauge_measure::Unit::Seconds { Better::Lower } else { Better::Higher };
     let mut own = one.clone();
     for m in runs {
         for reason in &m.validity.reasons {

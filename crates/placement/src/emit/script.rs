@@ -3,7 +3,8 @@
 //! POSIX shell. The scripts hold only numbers and words of this crate, so nothing needs quoting but
 //! the braces of places.
 
-use super::{Launcher, OpenMpi, OpenMpiVersion, PerRank};
+use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher};
+use crate::error::counted;
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
@@ -14,11 +15,10 @@ const RUN: &str = "run: sh FILE PROGRAM [ARGUMENT]...";
 fn head(plan: &RankPlan, remark: &str) -> String {
     let ranks = match plan.ranks.as_slice() {
         [RankPlace { rank: None, .. }] => String::new(),
-        ranks => format!("{} rank{}, ", ranks.len(), if ranks.len() == 1 { "" } else { "s" }),
+        ranks => counted(ranks.len(), "rank") + ", ",
     };
-    let threads = plan.threads();
-    let plural = if threads == 1 { "" } else { "s" };
-    format!("#!/bin/sh\n# {ranks}{threads} thread{plural} in all: {}\n# {remark}\n", plan.words)
+    let threads = counted(plan.threads(), "thread");
+    format!("#!/bin/sh\n# {ranks}{threads} in all: {}\n# {remark}\n", plan.words)
 }
 
 /// `A='1'; export A`, line by line.
@@ -40,9 +40,7 @@ pub fn omp(plan: &RankPlan) -> String {
                 "case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:?no rank is set}}} in\n",
             );
             for (rank, environment) in each.iter().enumerate() {
-                let words: Vec<String> =
-                    environment.iter().map(|(name, value)| format!("{name}='{value}'")).collect();
-                text.push_str(&format!("{rank}) export {} ;;\n", words.join(" ")));
+                text.push_str(&format!("{rank}) export {};;\n", env_words(environment)));
             }
             text + "esac\n"
         }
@@ -53,11 +51,9 @@ pub fn omp(plan: &RankPlan) -> String {
 pub fn numactl(plan: &RankPlan) -> String {
     let mut text = head(plan, RUN);
     let command = |place: &RankPlace| {
-        let environment = super::threads_within(place);
-        let mut words: Vec<String> = vec!["env".to_owned()];
-        words.extend(environment.iter().map(|(name, value)| format!("{name}='{value}'")));
-        words.extend(super::numactl(place));
-        format!("{} \"$@\"", words.join(" "))
+        let environment = env_words(&super::threads_within(place));
+        let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
+        format!("env {environment}{words}\"$@\"")
     };
     if let [only] = plan.ranks.as_slice() {
         return text + "exec " + &command(only) + "\n";
@@ -74,7 +70,7 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
     let versions = [OpenMpiVersion::V5, OpenMpiVersion::V4];
     let [v5, v4] = versions.map(|version| super::openmpi(plan, topology, version));
     let mut text = head(plan, RUN);
-    text.push_str(&wrapped(plan, Launcher::OpenMpi));
+    text.push_str(&wrapped(plan, RankLauncher::OpenMpi));
     text.push_str("mpirun=${MPIRUN:-mpirun}\n");
     text.push_str(&format!("[ \"$(id -u)\" -ne 0 ] || set -- {} \"$@\"\n", OpenMpi::AS_ROOT));
     if v5.rankfile.is_some() {
@@ -96,21 +92,21 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
 /// MPICH and its relatives; `MPIRUN` names another `mpirun`.
 pub fn mpich(plan: &RankPlan) -> String {
     let args = super::mpich(plan).join(" ");
-    let wrapped = wrapped(plan, Launcher::Mpich);
+    let wrapped = wrapped(plan, RankLauncher::Mpich);
     format!("{}{wrapped}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n", head(plan, RUN))
 }
 
 /// Slurm, in an allocation of the whole node, or outside of one.
 pub fn slurm(plan: &RankPlan) -> String {
     let args = super::slurm(plan).join(" ");
-    let wrapped = wrapped(plan, Launcher::Slurm);
+    let wrapped = wrapped(plan, RankLauncher::Slurm);
     let remark = "the job must have the node to itself (--exclusive)\n# ".to_owned() + RUN;
     format!("{}{wrapped}exec srun {args} \"$@\"\n", head(plan, &remark))
 }
 
 /// Puts what each rank needs in front of the program: variables that all ranks share are exported,
 /// everything else is chosen by a shell that knows its rank.
-fn wrapped(plan: &RankPlan, launcher: Launcher) -> String {
+fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     let each = super::per_rank(plan, launcher);
     let Some(first) = each.first() else { return String::new() };
     let prefix = |rank: &PerRank| rank.prefix.iter().map(|word| format!("{word} ")).collect();
@@ -131,6 +127,7 @@ fn wrapped(plan: &RankPlan, launcher: Launcher) -> String {
     text + "esac' sh \"$@\"\n"
 }
 
+/// `A='1' B='2' `.
 fn env_words(environment: &[(&'static str, String)]) -> String {
     environment.iter().map(|(name, value)| format!("{name}='{value}' ")).collect()
 }

@@ -5,10 +5,9 @@
 //! innermost, and gives the t-th thread the object of its granularity around the t-th hardware
 //! thread. Levels that split nothing on this machine do not count.
 
-use super::{Granularity, KmpAffinity, KmpKind, Numbers, ProcItem};
-use crate::cpus;
+use super::{Granularity, KmpAffinity, KmpKind, KmpOrder, Numbers, ProcItem, RESPECT};
+use crate::cpus::{self, UsableCpus};
 use crate::error::PlacementError;
-use crate::places::Cpus;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeMap;
@@ -31,14 +30,14 @@ impl KmpAffinity {
         }
         let objects = Objects::new(topology, self.granularity.unwrap_or(Granularity::Core));
         let (masks, offset) = match &self.kind {
-            Some(KmpKind::Compact(numbers)) => {
+            Some(KmpKind::Ordered(KmpOrder::Compact, numbers)) => {
                 (objects.sorted(|_| numbers.permute, numbers)?, numbers.offset)
             }
-            Some(KmpKind::Scatter(numbers)) => {
+            Some(KmpKind::Ordered(KmpOrder::Scatter, numbers)) => {
                 let depth = |depth: u32| depth - 1 - numbers.permute.min(depth - 1);
                 (objects.sorted(depth, numbers)?, numbers.offset)
             }
-            Some(KmpKind::Balanced(_)) => (objects.balanced(threads), 0),
+            Some(KmpKind::Ordered(KmpOrder::Balanced, _)) => (objects.balanced(threads), 0),
             Some(KmpKind::Explicit(items)) => (objects.listed(items)?, 0),
             Some(KmpKind::None | KmpKind::Disabled) | None => (vec![allowed], 0),
         };
@@ -46,7 +45,7 @@ impl KmpAffinity {
         Ok((0..threads as usize).map(|t| masks[(start + t) % masks.len()].clone()).collect())
     }
 
-    /// Threads when nobody says how many: one for each entry of a proclist, for each hardware
+    /// The number of threads when none is given: one for each entry of a proclist, for each hardware
     /// thread with granularity fine, and for each core otherwise.
     pub fn default_threads(&self, topology: &Topology) -> u32 {
         let count = match (&self.kind, self.granularity) {
@@ -61,13 +60,13 @@ impl KmpAffinity {
     /// What was accepted and has no effect, in words.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
-        if self.respect == Some(false) {
+        if self.flags[RESPECT] == Some(false) {
             notices.push(
                 "KMP_AFFINITY: norespect has no effect: only CPUs that this process may use are used"
                     .to_owned(),
             );
         }
-        if let Some(KmpKind::Balanced(numbers)) = &self.kind
+        if let Some(KmpKind::Ordered(KmpOrder::Balanced, numbers)) = &self.kind
             && *numbers != Numbers::default()
         {
             notices.push("KMP_AFFINITY: permute and offset have no effect on balanced".to_owned());
@@ -166,20 +165,20 @@ impl<'a> Objects<'a> {
     }
 
     fn listed(&self, items: &[ProcItem]) -> Result<Vec<Vec<CpuId>>, PlacementError> {
-        let cpus = Cpus::new(self.topology);
+        let cpus = UsableCpus::new(self.topology);
         let mut masks = Vec::new();
         for item in items {
             match item {
                 ProcItem::Range { first, stride, .. } => {
                     for k in 0..item.len() as i64 {
                         let number = i64::from(*first) + k * i64::from(*stride);
-                        masks.push(self.mask(cpus.usable(number)?));
+                        masks.push(self.mask(cpus.get(number)?));
                     }
                 }
                 ProcItem::Set(numbers) => {
                     let mut mask = Vec::new();
                     for number in numbers {
-                        mask.extend(self.mask(cpus.usable(i64::from(*number))?));
+                        mask.extend(self.mask(cpus.get(i64::from(*number))?));
                     }
                     masks.push(cpus::sorted(mask));
                 }

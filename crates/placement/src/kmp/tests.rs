@@ -206,26 +206,21 @@ fn item() -> impl Strategy<Value = ProcItem> {
 
 fn affinity() -> impl Strategy<Value = KmpAffinity> {
     let kind = prop_oneof![
-        numbers().prop_map(KmpKind::Compact),
-        numbers().prop_map(KmpKind::Scatter),
-        numbers().prop_map(KmpKind::Balanced),
+        numbers().prop_map(|numbers| KmpKind::Ordered(KmpOrder::Compact, numbers)),
+        numbers().prop_map(|numbers| KmpKind::Ordered(KmpOrder::Scatter, numbers)),
+        numbers().prop_map(|numbers| KmpKind::Ordered(KmpOrder::Balanced, numbers)),
         prop::collection::vec(item(), 1..4).prop_map(KmpKind::Explicit),
         Just(KmpKind::None),
         Just(KmpKind::Disabled),
     ];
-    let flag = || prop::option::of(any::<bool>());
+    let flags = prop::array::uniform4(prop::option::of(any::<bool>()));
     let meanings: Vec<Granularity> = Granularity::WORDS.iter().map(|(_, g)| *g).collect();
     let granularity = prop::option::of(prop::sample::select(meanings));
-    (flag(), flag(), flag(), flag(), granularity, kind).prop_map(
-        |(verbose, warnings, respect, reset, granularity, kind)| KmpAffinity {
-            verbose,
-            warnings,
-            respect,
-            reset,
-            granularity,
-            kind: Some(kind),
-        },
-    )
+    (flags, granularity, kind).prop_map(|(flags, granularity, kind)| KmpAffinity {
+        flags,
+        granularity,
+        kind: Some(kind),
+    })
 }
 
 proptest! {

@@ -66,7 +66,7 @@ fn wrong_texts_are_pointed_at() {
 
 /// Whole pages of this process, page-aligned, not touched yet.
 fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
-    let page = sys::page_bytes();
+    let page = page_size() as usize;
     let memory: Vec<u8> = Vec::with_capacity((pages + 1) * page);
     let address = (memory.as_ptr() as usize).next_multiple_of(page);
     (memory, address, pages * page)
@@ -76,15 +76,17 @@ fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
 fn a_policy_is_what_the_kernel_reports_afterwards() {
     // Large enough for a mapping of its own.
     let (_memory, address, bytes) = untouched(1024);
-    let node = Topology::load(&nodegauge_machine::Source::Live).unwrap().nodes[0].id;
+    let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
     for policy in
         [MemoryPolicy::Bind(vec![node]), MemoryPolicy::Preferred(node), MemoryPolicy::Local]
     {
         match policy.apply_to(address, bytes) {
             Ok(()) => assert_eq!(MemoryPolicy::of(address).unwrap(), Some(policy)),
             // Containers may forbid the call.
-            Err(SysError { errno: libc::EPERM | libc::ENOSYS, .. }) => {}
-            Err(error) => panic!("{error}"),
+            Err(error) => assert!(
+                matches!(error, SysError { call: "mbind", errno: libc::EPERM | libc::ENOSYS }),
+                "{error}"
+            ),
         }
     }
     let unaligned = MemoryPolicy::Local.apply_to(address + 1, bytes);
@@ -97,7 +99,7 @@ fn touched_pages_are_on_a_node_and_others_are_not() {
     let (mut memory, address, bytes) = untouched(64);
     let before = match pages_by_node(address, bytes, 16) {
         Ok(before) => before,
-        Err(SysError { errno: libc::EPERM | libc::ENOSYS, .. }) => return,
+        Err(SysError { call: "move_pages", errno: libc::EPERM | libc::ENOSYS }) => return,
         Err(error) => panic!("{error}"),
     };
     assert_eq!(before.nodes.values().sum::<u64>() + before.unknown, 16);

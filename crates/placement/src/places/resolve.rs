@@ -1,11 +1,11 @@
 //! From the words of `OMP_PLACES` to CPUs.
 
-use super::{CpuItem, Place, PlaceExpr, PlaceItem, PlaceName, PlacesSpec};
-use crate::cpus;
+use super::{Interval, Place, PlaceExpr, PlaceName, PlacesSpec};
+use crate::cpus::{self, UsableCpus};
 use crate::error::PlacementError;
-use crate::threads::MOST;
+use crate::grammar::MOST;
 use nodegauge_machine::{CpuId, Topology};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// CPUs in all places together: room for 1024 places of 1024 CPUs. More is a slip of the finger.
 const BUDGET: usize = 1 << 20;
@@ -21,7 +21,7 @@ impl PlacesSpec {
         match self {
             Self::Abstract { name, count } => self.objects(topology, *name, *count),
             Self::Explicit(items) => {
-                Resolver { spec: self, cpus: Cpus::new(topology), budget: BUDGET }.list(items)
+                Resolver { spec: self, cpus: UsableCpus::new(topology), budget: BUDGET }.list(items)
             }
         }
     }
@@ -32,7 +32,11 @@ impl PlacesSpec {
         name: PlaceName,
         count: Option<u32>,
     ) -> Result<Vec<Place>, PlacementError> {
-        let missing = |what| Err(PlacementError::NoSuchPlaces { places: self.to_string(), what });
+        let missing = |what: &str| {
+            Err(self.refused(format!(
+                "this machine has no {what}\nhint: use cores, threads or sockets"
+            )))
+        };
         let groups = match name {
             PlaceName::Threads => {
                 topology.allowed().map(|thread| vec![thread.cpu]).collect::<Vec<_>>()
@@ -52,69 +56,41 @@ impl PlacesSpec {
         }
         match count {
             Some(asked) if asked as usize > places.len() => {
-                return Err(PlacementError::TooFewPlaces {
-                    places: self.to_string(),
-                    name: name.as_str(),
-                    asked,
-                    found: places.len(),
-                });
+                let (name, found) = (name.as_str(), places.len());
+                return Err(self.refused(format!(
+                    "this process may use {found} {name}, not {asked}\nhint: e.g. --places '{name}({found})'"
+                )));
             }
             Some(asked) => places.truncate(asked as usize),
             None => {}
         }
         Ok(places)
     }
-}
 
-/// Which CPUs there are and which may be used, for many look-ups.
-pub(crate) struct Cpus<'a> {
-    topology: &'a Topology,
-    allowed: BTreeMap<CpuId, bool>,
-}
-
-impl<'a> Cpus<'a> {
-    pub(crate) fn new(topology: &'a Topology) -> Self {
-        let allowed = topology.threads.iter().map(|thread| (thread.cpu, thread.allowed)).collect();
-        Self { topology, allowed }
-    }
-
-    /// The CPU with this number, when this process may use it.
-    pub(crate) fn usable(&self, number: i64) -> Result<CpuId, PlacementError> {
-        let allowed = || cpus::ranges(&cpus::allowed(self.topology));
-        let cpu = u32::try_from(number).ok().map(CpuId);
-        match cpu.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?))) {
-            Some((cpu, true)) => Ok(cpu),
-            Some((cpu, false)) => {
-                Err(PlacementError::CpuNotAllowed { cpu: cpu.0, allowed: allowed() })
-            }
-            None => Err(PlacementError::NoSuchCpu {
-                cpu: number,
-                machine: cpus::number_ranges(self.allowed.keys().map(|cpu| cpu.0)),
-                allowed: allowed(),
-            }),
-        }
+    fn refused(&self, problem: impl Into<String>) -> PlacementError {
+        PlacementError::Places { places: self.to_string(), problem: problem.into() }
     }
 }
 
 struct Resolver<'a> {
     spec: &'a PlacesSpec,
-    cpus: Cpus<'a>,
+    cpus: UsableCpus<'a>,
     budget: usize,
 }
 
 impl Resolver<'_> {
-    fn list(mut self, items: &[PlaceItem]) -> Result<Vec<Place>, PlacementError> {
+    fn list(mut self, items: &[Interval<PlaceExpr>]) -> Result<Vec<Place>, PlacementError> {
         let mut places: Vec<Place> = Vec::new();
         for item in items {
             match item {
-                PlaceItem::Include { place, count, stride } => {
+                Interval::Include { first: place, count, stride } => {
                     let base = self.numbers(place)?;
                     for copy in 0..i64::from(*count) {
                         let shift = copy * i64::from(*stride);
                         places.push(self.place(&base, shift)?);
                     }
                 }
-                PlaceItem::Exclude(place) => {
+                Interval::Exclude(place) => {
                     let base = self.numbers(place)?;
                     let excluded = self.place(&base, 0)?;
                     let before = places.len();
@@ -142,7 +118,7 @@ impl Resolver<'_> {
         };
         let mut numbers = BTreeSet::new();
         for item in items {
-            if let CpuItem::Include { first, count, stride } = item {
+            if let Interval::Include { first, count, stride } = item {
                 self.spend(*count as usize)?;
                 numbers.extend(
                     (0..i64::from(*count)).map(|k| i64::from(*first) + k * i64::from(*stride)),
@@ -151,7 +127,7 @@ impl Resolver<'_> {
         }
         // Within braces the order does not matter, as in libgomp.
         for item in items {
-            if let CpuItem::Exclude(cpu) = item
+            if let Interval::Exclude(cpu) = item
                 && !numbers.remove(&i64::from(*cpu))
             {
                 return Err(self.nothing_excluded(cpu));
@@ -163,7 +139,7 @@ impl Resolver<'_> {
     fn place(&mut self, numbers: &BTreeSet<i64>, shift: i64) -> Result<Place, PlacementError> {
         self.spend(numbers.len())?;
         let cpus: Result<Vec<CpuId>, _> =
-            numbers.iter().map(|number| self.cpus.usable(number + shift)).collect();
+            numbers.iter().map(|number| self.cpus.get(number + shift)).collect();
         Place::new(cpus?).ok_or_else(|| self.nothing_left())
     }
 
@@ -173,17 +149,16 @@ impl Resolver<'_> {
     }
 
     fn nothing_left(&self) -> PlacementError {
-        PlacementError::NothingLeft { places: self.spec.to_string() }
+        self.spec.refused("nothing is left after the exclusions")
     }
 
     fn too_many(&self) -> PlacementError {
-        PlacementError::TooManyPlaces { places: self.spec.to_string(), most: MOST, cpus: BUDGET }
+        self.spec.refused(format!("at most {MOST} places with {BUDGET} CPUs in all are resolved"))
     }
 
     fn nothing_excluded(&self, excluded: &dyn std::fmt::Display) -> PlacementError {
-        PlacementError::NothingExcluded {
-            places: self.spec.to_string(),
-            excluded: excluded.to_string(),
-        }
+        self.spec.refused(format!(
+            "!{excluded} excludes nothing\nhint: an exclusion takes away a place listed before it, or a CPU of the same braces"
+        ))
     }
 }

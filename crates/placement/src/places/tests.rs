@@ -163,15 +163,15 @@ fn printing_drops_what_says_nothing() {
     }
 }
 
-fn interval() -> impl Strategy<Value = (u32, i32)> {
+fn numbers() -> impl Strategy<Value = (u32, i32)> {
     prop_oneof![Just((1, 1)), (2..=MOST, -(MOST as i32)..=MOST as i32)]
 }
 
 fn place() -> impl Strategy<Value = PlaceExpr> {
     let item = prop_oneof![
-        4 => (any::<u32>(), interval())
-            .prop_map(|(first, (count, stride))| CpuItem::Include { first, count, stride }),
-        1 => any::<u32>().prop_map(CpuItem::Exclude),
+        4 => (any::<u32>(), numbers())
+            .prop_map(|(first, (count, stride))| Interval::Include { first, count, stride }),
+        1 => any::<u32>().prop_map(Interval::Exclude),
     ];
     prop_oneof![
         any::<u32>().prop_map(PlaceExpr::Cpu),
@@ -181,9 +181,9 @@ fn place() -> impl Strategy<Value = PlaceExpr> {
 
 fn spec() -> impl Strategy<Value = PlacesSpec> {
     let item = prop_oneof![
-        4 => (place(), interval())
-            .prop_map(|(place, (count, stride))| PlaceItem::Include { place, count, stride }),
-        1 => place().prop_map(PlaceItem::Exclude),
+        4 => (place(), numbers())
+            .prop_map(|(first, (count, stride))| Interval::Include { first, count, stride }),
+        1 => place().prop_map(Interval::Exclude),
     ];
     prop_oneof![
         (prop::sample::select(PlaceName::ALL.to_vec()), prop::option::of(1..=MOST))

@@ -26,7 +26,7 @@ pub(super) fn render(of: &[&Measurement], style: Style) -> String {
     let (nodes, cpus) = (kind("n"), kind("cpu"));
     let mut out = String::new();
     let unit = |unit: &str| -> Vec<&Measurement> {
-        nodes.iter().copied().filter(|m| m.unit == unit).collect()
+        nodes.iter().copied().filter(|m| m.unit.symbol() == unit).collect()
     };
     let rates = unit("B/s");
     if !rates.is_empty() {

@@ -52,7 +52,9 @@ fn sizes(own: &[&Measurement], names: &[&str]) -> Vec<u64> {
 }
 
 fn at<'a>(own: &[&'a Measurement], name: &str, unit: &str, size: u64) -> Option<&'a Measurement> {
-    own.iter().copied().find(|m| m.name == name && m.unit == unit && bytes(m) == Some(size))
+    own.iter()
+        .copied()
+        .find(|m| m.name == name && m.unit.symbol() == unit && bytes(m) == Some(size))
 }
 
 fn latencies(own: &[&Measurement], style: Style) -> String {
@@ -88,7 +90,7 @@ fn rates(own: &[&Measurement], style: Style) -> String {
     let there: Vec<&str> =
         NAMES.into_iter().filter(|name| own.iter().any(|m| m.name == *name)).collect();
     let Some(first) = there.first() else { return String::new() };
-    let messages = own.iter().any(|m| m.unit == "msg/s");
+    let messages = own.iter().any(|m| m.unit == nodegauge_measure::Unit::MessagesPerSecond);
     let mut header = vec!["GB/s"];
     header.extend(&there);
     if messages {
@@ -165,7 +167,7 @@ fn bar(share: f64) -> String {
 pub(super) fn beside(all: &[&Measurement], style: Style) -> String {
     let mut tables: Vec<(String, String, String)> = Vec::new();
     for m in all {
-        let key = (library(m), m.name.clone(), m.unit.clone());
+        let key = (library(m), m.name.clone(), m.unit.to_string());
         if !tables.contains(&key) {
             tables.push(key);
         }
@@ -175,7 +177,7 @@ pub(super) fn beside(all: &[&Measurement], style: Style) -> String {
         let own: Vec<&Measurement> = all
             .iter()
             .copied()
-            .filter(|m| (library(m), m.name.clone(), m.unit.clone()) == *key)
+            .filter(|m| (library(m), m.name.clone(), m.unit.to_string()) == *key)
             .collect();
         let (unit, shown): (&str, fn(f64) -> String) = match key.2.as_str() {
             "s" => ("us", us),

@@ -38,7 +38,10 @@ fn cell(m: &Measurement) -> Option<Cell<'_>> {
 /// A table for each library, pattern and size, with what stands out.
 pub(super) fn render(all: &[&Measurement], style: Style) -> String {
     let mut tables: Vec<(String, &str, Option<u64>)> = Vec::new();
-    for m in all.iter().filter(|m| m.unit != "msg/s" && bytes(m).is_some()) {
+    for m in all
+        .iter()
+        .filter(|m| m.unit != nodegauge_measure::Unit::MessagesPerSecond && bytes(m).is_some())
+    {
         let key = (library(m), m.name.as_str(), bytes(m));
         if !tables.contains(&key) {
             tables.push(key);
@@ -48,7 +51,10 @@ pub(super) fn render(all: &[&Measurement], style: Style) -> String {
     for key in &tables {
         let cells: Vec<Cell<'_>> = all
             .iter()
-            .filter(|m| (library(m), m.name.as_str(), bytes(m)) == *key && m.unit != "msg/s")
+            .filter(|m| {
+                (library(m), m.name.as_str(), bytes(m)) == *key
+                    && m.unit != nodegauge_measure::Unit::MessagesPerSecond
+            })
             .filter_map(|m| cell(m))
             .collect();
         if cells.is_empty() {
@@ -81,7 +87,9 @@ impl Unit {
     fn of(cells: &[Cell<'_>]) -> Self {
         let most = cells.iter().map(|cell| cell.value).fold(0.0, f64::max);
         match () {
-            () if cells.iter().any(|cell| cell.m.unit == "s") => Self::Microseconds,
+            () if cells.iter().any(|cell| cell.m.unit == nodegauge_measure::Unit::Seconds) => {
+                Self::Microseconds
+            }
             () if most < 1e8 => Self::Megabytes,
             () => Self::Gigabytes,
         }

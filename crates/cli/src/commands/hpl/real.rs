@@ -3,11 +3,12 @@
 use super::{USUAL_NB, input, write_to};
 use crate::args::hpl::HplArgs;
 use crate::failure::{Exit, Failure};
-use crate::session::{Found, Node};
+use crate::session::Found;
 use nodegauge_compute::hpl::{self, Options};
 use nodegauge_compute::output::Row;
 use nodegauge_compute::real::{self, Kind, Real, RealError};
 use nodegauge_compute::size::{self, OrderSpec};
+use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{Bytes, FlopsPerSec, Watch};
@@ -73,7 +74,7 @@ pub(super) fn total(args: &HplArgs, topology: &Topology) -> Result<usize, Failur
 }
 
 /// LCM of P and Q.
-pub(super) fn grid_multiple(args: &HplArgs, node: &Node) -> Result<usize, Failure> {
+pub(super) fn grid_multiple(args: &HplArgs, node: &Site) -> Result<usize, Failure> {
     let (p, q) = size::grid(total(args, &node.topology)?);
     Ok(size::lcm(p, q))
 }
@@ -87,7 +88,7 @@ pub(super) struct Ready {
 }
 
 /// Finds the program and its launcher, and places its ranks; `None` when none was asked for.
-pub(super) fn find(args: &HplArgs, node: &Node) -> Result<Option<Ready>, Failure> {
+pub(super) fn find(args: &HplArgs, node: &Site) -> Result<Option<Ready>, Failure> {
     let Some(program) = &args.real.xhpl else { return Ok(None) };
     let plan = place(args, node)?;
     // Inside a container everybody is root, and Open MPI asks for a word.
@@ -98,7 +99,7 @@ pub(super) fn find(args: &HplArgs, node: &Node) -> Result<Option<Ready>, Failure
     Ok(Some(Ready { real, plan, hosts, total }))
 }
 
-fn place(args: &HplArgs, node: &Node) -> Result<RankPlan, Failure> {
+fn place(args: &HplArgs, node: &Site) -> Result<RankPlan, Failure> {
     let ranks = ranks(args, &node.topology);
     let request = RankRequest {
         ranks: ranks as u32,
@@ -111,7 +112,7 @@ fn place(args: &HplArgs, node: &Node) -> Result<RankPlan, Failure> {
 
 /// N for the real HPL by the rules of the native run; hosts are taken to be alike.
 fn order(
-    node: &Node,
+    node: &Site,
     options: &Options,
     dgemm: f64,
     (hosts, threads): (usize, usize),
@@ -130,7 +131,7 @@ fn order(
 /// `--hpl-dat-only`.
 pub(super) fn only_input(
     args: &HplArgs,
-    node: &Node,
+    node: &Site,
     options: &Options,
     file: &str,
 ) -> Result<Exit, Failure> {
@@ -158,7 +159,7 @@ impl Ready {
     pub(super) fn beside(
         &self,
         args: &HplArgs,
-        node: &Node,
+        node: &Site,
         options: &Options,
         found: &mut Found,
         progress: &mut dyn Watch,

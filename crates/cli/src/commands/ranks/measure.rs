@@ -4,7 +4,8 @@
 use crate::args::StreamArgs;
 use crate::commands::{ranks, stream, sweep};
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Found, Node, Shown};
+use crate::session::{self, Found, Shown};
+use nodegauge_gauge::Site;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::Watch;
 use nodegauge_measure::watch::Unwatched;
@@ -92,7 +93,7 @@ pub(crate) fn join(args: &StreamArgs, started: Started) -> Result<Exit, Failure>
     let result = measure(args, &joined);
     let code = match &result {
         Ok(exit) => exit.number(),
-        Err(failure) => failure.code.number(),
+        Err(failure) => crate::failure::Exit::from(failure).number(),
     };
     joined.fleet.borrow_mut().leave_with(code);
     result
@@ -201,7 +202,7 @@ fn within(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, 
 /// `stream` with ranks.
 pub(crate) fn execute(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> {
     refuse_compilers(args)?;
-    let node = Node::live(&args.common)?;
+    let node = session::site(&args.common)?;
     let plan = match joined {
         Some(joined) => joined.plan(args, &node.topology)?,
         None => ranks::plan(&args.placement, &args.ranks, &node.topology)?
@@ -219,7 +220,7 @@ pub(crate) fn execute(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit
                 Some(joined) => SharedFleet::clone(&joined.fleet),
                 None => start(plan.ranks.len(), progress)?,
             };
-            let Node { topology, machine } = node;
+            let Site { topology, machine, .. } = node;
             let outcome = nodegauge_memory::stream::run_ranks(
                 topology, machine, &plan, &fleet, &options, progress,
             )?;

@@ -6,7 +6,7 @@ use nodegauge_toolchain::{CommandLine, Compiler};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a process says that came to the end of its trial: a kernel that ends the process does not
+/// What a process says that came to the end of its self-test: a kernel that ends the process does not
 /// say it.
 pub const PASSED: &str = "passed";
 

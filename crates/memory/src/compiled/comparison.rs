@@ -1,20 +1,20 @@
 //! The native kernels and what compilers made, by turns, in one run on the same arrays and threads.
 //!
-//! Before each turn of a variant the native kernels have one, and the variants' order is random and
-//! new each round: a ratio is of neighbours in time. The first pass of a turn is not kept, because
-//! it finds the caches as another loop left them: full of lines that must be written back, or not.
-//! First of all, each variant has one pass at full length after which every element is checked, so
-//! that wrong values have an owner.
+//! Before each compiler's turn the native kernels have one, and the compilers' order is random and new
+//! each round: a ratio is of neighbours in time. The first pass of a turn is not kept, because it
+//! finds the caches as another loop left them: full of lines that must be written back, or not. First
+//! of all, the kernels of each compiler have one pass at full length after which every element is
+//! checked, so that wrong values have an owner.
 
-use super::build::Variant;
+use super::build::CompiledKernels;
+use crate::halving::Shuffler;
 use crate::kernels::Loop;
 use crate::point::{Point, Sample};
-use crate::race::Shuffler;
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, Ready, StreamError};
-use crate::subject::Subject;
+use crate::target::Target;
 use crate::values::WrongValue;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Finding, Machine, Measurement};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// What all found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The native ones, then those of each variant.
+    /// The native ones, then those of each compiler.
     pub measurements: Vec<Measurement>,
     /// What was clamped, assumed or replaced.
     pub notices: Vec<String>,
@@ -53,15 +53,15 @@ const FEWEST_ROUNDS: usize = 3;
 /// Stable means within this share.
 const TOLERANCE: f64 = 0.005;
 
-/// The native kernels, or a variant, under measurement.
-struct Stand {
+/// The native kernels, or those of a compiler, under measurement.
+struct LoopCandidate {
     loops: Vec<Loop>,
     /// The warm-up first.
     samples: Vec<Sample>,
     wrong: Option<WrongValue>,
 }
 
-impl Stand {
+impl LoopCandidate {
     fn new(loops: Vec<Loop>) -> Self {
         Self { loops, samples: Vec::new(), wrong: None }
     }
@@ -107,28 +107,29 @@ pub fn run(
     machine: &Machine,
     placement: &Placement,
     options: &Options,
-    variants: &[Variant],
+    compiled: &[CompiledKernels],
     watch: &mut dyn Watch,
 ) -> Result<Outcome, StreamError> {
     let started = Instant::now();
     let config = stream::plan(topology, machine, placement, options)?;
     let Ready { mut point, size, mut notices, tried } =
         stream::ready(config, options, TRIAL_SHARE, started, watch)?;
-    notices.extend(about_memcpy(variants, &point, watch));
-    let mut native = Stand::new(point.loops().to_vec());
-    let mut stands: Vec<Stand> = variants.iter().map(|v| Stand::new(v.loops())).collect();
+    notices.extend(about_memcpy(compiled, &point, watch));
+    let mut native = LoopCandidate::new(point.loops().to_vec());
+    let mut candidates: Vec<LoopCandidate> =
+        compiled.iter().map(|v| LoopCandidate::new(v.loops())).collect();
     watch.phase("checking every element");
-    prove(&mut point, &mut native, &mut stands)?;
+    check_each(&mut point, &mut native, &mut candidates)?;
     watch.phase("native and compiled by turns");
-    let stop = rounds(&mut point, &mut native, &mut stands, options, started, watch)?;
-    settle(&mut point, &mut native, &mut stands)?;
+    let stop = rounds(&mut point, &mut native, &mut candidates, options, started, watch)?;
+    settle(&mut point, &mut native, &mut candidates)?;
 
-    let around = Around { topology, machine, placement, size: &size, stop };
-    let (mut measurements, findings) = around.conclude(&mut point, native, tried)?;
-    for (stand, variant) in stands.into_iter().zip(variants) {
-        let wrong = stand.wrong.as_ref().map(result::wrong_in_words);
-        let (measured, _) = around.conclude(&mut point, stand, 0)?;
-        measurements.extend(variant.complete(measured, wrong.as_deref()));
+    let in_common = InCommon { topology, machine, placement, size: &size, stop };
+    let (mut measurements, findings) = in_common.conclude(&mut point, native, tried)?;
+    for (candidate, compiled) in candidates.into_iter().zip(compiled) {
+        let wrong = candidate.wrong.as_ref().map(result::wrong_in_words);
+        let (measured, _) = in_common.conclude(&mut point, candidate, 0)?;
+        measurements.extend(compiled.complete(measured, wrong.as_deref()));
     }
     Ok(Outcome {
         measurements,
@@ -140,14 +141,14 @@ pub fn run(
 }
 
 /// Where loops became calls of memcpy: whether it stores past the caches for copies as long as these.
-fn about_memcpy(variants: &[Variant], point: &Point, watch: &dyn Watch) -> Option<String> {
+fn about_memcpy(compiled: &[CompiledKernels], point: &Point, watch: &dyn Watch) -> Option<String> {
     let calls_it = |each: &Loop| match each {
         Loop::Compiled(made) => {
             made.code.as_ref().is_some_and(|code| code.calls.iter().any(|call| call == "memcpy"))
         }
-        Loop::Native { .. } => false,
+        Loop::Native(_) => false,
     };
-    if !variants.iter().flat_map(Variant::loops).any(|each| calls_it(&each)) {
+    if !compiled.iter().flat_map(CompiledKernels::loops).any(|each| calls_it(&each)) {
         return None;
     }
     let from = memcpy_streams_from(&|| watch.interrupted())?;
@@ -163,13 +164,19 @@ fn about_memcpy(variants: &[Variant], point: &Point, watch: &dyn Watch) -> Optio
 }
 
 /// Lets each make one pass over fresh arrays, and checks them.
-fn prove(point: &mut Point, native: &mut Stand, stands: &mut [Stand]) -> Result<(), StreamError> {
-    for stand in std::iter::once(native).chain(stands).filter(|stand| stand.is_good()) {
+fn check_each(
+    point: &mut Point,
+    native: &mut LoopCandidate,
+    candidates: &mut [LoopCandidate],
+) -> Result<(), StreamError> {
+    for candidate in
+        std::iter::once(native).chain(candidates).filter(|candidate| candidate.is_good())
+    {
         point.fill()?;
-        point.set_loops(stand.loops.clone())?;
+        point.set_loops(candidate.loops.clone())?;
         point.pass()?;
         point.check()?;
-        stand.wrong = point.wrong.take();
+        candidate.wrong = point.wrong.take();
     }
     point.fill()?;
     Ok(())
@@ -177,18 +184,22 @@ fn prove(point: &mut Point, native: &mut Stand, stands: &mut [Stand]) -> Result<
 
 /// Checks the arrays a last time. Wrong values belong to whoever makes them again; when nobody does,
 /// nobody's figures can be believed.
-fn settle(point: &mut Point, native: &mut Stand, stands: &mut [Stand]) -> Result<(), StreamError> {
+fn settle(
+    point: &mut Point,
+    native: &mut LoopCandidate,
+    candidates: &mut [LoopCandidate],
+) -> Result<(), StreamError> {
     point.check()?;
-    let all = || std::iter::once(&*native).chain(&*stands);
-    let seen = point.wrong.take().or_else(|| all().find_map(|stand| stand.wrong.clone()));
+    let all = || std::iter::once(&*native).chain(&*candidates);
+    let seen = point.wrong.take().or_else(|| all().find_map(|candidate| candidate.wrong.clone()));
     let Some(seen) = seen else { return Ok(()) };
-    for stand in std::iter::once(&mut *native).chain(&mut *stands) {
-        stand.wrong = None;
+    for candidate in std::iter::once(&mut *native).chain(&mut *candidates) {
+        candidate.wrong = None;
     }
-    prove(point, native, stands)?;
-    if std::iter::once(&*native).chain(&*stands).all(|stand| stand.wrong.is_none()) {
-        for stand in std::iter::once(native).chain(stands) {
-            stand.wrong = Some(seen.clone());
+    check_each(point, native, candidates)?;
+    if std::iter::once(&*native).chain(&*candidates).all(|candidate| candidate.wrong.is_none()) {
+        for candidate in std::iter::once(native).chain(candidates) {
+            candidate.wrong = Some(seen.clone());
         }
     }
     Ok(())
@@ -197,8 +208,8 @@ fn settle(point: &mut Point, native: &mut Stand, stands: &mut [Stand]) -> Result
 /// Rounds until all are stable, the time is spent, the samples are taken, or the user ends it.
 fn rounds(
     point: &mut Point,
-    native: &mut Stand,
-    stands: &mut [Stand],
+    native: &mut LoopCandidate,
+    candidates: &mut [LoopCandidate],
     options: &Options,
     started: Instant,
     watch: &mut dyn Watch,
@@ -212,7 +223,8 @@ fn rounds(
     };
     let begun = Instant::now();
     let mut shuffler = Shuffler::new(0x636F_6D70);
-    let mut order: Vec<usize> = (0..stands.len()).filter(|i| stands[*i].is_good()).collect();
+    let mut order: Vec<usize> =
+        (0..candidates.len()).filter(|i| candidates[*i].is_good()).collect();
     for round in 1.. {
         shuffler.shuffle(&mut order);
         if order.is_empty() {
@@ -223,7 +235,7 @@ fn rounds(
                 return Ok(Stop::Interrupted);
             }
             native.turn(point, options.samples)?;
-            stands[*i].turn(point, options.samples)?;
+            candidates[*i].turn(point, options.samples)?;
         }
         if watch.interrupted() {
             break;
@@ -238,8 +250,8 @@ fn rounds(
             continue;
         }
         let figures: Vec<Vec<f64>> = std::iter::once(&*native)
-            .chain(order.iter().map(|i| &stands[*i]))
-            .flat_map(|stand| rates(point, stand, options.samples))
+            .chain(order.iter().map(|i| &candidates[*i]))
+            .flat_map(|candidate| rates(point, candidate, options.samples))
             .collect();
         let slices: Vec<&[f64]> = figures.iter().map(Vec::as_slice).collect();
         if let Some(stop) = rule.decide(&slices, begun.elapsed(), Better::Higher) {
@@ -251,18 +263,20 @@ fn rounds(
 
 /// Rates of each kernel in the headline's regime, in elements a second; a wished number of samples
 /// counts all of them.
-fn rates(point: &Point, stand: &Stand, samples: Option<usize>) -> Vec<Vec<f64>> {
+fn rates(point: &Point, candidate: &LoopCandidate, samples: Option<usize>) -> Vec<Vec<f64>> {
     if samples.is_some() {
-        return vec![vec![1.0; stand.samples.len().saturating_sub(1)]];
+        return vec![vec![1.0; candidate.samples.len().saturating_sub(1)]];
     }
-    let sorted = samples::sort(&stand.samples);
+    let sorted = samples::sort(&candidate.samples);
     let Some(group) = sorted.headline() else { return Vec::new() };
     let elements = point.config().elements as f64;
-    (0..stand.loops.len()).map(|i| Sorted::rates(&stand.samples, group, i, elements)).collect()
+    (0..candidate.loops.len())
+        .map(|i| Sorted::rates(&candidate.samples, group, i, elements))
+        .collect()
 }
 
-/// What all stands have in common.
-struct Around<'a> {
+/// What all candidates have in common.
+struct InCommon<'a> {
     topology: &'a Topology,
     machine: &'a Machine,
     placement: &'a Placement,
@@ -270,29 +284,29 @@ struct Around<'a> {
     stop: Stop,
 }
 
-impl Around<'_> {
-    /// The measurements of a stand, and what it found out about the machine.
+impl InCommon<'_> {
+    /// The measurements of a candidate, and what it found out about the machine.
     fn conclude(
         &self,
         point: &mut Point,
-        stand: Stand,
+        candidate: LoopCandidate,
         loops_tried: usize,
     ) -> Result<(Vec<Measurement>, Vec<Finding>), StreamError> {
-        if stand.samples.is_empty() {
+        if candidate.samples.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        point.set_loops(stand.loops)?;
-        point.wrong = stand.wrong;
-        let sorted = samples::sort(&stand.samples);
+        point.set_loops(candidate.loops)?;
+        point.wrong = candidate.wrong;
+        let sorted = samples::sort(&candidate.samples);
         let seen = point.seen()?;
         let evidence = Evidence {
             machine: self.machine,
             topology: self.topology,
             placement: self.placement,
-            subject: point,
+            target: point,
             seen: &seen,
             size: self.size,
-            samples: &stand.samples,
+            samples: &candidate.samples,
             sorted: &sorted,
             stop: self.stop,
             loops_tried,

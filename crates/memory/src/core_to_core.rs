@@ -1,8 +1,9 @@
-//! The fingerprint of where a team runs: the round trip of a cache line between its members.
+//! Core-to-core latency: the round trip of a cache line that members of a team share, by which the
+//! places where it runs are known.
 //!
 //! Members ping-pong in neighbouring pairs, all pairs at once; the median over pairs identifies the
-//! regime of a machine whose CPUs are moved (see [`nodegauge_measure::regime`]). A fingerprint
-//! takes a fraction of a millisecond and is taken before and after every pass.
+//! regime of a machine whose CPUs are moved (see [`nodegauge_measure::regime`]). It takes
+//! a fraction of a millisecond and is measured before and after every pass.
 
 use crate::team::{Line, Member, Team, TeamError};
 use nodegauge_measure::stats;
@@ -16,66 +17,66 @@ const TRIPS_A_LOOK: u64 = 16;
 /// Batches.
 const BATCHES: u64 = 8;
 /// Longest time for one pair: members that share a CPU take a scheduler's turn for each trip.
-const PATIENCE: Duration = Duration::from_millis(2);
+const TIMEOUT: Duration = Duration::from_millis(2);
 /// Tells the partner to end.
 const END: u64 = u64::MAX;
 /// Looks at the line before the CPU is offered to others.
 const SPINS_BEFORE_YIELD: u32 = 10_000;
 
-/// The lines that the pairs of a team play with.
+/// The lines that the pairs of a team share.
 #[derive(Debug)]
-pub struct Courts(Vec<Line<AtomicU64>>);
+pub struct SharedLines(Vec<Line<AtomicU64>>);
 
-impl Courts {
-    /// Courts for a team of `members`.
+impl SharedLines {
+    /// Lines for a team of `members`.
     pub fn new(members: usize) -> Self {
         Self((0..members / 2).map(|_| Line::default()).collect())
     }
 }
 
-/// The fingerprint of `team`: the median round trip over its pairs, in seconds; NaN for a team of
-/// one, which has none.
+/// The core-to-core latency of `team`: the median round trip over its pairs, in seconds; NaN for a
+/// team of one, which has none.
 ///
 /// # Errors
 /// When a member of the team fails.
-pub fn take(team: &mut Team, courts: &Courts) -> Result<f64, TeamError> {
-    if courts.0.is_empty() {
+pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<f64, TeamError> {
+    if lines.0.is_empty() {
         return Ok(f64::NAN);
     }
-    let trips = team.map(|member| play(member, courts))?;
+    let trips = team.map(|member| ping_pong(member, lines))?;
     let trips: Vec<f64> = trips.into_iter().flatten().collect();
     Ok(stats::median(&trips))
 }
 
-/// Plays one member's part; the even one of a pair returns the round trip in seconds.
-fn play(member: &Member<'_>, courts: &Courts) -> Option<f64> {
-    let court = courts.0.get(member.index / 2);
-    let serves = member.index.is_multiple_of(2);
-    if let (Some(court), true) = (court, serves) {
-        court.0.store(0, Ordering::Relaxed);
+/// One member's part; the even one of a pair returns the round trip in seconds.
+fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
+    let line = lines.0.get(member.index / 2);
+    let pings = member.index.is_multiple_of(2);
+    if let (Some(line), true) = (line, pings) {
+        line.0.store(0, Ordering::Relaxed);
     }
     member.barrier();
-    let ball = &court?.0;
-    if serves {
-        return Some(serve(ball, &std::thread::yield_now));
+    let line = &line?.0;
+    if pings {
+        return Some(ping(line, &std::thread::yield_now));
     }
-    answer(ball, &std::thread::yield_now);
+    pong(line, &std::thread::yield_now);
     None
 }
 
-/// Plays the first part of a pair on a line that holds 0 when both have come; returns the round
-/// trip in seconds. `idle` is called while the other is long in answering.
-pub(crate) fn serve(ball: &AtomicU64, idle: &dyn Fn()) -> f64 {
+/// The first part of a pair on a line that holds 0 when both have come; returns the round trip in
+/// seconds. `idle` is called while the other takes long to answer.
+pub(crate) fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     let start = Instant::now();
     let mut best = f64::INFINITY;
     let mut ping = 1;
     for _ in 0..BATCHES {
         let batch = Instant::now();
         let mut trips = 0;
-        while trips < TRIPS && start.elapsed() < PATIENCE {
+        while trips < TRIPS && start.elapsed() < TIMEOUT {
             for _ in 0..TRIPS_A_LOOK {
-                ball.store(ping, Ordering::Release);
-                wait_until(ball, idle, |seen| seen == ping + 1);
+                line.store(ping, Ordering::Release);
+                wait_until(line, idle, |seen| seen == ping + 1);
                 ping += 2;
             }
             trips += TRIPS_A_LOOK;
@@ -84,27 +85,27 @@ pub(crate) fn serve(ball: &AtomicU64, idle: &dyn Fn()) -> f64 {
             best = best.min(batch.elapsed().as_secs_f64() / trips as f64);
         }
     }
-    ball.store(END, Ordering::Release);
+    line.store(END, Ordering::Release);
     best
 }
 
-/// Plays the second part.
-pub(crate) fn answer(ball: &AtomicU64, idle: &dyn Fn()) {
+/// The second part.
+pub(crate) fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     loop {
-        // Odd values are the server's; the answer is the next even one.
-        let ping = wait_until(ball, idle, |seen| seen % 2 == 1);
+        // Odd values are pings; a pong is the next even value.
+        let ping = wait_until(line, idle, |seen| seen % 2 == 1);
         if ping == END {
             return;
         }
-        ball.store(ping + 1, Ordering::Release);
+        line.store(ping + 1, Ordering::Release);
     }
 }
 
 /// Spins until `done` holds of the value, and returns it.
-fn wait_until(ball: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> u64 {
+fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> u64 {
     let mut spins = 0u32;
     loop {
-        let seen = ball.load(Ordering::Acquire);
+        let seen = line.load(Ordering::Acquire);
         if done(seen) {
             return seen;
         }
@@ -125,8 +126,8 @@ mod tests {
     fn pairs_have_a_round_trip_and_a_single_thread_has_none() {
         for (members, has) in [(1, false), (2, true), (3, true), (4, true)] {
             let mut team = Team::start(&vec![Vec::new(); members]).unwrap();
-            let courts = Courts::new(members);
-            let trip = take(&mut team, &courts).unwrap();
+            let lines = SharedLines::new(members);
+            let trip = round_trip(&mut team, &lines).unwrap();
             assert_eq!(trip.is_finite() && trip > 1e-9, has, "{members} members: {trip}");
         }
     }

@@ -1,17 +1,90 @@
 //! What can be measured pass by pass: a [`Point`](crate::point::Point) of this process, or one that
-//! several processes share. The protocols above (trial, stream, sweep) know no difference.
+//! several processes share. The protocols above (tuner, stream, sweep) know no difference.
 
-use crate::kernels::{Kernel, Loop, Shape};
+use crate::arrays::{ArrayError, Layout, Pages};
+use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::pages::Share;
-use crate::point::{PointConfig, PointError, Sample};
+use crate::team::TeamError;
 use crate::traffic::Counted;
-use nodegauge_machine::NodeId;
+use nodegauge_machine::{CpuId, NodeId};
+use nodegauge_measure::interference::Cause;
 use nodegauge_placement::display::ObservedAffinity;
+use nodegauge_placement::{MemoryPolicy, SysError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What is asked of a point.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct PointConfig {
+    /// CPUs of each thread; an empty list leaves that thread unbound.
+    pub places: Vec<Vec<CpuId>>,
+    /// Elements an array.
+    pub elements: u64,
+    /// Their type.
+    pub element: Element,
+    /// Pages.
+    pub pages: Pages,
+    /// Layout.
+    pub layout: Layout,
+    /// Memory policy of the arrays.
+    pub policy: MemoryPolicy,
+    /// Kernels in the order of a pass, each with its native loop.
+    pub kernels: Vec<(Kernel, Shape)>,
+}
+
+/// Why a point could not be set up or measured.
+#[derive(Debug, thiserror::Error)]
+pub enum PointError {
+    /// The team.
+    #[error(transparent)]
+    Team(#[from] TeamError),
+    /// The arrays.
+    #[error(transparent)]
+    Arrays(#[from] ArrayError),
+    /// The memory policy.
+    #[error(transparent)]
+    Policy(#[from] SysError),
+    /// No compiled loop of that shape, or not for this processor.
+    #[error(
+        "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
+    )]
+    NoLoop {
+        /// The kernel.
+        kernel: Kernel,
+        /// What was asked.
+        shape: Shape,
+    },
+    /// A loop for other elements.
+    #[error("a {kernel} kernel for {made_for} cannot run on arrays of {element}")]
+    OtherElement {
+        /// The kernel.
+        kernel: Kernel,
+        /// What it works on.
+        made_for: Element,
+        /// What the arrays hold.
+        element: Element,
+    },
+    /// A process of several that measure together.
+    #[error(transparent)]
+    Rank(#[from] crate::ranks::RankError),
+}
+
+/// One pass over the kernels of a point.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Time of each kernel, in the point's order, seconds: from the first thread's start to the
+    /// last thread's end.
+    pub seconds: Vec<f64>,
+    /// Core-to-core latency before and after, seconds; NaN for a single thread.
+    pub round_trips: (f64, f64),
+    /// Why it does not count; empty when it does.
+    pub causes: Vec<Cause>,
+    /// Time of each kernel in each of several processes, seconds; empty for one process.
+    pub each: Vec<Vec<f64>>,
+}
+
 /// One configuration under measurement.
-pub trait Subject {
+pub trait Target {
     /// What was asked; of several processes, of the first.
     fn config(&self) -> &PointConfig;
 
@@ -35,16 +108,16 @@ pub trait Subject {
     /// When a member of a team, or a process, fails.
     fn pass(&mut self) -> Result<Sample, PointError>;
 
-    /// Checks every element of the arrays; what is wrong is kept and [`seen`](Subject::seen).
+    /// Checks every element of the arrays; what is wrong is kept and [`seen`](Target::seen).
     ///
     /// # Errors
-    /// As [`Subject::pass`].
+    /// As [`Target::pass`].
     fn check(&mut self) -> Result<(), PointError>;
 
     /// Chooses other kernels or other loops for the same arrays.
     ///
     /// # Errors
-    /// No such rows.
+    /// No such loops.
     fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError>;
 
     /// Asks the kernel what was got. Walks page tables: ask once.
@@ -57,7 +130,7 @@ pub trait Subject {
     /// for what is not counted at all.
     ///
     /// # Errors
-    /// As [`Subject::pass`].
+    /// As [`Target::pass`].
     fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {
         Ok(None)
     }

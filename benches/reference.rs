@@ -1,18 +1,20 @@
-//! nodegauge beside its peers, interleaved in one run: likwid-bench where it is installed, and the
+//! nodegauge and reference programs, interleaved in one run: likwid-bench where it is installed, and the
 //! stream.c that `STREAM_C=PATH` names, built by gcc and clang.
 //!
 //! Every program runs once a round, in turn, `ROUNDS` times (default 8). Before and after each, the
 //! round trip of a cache line between two CPUs is measured, because on a virtual machine the CPUs
-//! are moved and bandwidth with them: a run of a peer during which they moved is dropped, and only
-//! figures of one regime are set beside each other (nodegauge tells its regimes apart itself).
+//! are moved and bandwidth with them: a reference run during which they moved is dropped, and only
+//! figures of one regime are compared (nodegauge tells its regimes apart itself).
 //! Prints Markdown for docs/benchmarks.md.
 
-use nodegauge_machine::{Source, Topology};
+mod common;
+
+use common::{is_installed, likwid_bench, note, print, variable};
+use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::Seconds;
-use nodegauge_measure::record::Record;
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Summary};
-use nodegauge_memory::fingerprint::{self, Courts};
+use nodegauge_memory::core_to_core::{self, SharedLines};
 use nodegauge_memory::team::Team;
 use nodegauge_placement::Request;
 use std::collections::BTreeMap;
@@ -49,73 +51,74 @@ struct Run {
     trips: (f64, f64),
 }
 
-/// The two CPUs' fingerprint.
-struct Fingerprint {
+/// The core-to-core latency of the two CPUs.
+struct CoreToCore {
     team: Team,
-    courts: Courts,
+    lines: SharedLines,
 }
 
-impl Fingerprint {
+impl CoreToCore {
     fn take(&mut self) -> f64 {
-        fingerprint::take(&mut self.team, &self.courts).expect("the team lives")
+        core_to_core::round_trip(&mut self.team, &self.lines).expect("the team lives")
     }
 }
 
 fn main() {
-    let rounds: usize = std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
-    let topology = Topology::load(&Source::Live).expect("hwloc reads this machine");
+    let rounds: usize = variable("ROUNDS").unwrap_or(8);
+    let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
     let placement =
         nodegauge_placement::plan(&topology, &Request::default()).expect("there are CPUs");
     let threads = placement.threads.len();
     let places: Vec<_> = placement.threads.iter().map(|thread| thread.cpus.clone()).collect();
     let team = Team::start(&places).expect("threads can be bound");
-    let mut fingerprint = Fingerprint { courts: Courts::new(team.len()), team };
-    let scratch = std::env::temp_dir().join(format!("nodegauge-peers-{}", std::process::id()));
+    let mut latency = CoreToCore { lines: SharedLines::new(team.len()), team };
+    let scratch = std::env::temp_dir().join(format!("nodegauge-reference-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a scratch folder");
     let streams = build_stream(&scratch);
-    let likwid = Command::new("likwid-bench").arg("-v").output().is_ok();
+    let likwid = is_installed("likwid-bench");
     if !likwid {
         note("likwid-bench is not installed: skipped");
     }
     let mut runs = Vec::new();
     for round in 0..rounds {
         note(&format!("round {} of {rounds}", round + 1));
-        // Twice a round, so that the own figures see as much of the machine's time as the peers'.
+        // Twice a round, so that the own figures see as much of the machine's time as the others'.
         runs.extend(nodegauge());
         if likwid {
-            for kernel in LOOPS.iter().flat_map(|(_, kernels)| *kernels) {
-                runs.push(timed(&mut fingerprint, kernel, || likwid_bench(kernel, threads)));
+            for (name, kernel) in
+                LOOPS.iter().flat_map(|(name, all)| all.iter().map(|k| (*name, *k)))
+            {
+                runs.push(timed(&mut latency, kernel, || {
+                    let rate = likwid_bench(kernel, &format!("N:400MB:{threads}"), "MByte/s:");
+                    rate.map(|rate| (name.to_owned(), rate)).into_iter().collect()
+                }));
             }
         }
         runs.extend(nodegauge());
         for (name, program) in &streams {
-            runs.push(timed(&mut fingerprint, name, || stream_c(program, threads)));
+            runs.push(timed(&mut latency, name, || stream_c(program, threads)));
         }
         // What there is so far, should the run be cut off.
         note(&report(&runs));
     }
     let _ = std::fs::remove_dir_all(&scratch);
-    print_text(&report(&runs));
+    print(&report(&runs));
 }
 
 fn timed(
-    fingerprint: &mut Fingerprint,
+    latency: &mut CoreToCore,
     program: &str,
     run: impl FnOnce() -> BTreeMap<String, f64>,
 ) -> Run {
-    let before = fingerprint.take();
+    let before = latency.take();
     let rates = run();
-    Run { program: program.to_owned(), rates, trips: (before, fingerprint.take()) }
+    Run { program: program.to_owned(), rates, trips: (before, latency.take()) }
 }
 
 /// The program as a user runs it: a run for each regime that it met, with best and median.
 fn nodegauge() -> Vec<Run> {
-    let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
-        .args(["stream", "--no-save", "--json", "-", "--budget", "4"])
-        .args(["--kernels", "copy,scale,add,triad,read,write"])
-        .output()
-        .expect("nodegauge runs");
-    let record: Record = serde_json::from_slice(&output.stdout).expect("a record");
+    let kernels = "copy,scale,add,triad,read,write";
+    let record = common::nodegauge(&["stream", "--budget", "4", "--kernels", kernels]);
     let mut runs: Vec<Run> = Vec::new();
     let mut add = |trip: f64, name: &str, summary: &Summary| {
         let at = runs.iter().position(|run| run.trips.0 == trip).unwrap_or_else(|| {
@@ -139,25 +142,10 @@ fn nodegauge() -> Vec<Run> {
     runs
 }
 
-fn likwid_bench(kernel: &str, threads: usize) -> BTreeMap<String, f64> {
-    let output = Command::new("likwid-bench")
-        .args(["-t", kernel, "-w", &format!("N:400MB:{threads}")])
-        .output()
-        .expect("likwid-bench runs");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let rate = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MByte/s:"))
-        .and_then(|number| number.trim().parse::<f64>().ok());
-    let name =
-        LOOPS.iter().find(|(_, kernels)| kernels.contains(&kernel)).map_or("?", |(name, _)| *name);
-    rate.map(|rate| (name.to_owned(), rate * 1e6)).into_iter().collect()
-}
-
 /// Builds the stream.c of `STREAM_C` with each compiler that is there.
 fn build_stream(scratch: &Path) -> Vec<(String, PathBuf)> {
     let Some(source) = std::env::var_os("STREAM_C") else {
-        note("STREAM_C is not set: no stream.c beside it");
+        note("STREAM_C is not set: no stream.c");
         return Vec::new();
     };
     ["gcc", "clang"]
@@ -225,7 +213,7 @@ fn report(runs: &[Run]) -> String {
 
 fn table(runs: &[&Run], regime: &Regime) -> String {
     let mut out = format!(
-        "\nRound trip between the CPUs {} to {}, {} runs:\n\n| loop | nodegauge best (median of medians) | peer | peer best (median) | best / best | median / median | runs |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+        "\nRound trip between the CPUs {} to {}, {} runs:\n\n| loop | nodegauge best (median of medians) | reference | its best (median) | best / best | median / median | runs |\n| --- | --- | --- | --- | --- | --- | --- |\n",
         Seconds(regime.from),
         Seconds(regime.to),
         runs.len()
@@ -236,26 +224,26 @@ fn table(runs: &[&Run], regime: &Regime) -> String {
             .filter_map(|run| run.rates.get(rate).copied())
             .collect()
     };
-    let mut peers: Vec<&str> = runs.iter().map(|run| run.program.as_str()).collect();
-    peers.sort_unstable();
-    peers.dedup();
+    let mut references: Vec<&str> = runs.iter().map(|run| run.program.as_str()).collect();
+    references.sort_unstable();
+    references.dedup();
     for (name, _) in LOOPS {
         let (own, medians) = (of("nodegauge", name), of("nodegauge", &format!("{name} median")));
         let (own_best, own_median) = (best(&own), stats::median(&medians));
-        for peer in peers.iter().filter(|peer| **peer != "nodegauge") {
-            let theirs = of(peer, name);
+        for reference in references.iter().filter(|program| **program != "nodegauge") {
+            let theirs = of(reference, name);
             if theirs.is_empty() || own.is_empty() {
                 continue;
             }
-            let (peer_best, peer_median) = (best(&theirs), stats::median(&theirs));
+            let (their_best, their_median) = (best(&theirs), stats::median(&theirs));
             out.push_str(&format!(
-                "| {name} | {:.1} ({:.1}) GB/s | {peer} | {:.1} ({:.1}) GB/s | {:.3} | {:.3} | {} : {} |\n",
+                "| {name} | {:.1} ({:.1}) GB/s | {reference} | {:.1} ({:.1}) GB/s | {:.3} | {:.3} | {} : {} |\n",
                 own_best / 1e9,
                 own_median / 1e9,
-                peer_best / 1e9,
-                peer_median / 1e9,
-                own_best / peer_best,
-                own_median / peer_median,
+                their_best / 1e9,
+                their_median / 1e9,
+                own_best / their_best,
+                own_median / their_median,
                 own.len(),
                 theirs.len(),
             ));
@@ -266,14 +254,4 @@ fn table(runs: &[&Run], regime: &Regime) -> String {
 
 fn best(rates: &[f64]) -> f64 {
     rates.iter().copied().fold(0.0, f64::max)
-}
-
-#[allow(clippy::print_stdout)]
-fn print_text(text: &str) {
-    println!("{text}");
-}
-
-#[allow(clippy::print_stderr)]
-fn note(text: &str) {
-    eprintln!("{text}");
 }

@@ -1,20 +1,20 @@
 //! `auto`: which stores, vector width, unroll and prefetch serve each kernel best here, found by a
 //! short measured trial on the very arrays and threads of the run.
 //!
-//! Candidates run interleaved in random order, so that drift of the machine hits all alike, in a
-//! [`race`](crate::race) that the slower half leaves after each round. Each kernel gets a loop of its own, since the best unroll differs (on a Zen 5 guest Copy gained 7 %
-//! from one line a step, reads from four).
+//! Candidates run interleaved in random order, so that drift of the machine hits all alike; the slower
+//! half leaves after each round ([`halving`](crate::halving)). Each kernel gets a loop of its own, since
+//! the best unroll differs (on a Zen 5 guest Copy gained 7 % from one line a step, reads from four).
 
+use crate::halving::{Halving, Shuffler};
 use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, Stores};
 use crate::point::PointError;
-use crate::race::{Race, Shuffler};
-use crate::subject::Subject;
+use crate::target::Target;
 use nodegauge_measure::regime;
 use std::time::Instant;
 
 /// What the user left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wishes {
+pub struct Constraints {
     /// Kind of store; `None` tries both.
     pub stores: Option<Stores>,
     /// Software prefetch; `None` tries without and with.
@@ -55,23 +55,23 @@ pub enum Breadth {
     Wide,
 }
 
-/// The loops that serve the wishes on this processor, best guess first.
-pub fn candidates(wishes: Wishes, breadth: Breadth) -> Vec<Shape> {
+/// The loops that serve the constraints on this processor, best guess first.
+pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
     let (most, prefetching, distances) = match breadth {
         Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..]),
         Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..]),
     };
     let isas: Vec<Isa> = kernels::available_isas().into_iter().take(most).collect();
-    let stores: Vec<Stores> = match wishes.stores {
+    let stores: Vec<Stores> = match constraints.stores {
         Some(stores) => vec![stores],
         None => vec![Stores::NonTemporal, Stores::Regular],
     };
     let mut shapes = Vec::new();
     for (i, isa) in isas.iter().copied().enumerate() {
-        let possible = |s: &&Stores| **s == Stores::Regular || kernels::has_nontemporal(isa);
+        let possible = |s: &&Stores| **s == Stores::Regular || isa.has_nontemporal();
         for stores in stores.iter().filter(possible).copied() {
             let mut add = |unroll, prefetch| shapes.push(Shape { isa, stores, unroll, prefetch });
-            match wishes.prefetch {
+            match constraints.prefetch {
                 Some(Prefetch::Off) => UNROLLS.iter().for_each(|u| add(*u, Prefetch::Off)),
                 Some(prefetch) => add(PREFETCH_UNROLL, prefetch),
                 None => {
@@ -96,15 +96,15 @@ pub fn candidates(wishes: Wishes, breadth: Breadth) -> Vec<Shape> {
     shapes
 }
 
-/// The race of one kernel's loops.
-struct Field {
+/// The loops of one kernel that are still in.
+struct KernelCandidates {
     kernel: Kernel,
-    race: Race<Shape>,
+    halving: Halving<Shape>,
 }
 
 /// What a trial chose.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chosen {
+pub struct ChosenLoops {
     /// A loop for each kernel.
     pub loops: Vec<(Kernel, Shape)>,
     /// How many loops were tried; fewer than there are when time was short, and none when there
@@ -124,11 +124,11 @@ const PASSES_A_CANDIDATE: usize = 4;
 /// # Errors
 /// When the point cannot be measured.
 pub fn choose(
-    point: &mut dyn Subject,
+    point: &mut dyn Target,
     shapes: &[Shape],
     deadline: Instant,
     mut stop: impl FnMut() -> bool,
-) -> Result<Chosen, PointError> {
+) -> Result<ChosenLoops, PointError> {
     let element = point.config().element;
     // The first pass warms up and tells how many passes there is time for.
     let begun = Instant::now();
@@ -141,54 +141,59 @@ pub fn choose(
         n => n,
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
-    let field = |shapes: &[Shape]| -> Vec<Field> {
+    let candidates_of = |shapes: &[Shape]| -> Vec<KernelCandidates> {
         let kernels = point.config().kernels.iter();
         kernels
-            .map(|(kernel, _)| Field {
+            .map(|(kernel, _)| KernelCandidates {
                 kernel: *kernel,
-                race: Race::new(loops(*kernel, element, shapes)),
+                halving: Halving::new(loops(*kernel, element, shapes)),
             })
             .collect()
     };
-    let mut fields = field(&shapes[..tried.max(1)]);
+    let mut kernels_left = candidates_of(&shapes[..tried.max(1)]);
     if tried == 0 {
-        return finish(point, fields, 0, 1);
+        return finish(point, kernels_left, 0, 1);
     }
     let mut order = Shuffler::new(0x6E6F_6465);
     let mut passes_a_round = 1;
     let mut passes = 1;
-    while fields.iter().any(|field| field.race.len() > 1) {
+    while kernels_left.iter().any(|of_kernel| of_kernel.halving.len() > 1) {
         for _ in 0..passes_a_round {
-            for field in &mut fields {
+            for of_kernel in &mut kernels_left {
                 // Regular stores leave a cache full of lines that the next kernel writes back: all
-                // kernels of a pass store alike, as far as the fields are equally long.
-                field.race.shuffle(&mut order, |shape| shape.stores == Stores::Regular);
+                // kernels of a pass store alike, as far as the kernels_left are equally long.
+                of_kernel.halving.shuffle(&mut order, |shape| shape.stores == Stores::Regular);
             }
-            let longest = fields.iter().map(|field| field.race.len()).max().unwrap_or(0);
+            let longest =
+                kernels_left.iter().map(|of_kernel| of_kernel.halving.len()).max().unwrap_or(0);
             for turn in 0..longest {
                 let spent = passes > PASSES_A_CANDIDATE * tried || Instant::now() >= deadline;
                 if spent || stop() {
-                    return finish(point, fields, tried, passes);
+                    return finish(point, kernels_left, tried, passes);
                 }
-                passes += run_turn(point, &mut fields, turn)?;
+                passes += run_turn(point, &mut kernels_left, turn)?;
             }
         }
-        fields.iter_mut().for_each(|field| field.race.cut());
+        kernels_left.iter_mut().for_each(|of_kernel| of_kernel.halving.cut());
         passes_a_round += 1;
     }
-    finish(point, fields, tried, passes)
+    finish(point, kernels_left, tried, passes)
 }
 
 /// One pass in which each kernel runs with its candidate number `turn`; returns the passes that it
 /// took.
 fn run_turn(
-    point: &mut dyn Subject,
-    fields: &mut [Field],
+    point: &mut dyn Target,
+    kernels_left: &mut [KernelCandidates],
     turn: usize,
 ) -> Result<usize, PointError> {
-    let picked: Vec<usize> = fields.iter().map(|field| turn % field.race.len()).collect();
-    let kernels =
-        fields.iter().zip(&picked).map(|(field, i)| (field.kernel, *field.race.get(*i))).collect();
+    let picked: Vec<usize> =
+        kernels_left.iter().map(|of_kernel| turn % of_kernel.halving.len()).collect();
+    let kernels = kernels_left
+        .iter()
+        .zip(&picked)
+        .map(|(of_kernel, i)| (of_kernel.kernel, *of_kernel.halving.get(*i)))
+        .collect();
     point.reshape(kernels)?;
     // On a busy machine the last try counts, disturbed or not: no candidate may be left without a
     // sample.
@@ -201,8 +206,8 @@ fn run_turn(
         sample = point.pass()?;
         passes += 1;
     }
-    for ((field, i), seconds) in fields.iter_mut().zip(&picked).zip(&sample.seconds) {
-        field.race.record(*i, 1.0 / seconds, sample.round_trips.1);
+    for ((of_kernel, i), seconds) in kernels_left.iter_mut().zip(&picked).zip(&sample.seconds) {
+        of_kernel.halving.record(*i, 1.0 / seconds, sample.round_trips.1);
     }
     Ok(passes)
 }
@@ -224,18 +229,18 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[Shape]) -> Vec<S
 
 /// Gives the point the winners.
 fn finish(
-    point: &mut dyn Subject,
-    mut fields: Vec<Field>,
+    point: &mut dyn Target,
+    mut kernels_left: Vec<KernelCandidates>,
     tried: usize,
     passes: usize,
-) -> Result<Chosen, PointError> {
+) -> Result<ChosenLoops, PointError> {
     let mut loops: Vec<(Kernel, Shape)> = Vec::new();
-    for field in &mut fields {
-        field.race.rank();
-        loops.push((field.kernel, *field.race.leader()));
+    for of_kernel in &mut kernels_left {
+        of_kernel.halving.rank();
+        loops.push((of_kernel.kernel, *of_kernel.halving.leader()));
     }
     point.reshape(loops.clone())?;
-    Ok(Chosen { loops, tried, passes })
+    Ok(ChosenLoops { loops, tried, passes })
 }
 
 #[cfg(test)]
@@ -243,17 +248,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_limit_the_candidates() {
-        let all = candidates(Wishes::default(), Breadth::Likely);
+    fn constraints_limit_the_candidates() {
+        let all = candidates(Constraints::default(), Breadth::Likely);
         assert!(all.iter().any(|s| s.prefetch != Prefetch::Off));
         let regular = candidates(
-            Wishes { stores: Some(Stores::Regular), prefetch: Some(Prefetch::Off) },
+            Constraints { stores: Some(Stores::Regular), prefetch: Some(Prefetch::Off) },
             Breadth::Likely,
         );
         assert!(regular.iter().all(|s| s.stores == Stores::Regular && s.prefetch == Prefetch::Off));
         let far = Prefetch::FarNear(4096, 512);
         assert!(
-            candidates(Wishes { stores: None, prefetch: Some(far) }, Breadth::Wide)
+            candidates(Constraints { stores: None, prefetch: Some(far) }, Breadth::Wide)
                 .iter()
                 .all(|s| s.prefetch == far)
         );

@@ -1,4 +1,4 @@
-//! Successive halving with an eye on the noise: competitors are measured by turns, after each round
+//! Successive halving with an eye on the noise: candidates are measured by turns, after each round
 //! the slower ones leave, and whoever cannot be told from the last that stays does not leave yet.
 //! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013), with
 //! rates compared only inside their regime. Pure: it is told what was measured.
@@ -25,18 +25,18 @@ impl Shuffler {
     }
 }
 
-/// A competitor with its samples.
+/// A candidate with its samples.
 #[derive(Debug, Clone)]
-struct Competitor<T> {
+struct Candidate<T> {
     what: T,
     /// Rate in any unit, and the round trip that identifies its regime.
     samples: Vec<(f64, f64)>,
 }
 
-/// Competitors that are still in.
+/// Candidates that are still in.
 #[derive(Debug, Clone)]
-pub(crate) struct Race<T> {
-    competitors: Vec<Competitor<T>>,
+pub(crate) struct Halving<T> {
+    candidates: Vec<Candidate<T>>,
 }
 
 /// Two scores differ when they are apart by this many standard errors.
@@ -44,37 +44,37 @@ const ERRORS_APART: f64 = 2.0;
 /// The standard deviation of normal noise over its median absolute deviation.
 const SIGMA_OVER_MAD: f64 = 1.4826;
 
-impl<T> Race<T> {
-    /// A race of these.
-    pub(crate) fn new(competitors: impl IntoIterator<Item = T>) -> Self {
-        let start = |what| Competitor { what, samples: Vec::new() };
-        Self { competitors: competitors.into_iter().map(start).collect() }
+impl<T> Halving<T> {
+    /// Of these candidates.
+    pub(crate) fn new(candidates: impl IntoIterator<Item = T>) -> Self {
+        let start = |what| Candidate { what, samples: Vec::new() };
+        Self { candidates: candidates.into_iter().map(start).collect() }
     }
 
     /// How many are still in.
     pub(crate) fn len(&self) -> usize {
-        self.competitors.len()
+        self.candidates.len()
     }
 
     /// Number `i` of those still in.
     pub(crate) fn get(&self, i: usize) -> &T {
-        &self.competitors[i].what
+        &self.candidates[i].what
     }
 
-    /// The first: after [`Race::rank`] or [`Race::cut`], the fastest.
+    /// The first: after [`Halving::rank`] or [`Halving::cut`], the fastest.
     pub(crate) fn leader(&self) -> &T {
         self.get(0)
     }
 
     /// Puts those still in into a random order, then those of one `group` together.
     pub(crate) fn shuffle<K: Ord>(&mut self, order: &mut Shuffler, group: impl Fn(&T) -> K) {
-        order.shuffle(&mut self.competitors);
-        self.competitors.sort_by_key(|competitor| group(&competitor.what));
+        order.shuffle(&mut self.candidates);
+        self.candidates.sort_by_key(|candidate| group(&candidate.what));
     }
 
     /// What number `i` reached: `rate` in any unit, and the round trip of its regime, seconds.
     pub(crate) fn record(&mut self, i: usize, rate: f64, round_trip: f64) {
-        self.competitors[i].samples.push((rate, round_trip));
+        self.candidates[i].samples.push((rate, round_trip));
     }
 
     /// Sorts those still in, fastest first, and returns their scores: the upper quartile of their
@@ -86,17 +86,17 @@ impl<T> Race<T> {
             let score = stats::quantile(rates, 0.75);
             if score.is_nan() { 0.0 } else { score }
         };
-        let mut scored: Vec<(f64, Competitor<T>)> =
-            relative.iter().map(score).zip(self.competitors.drain(..)).collect();
+        let mut scored: Vec<(f64, Candidate<T>)> =
+            relative.iter().map(score).zip(self.candidates.drain(..)).collect();
         scored.sort_by(|x, y| y.0.total_cmp(&x.0));
-        let (scores, competitors) = scored.into_iter().unzip();
-        self.competitors = competitors;
+        let (scores, candidates) = scored.into_iter().unzip();
+        self.candidates = candidates;
         scores
     }
 
     /// Each one's rates over the median rate of its regime.
     fn relative(&self) -> Vec<Vec<f64>> {
-        let all = || self.competitors.iter().flat_map(|c| c.samples.iter().copied());
+        let all = || self.candidates.iter().flat_map(|c| c.samples.iter().copied());
         let trips: Vec<f64> = all().map(|(_, trip)| trip).collect();
         let regimes = regime::regimes(&trips);
         let regime_of = |trip: f64| regimes.iter().position(|r| r.contains(trip));
@@ -106,7 +106,7 @@ impl<T> Race<T> {
         }
         let typical: BTreeMap<Option<usize>, f64> =
             by_regime.iter().map(|(regime, rates)| (*regime, stats::median(rates))).collect();
-        self.competitors
+        self.candidates
             .iter()
             .map(|c| {
                 c.samples.iter().map(|(rate, trip)| rate / typical[&regime_of(*trip)]).collect()
@@ -144,7 +144,7 @@ impl<T> Race<T> {
                 stay += 1;
             }
         }
-        self.competitors.truncate(stay);
+        self.candidates.truncate(stay);
     }
 
     /// Ranks, and says whether nobody can be faster than the leader by more than `tolerance`: then
@@ -179,7 +179,7 @@ mod tests {
     fn competitors_are_ranked_within_their_regime() {
         // The second is faster in both regimes, but was met mostly in the slow one.
         let (slow, fast) = (100e-9, 400e-9);
-        let mut race = Race::new(["first", "second"]);
+        let mut halving = Halving::new(["first", "second"]);
         for (i, rate, trip) in [
             (0, 80.0, fast),
             (0, 81.0, fast),
@@ -188,26 +188,26 @@ mod tests {
             (1, 45.0, slow),
             (1, 45.5, slow),
         ] {
-            race.record(i, rate, trip);
+            halving.record(i, rate, trip);
         }
-        race.rank();
-        assert_eq!(*race.leader(), "second");
+        halving.rank();
+        assert_eq!(*halving.leader(), "second");
     }
 
     #[test]
     fn whoever_cannot_be_told_from_the_last_that_stays_stays() {
         // Noise of 2 %; numbers 0 to 2 differ by less, number 3 is far behind.
-        let mut race = Race::new([0, 1, 2, 3]);
+        let mut halving = Halving::new([0, 1, 2, 3]);
         for i in 0..4 {
             let rate = [100.0, 99.9, 99.8, 60.0][i];
             for noise in [0.98, 1.0, 1.02, 1.0] {
-                race.record(i, rate * noise, f64::NAN);
+                halving.record(i, rate * noise, f64::NAN);
             }
         }
-        race.cut();
-        assert_eq!(race.len(), 3);
-        assert!(!race.is_settled(0.005));
-        assert!(race.is_settled(0.05));
+        halving.cut();
+        assert_eq!(halving.len(), 3);
+        assert!(!halving.is_settled(0.005));
+        assert!(halving.is_settled(0.05));
     }
 
     proptest! {
@@ -215,19 +215,19 @@ mod tests {
         fn a_race_ends_and_without_noise_the_fastest_wins(
             rates in proptest::collection::vec(1.0f64..100.0, 1..40)
         ) {
-            let mut race = Race::new(rates.iter().copied());
+            let mut halving = Halving::new(rates.iter().copied());
             let mut rounds = 0;
-            while race.len() > 1 {
-                for i in 0..race.len() {
-                    let rate = *race.get(i);
-                    race.record(i, rate, f64::NAN);
+            while halving.len() > 1 {
+                for i in 0..halving.len() {
+                    let rate = *halving.get(i);
+                    halving.record(i, rate, f64::NAN);
                 }
-                race.cut();
+                halving.cut();
                 rounds += 1;
                 prop_assert!(rounds <= 40);
             }
             let best = rates.iter().copied().fold(0.0, f64::max);
-            prop_assert_eq!(*race.leader(), best);
+            prop_assert_eq!(*halving.leader(), best);
         }
     }
 }

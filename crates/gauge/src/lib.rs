@@ -1,0 +1,97 @@
+//! What a gauge is: a name, plans that are refused before anything is touched, runs that end in an
+//! [`Outcome`], the keys of its figures' configurations, and the view of its part of a record.
+//!
+//! Gauges implement [`Gauge`] and [`Planned`] and are registered in one list of the command; what
+//! runs, shows, compares and exports records reads that list. Nothing here assumes that a gauge
+//! measures processors: a device with memory and queues of its own fits as well.
+#![forbid(unsafe_code)]
+
+pub mod view;
+
+use nodegauge_machine::{SysRoot, Topology};
+use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::{Machine, Measurement, Record};
+use nodegauge_measure::{Bytes, Failure, Observer, Outcome};
+use std::time::Duration;
+use view::Section;
+
+/// The node that is measured, as it was found.
+pub struct Site {
+    /// Processors, caches, NUMA nodes.
+    pub topology: Topology,
+    /// The same and more, as the record keeps it.
+    pub machine: Machine,
+    /// Where `/proc` and `/sys` are read.
+    pub root: SysRoot,
+}
+
+/// What a run will need, as far as it is known before.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Foreseen {
+    /// Time; `None` where it depends on what is measured.
+    pub time: Option<Duration>,
+    /// Memory.
+    pub memory: Option<Bytes>,
+}
+
+/// A run that has been planned: everything that can be refused has been, and nothing was touched.
+pub trait Planned {
+    /// What the run will need.
+    fn foreseen(&self) -> Foreseen {
+        Foreseen::default()
+    }
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// When nothing could be measured. What fails later is in the outcome, with what was measured
+    /// before.
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
+}
+
+/// How much of a gauge the page of `run` has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// About a minute for all gauges together.
+    Quick,
+    /// Everything that a gauge does by default.
+    Full,
+}
+
+/// What `run` asks of a gauge.
+pub struct Glance<'a> {
+    /// How much.
+    pub depth: Depth,
+    /// What the gauges before found in this run.
+    pub before: &'a [Measurement],
+    /// Whether MPI launchers that refuse root are told to run all the same.
+    pub allow_root: bool,
+}
+
+/// Which view of a record is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The part of the one page of `run`: figures and the least evidence.
+    Brief,
+    /// All evidence, as the gauge's own command shows it.
+    Full,
+}
+
+/// A gauge: memory, compute, messages, files, ...
+pub trait Gauge: Sync {
+    /// Its name, as records have it in `gauge`.
+    fn name(&self) -> &'static str;
+
+    /// The kinds of its figures, with the keys of their configurations.
+    fn kinds(&self) -> Vec<ConfigKind>;
+
+    /// Plans the gauge's part of `run`; `None` where it has none on this node.
+    ///
+    /// # Errors
+    /// When something that the run needs is not there or does not fit.
+    fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
+
+    /// The gauge's part of a record's page; empty when it took no part. Figures of a kind that the
+    /// gauge does not know are shown in a plain table, never left out.
+    fn view(&self, record: &Record, detail: Detail) -> Vec<Section>;
+}

@@ -1,0 +1,301 @@
+//! The view model: what a person sees of a record, before it is text, HTML or Markdown.
+//!
+//! Gauges build [`Section`]s of typed [`Block`]s from a record; a renderer formats them and knows no
+//! gauge. Figures keep their value and unit beside their words, so that a renderer may sort, colour
+//! or export them.
+
+use nodegauge_measure::Unit;
+
+/// A page: sections in their order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Page {
+    /// The line above everything.
+    pub heading: String,
+    /// Its parts.
+    pub sections: Vec<Section>,
+}
+
+/// A part of a page.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Section {
+    /// Stable name, e.g. `stream`: an anchor in HTML.
+    pub id: &'static str,
+    /// What it shows, in order.
+    pub blocks: Vec<Block>,
+}
+
+impl Section {
+    /// An empty section.
+    pub fn new(id: &'static str) -> Self {
+        Self { id, blocks: Vec::new() }
+    }
+
+    /// Adds a block.
+    pub fn push(&mut self, block: impl Into<Block>) -> &mut Self {
+        self.blocks.push(block.into());
+        self
+    }
+
+    /// Adds a labelled paragraph.
+    pub fn note(&mut self, label: &str, text: impl Into<String>) -> &mut Self {
+        self.push(Note::new(label, text))
+    }
+
+    /// Adds a labelled paragraph where there is something to say.
+    pub fn note_if(&mut self, label: &str, text: Option<String>) -> &mut Self {
+        match text {
+            Some(text) => self.note(label, text),
+            None => self,
+        }
+    }
+
+    /// Adds an empty line.
+    pub fn gap(&mut self) -> &mut Self {
+        self.push(Block::Gap)
+    }
+}
+
+/// Something that a page shows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// A heading of its own line.
+    Heading(String),
+    /// A line or more of plain text.
+    Text(String),
+    /// A labelled paragraph.
+    Note(Note),
+    /// A table.
+    Table(Table),
+    /// Curves.
+    Chart(Chart),
+    /// Values over two axes.
+    HeatMaps(HeatMaps),
+    /// An empty line between blocks, for renderers of text.
+    Gap,
+}
+
+/// How loud something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tone {
+    /// Like everything.
+    #[default]
+    Plain,
+    /// What the reader looks for first.
+    Strong,
+    /// What can be skipped.
+    Faint,
+    /// Deserves attention.
+    Warning,
+    /// Is wrong.
+    Bad,
+}
+
+/// A labelled paragraph: the label says what the text is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    /// `how`, `regime`, `suspect`, ...; empty to continue the note before.
+    pub label: String,
+    /// In words; line breaks stay.
+    pub text: String,
+    /// How loud the label is.
+    pub tone: Tone,
+    /// Whether the text itself can be skipped.
+    pub faint: bool,
+}
+
+impl Note {
+    /// A plain note.
+    pub fn new(label: &str, text: impl Into<String>) -> Self {
+        Self { label: label.to_owned(), text: text.into(), tone: Tone::Plain, faint: false }
+    }
+
+    /// The same with a loud label.
+    pub fn tone(mut self, tone: Tone) -> Self {
+        self.tone = tone;
+        self
+    }
+
+    /// The same with text that can be skipped.
+    pub fn faint(mut self) -> Self {
+        self.faint = true;
+        self
+    }
+}
+
+impl From<Note> for Block {
+    fn from(note: Note) -> Self {
+        Self::Note(note)
+    }
+}
+
+/// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    /// Titles, left to right; none for a table without a header.
+    pub columns: Vec<Column>,
+    /// Cells, row by row.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table without rows. Titles that begin with `>` are of right-aligned columns.
+    pub fn new(titles: &[&str]) -> Self {
+        Self { columns: titles.iter().map(|title| Column::of(title)).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
+        self.rows.push(cells.into_iter().collect());
+        self
+    }
+}
+
+impl From<Table> for Block {
+    fn from(table: Table) -> Self {
+        Self::Table(table)
+    }
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Column {
+    /// Above the column.
+    pub title: String,
+    /// Whether its cells are right-aligned, as figures are.
+    pub right: bool,
+}
+
+impl Column {
+    /// A column; `>title` is right-aligned.
+    pub fn of(title: &str) -> Self {
+        match title.strip_prefix('>') {
+            Some(title) => Self { title: title.to_owned(), right: true },
+            None => Self { title: title.to_owned(), right: false },
+        }
+    }
+}
+
+/// A cell of a table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cell {
+    /// In words.
+    pub text: String,
+    /// The figure behind the words, in base units.
+    pub figure: Option<(f64, Unit)>,
+    /// Length of a bar, 0 to 1, in place of the words; text draws it in what room is left.
+    pub bar: Option<f64>,
+    /// How loud it is.
+    pub tone: Tone,
+}
+
+impl Cell {
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A figure with its words.
+    pub fn figure(value: f64, unit: Unit, text: impl Into<String>) -> Self {
+        Self { text: text.into(), figure: Some((value, unit)), ..Self::default() }
+    }
+
+    /// A bar of this share of the longest.
+    pub fn bar(share: f64) -> Self {
+        Self { bar: Some(share), ..Self::default() }
+    }
+
+    /// The same, louder or fainter.
+    pub fn tone(mut self, tone: Tone) -> Self {
+        self.tone = tone;
+        self
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::text(text)
+    }
+}
+
+/// What the values of an axis are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Sizes in bytes: `64 KiB`.
+    Bytes,
+    /// Rates in a unit, shown in its thousands, millions or thousand millions as fits: B/s as GB/s.
+    Rate(Unit),
+    /// Times: nanoseconds.
+    Nanoseconds,
+    /// Times: microseconds.
+    Microseconds,
+    /// Plain numbers.
+    Number,
+}
+
+/// Curves on logarithmic axes, for sizes and rates span many powers of ten.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// What the horizontal axis has.
+    pub x: Scale,
+    /// What the vertical axis has.
+    pub y: Scale,
+    /// Values of the horizontal axis to label, ascending.
+    pub ticks: Vec<f64>,
+    /// The curves; where two meet, the first is seen.
+    pub series: Vec<Series>,
+}
+
+impl From<Chart> for Block {
+    fn from(chart: Chart) -> Self {
+        Self::Chart(chart)
+    }
+}
+
+/// A curve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// The letter that marks its dots in text.
+    pub mark: char,
+    /// What it is.
+    pub name: String,
+    /// Its dots in base units; those that are not above zero are left out.
+    pub dots: Vec<(f64, f64)>,
+}
+
+/// Heat maps that share their axes and stand side by side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeatMaps {
+    /// What the rows are, top to bottom.
+    pub rows: Vec<String>,
+    /// What the columns are, left to right.
+    pub columns: Vec<String>,
+    /// The maps.
+    pub maps: Vec<HeatMap>,
+    /// What the values are.
+    pub unit: Unit,
+}
+
+impl From<HeatMaps> for Block {
+    fn from(maps: HeatMaps) -> Self {
+        Self::HeatMaps(maps)
+    }
+}
+
+/// Values over two axes, on a logarithmic scale from the least to the greatest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeatMap {
+    /// Above the map.
+    pub title: String,
+    /// Row by row; `None` where nothing was measured.
+    pub values: Vec<Vec<Option<f64>>>,
+}
+
+impl HeatMap {
+    /// The least and the greatest value.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let values = || self.values.iter().flatten().flatten().copied().filter(|x| *x > 0.0);
+        let least = values().fold(f64::INFINITY, f64::min);
+        let most = values().fold(0.0, f64::max);
+        (least <= most).then_some((least, most))
+    }
+}

@@ -1,0 +1,24 @@
+//! What a gauge tells its user while it goes on, and what it asks. The command shows it on a
+//! terminal; a gauge prints nothing itself.
+
+/// Observes the progress of a gauge.
+pub trait Observer {
+    /// A new phase begins, in words: `preparing 3 arrays of 128 MiB`.
+    fn phase(&mut self, what: &str);
+    /// How much of the time of this phase has passed, 0 to 1, and the latest figures in words.
+    fn progress(&mut self, share: f64, latest: &str);
+    /// Whether the user wants to end.
+    fn interrupted(&self) -> bool;
+}
+
+/// Shows nothing and never interrupts: for tests and benchmarks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn phase(&mut self, _: &str) {}
+    fn progress(&mut self, _: f64, _: &str) {}
+    fn interrupted(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,173 @@
+//! What a node is, as the record keeps it. Unknown is `null`.
+
+use super::Figure;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the node is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// Host name; `null` for a described machine.
+    pub host: Option<String>,
+    /// The processors.
+    pub processor: Processor,
+    /// Caches, level 1 first.
+    pub caches: Vec<Cache>,
+    /// NUMA nodes by number.
+    pub numa_nodes: Vec<NumaNode>,
+    /// Main memory.
+    pub memory: Memory,
+    /// Theoretical peak of double-precision arithmetic, FLOP/s.
+    pub peak_flops: Option<Figure>,
+    /// Kernel name and release, e.g. `Linux 6.1.0`.
+    pub kernel: Option<String>,
+    /// The hypervisor, e.g. `kvm`; `null` on bare metal or when not known.
+    #[serde(rename = "virtual")]
+    pub virtualisation: Option<String>,
+    /// Page sizes and huge pages; `null` for a described machine.
+    #[serde(default)]
+    pub pages: Option<Pages>,
+    /// Frequency governor of CPU 0, when the kernel shows one.
+    #[serde(default)]
+    pub governor: Option<String>,
+    /// Where this description comes from: `live`, `xml` or `synthetic`.
+    #[serde(default)]
+    pub source: String,
+}
+
+/// The processors of a node; counts are over all sockets.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Processor {
+    /// Marketing name as the processor or firmware gives it.
+    pub model: Option<String>,
+    /// `x86_64`, `aarch64`, ...
+    #[serde(default)]
+    pub architecture: Option<String>,
+    /// E.g. `Zen 4`; `null` when the table does not know the processor.
+    pub microarchitecture: Option<String>,
+    /// Vendor, family, model, stepping, as the processor identifies itself.
+    #[serde(default)]
+    pub identification: Option<String>,
+    /// Processor packages.
+    pub sockets: u32,
+    /// Physical cores.
+    pub cores: u32,
+    /// Hardware threads.
+    pub threads: u32,
+    /// Hardware threads a core.
+    #[serde(default)]
+    pub threads_per_core: u32,
+    /// Instruction-set extensions that matter here, e.g. `sse2`, `avx2`, `avx512f`.
+    #[serde(default)]
+    pub isa: Vec<String>,
+    /// Double-precision operations a core completes in a cycle.
+    pub flops_per_cycle: Option<u32>,
+    /// How `flops_per_cycle` is made up, e.g. `2 FMA units x 4 lanes x 2`.
+    #[serde(default)]
+    pub flops_basis: Option<String>,
+    /// Clock on which the peak rests, Hz.
+    pub hz: Option<f64>,
+    /// Where `hz` comes from, e.g. `measured`, `catalog: base clock`.
+    #[serde(default)]
+    pub hz_basis: Option<String>,
+}
+
+/// Caches of one level and kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cache {
+    /// 1, 2, 3, ...
+    pub level: u32,
+    /// `data`, `instruction` or `unified`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Size of one, bytes; `null` when a description does not say.
+    pub bytes: Option<u64>,
+    /// How many there are on the node.
+    pub count: u32,
+    /// Cores that share one.
+    pub cores: u32,
+    /// Line size in bytes.
+    #[serde(default)]
+    pub line: Option<u32>,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NumaNode {
+    /// The operating system's number.
+    pub id: u32,
+    /// Its memory, bytes; `null` when not known.
+    pub bytes: Option<u64>,
+    /// Free memory, bytes.
+    #[serde(default)]
+    pub free: Option<u64>,
+    /// The operating system's numbers of its hardware threads.
+    pub cpus: Vec<u32>,
+    /// Relative distances to all nodes, in node order, when the kernel gives them.
+    #[serde(default)]
+    pub distances: Option<Vec<u32>>,
+}
+
+/// Main memory of a node.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Memory {
+    /// What is installed or given to the guest, bytes.
+    pub bytes: Option<u64>,
+    /// What a process may take now, under its cgroup's limit as well, bytes.
+    pub available: Option<u64>,
+    /// The tightest cgroup limit, bytes; `null` when there is none.
+    #[serde(default)]
+    pub cgroup_limit: Option<u64>,
+    /// Swap in use, bytes.
+    #[serde(default)]
+    pub swap_used: Option<u64>,
+    /// Memory channels, all sockets.
+    pub channels: Option<u32>,
+    /// Transfers per second of one channel.
+    pub transfers_per_s: Option<f64>,
+    /// `DDR4`, `DDR5`, ...
+    #[serde(default)]
+    pub technology: Option<String>,
+    /// Populated modules as firmware lists them.
+    #[serde(default)]
+    pub dimms: Vec<Dimm>,
+    /// Channels x transfers/s x 8 B.
+    pub theoretical: Option<Figure>,
+}
+
+/// One memory module.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Dimm {
+    /// Slot, as the board names it.
+    pub slot: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Transfers per second that it runs at.
+    pub transfers_per_s: Option<f64>,
+    /// `DDR5`, ...
+    pub technology: Option<String>,
+}
+
+/// Pages and huge pages.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Pages {
+    /// Base page, bytes.
+    pub base: u64,
+    /// Transparent huge pages: `always`, `madvise` or `never`; `null` without kernel support.
+    pub thp: Option<String>,
+    /// Defragmentation for them, as the kernel names it.
+    pub thp_defrag: Option<String>,
+    /// Reserved huge pages by size.
+    pub huge: Vec<HugePages>,
+}
+
+/// Huge pages of one size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HugePages {
+    /// Page size, bytes.
+    pub bytes: u64,
+    /// Reserved.
+    pub total: u64,
+    /// Reserved and free.
+    pub free: u64,
+}

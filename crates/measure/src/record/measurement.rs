@@ -1,0 +1,312 @@
+//! One figure with its evidence.
+
+use crate::samples::{RegimeGroup, Sample, Sorted};
+use crate::stats::{self, Summary};
+use crate::unit::Unit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What may be called what, after the STREAM licence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Category {
+    /// The unmodified original.
+    Standard,
+    /// nodegauge's own kernels: "based on a variant of the STREAM benchmark code".
+    Variant,
+    /// Another program's figure.
+    Reference,
+    /// Messages over the program's own shared memory or sockets, without MPI.
+    Transport,
+}
+
+/// Which statistic of its samples a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum Quoted {
+    /// The best sample.
+    #[serde(rename = "best")]
+    Best,
+    /// The median.
+    #[default]
+    #[serde(rename = "median")]
+    Median,
+    /// The arithmetic mean.
+    #[serde(rename = "mean")]
+    Mean,
+    /// The harmonic mean: of rates over equal work, the rate of the whole.
+    #[serde(rename = "harmonic mean")]
+    HarmonicMean,
+    /// The geometric mean, of factors.
+    #[serde(rename = "geometric mean")]
+    GeometricMean,
+    /// A figure that is no statistic of samples: measured once, or printed by another program.
+    #[serde(rename = "single")]
+    Single,
+}
+
+/// Whether a figure may be believed.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Yes.
+    Valid,
+    /// With the reasons kept in mind.
+    Suspect,
+    /// No: it is not a result.
+    Invalid,
+}
+
+/// Whether a figure may be believed, and why not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Validity {
+    /// The verdict.
+    pub status: Status,
+    /// Each reason in words; empty when valid.
+    pub reasons: Vec<String>,
+}
+
+impl Validity {
+    /// Nothing against it.
+    pub fn valid() -> Self {
+        Self { status: Status::Valid, reasons: Vec::new() }
+    }
+
+    /// Adds a reason and lowers the verdict to `status` if it was better. The reason that decides
+    /// stands first.
+    pub fn add(&mut self, status: Status, reason: impl Into<String>) {
+        if status > self.status {
+            self.status = status;
+            self.reasons.insert(0, reason.into());
+        } else {
+            self.reasons.push(reason.into());
+        }
+    }
+}
+
+/// What a figure is held against.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    /// In the measurement's unit.
+    pub value: f64,
+    /// Where it comes from.
+    pub basis: String,
+    /// Measured value over limit.
+    pub fraction: f64,
+}
+
+/// Data that crosses the memory bus, as opposed to the bytes that the benchmark counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Traffic {
+    /// In the measurement's unit.
+    pub value: f64,
+    /// `no write-allocate`, `write-allocate` or `counters`.
+    pub basis: String,
+}
+
+/// Samples taken in one regime of a machine whose CPUs are moved under it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RegimeSamples {
+    /// Median core-to-core round trip that identifies the regime, seconds.
+    pub round_trip_s: f64,
+    /// Share of all clean samples that fell into this regime, 0 to 1.
+    pub share: f64,
+    /// Their statistics.
+    pub summary: Summary,
+    /// The samples, in order of time.
+    pub samples: Vec<f64>,
+}
+
+/// One figure with its evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// `memory`, `compute`, `messages`, `files`, `apps`.
+    pub gauge: String,
+    /// E.g. `stream`.
+    pub test: String,
+    /// E.g. `triad`.
+    pub name: String,
+    /// The unit of value, samples and limit.
+    pub unit: Unit,
+    /// What the field quotes; `null` when there is no result.
+    pub value: Option<f64>,
+    /// Which statistic of the samples `value` is.
+    pub quoted: Quoted,
+    /// Statistics of the samples that count.
+    pub summary: Option<Summary>,
+    /// The samples that count, in order of time; with several regimes those of the headline's.
+    pub samples: Vec<f64>,
+    /// Samples set aside because something interfered, with the reason.
+    #[serde(default)]
+    pub disturbed: Vec<Disturbed>,
+    /// Every regime met, fastest first; empty when only one was seen or regimes were not watched.
+    #[serde(default)]
+    pub regimes: Vec<RegimeSamples>,
+    /// Configuration as asked and as got.
+    pub config: Map<String, Value>,
+    /// What crosses the memory bus; `null` when not known.
+    pub traffic: Option<Traffic>,
+    /// Standard, variant or reference.
+    pub category: Category,
+    /// What it is held against; `null` when not known.
+    pub limit: Option<Limit>,
+    /// Whether it may be believed.
+    pub validity: Validity,
+}
+
+/// A sample that something interfered with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Disturbed {
+    /// The sample, in the measurement's unit.
+    pub value: f64,
+    /// What interfered.
+    pub reason: String,
+}
+
+/// `config.engine` of a figure that was published elsewhere.
+pub const PUBLISHED: &str = "published";
+
+impl Quoted {
+    /// This statistic of samples, of which `unit` says which end is good; `None` without samples.
+    pub fn of(self, samples: &[f64], unit: Unit) -> Option<f64> {
+        let n = samples.len() as f64;
+        let summary = Summary::of(samples, unit.better())?;
+        Some(match self {
+            Self::Best => summary.best,
+            Self::Median => summary.median,
+            Self::Mean => samples.iter().sum::<f64>() / n,
+            Self::HarmonicMean => n / samples.iter().map(|x| 1.0 / x).sum::<f64>(),
+            Self::GeometricMean => stats::geometric_mean(samples),
+            Self::Single => samples[samples.len() - 1],
+        })
+    }
+
+    /// The name, as the record has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Best => "best",
+            Self::Median => "median",
+            Self::Mean => "mean",
+            Self::HarmonicMean => "harmonic mean",
+            Self::GeometricMean => "geometric mean",
+            Self::Single => "single",
+        }
+    }
+}
+
+/// A figure is made by [`Measurement::new`] and the setters, of which [`Measurement::judged`] comes
+/// last: an invalid figure has no value.
+impl Measurement {
+    /// A variant's figure of which nothing is known yet.
+    pub fn new(gauge: &str, test: &str, name: impl Into<String>, unit: Unit) -> Self {
+        Self {
+            gauge: gauge.to_owned(),
+            test: test.to_owned(),
+            name: name.into(),
+            unit,
+            value: None,
+            quoted: Quoted::Single,
+            summary: None,
+            samples: Vec::new(),
+            disturbed: Vec::new(),
+            regimes: Vec::new(),
+            config: Map::new(),
+            traffic: None,
+            category: Category::Variant,
+            limit: None,
+            validity: Validity::valid(),
+        }
+    }
+
+    /// Whose figure it is.
+    pub fn category(mut self, category: Category) -> Self {
+        self.category = category;
+        self
+    }
+
+    /// A value that is no statistic of samples known here.
+    pub fn value(mut self, quoted: Quoted, value: f64) -> Self {
+        (self.quoted, self.value) = (quoted, Some(value));
+        self
+    }
+
+    /// Samples, of which the value is the statistic `quoted`.
+    pub fn sampled(mut self, quoted: Quoted, samples: Vec<f64>) -> Self {
+        self.quoted = quoted;
+        self.value = quoted.of(&samples, self.unit);
+        self.summary = Summary::of(&samples, self.unit.better());
+        self.samples = samples;
+        self
+    }
+
+    /// Part number `part` of timed samples of one regime, each time made a value by `value_of`; with
+    /// what was disturbed and what other regimes say.
+    pub fn timed(
+        self,
+        quoted: Quoted,
+        (samples, sorted, counted): (&[Sample], &Sorted, &RegimeGroup),
+        part: usize,
+        value_of: &dyn Fn(f64) -> f64,
+    ) -> Self {
+        let better = self.unit.better();
+        let seconds = counted.passes.iter().map(|i| samples[*i].seconds[part]);
+        let values = seconds.map(value_of).collect();
+        let mut timed = self.sampled(quoted, values);
+        timed.disturbed = sorted.disturbed(samples, part, value_of);
+        timed.regimes = sorted.regimes(samples, part, better, value_of);
+        timed
+    }
+
+    /// The configuration, as asked and as got, in place of any before.
+    pub fn config(mut self, config: &impl crate::keys::Config) -> Self {
+        self.config = config.to_map();
+        self
+    }
+
+    /// The configuration by its struct; keys that are absent or of another shape are `None`.
+    pub fn read_config<C: crate::keys::Config>(&self) -> C {
+        C::of_map(&self.config)
+    }
+
+    /// What the value is held against, in its unit; the value comes before.
+    pub fn limit(mut self, value: f64, basis: impl Into<String>) -> Self {
+        self.limit = self.value.map(|measured| Limit {
+            value,
+            basis: basis.into(),
+            fraction: measured / value,
+        });
+        self
+    }
+
+    /// What crosses the memory bus, in the measurement's unit.
+    pub fn traffic(mut self, traffic: Option<Traffic>) -> Self {
+        self.traffic = traffic;
+        self
+    }
+
+    /// Whether it may be believed; an invalid figure loses its value.
+    pub fn judged(mut self, validity: Validity) -> Self {
+        if validity.status == Status::Invalid {
+            self.value = None;
+            self.traffic = None;
+        }
+        self.validity = validity;
+        self
+    }
+
+    /// A figure that could not be had, with the reason.
+    pub fn missing(self, reason: impl Into<String>) -> Self {
+        let mut validity = Validity::valid();
+        validity.add(Status::Invalid, reason);
+        self.judged(validity)
+    }
+
+    /// Whether it is a figure published elsewhere, shown beside those of this run: never a result of
+    /// the run, and nothing that a condition on its results may meet.
+    pub fn is_published(&self) -> bool {
+        self.category == Category::Reference
+            && self.config.get("engine").and_then(Value::as_str) == Some(PUBLISHED)
+    }
+}

@@ -1,0 +1,288 @@
+//! Who measures next, how long, when to stop, and what to repeat: cells by turns.
+//!
+//! The only loop that repeats measurements. A cell is whatever is compared: a kernel's loops on one
+//! placement, a compiler's build, a file and its block size, a start of MPI ranks. Cells have turns
+//! round after round, so that drift of the machine becomes spread and not a trend; what differs
+//! between modes is a [`Policy`], a row of the table in [`policy`].
+
+pub mod policy;
+pub mod shuffle;
+
+pub use policy::{Leave, Order, Policy, WarmUp};
+
+use crate::progress::Observer;
+use crate::repeat::{Stop, StopRule};
+use crate::samples::{self, Sample, Sorted};
+use crate::stats::Better;
+use shuffle::Shuffler;
+use std::time::{Duration, Instant};
+
+/// The time and the number of samples of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// When the run started; what was spent on setting up counts.
+    pub started: Instant,
+    /// Time for everything.
+    pub budget: Duration,
+    /// Exactly this many samples of each cell behind the warm-up, whatever the time.
+    pub samples: Option<usize>,
+}
+
+impl Limits {
+    /// Limits that begin now.
+    pub fn new(budget: Duration, samples: Option<usize>) -> Self {
+        Self { started: Instant::now(), budget, samples }
+    }
+
+    /// The time at which the share `share` (0 to 1) of the budget is spent.
+    pub fn at(&self, share: f64) -> Instant {
+        self.started + self.budget.mul_f64(share)
+    }
+}
+
+/// Whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// The cell.
+    pub cell: usize,
+    /// Rounds that are over.
+    pub round: usize,
+    /// Samples that are still to be taken of the cell, the warm-up not among them; `None` where no
+    /// number was asked for.
+    pub due: Option<usize>,
+}
+
+/// What the user is told of the latest samples, in words.
+pub type Latest<'a> = &'a dyn Fn(&[Vec<Sample>]) -> String;
+
+/// Cells and their samples under one policy.
+pub struct Schedule {
+    policy: Policy,
+    limits: Limits,
+    /// By cell, in order of time; the first of each is the warm-up. Empty for a cell that was not
+    /// reached.
+    pub samples: Vec<Vec<Sample>>,
+    active: Vec<usize>,
+    shuffler: Shuffler,
+}
+
+impl Schedule {
+    /// A schedule of `cells` cells.
+    pub fn new(policy: Policy, limits: Limits, cells: usize) -> Self {
+        Self {
+            shuffler: Shuffler::new(policy.seed),
+            policy,
+            limits,
+            samples: vec![Vec::new(); cells],
+            active: (0..cells).collect(),
+        }
+    }
+
+    /// Leaves a cell out from now on.
+    pub fn leave_out(&mut self, cell: usize) {
+        self.active.retain(|active| *active != cell);
+    }
+
+    /// Lets the cells have their turns until every figure is stable, the time is spent, the samples
+    /// are taken, or the user ends it. `turn` measures; a turn that returns no sample although some
+    /// are due makes the cell leave.
+    ///
+    /// # Errors
+    /// The error of a turn; the samples until then stay.
+    pub fn run<E>(
+        &mut self,
+        observer: &mut dyn Observer,
+        latest: Option<Latest<'_>>,
+        mut turn: impl FnMut(Turn) -> Result<Vec<Sample>, E>,
+    ) -> Result<Stop, E> {
+        let begun = Instant::now();
+        let rule = self.rule(begun);
+        let time = rule.at_most.as_secs_f64().max(1e-3);
+        let mut round = 0;
+        loop {
+            let cells = self.round_order();
+            if cells.is_empty() {
+                return Ok(Stop::Stable);
+            }
+            for cell in cells {
+                if observer.interrupted() {
+                    return Ok(Stop::Interrupted);
+                }
+                let late = self.limits.samples.is_none() && begun.elapsed() >= rule.at_most;
+                if self.policy.ends_within_round && late && self.passes(round) >= self.policy.fewest
+                {
+                    return Ok(Stop::Budget);
+                }
+                if !self.active.contains(&cell) {
+                    continue;
+                }
+                let due = self.due(cell);
+                let taken = turn(Turn { cell, round, due })?;
+                if taken.is_empty() && due != Some(0) {
+                    self.leave_out(cell);
+                }
+                self.samples[cell].extend(taken);
+                if self.policy.ends_within_round {
+                    let spent = begun.elapsed().as_secs_f64() / time;
+                    let share =
+                        self.limits.samples.map_or(spent, |n| round as f64 / (n + 1) as f64);
+                    observer.progress(share.min(1.0), "");
+                }
+            }
+            round += 1;
+            let passes = self.passes(round);
+            let late = begun.elapsed() >= rule.at_most && passes >= self.policy.fewest;
+            let asked = passes.is_multiple_of(self.policy.ask_every)
+                || self.limits.samples.is_some_and(|n| self.taken() >= n);
+            if !(late || asked) {
+                continue;
+            }
+            let share = match self.limits.samples.or(self.policy.most) {
+                Some(n) => self.taken() as f64 / n.max(1) as f64,
+                None => begun.elapsed().as_secs_f64() / time,
+            };
+            let words = latest.map_or_else(|| format!("round {round}"), |of| of(&self.samples));
+            observer.progress(share.min(1.0), &words);
+            if let Some(stop) = self.stop(&rule, begun.elapsed(), late) {
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// Gives some cells `rounds` more turns, in their order.
+    ///
+    /// # Errors
+    /// The error of a turn.
+    pub fn again<E>(
+        &mut self,
+        cells: &[usize],
+        rounds: usize,
+        mut turn: impl FnMut(Turn) -> Result<Vec<Sample>, E>,
+    ) -> Result<(), E> {
+        for round in 0..rounds {
+            for cell in cells {
+                let taken = turn(Turn { cell: *cell, round, due: None })?;
+                self.samples[*cell].extend(taken);
+            }
+        }
+        Ok(())
+    }
+
+    /// Complete rounds without the warm-up, one sample of each cell: for ratios of neighbours in time.
+    pub fn rounds(&self) -> Vec<Vec<Sample>> {
+        let complete = self.samples.iter().map(Vec::len).min().unwrap_or(0);
+        (1..complete)
+            .map(|round| self.samples.iter().map(|cell| cell[round].clone()).collect())
+            .collect()
+    }
+
+    fn rule(&self, begun: Instant) -> StopRule {
+        let end = self.limits.at(self.policy.measure);
+        let at_most = end.saturating_duration_since(begun);
+        let whole = if self.policy.least_time_of_budget { self.limits.budget } else { at_most };
+        StopRule {
+            least: self.policy.least,
+            exactly: self.limits.samples,
+            at_least: whole.mul_f64(self.policy.least_time.0).min(self.policy.least_time.1),
+            at_most,
+            tolerance: self.policy.tolerance.unwrap_or(0.0),
+        }
+    }
+
+    /// Rounds behind the warm-up.
+    fn passes(&self, round: usize) -> usize {
+        round.saturating_sub(usize::from(self.policy.warm_up == WarmUp::Round))
+    }
+
+    /// Samples of a cell behind its warm-up.
+    fn taken_of(&self, cell: usize) -> usize {
+        let warm_up = usize::from(self.policy.warm_up != WarmUp::None);
+        self.samples[cell].len().saturating_sub(warm_up)
+    }
+
+    /// The same of the cell that has fewest.
+    fn taken(&self) -> usize {
+        self.active.iter().map(|cell| self.taken_of(*cell)).min().unwrap_or(0)
+    }
+
+    fn due(&self, cell: usize) -> Option<usize> {
+        self.limits.samples.map(|n| n.saturating_sub(self.taken_of(cell)))
+    }
+
+    /// The cells of the next round, in their order.
+    fn round_order(&mut self) -> Vec<usize> {
+        let mut order = self.active.clone();
+        match self.policy.order {
+            Order::AsGiven => order,
+            Order::Shuffled => {
+                self.shuffler.shuffle(&mut order);
+                order
+            }
+            Order::ReferenceBeforeEach => {
+                order.retain(|cell| *cell != 0);
+                self.shuffler.shuffle(&mut order);
+                match order.is_empty() {
+                    true => self.active.clone(),
+                    false => order.into_iter().flat_map(|cell| [0, cell]).collect(),
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self, rule: &StopRule, elapsed: Duration, late: bool) -> Option<Stop> {
+        if let Some(n) = self.limits.samples {
+            return (self.taken() >= n).then_some(Stop::Samples);
+        }
+        if late {
+            return Some(Stop::Budget);
+        }
+        if self.policy.most.is_some_and(|most| self.taken() >= most) {
+            return Some(Stop::Stable);
+        }
+        self.policy.tolerance?;
+        let is_stable = |cell: &usize| self.is_stable(rule, *cell, elapsed);
+        match self.policy.leave {
+            Leave::Together => self.active.iter().all(is_stable).then_some(Stop::Stable),
+            Leave::OnceStable => {
+                let stay: Vec<usize> =
+                    self.active.iter().copied().filter(|cell| !is_stable(cell)).collect();
+                self.active = stay;
+                self.active.is_empty().then_some(Stop::Stable)
+            }
+        }
+    }
+
+    fn is_stable(&self, rule: &StopRule, cell: usize, elapsed: Duration) -> bool {
+        let samples = &self.samples[cell];
+        let sorted = samples::sort(samples);
+        let Some(group) = sorted.headline() else { return false };
+        let parts = samples.first().map_or(0, |sample| sample.seconds.len());
+        let rates: Vec<Vec<f64>> =
+            (0..parts).map(|part| Sorted::rates(samples, group, part, 1.0)).collect();
+        let slices: Vec<&[f64]> = rates.iter().map(Vec::as_slice).collect();
+        rule.decide(&slices, elapsed, Better::Higher) == Some(Stop::Stable)
+    }
+}
+
+/// Measures until nothing interfered, `tries` times at most; the last try stands, disturbed or not.
+/// What interferes with milliseconds is mostly gone after some more.
+///
+/// # Errors
+/// The error of a try.
+pub fn undisturbed<T, E>(
+    tries: usize,
+    disturbed: impl Fn(&T) -> bool,
+    mut measure: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let mut last = measure()?;
+    for _ in 1..tries {
+        if !disturbed(&last) {
+            break;
+        }
+        last = measure()?;
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests;

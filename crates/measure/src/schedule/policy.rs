@@ -1,0 +1,171 @@
+//! The table of policies: one row a mode, each value with its reason.
+
+use std::time::Duration;
+
+/// In which order the cells of a round have their turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As given, round after round.
+    AsGiven,
+    /// Random and new each round, with a fixed seed: no cell always follows the same neighbour.
+    Shuffled,
+    /// Cell 0 before each of the others, which come in random order: every ratio to cell 0 is of
+    /// neighbours in time.
+    ReferenceBeforeEach,
+}
+
+/// When a cell that is stable stops being measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// All go on until all are stable: cells that are compared need the same machine.
+    Together,
+    /// At once, so that the time goes to those that are not stable.
+    OnceStable,
+}
+
+/// Where the warm-up of a cell is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// The first round warms all cells up.
+    Round,
+    /// Every turn warms up by itself, because the cell before it leaves the caches in another state;
+    /// the first of these samples is kept as the cell's warm-up.
+    Turn,
+    /// There is none: every sample counts.
+    None,
+}
+
+/// How a mode repeats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Policy {
+    /// Order of a round.
+    pub order: Order,
+    /// Seed of random orders: fixed, so that a run can be repeated.
+    pub seed: u64,
+    /// Where the warm-up is.
+    pub warm_up: WarmUp,
+    /// Rounds even when the time is spent: fewer say nothing.
+    pub fewest: usize,
+    /// Samples before a figure may count as stable.
+    pub least: usize,
+    /// Rounds at most.
+    pub most: Option<usize>,
+    /// Every so many rounds the question whether to stop is asked anew.
+    pub ask_every: usize,
+    /// Share of the time, and the time at most, that passes before anything counts as stable: regimes
+    /// of a virtual machine last seconds, and all should be met.
+    pub least_time: (f64, Duration),
+    /// Whether that share is of the whole budget; else of the time left when measuring begins.
+    pub least_time_of_budget: bool,
+    /// Stable means: best and median within this share. `None` goes on until the time is spent.
+    pub tolerance: Option<f64>,
+    /// When a stable cell stops.
+    pub leave: Leave,
+    /// Whether the time may end in the middle of a round.
+    pub ends_within_round: bool,
+    /// Share of the budget for choosing variants before measuring.
+    pub choose: f64,
+    /// Share of the budget by which measuring must end; the rest is for checking and ending.
+    pub measure: f64,
+}
+
+const NO_TIME: (f64, Duration) = (0.0, Duration::ZERO);
+
+/// `stream`: one cell, whose kernels run in STREAM's order.
+pub const STREAM: Policy = Policy {
+    order: Order::AsGiven,
+    seed: 1,
+    warm_up: WarmUp::Round,
+    fewest: 5,
+    // STREAM's NTIMES is 10; twice as many give a median with an interval.
+    least: 20,
+    most: None,
+    // Sorting samples costs more than a pass over small arrays.
+    ask_every: 5,
+    least_time: (0.25, Duration::from_millis(2500)),
+    least_time_of_budget: true,
+    tolerance: Some(0.005),
+    leave: Leave::Together,
+    ends_within_round: false,
+    choose: 0.3,
+    measure: 0.95,
+};
+
+/// `stream --sweep`: many cells; what is left of the budget measures broken trends again.
+pub const SWEEP: Policy = Policy {
+    order: Order::Shuffled,
+    seed: 0x0073_7765_6570,
+    fewest: 3,
+    least: 8,
+    ask_every: 1,
+    least_time: NO_TIME,
+    tolerance: Some(0.01),
+    choose: 0.25,
+    measure: 0.85,
+    ..STREAM
+};
+
+/// `explain`: factors between neighbours of one round, over complete rounds.
+pub const EXPLAIN: Policy = Policy {
+    seed: 0x0065_7870,
+    // Medians over fewer scatter too much.
+    most: Some(60),
+    tolerance: None,
+    measure: 0.95,
+    ..SWEEP
+};
+
+/// `stream --compiler`: native loops before each compiler's.
+pub const COMPILED: Policy = Policy {
+    order: Order::ReferenceBeforeEach,
+    seed: 0x636F_6D70,
+    warm_up: WarmUp::Turn,
+    least: 12,
+    tolerance: Some(0.005),
+    choose: 0.2,
+    measure: 0.95,
+    ..SWEEP
+};
+
+/// `stream --standard`: native passes before each run of a build, as long as the run took.
+pub const STANDARD: Policy = Policy {
+    order: Order::ReferenceBeforeEach,
+    seed: 0x7374_6463,
+    warm_up: WarmUp::Turn,
+    fewest: 1,
+    tolerance: None,
+    choose: 0.15,
+    measure: 1.0,
+    ..SWEEP
+};
+
+/// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells of milliseconds.
+pub const CURVES: Policy = Policy {
+    order: Order::Shuffled,
+    seed: 0x7475_726E,
+    fewest: 3,
+    least: 10,
+    least_time: (0.25, Duration::MAX),
+    least_time_of_budget: false,
+    tolerance: Some(0.01),
+    leave: Leave::OnceStable,
+    ends_within_round: true,
+    choose: 0.2,
+    measure: 0.95,
+    ..SWEEP
+};
+
+/// `io`: the grid of files and blocks, as often as samples are asked for, until the time is spent.
+pub const FILES: Policy = Policy {
+    order: Order::AsGiven,
+    seed: 1,
+    warm_up: WarmUp::None,
+    fewest: 0,
+    least: 1,
+    ask_every: 1,
+    tolerance: None,
+    ends_within_round: true,
+    choose: 0.0,
+    measure: 1.0,
+    ..STREAM
+};

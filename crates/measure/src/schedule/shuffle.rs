@@ -1,0 +1,23 @@
+//! Random orders with a fixed seed.
+
+/// A seeded generator of orders: xorshift64*, whose quality is ample for shuffling.
+#[derive(Debug, Clone)]
+pub struct Shuffler(u64);
+
+impl Shuffler {
+    /// A generator; the same seed gives the same orders.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.max(1))
+    }
+
+    /// Puts `items` into a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            let random = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D);
+            items.swap(i, (random % (i as u64 + 1)) as usize);
+        }
+    }
+}

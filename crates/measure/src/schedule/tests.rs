@@ -1,0 +1,108 @@
+use super::*;
+use crate::progress::Silent;
+use std::convert::Infallible;
+
+fn turns(policy: Policy, limits: Limits, cells: usize) -> (Vec<Turn>, Schedule, Stop) {
+    let mut schedule = Schedule::new(policy, limits, cells);
+    let mut seen = Vec::new();
+    let stop = schedule
+        .run(&mut Silent, None, |turn| {
+            seen.push(turn);
+            Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])])
+        })
+        .unwrap();
+    (seen, schedule, stop)
+}
+
+#[test]
+fn a_number_of_samples_is_kept_and_the_warm_up_is_one_more() {
+    for policy in [policy::STREAM, policy::SWEEP, policy::CURVES, policy::EXPLAIN] {
+        let (seen, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, Some(4)), 3);
+        assert_eq!((seen.len(), stop), (15, Stop::Samples));
+        assert!(schedule.samples.iter().all(|samples| samples.len() == 5));
+        assert_eq!(seen.last().unwrap().due, Some(1));
+    }
+}
+
+#[test]
+fn the_reference_is_measured_before_each_other_cell() {
+    let limits = Limits::new(Duration::ZERO, None);
+    let (seen, ..) = turns(policy::COMPILED, limits, 4);
+    assert!(!seen.is_empty());
+    for pair in seen.chunks(2) {
+        assert!(pair[0].cell == 0 && pair[1].cell != 0, "{pair:?}");
+    }
+}
+
+#[test]
+fn without_time_the_fewest_rounds_are_measured_all_the_same() {
+    for (policy, rounds) in [(policy::STREAM, 6), (policy::SWEEP, 4), (policy::CURVES, 4)] {
+        let (_, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, None), 2);
+        assert_eq!(stop, Stop::Budget);
+        assert_eq!(schedule.samples[0].len(), rounds, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_cell_that_gives_nothing_leaves() {
+    let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
+    let stop = schedule.run(&mut Silent, None, |turn| {
+        let gives = turn.cell == 0 || turn.round == 0;
+        Ok::<_, Infallible>(if gives { vec![Sample::of_times(vec![1.0])] } else { vec![] })
+    });
+    assert_eq!(stop, Ok(Stop::Samples));
+    assert_eq!(schedule.samples.iter().map(Vec::len).collect::<Vec<_>>(), [4, 1]);
+    assert_eq!(schedule.rounds().len(), 0);
+}
+
+#[test]
+fn a_stable_cell_leaves_where_it_may_and_a_scattered_one_goes_on() {
+    let limits = Limits::new(Duration::from_millis(100), None);
+    let mut schedule = Schedule::new(policy::CURVES, limits, 2);
+    let mut n = 0u32;
+    let stop = schedule.run(&mut Silent, None, |turn| {
+        n += 1;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_micros(200) {
+            std::hint::spin_loop();
+        }
+        // The golden ratio spreads values evenly over 1 to 2.
+        let scattered = 1.0 + (f64::from(n) * 0.618_034).fract();
+        let time = if turn.cell == 0 { 1.0 } else { scattered };
+        Ok::<_, Infallible>(vec![Sample::of_times(vec![time])])
+    });
+    assert_eq!(stop, Ok(Stop::Budget));
+    assert!(schedule.samples[0].len() < schedule.samples[1].len());
+}
+
+#[test]
+fn an_interrupt_and_an_error_keep_what_there_is() {
+    struct After(std::cell::Cell<u32>);
+    impl Observer for After {
+        fn phase(&mut self, _: &str) {}
+        fn progress(&mut self, _: f64, _: &str) {}
+        fn interrupted(&self) -> bool {
+            self.0.set(self.0.get() + 1);
+            self.0.get() > 5
+        }
+    }
+    let limits = Limits::new(Duration::from_secs(9), None);
+    let mut schedule = Schedule::new(policy::CURVES, limits, 3);
+    let one = |_| Ok::<_, &str>(vec![Sample::of_times(vec![1.0])]);
+    assert_eq!(schedule.run(&mut After(Default::default()), None, one), Ok(Stop::Interrupted));
+    assert_eq!(schedule.samples.iter().map(Vec::len).sum::<usize>(), 5);
+    let failing = schedule.run(&mut Silent, None, |_| Err("gone"));
+    assert_eq!(failing, Err("gone"));
+    assert_eq!(schedule.samples.iter().map(Vec::len).sum::<usize>(), 5);
+}
+
+#[test]
+fn what_is_disturbed_is_tried_again_and_the_last_try_stands() {
+    let mut n = 0;
+    let mut count = || {
+        n += 1;
+        Ok::<i32, Infallible>(n)
+    };
+    assert_eq!(undisturbed(3, |x| *x < 2, &mut count), Ok(2));
+    assert_eq!(undisturbed(3, |_| true, &mut count), Ok(5));
+}

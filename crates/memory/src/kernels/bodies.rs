@@ -1,0 +1,65 @@
+//! What each kernel does with vectors, and with that everything that is compiled in.
+
+use super::builds::{Build, passes, residents};
+use super::entry::{self, InstructionSet};
+use super::pass::Body;
+use super::table::{ARRAYS, KERNELS, Kernel, KernelSpec};
+use super::vector::Vector;
+
+macro_rules! bodies {
+    ($($kernel:ident: |$x:pat_param, $s:pat_param| $value:expr;)*) => {
+        $(
+            struct $kernel;
+            impl Body for $kernel {
+                const SPEC: &'static KernelSpec = &KERNELS[Kernel::$kernel as usize];
+                #[inline(always)]
+                unsafe fn value<V: Vector>($x: [V; ARRAYS], $s: V) -> V {
+                    // SAFETY: the caller's promise.
+                    #[allow(unused_unsafe)]
+                    unsafe { $value }
+                }
+            }
+        )*
+
+        /// All kernels with one instruction set.
+        const fn all<I: InstructionSet + 'static>() -> &'static [&'static [Build]] {
+            const { &[$(
+                passes::<I, I::F64, $kernel, false>(),
+                passes::<I, I::F64, $kernel, true>(),
+                passes::<I, I::F32, $kernel, false>(),
+                passes::<I, I::F32, $kernel, true>(),
+                residents::<I, $kernel, false>(),
+                residents::<I, $kernel, true>(),
+            )*] }
+        }
+    };
+}
+
+// From the vectors of all arrays and `s` what is written; of a kernel that sums, from the vectors and
+// the sum so far the new sum.
+bodies! {
+    Copy: |[a, ..], _| a;
+    Scale: |[_, _, c, _], s| s.mul(c);
+    Add: |[a, b, ..], _| a.add(b);
+    Triad: |[_, b, c, _], s| s.mul_add(c, b);
+    Read: |[a, ..], sum| sum.add(a);
+    Write: |_, s| s;
+    Update: |[a, ..], s| s.mul(a);
+    Dot: |[a, b, ..], sum| a.mul_add(b, sum);
+    Nstream: |[a, b, c, _], s| a.add(s.mul_add(c, b));
+    Axpy: |[a, b, ..], s| s.mul_add(b, a);
+    Blend: |[_, b, c, d], s| s.mul_add(c, b).add(d);
+}
+
+/// Everything that is compiled in, for all instruction sets of the target.
+pub(super) static BUILDS: &[&[&[Build]]] = &[
+    all::<entry::Portable>(),
+    #[cfg(target_arch = "x86_64")]
+    all::<entry::Sse2>(),
+    #[cfg(target_arch = "x86_64")]
+    all::<entry::Avx>(),
+    #[cfg(target_arch = "x86_64")]
+    all::<entry::Avx512>(),
+    #[cfg(target_arch = "aarch64")]
+    all::<entry::Neon>(),
+];

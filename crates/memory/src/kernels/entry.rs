@@ -1,0 +1,101 @@
+//! The way into a loop: what it works on, and for each instruction set the function that switches it
+//! on for everything that is inlined into it.
+
+use super::shape::Isa;
+use super::table::ARRAYS;
+use super::vector::{Lanes, Vector};
+use std::ptr::NonNull;
+
+/// Bytes in a cache line: 64 on every processor with a vector type. Every vector divides it.
+pub const LINE: usize = 64;
+
+/// What a loop works on: one thread's share of the arrays.
+#[derive(Debug, Clone, Copy)]
+pub struct Args {
+    /// First element of this thread's share of each array; those that the kernel does not use are not
+    /// looked at.
+    pub at: [NonNull<u8>; ARRAYS],
+    /// Elements in the share.
+    pub n: usize,
+    /// The scalar `s`.
+    pub scalar: f64,
+    /// How often a resident loop goes over the share; others do once.
+    pub repeats: u64,
+}
+
+/// How far ahead a loop with prefetch asks for lines, bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ahead {
+    /// Into level 1.
+    pub near: usize,
+    /// Into level 2.
+    pub far: usize,
+}
+
+/// A loop that is inlined into the function of an instruction set.
+pub(super) trait Run {
+    /// Runs it on one thread's share; returns the sum of a kernel that sums, else 0.
+    ///
+    /// # Safety
+    /// The processor has the instruction set of the loop's vectors; the rest as for
+    /// [`Variant::run`](super::Variant::run) or [`Resident::run`](super::Resident::run).
+    unsafe fn run(args: &Args, ahead: Ahead) -> f64;
+}
+
+/// An instruction set with the vectors of both element types.
+pub(super) trait InstructionSet: 'static {
+    /// Which it is.
+    const ISA: Isa;
+    /// Whether its vectors can prefetch.
+    const PREFETCHES: bool = true;
+    /// Vectors of `f64`.
+    type F64: Vector<Scalar = f64> + 'static;
+    /// Vectors of `f32`.
+    type F32: Vector<Scalar = f32> + 'static;
+    /// Runs a loop with the instruction set switched on.
+    ///
+    /// # Safety
+    /// As for [`Run::run`].
+    unsafe fn enter<R: Run>(args: &Args, ahead: Ahead) -> f64;
+}
+
+/// Plain code for the target's baseline.
+pub(super) struct Portable;
+impl InstructionSet for Portable {
+    const ISA: Isa = Isa::Portable;
+    const PREFETCHES: bool = false;
+    type F64 = Lanes<f64, 8>;
+    type F32 = Lanes<f32, 16>;
+    unsafe fn enter<R: Run>(args: &Args, ahead: Ahead) -> f64 {
+        // SAFETY: the caller's promise.
+        unsafe { R::run(args, ahead) }
+    }
+}
+
+/// Instruction sets of one architecture: name, target feature, vectors of `f64` and of `f32`.
+macro_rules! instruction_sets {
+    ($arch:ident, $target:literal: $($isa:ident, $feature:literal, $f64:ident, $f32:ident;)*) => {$(
+        #[cfg(target_arch = $target)]
+        pub(super) struct $isa;
+        #[cfg(target_arch = $target)]
+        impl InstructionSet for $isa {
+            const ISA: Isa = Isa::$isa;
+            type F64 = std::arch::$arch::$f64;
+            type F32 = std::arch::$arch::$f32;
+            #[target_feature(enable = $feature)]
+            unsafe fn enter<R: Run>(args: &Args, ahead: Ahead) -> f64 {
+                // SAFETY: the caller's promise.
+                unsafe { R::run(args, ahead) }
+            }
+        }
+    )*};
+}
+
+instruction_sets! { x86_64, "x86_64":
+    Sse2, "sse2", __m128d, __m128;
+    Avx, "avx", __m256d, __m256;
+    Avx512, "avx512f", __m512d, __m512;
+}
+instruction_sets! { aarch64, "aarch64":
+    Neon, "neon", float64x2_t, float32x4_t;
+}

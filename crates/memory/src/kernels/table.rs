@@ -1,0 +1,235 @@
+//! The table of kernels: one row each, with its formula, what it reads and writes, what it counts,
+//! and what it makes of one element. Everything else takes it from here: the loops which arrays to
+//! load and store, the replay and the oracle what must come out, records and help their words.
+
+use super::{Element, Stores, UnknownName};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Arrays that a kernel uses at most.
+pub const ARRAYS: usize = 4;
+
+/// The scalar `s` of STREAM.
+pub const SCALAR: f64 = 3.0;
+
+/// One of the arrays; its number is its place in [`Args::at`](super::Args::at).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Array {
+    /// The first.
+    A,
+    /// The second.
+    B,
+    /// The third.
+    C,
+    /// The fourth, which passes of STREAM do not have.
+    D,
+}
+
+/// Which loops there are of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loops {
+    /// For passes over three long arrays, as in STREAM.
+    Passes,
+    /// For sets that fit a cache, gone over again and again within a call.
+    Resident,
+    /// For both.
+    Both,
+}
+
+/// Makes an element out of one of each array and the scalar.
+type Reference<T> = fn([T; ARRAYS], T) -> T;
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelSpec {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Its name in options and records.
+    pub name: &'static str,
+    /// Its loop body.
+    pub formula: &'static str,
+    /// Arrays read.
+    pub reads: &'static [Array],
+    /// The array written; `None` of a kernel that adds up what it reads.
+    pub writes: Option<Array>,
+    /// Floating-point operations an element.
+    pub flops: u32,
+    /// Scalars that stay in registers.
+    pub scalars: u32,
+    /// Which loops there are of it.
+    pub loops: Loops,
+    /// What it makes of one element of each array and the scalar: the new element of the array
+    /// written, or what it adds to the sum. In both precisions, each operation rounded.
+    reference: (Reference<f64>, Reference<f32>),
+}
+
+/// Makes the type and the table, both in the order of the rows.
+macro_rules! kernels {
+    ($($kernel:ident, $name:literal, $formula:literal, [$($read:ident)*] => $write:expr,
+       flops $flops:literal, scalars $scalars:literal, $loops:ident,
+       |$x:pat_param, $s:pat_param| $reference:expr;)*) => {
+        /// A kernel of STREAM or one of its relatives.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+        )]
+        pub enum Kernel {$(
+            #[doc = concat!("`", $formula, "`")]
+            $kernel,
+        )*}
+
+        /// Every kernel, in the order in which a pass runs them: STREAM's four first, in STREAM's
+        /// order.
+        pub static KERNELS: &[KernelSpec] = {
+            use Array::{A, B, C, D};
+            &[$(KernelSpec {
+                kernel: Kernel::$kernel,
+                name: $name,
+                formula: $formula,
+                reads: &[$($read),*],
+                writes: $write,
+                flops: $flops,
+                scalars: $scalars,
+                loops: Loops::$loops,
+                reference: (
+                    |$x: [f64; ARRAYS], $s: f64| $reference,
+                    |$x: [f32; ARRAYS], $s: f32| $reference,
+                ),
+            }),*]
+        };
+    };
+}
+
+kernels! {
+    Copy, "copy", "c = a", [A] => Some(C), flops 0, scalars 0, Both, |[a, ..], _| a;
+    Scale, "scale", "b = s c", [C] => Some(B), flops 1, scalars 1, Passes, |[_, _, c, _], s| s * c;
+    Add, "add", "c = a + b", [A B] => Some(C), flops 1, scalars 0, Passes, |[a, b, ..], _| a + b;
+    Triad, "triad", "a = b + s c", [B C] => Some(A), flops 2, scalars 1, Both,
+        |[_, b, c, _], s| b + s * c;
+    Read, "read", "sum += a", [A] => None, flops 1, scalars 0, Both, |[a, ..], _| a;
+    Write, "write", "c = s", [] => Some(C), flops 0, scalars 1, Both, |_, s| s;
+    Update, "update", "a = s a", [A] => Some(A), flops 1, scalars 1, Both, |[a, ..], s| s * a;
+    Dot, "dot", "sum += a b", [A B] => None, flops 2, scalars 0, Passes, |[a, b, ..], _| a * b;
+    Nstream, "nstream", "a += b + s c", [A B C] => Some(A), flops 3, scalars 1, Both,
+        |[a, b, c, _], s| a + (b + s * c);
+    Axpy, "axpy", "a += s b", [A B] => Some(A), flops 2, scalars 1, Resident,
+        |[a, b, ..], s| a + s * b;
+    Blend, "blend", "a = b + s c + d", [B C D] => Some(A), flops 3, scalars 1, Resident,
+        |[_, b, c, d], s| b + s * c + d;
+}
+
+/// STREAM's four.
+pub const STREAM: [Kernel; 4] = [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad];
+
+impl Array {
+    /// All of them.
+    pub const ALL: [Self; ARRAYS] = [Self::A, Self::B, Self::C, Self::D];
+}
+
+impl KernelSpec {
+    /// Whether the loop reads an array.
+    pub const fn reads_from(&self, array: Array) -> bool {
+        self.reads_mask()[array as usize]
+    }
+
+    /// Of each array whether the loop reads it.
+    pub(super) const fn reads_mask(&self) -> [bool; ARRAYS] {
+        let mut reads = [false; ARRAYS];
+        let mut i = 0;
+        while i < self.reads.len() {
+            reads[self.reads[i] as usize] = true;
+            i += 1;
+        }
+        reads
+    }
+
+    /// Whether it writes an array that it does not read, whose lines a regular store first brings
+    /// into the cache (write-allocate).
+    pub const fn write_allocates(&self) -> bool {
+        match self.writes {
+            Some(array) => !self.reads_from(array),
+            None => false,
+        }
+    }
+
+    /// Words that STREAM's rule counts for one element: each array once a read and once a write.
+    pub const fn words(&self) -> u32 {
+        self.reads.len() as u32 + self.writes.is_some() as u32
+    }
+
+    /// The arrays that it uses, in their order.
+    pub fn arrays(&self) -> impl Iterator<Item = Array> {
+        let uses = |array: &Array| self.reads_from(*array) || self.writes == Some(*array);
+        Array::ALL.into_iter().filter(uses)
+    }
+
+    /// Whether passes over three long arrays have loops of it.
+    pub const fn in_passes(&self) -> bool {
+        !matches!(self.loops, Loops::Resident)
+    }
+
+    /// Whether there are loops of it for sets that stay in a cache.
+    pub const fn is_resident(&self) -> bool {
+        !matches!(self.loops, Loops::Passes)
+    }
+}
+
+impl Kernel {
+    /// Its row of the table.
+    pub fn spec(self) -> &'static KernelSpec {
+        &KERNELS[self as usize]
+    }
+
+    /// Its name in options and records.
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Bytes that STREAM's rule counts for one element of `element` bytes: each array named once a
+    /// read and once a write.
+    pub fn counted(self, element: Element) -> u64 {
+        u64::from(self.spec().words()) * element.bytes()
+    }
+
+    /// Bytes that move between processor and memory for one element: with regular stores also the
+    /// lines that are read only to be overwritten (write-allocate).
+    pub fn moved(self, element: Element, stores: Stores) -> u64 {
+        let allocates = self.spec().write_allocates() && stores == Stores::Regular;
+        self.counted(element) + u64::from(allocates) * element.bytes()
+    }
+
+    /// Whether it stores to memory at all.
+    pub fn writes(self) -> bool {
+        self.spec().writes.is_some()
+    }
+
+    /// What it makes of `elements`, one of each array, in the precision of `element`: the new element
+    /// of the array that it writes, or what it adds to the sum.
+    pub fn reference(self, element: Element, elements: [f64; ARRAYS], scalar: f64) -> f64 {
+        let (double, single) = self.spec().reference;
+        match element {
+            Element::F64 => double(elements, scalar),
+            Element::F32 => f64::from(single(elements.map(|x| x as f32), scalar as f32)),
+        }
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kernel {
+    type Err = UnknownName;
+
+    /// One of those that passes over long arrays can run.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let passes = || KERNELS.iter().filter(|spec| spec.in_passes());
+        passes().find(|spec| spec.name == text).map(|spec| spec.kernel).ok_or_else(|| UnknownName {
+            what: "kernel",
+            given: text.to_owned(),
+            known: passes().map(|spec| spec.name).collect(),
+        })
+    }
+}

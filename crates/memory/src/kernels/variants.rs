@@ -1,0 +1,136 @@
+//! The compiled loops, given out only when the processor has their instruction set: whoever holds a
+//! [`Variant`] or a [`Resident`] may run it.
+
+use super::bodies::BUILDS;
+use super::builds::Build;
+use super::entry::{Ahead, Args};
+use super::shape::{Element, Isa, Shape, Stores};
+use super::table::Kernel;
+
+/// One compiled loop of a kernel, which this processor can run: made by [`find`] alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Variant {
+    build: &'static Build,
+    shape: Shape,
+}
+
+impl Variant {
+    /// Its kernel.
+    pub fn kernel(&self) -> Kernel {
+        self.build.kernel
+    }
+
+    /// The type of its elements.
+    pub fn element(&self) -> Element {
+        self.build.element
+    }
+
+    /// How it is built; a kernel that stores nothing has regular stores.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Runs the kernel on one thread's share; returns the sum of a kernel that sums, else 0.
+    ///
+    /// # Safety
+    /// The pointers that the kernel uses lead to `n` elements each, aligned to the element; the
+    /// array that it writes is writable, used by no other thread, and either equal to one that it
+    /// reads or apart from it.
+    pub unsafe fn run(&self, args: &Args) -> f64 {
+        let (near, far) = self.shape.prefetch.bytes();
+        // SAFETY: the instruction set was detected when this was made; the rest is the caller's
+        // promise.
+        unsafe { (self.build.run)(args, Ahead { near, far }) }
+    }
+}
+
+/// One compiled loop that goes over a set in a cache again and again, which this processor can run:
+/// made by [`resident`] alone. Its elements are `f64`.
+#[derive(Debug, Clone, Copy)]
+pub struct Resident(&'static Build);
+
+impl Resident {
+    /// Its kernel.
+    pub fn kernel(&self) -> Kernel {
+        self.0.kernel
+    }
+
+    /// How it is built.
+    pub fn shape(&self) -> Shape {
+        self.0.shape
+    }
+
+    /// Runs `repeats` passes on one thread's arrays; returns the sum of a kernel that sums, else 0.
+    ///
+    /// # Safety
+    /// Each array that the kernel uses has `n` elements of `f64` from an address that is a multiple
+    /// of [`LINE`](super::LINE), and `n` is a multiple of a line's elements; the arrays are apart,
+    /// and no other thread writes them or reads the one that the kernel writes.
+    pub unsafe fn run(&self, args: &Args) -> f64 {
+        // SAFETY: the instruction set was detected when this was made; the rest is the caller's
+        // promise.
+        unsafe { (self.0.run)(args, Ahead { near: 0, far: 0 }) }
+    }
+}
+
+fn builds() -> impl Iterator<Item = &'static Build> {
+    BUILDS.iter().flat_map(|kernels| kernels.iter()).flat_map(|builds| builds.iter())
+}
+
+/// How many loops are compiled into this program, for all instruction sets of its target.
+pub fn compiled_in() -> usize {
+    builds().filter(|build| !build.resident).count()
+}
+
+/// The loop of a kernel and a shape; `None` when this processor lacks the instruction set or no such
+/// loop is compiled in. A kernel that stores nothing ignores the kind of store.
+pub fn find(kernel: Kernel, element: Element, shape: Shape) -> Option<Variant> {
+    let stores = if kernel.writes() { shape.stores } else { Stores::Regular };
+    let shape = Shape { stores, ..shape };
+    let wanted = Shape { prefetch: shape.prefetch.kind(), ..shape };
+    builds()
+        .find(|build| {
+            (build.kernel, build.element, build.resident) == (kernel, element, false)
+                && build.shape == wanted
+        })
+        .filter(|build| build.shape.isa.available())
+        .map(|build| Variant { build, shape })
+}
+
+/// The resident loops of a kernel with one kind of store that this processor can run: the widest
+/// vectors first, and of each width the largest unroll.
+pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
+    let mut found: Vec<Resident> = builds()
+        .filter(|build| build.resident && build.kernel == kernel && build.shape.stores == stores)
+        .filter(|build| build.shape.isa.available())
+        .map(Resident)
+        .collect();
+    found.sort_by_key(|loops| {
+        let shape = loops.shape();
+        std::cmp::Reverse((shape.isa.vector_bits(), shape.unroll))
+    });
+    found
+}
+
+/// The instruction sets that this processor has and that have loops, widest first.
+pub fn available_isas() -> Vec<Isa> {
+    let has_loops = |isa: &Isa| builds().any(|build| build.shape.isa == *isa);
+    let mut isas: Vec<Isa> =
+        Isa::ALL.iter().copied().filter(|isa| isa.available() && has_loops(isa)).collect();
+    isas.sort_by_key(|isa| std::cmp::Reverse(isa.vector_bits()));
+    isas
+}
+
+/// All loops of passes that this processor can run; any distance stands for those of a prefetch.
+#[cfg(test)]
+pub(super) fn variants() -> impl Iterator<Item = Variant> {
+    builds().filter(|build| !build.resident && build.shape.isa.available()).map(|build| {
+        use super::Prefetch;
+        let prefetch = match build.shape.prefetch {
+            Prefetch::Off => Prefetch::Off,
+            Prefetch::Near(_) => Prefetch::Near(512),
+            Prefetch::FarNear(..) => Prefetch::FarNear(4096, 512),
+        };
+        Variant { build, shape: Shape { prefetch, ..build.shape } }
+    })
+}

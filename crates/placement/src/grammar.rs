@@ -1,0 +1,82 @@
+//! What the grammars of this crate have in common: numbers within bounds, ranges, and lists. Pure.
+
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+
+/// Largest count that is read: the CPUs of the largest affinity mask this crate asks the kernel for,
+/// so that a slip of the finger cannot fill the memory.
+pub(crate) const MOST: u32 = 65_536;
+
+/// Reads a number that fits 32 bits.
+pub(crate) fn number(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
+    let at = cursor.position();
+    let number = cursor.number(problem)?;
+    u32::try_from(number).map_err(|_| cursor.error_at(at, "this number is too large"))
+}
+
+/// Reads a number from 1 to [`MOST`].
+pub(crate) fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
+    let at = cursor.position();
+    match cursor.number(problem)? {
+        0 => Err(cursor.error_at(at, "expected at least 1")),
+        n if n > u64::from(MOST) => Err(cursor.error_at(at, format!("expected at most {MOST}"))),
+        n => Ok(n as u32),
+    }
+}
+
+/// A way to read a number; the text says what is expected.
+pub(crate) type Number = fn(&mut Cursor<'_>, &str) -> Result<u32, SyntaxError>;
+
+/// Reads the rest of a range, `-LAST`; `first` itself where there is none.
+pub(crate) fn last(
+    cursor: &mut Cursor<'_>,
+    first: u32,
+    number: Number,
+    problem: &str,
+) -> Result<u32, SyntaxError> {
+    if !cursor.eat('-') {
+        return Ok(first);
+    }
+    let at = cursor.position();
+    let last = number(cursor, problem)?;
+    match last < first {
+        true => Err(cursor.error_at(at, "a range goes from the smaller number up")),
+        false => Ok(last),
+    }
+}
+
+/// Reads `A`, `A-B` or `A-B:STEP`; `problems` say what is expected as the first and the last number.
+pub(crate) fn range(
+    cursor: &mut Cursor<'_>,
+    number: Number,
+    problems: [&str; 2],
+) -> Result<Vec<u32>, SyntaxError> {
+    let first = number(cursor, problems[0])?;
+    let is_range = cursor.peek() == Some('-');
+    let last = last(cursor, first, number, problems[1])?;
+    let step = match is_range && cursor.eat(':') {
+        true => count(cursor, "expected a step after ':'")?,
+        false => 1,
+    };
+    Ok((first..=last).step_by(step as usize).collect())
+}
+
+/// Reads one or more items separated by commas, up to `close`, which is taken, or to the end of the
+/// text; `problem` is for what is neither.
+pub(crate) fn list<T>(
+    cursor: &mut Cursor<'_>,
+    close: Option<char>,
+    problem: &str,
+    mut item: impl FnMut(&mut Cursor<'_>) -> Result<T, SyntaxError>,
+) -> Result<Vec<T>, SyntaxError> {
+    let mut items = Vec::new();
+    loop {
+        cursor.skip_blanks();
+        items.push(item(cursor)?);
+        cursor.skip_blanks();
+        if close.map_or(cursor.at_end(), |close| cursor.eat(close)) {
+            return Ok(items);
+        }
+        cursor.expect(',', problem)?;
+    }
+}

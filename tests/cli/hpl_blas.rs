@@ -1,0 +1,150 @@
+//! `nodegauge hpl` with BLAS libraries: those that are installed, and some that are no good.
+
+use crate::harness::{Harness, Part, skip};
+use crate::hpl::{named, record};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A library that is installed, by the beginning of its file's name.
+fn library(name: &str) -> Option<PathBuf> {
+    let folder = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let found = ["openblas-pthread/libopenblas.so.0", "blis-pthread/libblis.so.4"]
+        .iter()
+        .filter(|file| file.contains(name))
+        .map(|file| Path::new(&folder).join(file))
+        .find(|path| path.exists());
+    if found.is_none() {
+        skip(Part::Blas, &format!("there is no {name}"));
+    }
+    found
+}
+
+/// A shared library made of C.
+fn made(harness: &Harness, name: &str, source: &str) -> String {
+    let file = harness.write(&format!("{name}.c"), source);
+    let library = harness.arg(&format!("{name}.so"));
+    let args = ["-shared", "-fPIC", "-O1", "-o", &library, &file];
+    assert!(Command::new("gcc").args(args).status().unwrap().success());
+    library
+}
+
+/// Plain routines of a BLAS whose integers have this type.
+fn plain_blas(integer: &str) -> String {
+    const ROUTINES: &str = r#"
+        double ddot_(INT *n, double *x, INT *ix, double *y, INT *iy) {
+            double s = 0;
+            for (INT i = 0; i < *n; i++) s += x[i * *ix] * y[i * *iy];
+            return s;
+        }
+        void dgemm_(char *ta, char *tb, INT *m, INT *n, INT *k, double *al, double *a, INT *lda,
+                    double *b, INT *ldb, double *be, double *c, INT *ldc) {
+            for (INT j = 0; j < *n; j++)
+                for (INT i = 0; i < *m; i++) {
+                    double s = 0;
+                    for (INT p = 0; p < *k; p++) s += a[i + p * *lda] * b[p + j * *ldb];
+                    c[i + j * *ldc] = *al * s + (*be == 0 ? 0 : *be * c[i + j * *ldc]);
+                }
+        }
+        void dtrsm_(char *s, char *u, char *t, char *d, INT *m, INT *n, double *al, double *a,
+                    INT *lda, double *b, INT *ldb) {
+            for (INT j = 0; j < *n; j++)
+                for (INT i = 0; i < *m; i++)
+                    for (INT r = i + 1; r < *m; r++)
+                        b[r + j * *ldb] -= a[r + i * *lda] * b[i + j * *ldb];
+        }"#;
+    format!("typedef {integer} INT;\n{ROUTINES}")
+}
+
+#[test]
+fn libraries_are_set_side_by_side_with_version_and_kernels() {
+    let harness = Harness::new();
+    let (Some(openblas), Some(blis)) = (library("openblas"), library("blis")) else { return };
+    let (openblas, blis) = (openblas.display().to_string(), blis.display().to_string());
+    let args =
+        ["--order", "500", "--nb", "48", "--budget", "1", "--blas", &openblas, "--blas", &blis];
+    let record = record(&harness, &args);
+    let ratings = named(&record, "rating");
+    assert_eq!(ratings.len(), 2);
+    let name = |m: &Value| m["config"]["blas"].as_str().unwrap().to_owned();
+    assert!(name(ratings[0]).starts_with("OpenBLAS 0."), "{}", name(ratings[0]));
+    assert!(name(ratings[1]).starts_with("BLIS "), "{}", name(ratings[1]));
+    assert!(name(ratings[1]).contains(" kernels)"));
+    assert!(ratings.iter().all(|m| m["config"]["blas_integer_bits"] == 32));
+}
+
+#[test]
+fn kernels_are_taken_as_asked_or_refused() {
+    let harness = Harness::new();
+    if library("blis").is_none() {
+        return;
+    }
+    let with = |blas: &str| {
+        harness.run(&[
+            "hpl", "--order", "300", "--nb", "32", "--budget", "1", "--json", "-", "--blas", blas,
+        ])
+    };
+    let record = with("blis@generic").exits(0).json();
+    let config = &named(&record, "rating")[0]["config"];
+    assert!(config["blas"].as_str().unwrap().ends_with("(generic kernels)"), "{config}");
+    assert!(config["blas_setting"].as_str().unwrap().starts_with("BLIS_ARCH_TYPE="));
+    with("blis@nonesuch").exits(3).complains("nonesuch");
+}
+
+#[test]
+fn a_library_that_is_no_good_is_refused_with_the_reason() {
+    let harness = Harness::new();
+    let with = |blas: &str| harness.run(&["hpl", "--order", "300", "--blas", blas]).exits(3);
+    with("essl").complains("no BLAS library \"essl\" was found");
+    with("./nothing.so").complains("no BLAS library \"./nothing.so\" was found");
+    let text = harness.write("text.so", "not a library");
+    with(&text).complains("cannot load ");
+    let empty = made(&harness, "empty", "int nothing;");
+    with(&empty).complains("has no dgemm_: it is no BLAS library");
+    let crash = "#include <stdlib.h>\n__attribute__((constructor)) void f(void) { abort(); }";
+    let crash = made(&harness, "crash", crash);
+    with(&crash).complains("cannot be used: the process that tried it ended with signal 6 (abort)");
+    let wrong = plain_blas("int").replace("*al * s", "*al * s + 1");
+    let wrong = made(&harness, "wrong", &wrong);
+    with(&wrong).complains("computes dgemm wrongly");
+    // Nothing of all that is saved.
+    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+}
+
+#[test]
+fn libraries_of_either_integer_give_a_rating() {
+    let harness = Harness::new();
+    for (integer, bits) in [("int", 32), ("long long", 64)] {
+        let name = format!("blas{bits}");
+        let blas = made(&harness, &name, &plain_blas(integer));
+        let record =
+            record(&harness, &["--order", "200", "--nb", "64", "--budget", "1", "--blas", &blas]);
+        let config = &named(&record, "rating")[0]["config"];
+        assert_eq!(config["blas_integer_bits"], bits);
+    }
+}
+
+#[test]
+fn without_any_library_the_compiled_in_kernels_serve() {
+    let harness = Harness::new();
+    let lib = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    if !Path::new(&lib).exists() {
+        return skip(Part::Blas, "libraries lie elsewhere here");
+    }
+    // What links to a library in a folder that shows empty points to nothing.
+    let folders: Vec<String> = ["openblas-pthread", "openblas-openmp", "openblas-serial"]
+        .into_iter()
+        .chain(["blis-pthread", "blis-openmp", "blis-serial", "blas", "atlas"])
+        .map(|name| format!("{lib}/{name}"))
+        .filter(|folder| Path::new(folder).exists())
+        .collect();
+    let shown: Vec<(&str, &str)> =
+        folders.iter().map(|folder| ("tmpfs:ro", folder.as_str())).collect();
+    let args = ["hpl", "--order", "300", "--nb", "32", "--budget", "1", "--json", "-"];
+    let Some(outcome) = harness.run_where(&shown, &args) else { return };
+    let record = outcome.exits(0).json();
+    assert_eq!(named(&record, "rating")[0]["config"]["blas"], "built-in (gemm crate)");
+    let asked = [&args[..], &["--blas", "openblas"]].concat();
+    let refused = harness.run_where(&shown, &asked).unwrap().exits(3);
+    refused.complains("no BLAS library \"openblas\" was found");
+}

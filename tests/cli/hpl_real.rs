@@ -1,0 +1,211 @@
+//! `nodegauge hpl` and the real HPL: its input, its output, its launchers.
+
+use crate::harness::{Harness, Outcome, Part, make_program};
+use crate::hpl::{SMALL, named};
+use serde_json::Value;
+
+/// A saved output of the real HPL.
+fn output(name: &str) -> String {
+    format!("{}/../compute/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_result_in_hpls_form_is_read_back_by_import() {
+    let harness = Harness::new();
+    let text = harness.run(&[&["hpl", "--hpl-text"], &SMALL[..]].concat()).exits(0).stdout;
+    assert!(text.contains("WR20R2R4         600    64     1     1"), "{text}");
+    assert!(text.contains("...... PASSED"));
+    let file = harness.write("HPL.out", &text);
+    harness.run(&["history", "import", &file]).exits(0);
+    let record = harness.latest();
+    let rating = named(&record, "rating")[0];
+    assert_eq!((&rating["category"], &rating["config"]["n"]), (&"reference".into(), &600.into()));
+    assert!(rating["value"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn saved_outputs_of_hpl_are_imported_failed_ones_too() {
+    let harness = Harness::new();
+    let import = |name: &str| harness.run(&["history", "import", &output(name)]);
+    import("three-nb.txt").exits(0);
+    let record = harness.latest();
+    assert_eq!(named(&record, "rating").len(), 3);
+    assert_eq!(named(&record, "rating")[0]["value"], 89.775e9);
+    import("failed.txt").exits(1);
+    let record = harness.latest();
+    let rating = named(&record, "rating")[0];
+    assert_eq!(
+        (&rating["value"], &rating["validity"]["status"]),
+        (&Value::Null, &"invalid".into())
+    );
+}
+
+#[test]
+fn input_for_the_real_hpl_is_written_whole() {
+    let harness = Harness::new();
+    let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--nb", "128,192", "--ranks", "32"];
+    let text = harness.run(&args).exits(0).stdout;
+    assert_eq!(text.lines().count(), 31);
+    assert!(
+        text.contains("\n128 192      NBs\n")
+            && text.contains("\n4            Ps\n8            Qs\n"),
+        "{text}"
+    );
+}
+
+/// Runs `hpl --xhpl` with a script in the program's place.
+fn scripted(harness: &Harness, script: &str, more: &[&str]) -> Outcome {
+    let program = harness.write("xhpl", format!("#!/bin/sh\n{script}\n"));
+    make_program(&program);
+    let launcher = ["--launcher", "mpirun.openmpi", "--allow-run-as-root", "--ranks", "1"];
+    harness.run(&[&["hpl", "--xhpl", &program], &launcher[..], &SMALL, more].concat())
+}
+
+#[test]
+fn a_real_hpl_that_fails_keeps_the_native_figures() {
+    let harness = Harness::new();
+    if !harness.has(Part::Mpi, "mpirun.openmpi") {
+        return;
+    }
+    scripted(&harness, "exit 0", &[]).exits(3).complains("gave no result (exit status 0)");
+    let record = harness.latest();
+    assert_eq!(named(&record, "rating").len(), 1);
+    scripted(&harness, "kill -9 $$", &[]).exits(3).complains("gave no result (");
+    let too_few = "echo '>>> Need at least 2 processes for these tests <<<'; exit 1";
+    scripted(&harness, too_few, &[])
+        .exits(3)
+        .complains("Need at least 2 processes")
+        .complains("by the launcher of another MPI");
+}
+
+#[test]
+fn passed_and_failed_of_a_real_hpl_are_told_apart() {
+    let harness = Harness::new();
+    if !harness.has(Part::Mpi, "mpirun.openmpi") {
+        return;
+    }
+    let prints = |name: &str| format!("test -s HPL.dat && cat '{}'", output(name));
+    let record = scripted(&harness, &prints("three-nb.txt"), &["--json", "-"]).exits(0).json();
+    let real: Vec<&Value> =
+        named(&record, "rating").into_iter().filter(|m| m["category"] == "reference").collect();
+    assert_eq!((real.len(), &real[0]["config"]["engine"]), (3, &"xhpl".into()));
+    scripted(&harness, &prints("failed.txt"), &[]).exits(1).says("FAILED");
+}
+
+#[test]
+fn what_the_real_hpl_lacks_is_said_before_anything_is_measured() {
+    let harness = Harness::new();
+    let args = |program: &str, more: &[&str]| {
+        let all =
+            [&["hpl", "--xhpl", program, "--order", "300", "--blas", "builtin"], more].concat();
+        harness.run(&all)
+    };
+    args("./no-xhpl", &[]).exits(3).complains("there is no program \"./no-xhpl\"");
+    let hpcc = "/usr/bin/hpcc";
+    if !harness.has(Part::Hpcc, hpcc) || !harness.has(Part::Mpi, "mpirun.mpich") {
+        return;
+    }
+    args(hpcc, &["--launcher", "mpirun.mpich"]).exits(3).complains("MPICH");
+    args(hpcc, &["--ranks", "100000"]).exits(2).complains("100000");
+    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+}
+
+#[test]
+fn hpcc_is_run_and_read() {
+    let harness = Harness::new();
+    if !harness.has(Part::Hpcc, "/usr/bin/hpcc") {
+        return;
+    }
+    let args = [
+        "hpl",
+        "--xhpl",
+        "/usr/bin/hpcc",
+        "--allow-run-as-root",
+        "--ranks",
+        "1",
+        "--order",
+        "400",
+        "--nb",
+        "64",
+        "--blas",
+        "builtin",
+        "--budget",
+        "1",
+        "--json",
+        "-",
+    ];
+    let record = harness.run(&args).exits(0).json();
+    let real: Vec<&Value> =
+        named(&record, "rating").into_iter().filter(|m| m["category"] == "reference").collect();
+    assert_eq!(real.len(), 1);
+    assert_eq!(real[0]["config"]["engine"], "hpcc");
+    assert_eq!((&real[0]["config"]["n"], &real[0]["config"]["nb"]), (&400.into(), &64.into()));
+    assert!(real[0]["value"].as_f64().unwrap() > 0.0);
+}
+
+/// A launcher that says what it is, notes its words, and prints a saved output.
+fn launcher(harness: &Harness, name: &str, version: &str) -> String {
+    let words = harness.arg("words");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\n\
+         echo \"$@\" >> '{words}'\ncp HPL.dat '{words}.dat'\ncat '{}'\n",
+        output("three-nb.txt")
+    );
+    let launcher = harness.write(name, script);
+    make_program(&launcher);
+    launcher
+}
+
+#[test]
+fn ranks_are_spread_over_the_hosts_that_are_named() {
+    let harness = Harness::new();
+    let program = launcher(&harness, "xhpl", "");
+    for (name, version, expected) in [
+        ("mpirun", "mpirun (Open MPI) 4.1.4", "-np 2 --host one:1,two:1 --map-by ppr:1:node:PE=1"),
+        ("mpiexec", "HYDRA build details:\n    Version: 4.0.2", "-np 2 -ppn 1 -hosts one,two"),
+        (
+            "srun",
+            "slurm-wlm 22.05.8",
+            "--ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --nodelist=one,two",
+        ),
+    ] {
+        let launcher = launcher(&harness, name, version);
+        let real = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", "one,two"];
+        let one = ["--ranks", "1", "--threads", "1"];
+        harness.run(&[&real, &one[..], &SMALL].concat()).exits(0).tells("2 ranks by");
+        let words = std::fs::read_to_string(harness.path("words")).unwrap();
+        let last = words.lines().last().unwrap();
+        assert!(last.starts_with(expected), "{last}");
+        let input = std::fs::read_to_string(harness.path("words.dat")).unwrap();
+        assert!(input.contains("\n1            Ps\n2            Qs\n"), "{input}");
+    }
+}
+
+#[test]
+fn widths_and_grids_are_searched_with_the_real_hpl() {
+    let harness = Harness::new();
+    let program = launcher(&harness, "xhpl", "");
+    let launcher = launcher(&harness, "mpirun", "mpirun (Open MPI) 4.1.4");
+    let names: Vec<String> = (0..8).map(|i| format!("host{i}")).collect();
+    let args = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", &names.join(",")];
+    let more = ["--ranks", "1", "--order", "600", "--blas", "builtin", "--budget", "1"];
+    harness.run(&[&args[..], &more].concat()).exits(0);
+    let words = std::fs::read_to_string(harness.path("words")).unwrap();
+    assert_eq!(words.lines().count(), 2, "a search and the run itself: {words}");
+    // The saved output's best width.
+    let input = std::fs::read_to_string(harness.path("words.dat")).unwrap();
+    assert!(input.contains("\n192          NBs\n"), "{input}");
+}
+
+#[test]
+fn a_job_of_several_nodes_gives_its_hosts() {
+    let harness = Harness::new();
+    let scontrol = launcher(&harness, "scontrol", "");
+    std::fs::write(&scontrol, "#!/bin/sh\nprintf 'n1\\nn2\\nn3\\nn4\\n'\n").unwrap();
+    let path = format!("{}:{}", harness.arg(""), std::env::var("PATH").unwrap_or_default());
+    let job =
+        [("SLURM_JOB_NUM_NODES", "4"), ("SLURM_JOB_NODELIST", "n[1-4]"), ("PATH", path.as_str())];
+    let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--ranks", "2"];
+    let text = harness.run_with(&job, &args).exits(0).stdout;
+    assert!(text.contains("\n2            Ps\n4            Qs\n"), "{text}");
+}

@@ -1,0 +1,133 @@
+//! `nodegauge io`: folders that are measured under, and runs that end early. Nothing of others is touched.
+
+use crate::harness::{Harness, Part, Running, measurements, skip};
+use crate::io::{SMALL, folder, untouched};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn several_folders_by_turns_whatever_their_names() {
+    let harness = Harness::new();
+    let one = folder(&harness, "a b");
+    let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));
+    std::fs::create_dir_all(&odd).unwrap();
+    std::fs::write(odd.join("thesis.tex"), "mine").unwrap();
+    let mut command = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
+    command
+        .arg("io")
+        .args(SMALL)
+        .args(["-o", "write,read", "--json", "-", "--path"])
+        .arg(&one)
+        .arg("--path")
+        .arg(&odd);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let paths: Vec<&str> = measurements(&record)
+        .iter()
+        .map(|m| m["config"]["volume"]["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths.len(), 4);
+    assert!(
+        paths[0].ends_with("a b") && paths[2].ends_with("name") && paths[2].contains('\u{fffd}')
+    );
+    untouched(&one);
+    untouched(&odd);
+}
+
+#[test]
+fn only_folders_are_measured_under() {
+    let harness = Harness::new();
+    let file = harness.write("file", "mine");
+    let refused = |path: &str| harness.run(&["io", "--path", path]).exits(2).prints_nothing();
+    refused(&file).complains("existing files are never touched");
+    refused("/nowhere/at/all").complains("is not there\nhint: give a folder that exists");
+    refused("/dev/null").complains("is no folder");
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+    let named = |entry: std::fs::DirEntry| Path::new("/dev").join(entry.file_name());
+    let devices = std::fs::read_dir("/sys/class/block").unwrap().flatten().map(named);
+    match devices.into_iter().find(|device| device.exists()) {
+        Some(device) => {
+            refused(device.to_str().unwrap()).complains("a block device, which is never opened");
+        }
+        None => skip(Part::Device, "there is no block device"),
+    }
+    assert!(!harness.path(".local").exists(), "a refusal touches no history");
+}
+
+/// Starts a run without end and waits until it has measured something in a folder of its own.
+fn endless(harness: &Harness, folder: &Path) -> (Running, PathBuf) {
+    let args =
+        ["io", "--samples", "100000", "--max-size", "1MiB", "--path", folder.to_str().unwrap()];
+    let inside = || -> BTreeSet<PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.is_dir() && path.join("lock").exists()).collect()
+    };
+    let before = inside();
+    let running = harness.start(&args).shows("B/s");
+    let own = inside().difference(&before).next().cloned().unwrap();
+    (running, own)
+}
+
+#[test]
+fn interrupted_runs_save_and_clean_up() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let harness = Harness::new();
+        let folder = folder(&harness, "data");
+        let (running, _) = endless(&harness, &folder);
+        running.signal(signal);
+        running
+            .end()
+            .exits(code)
+            .complains("interrupted: what was measured is saved and marked incomplete");
+        untouched(&folder);
+        let record = harness.latest();
+        assert_eq!(record["complete"], false);
+        assert!(!measurements(&record).is_empty());
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
+    let harness = Harness::new();
+    let folder = folder(&harness, "data");
+    let path = folder.to_str().unwrap();
+    let (dead, left) = endless(&harness, &folder);
+    dead.signal("KILL");
+    dead.end();
+    assert!(left.is_dir(), "a killed run leaves its folder");
+    let (alive, busy) = endless(&harness, &folder);
+    assert_ne!(left, busy);
+    let args = [&["io", "--path", path, "--no-save", "-o", "write"], &SMALL[..]].concat();
+    let outcome = harness.run(&args).exits(0);
+    let shown = outcome.stdout.split_whitespace().collect::<String>();
+    assert!(shown.contains(left.file_name().unwrap().to_str().unwrap()), "{shown}");
+    assert!(!shown.contains(busy.file_name().unwrap().to_str().unwrap()), "{shown}");
+    outcome.tells("--remove-leftovers");
+    assert!(left.is_dir(), "it is offered, not done");
+    harness.run(&[&args[..], &["--remove-leftovers"]].concat()).exits(0).complains("removed ");
+    assert!(!left.exists() && busy.is_dir());
+    // The run that went on has not noticed.
+    alive.signal("INT");
+    alive.end().exits(130);
+    untouched(&folder);
+}
+
+#[test]
+fn a_folder_that_goes_away_is_an_error() {
+    let harness = Harness::new();
+    let folder = folder(&harness, "data");
+    let (running, own) = endless(&harness, &folder);
+    // It makes files as long as there is a folder.
+    while own.exists() {
+        let _ = std::fs::remove_dir_all(&own);
+    }
+    let outcome = running.end().exits(3);
+    outcome.complains("hint: the file system or the folder went away while it was measured");
+    untouched(&folder);
+    let record = harness.latest();
+    assert_eq!(record["complete"], false, "what was measured before is kept");
+}

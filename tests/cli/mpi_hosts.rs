@@ -1,0 +1,94 @@
+//! `mpi` on several hosts: by an agent in the place of ssh, and in a job of Slurm.
+
+use crate::harness::{Harness, make_program, measurements, texts};
+use crate::mpi::{FAST, MPICH, installed, mpi, no_orphans, of};
+use crate::slurm::Slurm;
+use serde_json::Value;
+
+/// One notice alone says which host does not answer.
+#[track_caller]
+fn one_does_not_answer(record: &Value, host: &str) {
+    let silent = |notice: &&str| notice.contains(" does not answer");
+    let silent: Vec<&str> = texts(&record["notices"]).into_iter().filter(silent).collect();
+    assert_eq!(silent.len(), 1, "{silent:?}");
+    assert!(silent[0].starts_with(&format!("{host} does not answer")), "{silent:?}");
+}
+
+#[test]
+fn hosts_that_do_not_answer_are_named() {
+    let harness = Harness::new();
+    // In the place of ssh: every host is this one, but for one that is dead.
+    // Each has a folder for temporary files, as hosts have: daemons of one run would share it.
+    let folder = harness.path("").display().to_string();
+    let agent = harness.write(
+        "agent",
+        format!(
+            "#!/bin/sh\nTMPDIR=$(mktemp -d {folder}/XXXXXX) && export TMPDIR PMIX_MCA_gds=hash\n\
+             while :; do case $1 in -*) shift ;; *) break ;; esac; done\n\
+             [ \"$1\" = deadnode ] && exec sleep 600\nshift\nexec sh -c \"$*\"\n"
+        ),
+    );
+    make_program(&agent);
+    for which in installed(&harness) {
+        let launcher = match which.variable {
+            "-x" => format!("mpirun.openmpi --mca plm_rsh_agent {agent}"),
+            _ => format!("mpirun.mpich -launcher ssh -launcher-exec {agent}"),
+        };
+        let hosts = ["--hosts", "node1,deadnode,node2", "--launcher", &launcher];
+        let args = [&hosts[..], &FAST, &["--patterns", "latency", "--json"]].concat();
+        let record = mpi(&harness, which, &args).exits(1).json();
+        one_does_not_answer(&record, "deadnode");
+        let hosts = &of(&record, "latency", 8)["config"]["hosts"];
+        assert_eq!(texts(hosts), ["node1", "node2"]);
+        assert_eq!(of(&record, "latency", 8)["config"]["distance"], "other host");
+        no_orphans(&harness);
+    }
+}
+
+#[test]
+fn nodes_of_a_slurm_job_meet_in_a_ring_and_one_that_is_dead_is_named() {
+    let harness = Harness::new();
+    let mpis = installed(&harness);
+    if mpis.is_empty() {
+        return;
+    }
+    let names = ["node1", "node2", "node3", "node4"];
+    let Some(slurm) = Slurm::of(&harness, &names) else { return };
+    let variables = [("SLURM_CONF", slurm.conf.as_str())];
+    let job = |first: &str, mpi: &[&str]| {
+        let own = ["mpi", "--allow-run-as-root", "--hosts", "slurm", "--patterns", "latency"];
+        let words = [&own[..], mpi, &FAST, &["--json", "-"]].concat();
+        let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let script =
+            format!("{first} exec {} {}", env!("CARGO_BIN_EXE_nodegauge"), words.join(" "));
+        harness.run_other(&["salloc", "-Q", "-N4", "sh", "-c", &script], &variables)
+    };
+    let met = |record: &Value| {
+        let of_8 = measurements(record).iter().filter(|m| m["config"]["message_bytes"] == 8);
+        let mut met: Vec<String> = of_8.map(|m| texts(&m["config"]["hosts"]).join(" ")).collect();
+        met.sort_unstable();
+        met
+    };
+    for which in &mpis {
+        let record = job("", &["--mpicc", which.mpicc]).exits(0).json();
+        let met = met(&record);
+        // The ring, and then two pairs by chance.
+        assert_eq!(met.len(), 4 + 2, "{met:?}");
+        for pair in ["node1 node2", "node2 node3", "node3 node4", "node4 node1"] {
+            assert!(met.iter().any(|known| known == pair), "{pair} in {met:?}");
+        }
+    }
+    if let Some(mpich) = mpis.iter().find(|which| which.mpicc == MPICH.mpicc) {
+        let started = ["--mpicc", mpich.mpicc, "--launcher", "srun --mpi=pmi2"];
+        let record = job("", &started).exits(0).json();
+        assert_eq!(met(&record).len(), 6);
+        // It stays as a zombie, since this process does not wait for it.
+        let daemon = slurm.nodes[3];
+        let kill =
+            format!("kill -9 {daemon}; until grep -q ') Z ' /proc/{daemon}/stat; do :; done;");
+        let record = job(&kill, &started).exits(1).json();
+        one_does_not_answer(&record, "node4");
+        assert!(!met(&record).iter().any(|pair| pair.contains("node4")));
+    }
+    no_orphans(&harness);
+}

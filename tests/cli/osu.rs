@@ -1,0 +1,95 @@
+//! `mpi` and the OSU micro-benchmarks: their programs by turns with the probe, and their tables.
+
+use crate::harness::{Harness, measurements, names};
+use crate::mpi::{FAST, OPEN_MPI, installed, mpi};
+use std::process::Command;
+
+/// Prints what osu_latency 5.7 prints, for the sizes of `-m`, if it is one of two ranks.
+const STAND_IN: &str = r##"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char **words) {
+    int rank, ranks;
+    long least = 8, most = 1024;
+    MPI_Init(&count, &words);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (count > 2) sscanf(words[2], "%ld:%ld", &least, &most);
+    if (ranks != 2) { if (!rank) fprintf(stderr, "This test requires exactly two processes\n"); }
+    else if (!rank) {
+        printf("# OSU MPI Latency Test v5.7\n# Size          Latency (us)\n");
+        for (; least <= most; least *= 2) printf("%-*ld%*.2f\n", 10, least, 18, 1000.0);
+    }
+    MPI_Finalize();
+    return ranks != 2;
+}
+"##;
+
+#[test]
+fn osu_programs_run_by_turns_with_the_probe() {
+    let harness = Harness::new();
+    let source = harness.write("latency.c", STAND_IN);
+    for which in installed(&harness) {
+        let folder = harness.path(&format!("{}/libexec/pt2pt", which.mpicc));
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("osu_latency");
+        let made = Command::new(which.mpicc).arg(&source).arg("-o").arg(&program).status().unwrap();
+        assert!(made.success());
+        let args = [
+            "--osu",
+            &harness.arg(which.mpicc),
+            "-m",
+            "8:32",
+            "--size-limit",
+            "0.02",
+            "--samples",
+            "2",
+            "--patterns",
+            "latency",
+        ];
+        let record = mpi(&harness, which, &[&args[..], &["--json", "-"]].concat()).exits(0).json();
+        let categories: Vec<&str> =
+            measurements(&record).iter().map(|m| m["category"].as_str().unwrap()).collect();
+        assert_eq!(categories, ["variant", "reference"].repeat(3));
+        let (own, osu) = (&measurements(&record)[0], &measurements(&record)[1]);
+        assert_eq!(osu["value"], 1e-3);
+        // Where others disturb every round, all of the six at most stand.
+        let rounds = own["summary"]["n"].as_u64().unwrap();
+        assert!((1..=6).contains(&rounds), "{rounds}");
+        assert_eq!(own["summary"]["n"], osu["summary"]["n"]);
+        assert_eq!(own["config"]["rounds"], rounds);
+        let ratio = own["config"]["over_osu"].as_f64().unwrap();
+        assert!((ratio / (own["value"].as_f64().unwrap() / 1e-3) - 1.0).abs() < 1e-9);
+        mpi(&harness, which, &args).exits(0).tells("osu 5.7").tells("by turns");
+    }
+    if installed(&harness).len() == 2 {
+        // A build with the other MPI.
+        let args = ["--osu", &harness.arg("mpicc.mpich"), "-m", "8:32", "--patterns", "latency"];
+        mpi(&harness, OPEN_MPI, &args).exits(2).complains("it was not built with Open MPI");
+    }
+    harness.run(&["mpi", "--osu", &harness.arg("nothing")]).exits(2).complains("hint:");
+}
+
+#[test]
+fn tables_in_the_columns_of_osu_can_be_imported_again() {
+    let harness = Harness::new();
+    for which in installed(&harness).into_iter().take(1) {
+        let text = mpi(&harness, which, &[&FAST[..], &["--patterns", "bw", "--osu-text"]].concat())
+            .exits(0)
+            .says("# Size      Bandwidth (MB/s)\n8 ")
+            .stdout;
+        let title = |line: &str| match line.starts_with("# nodegauge: OSU MPI") {
+            true => "# OSU MPI Bandwidth Test v5.7\n".to_owned(),
+            false => format!("{line}\n"),
+        };
+        let whole: String = text.lines().map(title).collect();
+        let file = harness.write("saved.txt", whole);
+        harness.run(&["history", "import", &file]).exits(0);
+        let record = harness.latest();
+        assert_eq!(names(&record), ["bw"; 3]);
+        assert_eq!(measurements(&record)[0]["category"], "reference");
+    }
+    let file = harness.write("other.txt", "# OSU MPI_Put Latency Test v7.2\n1 0.2\n");
+    harness.run(&["history", "import", &file]).exits(2).complains("a test that is not known here");
+}

@@ -1,0 +1,114 @@
+//! `nodegauge stream`: limits of the machine, and expectations of the user.
+
+use crate::harness::{Harness, Part, measurements, skip, texts};
+use crate::machine::control_group;
+use crate::stream::check_measurement;
+use serde_json::Value;
+
+#[test]
+fn a_rate_above_the_theoretical_one_is_no_result() {
+    let harness = Harness::new();
+    let args = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5"];
+    let args = [&args[..], &["--dimms", "1x200"]].concat();
+    let record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(1).quietly().json();
+    for m in measurements(&record) {
+        check_measurement(m);
+        assert_eq!(m["value"], Value::Null);
+        assert_eq!(m["traffic"], Value::Null);
+        assert_eq!(m["validity"]["status"], "invalid");
+        assert_eq!(m["limit"]["value"], 1.6e9);
+        let reasons = texts(&m["validity"]["reasons"]).join("\n");
+        assert!(reasons.contains("is above the theoretical 1.600 GB/s (option)"), "{reasons}");
+    }
+    let outcome = harness.run(&args).exits(1).quietly();
+    for kernel in ["copy", "scale", "add", "triad"] {
+        let row = outcome.stdout.lines().find(|line| line.starts_with(kernel)).unwrap();
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        if cells[1..7] != ["invalid", "-", "-", "-", "-", "?"] {
+            outcome.fail(&format!("{kernel} shows a figure"));
+        }
+    }
+    harness.run(&["history", "list"]).exits(0).says("triad no result");
+    harness
+        .run(&[&args[..], &["--stream-text"]].concat())
+        .exits(1)
+        .prints_nothing()
+        .complains("error: no valid result: ");
+    let expect = ["--quiet", "--expect", "triad>=1B/s"];
+    harness
+        .run(&[&args[..], &expect].concat())
+        .exits(1)
+        .only_error("expected triad >= 1 B/s, but there is no valid result");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_figures() {
+    let harness = Harness::new();
+    let outcome = harness.run(&["stream", "--size", "100TiB"]).exits(3).prints_nothing();
+    outcome
+        .complains("error: 3 arrays of 100 TiB need 300 TiB, but only ")
+        .complains(" of memory can be had, of which 80 % may be used\nhint: use --size ")
+        .complains("MiB or less, or a larger --memory-fraction\n");
+    assert!(!harness.path(".local").exists(), "nothing is measured, nothing is saved");
+}
+
+#[test]
+fn a_small_control_group_cuts_the_rule_and_refuses_a_size() {
+    let harness = Harness::new();
+    let shown = control_group(&harness, 131_000_000, 100_000_000);
+    let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
+    let args = ["stream", "--samples", "1", "--budget", "0.3", "--dimms", "1024x20000"];
+    let args = [&args[..], &["--no-save", "--json", "-"]].concat();
+    let Some(outcome) = harness.run_where(&shown, &args) else { return };
+    let record = outcome.exits(0).json();
+    let m = &measurements(&record)[0];
+    let bytes = m["config"]["array_bytes"].as_u64().unwrap();
+    assert!(3 * bytes <= 31_000_000 * 8 / 10 && bytes >= 8_000_000, "{bytes}");
+    let notices = texts(&record["notices"]).join("\n");
+    assert!(notices.contains("arrays are cut from "), "{notices}");
+    assert_eq!(m["validity"]["status"], "suspect");
+    let outcome = harness.run_where(&shown, &["stream", "--size", "1GiB"]).unwrap().exits(3);
+    outcome.prints_nothing().complains(
+        "error: 3 arrays of 1 GiB need 3 GiB, but only 29.6 MiB of memory can be had, of which 80 % may be used\n\
+         hint: use --size 7MiB or less, or a larger --memory-fraction\n",
+    );
+}
+
+#[test]
+fn expectations_decide_the_exit_code() {
+    let harness = Harness::new();
+    let stream = |args: &[&str]| harness.stream(&[&["--no-save"], args].concat());
+    stream(&["-q", "--expect", "triad>=1MB/s"]).exits(0).quietly().prints_nothing();
+    stream(&["-v", "--expect", "stream.triad>=1MB/s"])
+        .exits(0)
+        .complains("as expected stream.triad >= 1 MB/s, measured ");
+    stream(&["-q", "--expect", "triad>=900TB/s", "--expect", "copy>=1MB/s"])
+        .exits(1)
+        .complains("error: expected triad >= 900 TB/s, measured ");
+    stream(&["-q", "--expect", "tirad>=1MB/s"])
+        .exits(1)
+        .only_error("expected tirad >= 1 MB/s, but there is no such measurement; there are triad, scale, copy, add");
+    stream(&["-q", "--expect", "triad>=1us"])
+        .exits(1)
+        .only_error("expected triad >= 1 us, but the measurement is in B/s");
+    stream(&["-q", "--expect", "triad<=100%"]).exits(0).quietly();
+    stream(&["-q", "--expect", "triad>=99%"])
+        .exits(1)
+        .complains("error: expected triad >= 99 % of the limit, measured ");
+    stream(&["-q", "--expect", "triad>=1MB/s@8000000B"]).exits(0).quietly();
+    stream(&["-q", "--expect", "triad>=1MB/s@1KiB"]).exits(1).complains("no such measurement");
+}
+
+#[test]
+fn a_share_of_an_unknown_limit_is_not_met() {
+    let harness = Harness::new();
+    let record = harness.run(&["machine", "--json"]).exits(0).json();
+    if !record["machine"]["memory"]["theoretical"].is_null() {
+        return skip(Part::Memory, "the theoretical bandwidth of this machine is known");
+    }
+    let args = ["stream", "--samples", "1", "--size", "1000000", "-q", "--no-save"];
+    harness.run(&[&args[..], &["--expect", "triad>=1%"]].concat()).exits(1).only_error(
+        "expected triad >= 1 % of the limit, but no limit is known\n\
+         hint: give --dimms COUNTxMT/s, or a bound in units",
+    );
+}

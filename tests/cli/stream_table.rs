@@ -1,0 +1,128 @@
+//! `nodegauge stream`: its table, and the classic one.
+
+use crate::harness::{ELEMENTS, Harness};
+
+#[test]
+fn the_table_says_how_it_was_measured() {
+    let outcome = Harness::new().stream(&["-v"]).exits(0).quietly();
+    let header = outcome.stdout.lines().next().unwrap();
+    let words: Vec<&str> = header.split_whitespace().collect();
+    assert_eq!(
+        words,
+        ["GB/s", "best", "median", "5", "%", "95", "%", "moved", "of", "limit", "loop"]
+    );
+    outcome
+        .says("\nhow ")
+        .tells("3 arrays of 7.6 MiB")
+        .says("\nsamples ")
+        .tells("limit 163.8 TB/s theoretical (option)")
+        .tells("counters moved ")
+        .tells("name based on a variant of the STREAM benchmark code")
+        .says("\nOMP: pid ")
+        .says("\nsaved ");
+}
+
+/// The lines of stream.c's output without its heading, its figures as `#`.
+const CLASSIC: &[&str] = &[
+    "This system uses # bytes per array element.",
+    "-------------------------------------------------------------",
+    "Array size = # (elements), Offset = # (elements)",
+    "Memory per array = # MiB (= # GiB).",
+    "Total memory required = # MiB (= # GiB).",
+    "Each kernel will be executed # times.",
+    " The *best* time for each kernel (excluding the first iteration)",
+    " will be used to compute the reported bandwidth.",
+    "-------------------------------------------------------------",
+    "Number of Threads requested = #",
+    "Number of Threads counted = #",
+    "-------------------------------------------------------------",
+    "Your clock granularity",
+    "Each test below will take on the order of # microseconds.",
+    "   (= # clock ticks)",
+    "Increase the size of the arrays if this shows that",
+    "you are not getting at least # clock ticks per test.",
+    "-------------------------------------------------------------",
+    "WARNING -- The above is only a rough guideline.",
+    "For best results, please be sure you know the",
+    "precision of your system timer.",
+    "-------------------------------------------------------------",
+    "Function    Best Rate MB/s  Avg time     Min time     Max time",
+    "Copy: # # # #",
+    "Scale: # # # #",
+    "Add: # # # #",
+    "Triad: # # # #",
+    "-------------------------------------------------------------",
+    "Solution Validates: avg error less than #e-# on all three arrays",
+    "-------------------------------------------------------------",
+];
+
+/// A line with each number as `#`; the table's columns are checked on their own.
+fn without_figures(line: &str) -> String {
+    let mut out = String::new();
+    for c in line.chars() {
+        if !(c.is_ascii_digit() || c == '.' && out.ends_with('#')) {
+            out.push(c);
+        } else if !out.ends_with('#') {
+            out.push('#');
+        }
+    }
+    // A point after the last figure of a sentence is its end.
+    if line.ends_with('.') && out.ends_with('#') {
+        out.push('.');
+    }
+    match out.split_once(": ") {
+        Some((name, rest)) if rest.trim_start().starts_with('#') => {
+            format!("{name}: {}", rest.split_whitespace().collect::<Vec<_>>().join(" "))
+        }
+        _ => out,
+    }
+}
+
+#[test]
+fn the_classic_table_is_read_by_existing_parsers() {
+    let harness = Harness::new();
+    let outcome = harness.stream(&["--stream-text"]).exits(0).quietly();
+    let outcome = outcome.never_says("STREAM version").never_says("$Revision");
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let rule = "-".repeat(61);
+    assert_eq!((lines[0], lines[2]), (rule.as_str(), rule.as_str()));
+    assert!(lines[1].contains("based on a variant of the STREAM benchmark code"), "{}", lines[1]);
+    let shapes: Vec<String> = lines[3..].iter().map(|line| without_figures(line)).collect();
+    for (shape, expected) in shapes.iter().zip(CLASSIC) {
+        if !(shape == expected || *expected == CLASSIC[12] && shape.starts_with(expected)) {
+            outcome.fail(&format!("expected the line \"{expected}\", found \"{shape}\""));
+        }
+    }
+    assert_eq!(shapes.len(), CLASSIC.len());
+    for (name, arrays) in [("Copy:", 2), ("Scale:", 2), ("Add:", 3), ("Triad:", 3)] {
+        let line = lines.iter().find(|line| line.starts_with(name)).unwrap();
+        // stream.c prints "%s%12.1f  %11.6f  %11.6f  %11.6f" after eleven characters of name.
+        let column = |at: std::ops::Range<usize>| line[at].trim().parse::<f64>().unwrap();
+        assert_eq!(line.len(), 62, "{line}");
+        let (rate, average, least, most) =
+            (column(11..23), column(25..36), column(38..49), column(51..62));
+        assert!(least <= average && average <= most, "{line}");
+        let bytes = (arrays * 8 * ELEMENTS) as f64;
+        // Times are printed to a microsecond.
+        assert!((rate * 1e6 * least - bytes).abs() <= rate * 1e6 * 0.6e-6, "{line}");
+    }
+    let saved = harness.latest();
+    assert_eq!(saved["measurements"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn the_classic_table_of_single_precision() {
+    let outcome = Harness::new().stream(&["--stream-text", "--no-save", "--element", "f32"]);
+    outcome
+        .exits(0)
+        .says("\nThis system uses 4 bytes per array element.\n")
+        .says("\nMemory per array = 3.8 MiB (= 0.0 GiB).\n")
+        .says("avg error less than 1.000000e-06 on all three arrays\n");
+}
+
+#[test]
+fn kernels_that_stream_lacks_are_not_in_the_classic_table() {
+    let outcome =
+        Harness::new().stream(&["--stream-text", "--no-save", "--kernels", "triad,dot"]).exits(0);
+    outcome.says("\nTriad: ").never_says("dot").never_says("Dot").never_says("Copy:");
+}

@@ -1,0 +1,93 @@
+//! A terminal for a program's standard error. There the program shows what it does, so a test can wait
+//! for an event instead of for some seconds.
+
+use crate::harness::TIMEOUT;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Stdio;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// What was written to a terminal.
+#[derive(Default)]
+struct Screen {
+    text: Mutex<(String, bool)>,
+    changed: Condvar,
+}
+
+pub struct Terminal {
+    screen: Arc<Screen>,
+    reader: JoinHandle<()>,
+}
+
+impl Terminal {
+    /// A new terminal, and its end for a program.
+    pub fn open() -> (Self, Stdio) {
+        // Opened by the standard library, so that no other test's program inherits it.
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_NOCTTY);
+        let ours = options.open("/dev/ptmx").unwrap();
+        let size = libc::winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+        let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+        let descriptor = ours.as_raw_fd();
+        // SAFETY: the descriptor is open and of a terminal, and `size` outlives the call.
+        let theirs = unsafe {
+            assert_eq!(libc::unlockpt(descriptor), 0);
+            assert_eq!(libc::ioctl(descriptor, libc::TIOCSWINSZ, &raw const size), 0);
+            libc::ioctl(descriptor, libc::TIOCGPTPEER, flags)
+        };
+        assert!(theirs >= 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: the call succeeded, so the descriptor is open and nobody else's.
+        let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
+        let screen = Arc::new(Screen::default());
+        let shown = Arc::clone(&screen);
+        let reader = std::thread::spawn(move || shown.fill(ours));
+        (Self { screen, reader }, theirs.into())
+    }
+
+    /// Waits until the program has shown `text` so many times.
+    #[track_caller]
+    pub fn wait_for(&self, text: &str, times: usize) {
+        let deadline = Instant::now() + TIMEOUT;
+        let mut screen = self.screen.text.lock().unwrap();
+        while screen.0.matches(text).count() < times {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if screen.1 || left.is_zero() {
+                let shown = screen.0.replace(['\r', '\x1b'], "\n");
+                drop(screen);
+                panic!("expected on the terminal, {times} times: {text}\n--- shown\n{shown}---");
+            }
+            screen = self.screen.changed.wait_timeout(screen, left).unwrap().0;
+        }
+    }
+
+    /// What stands on the terminal when the program has ended and its bar is taken away.
+    pub fn rest(self) -> String {
+        /// Takes a line of the terminal away.
+        const CLEAR_LINE: &str = "\x1b[2K";
+        self.reader.join().unwrap();
+        let screen = self.screen.text.lock().unwrap();
+        let rest = screen.0.rsplit(CLEAR_LINE).next().unwrap_or_default();
+        rest.replace('\r', "")
+    }
+}
+
+impl Screen {
+    /// Takes what is written until nobody has the terminal open.
+    fn fill(&self, mut terminal: File) {
+        let mut buffer = [0; 4096];
+        loop {
+            let read = terminal.read(&mut buffer).unwrap_or(0);
+            let mut screen = self.text.lock().unwrap();
+            screen.0.push_str(&String::from_utf8_lossy(&buffer[..read]));
+            screen.1 = read == 0;
+            self.changed.notify_all();
+            if read == 0 {
+                return;
+            }
+        }
+    }
+}

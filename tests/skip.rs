@@ -1,0 +1,101 @@
+//! Parts of tests that need what not every machine has. A part that is missing is skipped and counted
+//! on standard error, past libtest's capture; `NODEGAUGE_REQUIRE`, a list of parts with commas between
+//! them, makes it a failure, as continuous integration does for all that packages install.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a test may need; in `NODEGAUGE_REQUIRE` the same names in lower case.
+#[allow(dead_code)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Part {
+    /// OpenBLAS and BLIS.
+    Blas,
+    /// gcc, g++, gfortran, clang.
+    Compilers,
+    /// Two CPUs or more.
+    Cpus,
+    /// A file system on a known block device, with a quota or direct I/O.
+    Device,
+    /// fio.
+    Fio,
+    /// hpcc.
+    Hpcc,
+    /// lstopo.
+    Hwloc,
+    /// Enough memory, or a limit on it that is not known.
+    Memory,
+    /// Open MPI and MPICH.
+    Mpi,
+    /// Mount namespaces, by unshare.
+    Namespaces,
+    /// numactl, and a kernel that lets it set policies.
+    Numa,
+    /// Transparent huge pages, and no reserved ones.
+    Pages,
+    /// Non-temporal stores.
+    Processor,
+    /// The right to be root.
+    Root,
+    /// munged, slurmctld, slurmd, srun, and the right to start them.
+    Slurm,
+    /// taskset and other wrappers of util-linux.
+    Taskset,
+    /// io_uring.
+    Uring,
+}
+
+impl Part {
+    const ALL: [Self; 17] = [
+        Self::Blas,
+        Self::Compilers,
+        Self::Cpus,
+        Self::Device,
+        Self::Fio,
+        Self::Hpcc,
+        Self::Hwloc,
+        Self::Memory,
+        Self::Mpi,
+        Self::Namespaces,
+        Self::Numa,
+        Self::Pages,
+        Self::Processor,
+        Self::Root,
+        Self::Slurm,
+        Self::Taskset,
+        Self::Uring,
+    ];
+
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// The parts that must not be skipped.
+fn required(list: &str) -> Vec<Part> {
+    let part = |name: &str| {
+        let found = Part::ALL.into_iter().find(|part| part.name() == name);
+        found.unwrap_or_else(|| panic!("NODEGAUGE_REQUIRE: there is no part {name:?}"))
+    };
+    list.split(',').filter(|name| !name.is_empty()).map(part).collect()
+}
+
+/// Says that a test, or a part of one, cannot be done here and why.
+#[track_caller]
+pub fn skip(part: Part, why: &str) {
+    static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+    let list = std::env::var("NODEGAUGE_REQUIRE").unwrap_or_default();
+    assert!(!required(&list).contains(&part), "{} is required: {why}", part.name());
+    let number = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+    let test = std::thread::current().name().unwrap_or("test").to_owned();
+    let line = format!("\nskipped {number}: {test}: {}: {why}\n", part.name());
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+#[test]
+fn required_parts_are_known() {
+    assert_eq!(required("mpi,slurm"), [Part::Mpi, Part::Slurm]);
+    assert_eq!(required(""), []);
+    required(&std::env::var("NODEGAUGE_REQUIRE").unwrap_or_default());
+    assert!(std::panic::catch_unwind(|| required("mpi,slrum")).is_err());
+}
