@@ -118,12 +118,8 @@ pub(crate) fn glance(site: &Site, ask: &Glance<'_>) -> Result<MessagesPlan, Mess
 /// When it runs in none, or Slurm does not answer.
 pub fn job_hosts() -> Result<Vec<String>, MessagesError> {
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| MessagesError::NoJob)?;
-    let job = Job {
-        command: CommandLine::new("scontrol", ["show", "hostnames", list.as_str()]),
-        folder: ".".into(),
-        environment: Vec::new(),
-        limit: SLURM_LIMIT,
-    };
-    let printed = nodegauge_toolchain::run(&job, &|| false).and_then(|done| done.success(&job))?;
+    let command = CommandLine::new("scontrol", ["show", "hostnames", list.as_str()]);
+    let job = Job::new(command, SLURM_LIMIT);
+    let printed = job.success(nodegauge_toolchain::run(&job, &|| false)?)?;
     Ok(printed.split_whitespace().map(str::to_owned).collect())
 }

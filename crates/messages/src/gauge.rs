@@ -327,8 +327,7 @@ fn notices(mpi: &ReadyMpi<'_>, report: &StartReport, again: &[Dip]) -> Vec<Notic
         )),
         _ => None,
     };
-    let silent =
-        nodes::silent(report).map(|hosts| format!("no answer from {}", hosts.join(", ")));
+    let silent = nodes::silent(report).map(|hosts| format!("no answer from {}", hosts.join(", ")));
     notices.extend(failed.into_iter().chain(silent).map(|text| notice(NoticeId::Failed, text)));
     notices
 }

@@ -9,8 +9,9 @@ use crate::result;
 use crate::start::{ReadyMpi, StartReport, error_tail};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
+use nodegauge_os::describe;
 use nodegauge_placement::Distance;
-use nodegauge_toolchain::{Ended, run_family};
+use nodegauge_toolchain::{ChildEnd, KillReason, run_with_descendants};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -154,21 +155,21 @@ fn one(mpi: &ReadyMpi<'_>, host: &str, ended: &AtomicBool) -> Result<(), String>
         steps: Vec::new(),
         sizes: None,
     };
-    let (mut job, _, _folder) =
-        mpi.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
+    let (mut job, _, _folder) = mpi.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
     job.limit = ANSWER;
-    let mut monitor =
-        |_: &str| ended.load(Ordering::Relaxed).then_some(nodegauge_toolchain::Ended::Interrupted);
-    match run_family(&job, &mut monitor) {
+    let mut monitor = |_: &str| ended.load(Ordering::Relaxed).then_some(KillReason::Interrupted);
+    match run_with_descendants(&job, &mut monitor) {
         Err(error) => Err(error.to_string()),
-        Ok(finished) => match finished.ended {
-            Ended::Itself(status) if status.success() => Ok(()),
-            Ended::Itself(status) => {
-                let words = error_tail(&finished.stderr).replace('\n', " ");
-                Err(format!("{}: {words}", nodegauge_toolchain::in_words(status)))
+        Ok(output) => match output.end {
+            ChildEnd::Exited(status) if status.success() => Ok(()),
+            ChildEnd::Exited(status) => {
+                let words = error_tail(&output.stderr).replace('\n', " ");
+                Err(format!("{}: {words}", describe(status)))
             }
-            Ended::TooLong => Err(format!("no answer within {} s", ANSWER.as_secs())),
-            Ended::Interrupted => Err("interrupted".to_owned()),
+            ChildEnd::Killed(KillReason::TimedOut) => {
+                Err(format!("no answer within {} s", ANSWER.as_secs()))
+            }
+            ChildEnd::Killed(KillReason::Interrupted) => Err("interrupted".to_owned()),
         },
     }
 }

@@ -87,12 +87,8 @@ const RATE: Row = Row {
     ..TIME
 };
 /// Of all ranks together.
-const COLLECTIVE: Row = Row {
-    participants: Participants::All,
-    sizes: (1, 1 << 20),
-    operations: (1000, 100),
-    ..TIME
-};
+const COLLECTIVE: Row =
+    Row { participants: Participants::All, sizes: (1, 1 << 20), operations: (1000, 100), ..TIME };
 
 /// Declares the patterns with their rows, in the order of running.
 macro_rules! patterns {
@@ -285,7 +281,9 @@ pub fn usual_sizes() -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Pattern::{Allreduce, Barrier, Bcast, Bibw, Bw, Latency, LatencyMt, MbwMr, MultiLat};
+    use super::Pattern::{
+        Allreduce, Barrier, Bcast, Bibw, Bw, Latency, LatencyMt, MbwMr, MultiLat,
+    };
     use super::*;
 
     #[test]

@@ -12,9 +12,7 @@ use crate::protocol::{BatchGroup, SizeRun};
 use crate::start::{Broken, StartReport};
 use crate::{GAUGE, TEST};
 use nodegauge_measure::interference::Cause;
-use nodegauge_measure::record::{
-    Disturbed, Measurement, Quoted, RegimeSamples, Status, Validity,
-};
+use nodegauge_measure::record::{Disturbed, Measurement, Quoted, RegimeSamples, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{Seconds, Unit};
@@ -191,8 +189,7 @@ impl SizeEvidence<'_> {
         let (bytes, pairs) = (self.run.bytes, self.run.pairs);
         let window = self.evidence.options.window;
         let one = |unit, figure: &dyn Fn(f64) -> f64| self.figure(unit, &sorted, figure);
-        let main =
-            one(pattern.unit(), &|seconds| pattern.figure(seconds, bytes, window, pairs));
+        let main = one(pattern.unit(), &|seconds| pattern.figure(seconds, bytes, window, pairs));
         let mut found = vec![main];
         if pattern.counts_messages() {
             let messages = f64::from(window) * f64::from(pairs);
@@ -204,7 +201,8 @@ impl SizeEvidence<'_> {
     fn sort(&self) -> SortedBatches {
         let mut by_regime: Vec<Vec<(f64, u64)>> = vec![Vec::new(); self.regimes.len()];
         let (mut disturbed, mut homeless) = (Vec::new(), Vec::new());
-        let alone = |group: &BatchGroup, i: usize| group.lost.get(i).is_none_or(|lost| *lost <= MOST_LOST);
+        let alone =
+            |group: &BatchGroup, i: usize| group.lost.get(i).is_none_or(|lost| *lost <= MOST_LOST);
         let never_alone =
             !self.run.groups.iter().any(|group| (0..group.seconds.len()).any(|i| alone(group, i)));
         for group in &self.run.groups {
@@ -298,7 +296,10 @@ impl SizeEvidence<'_> {
         measurement.disturbed = sorted
             .disturbed
             .iter()
-            .map(|(seconds, reason)| Disturbed { value: value_of(*seconds), reason: reason.clone() })
+            .map(|(seconds, reason)| Disturbed {
+                value: value_of(*seconds),
+                reason: reason.clone(),
+            })
             .collect();
         measurement.regimes = sorted.regimes.iter().filter_map(regime).collect();
         MessageFigure { measurement: measurement.judged(self.validity(sorted)), config }

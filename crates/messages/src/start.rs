@@ -8,9 +8,9 @@ use crate::probe::Probe;
 use crate::protocol::{ProbeOutput, SizeRun};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Observer;
+use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
-use nodegauge_toolchain::{Ended, Job, Listener, Scratch, run_family};
-use std::path::PathBuf;
+use nodegauge_toolchain::{ChildEnd, Job, KillReason, Scratch, run_with_descendants};
 use std::time::{Duration, Instant};
 
 /// Why a start did not come to its end, though something was measured.
@@ -92,10 +92,9 @@ impl Monitor<'_> {
     fn timeout(&self) -> Duration {
         if self.output.handshake { self.timeouts.1 } else { self.timeouts.0 }
     }
-}
 
-impl Listener for Monitor<'_> {
-    fn hear(&mut self, lines: &str) -> Option<Ended> {
+    /// Reads more lines; why to end, if there is a reason.
+    fn follow(&mut self, lines: &str) -> Option<KillReason> {
         if self.output.read(lines) {
             self.last = Instant::now();
             let done = self.output.sizes.iter().filter(|size| size.done.is_some()).count();
@@ -108,9 +107,9 @@ impl Listener for Monitor<'_> {
             self.observer.progress(done as f64 / self.expected.max(1) as f64, &latest);
         }
         if self.observer.interrupted() {
-            Some(Ended::Interrupted)
+            Some(KillReason::Interrupted)
         } else if self.last.elapsed() > self.timeout() {
-            Some(Ended::TooLong)
+            Some(KillReason::TimedOut)
         } else {
             None
         }
@@ -122,7 +121,11 @@ impl ReadyMpi<'_> {
     ///
     /// # Errors
     /// When nothing was measured; what was measured is never thrown away.
-    pub(crate) fn run(&self, launch: &Launch, observer: &mut dyn Observer) -> Result<StartReport, MessagesError> {
+    pub(crate) fn run(
+        &self,
+        launch: &Launch,
+        observer: &mut dyn Observer,
+    ) -> Result<StartReport, MessagesError> {
         let program = self.probe.path.display().to_string();
         let arguments = launch.probe_arguments(self.options);
         let (job, command, _folder) = self.job(launch, &program, &arguments)?;
@@ -134,14 +137,14 @@ impl ReadyMpi<'_> {
             expected: launch.count(self.options),
             observer,
         };
-        let finished = run_family(&job, &mut monitor)?;
+        let finished = run_with_descendants(&job, &mut |lines| monitor.follow(lines))?;
         let silent_for = monitor.timeout();
         let output = monitor.output;
-        let broken = match finished.ended {
-            Ended::Itself(status) if status.success() && output.end => None,
-            Ended::Itself(status) => Some(Broken::Died(nodegauge_toolchain::in_words(status))),
-            Ended::TooLong => Some(Broken::Hung(silent_for)),
-            Ended::Interrupted => Some(Broken::Interrupted),
+        let broken = match finished.end {
+            ChildEnd::Exited(status) if status.success() && output.end => None,
+            ChildEnd::Exited(status) => Some(Broken::Died(describe(status))),
+            ChildEnd::Killed(KillReason::TimedOut) => Some(Broken::Hung(silent_for)),
+            ChildEnd::Killed(KillReason::Interrupted) => Some(Broken::Interrupted),
         };
         let all_text = format!("{}\n{}", finished.stderr, output.foreign.join("\n"));
         let something = output.sizes.iter().any(|size| !size.groups.is_empty());
@@ -235,12 +238,8 @@ impl ReadyMpi<'_> {
             .into_iter()
             .filter(|(name, _)| std::env::var_os(name).is_none())
             .collect();
-        let job = Job {
-            command: words.command.with([program.to_owned()]).with(arguments.iter().cloned()),
-            folder: PathBuf::from("."),
-            environment,
-            limit: FOREVER,
-        };
+        let all = words.command.with([program.to_owned()]).with(arguments.iter().cloned());
+        let job = Job { environment, ..Job::new(all, FOREVER) };
         Ok((job, command, folder))
     }
 
@@ -300,7 +299,7 @@ impl ReadyMpi<'_> {
 /// When it would.
 pub(crate) fn refuses_root(mpi: &Mpi, as_root: bool) -> Result<(), MessagesError> {
     let refuses = mpi.launcher.kind == LauncherKind::OpenMpi
-        && nodegauge_toolchain::is_root()
+        && nodegauge_os::is_root()
         && !as_root
         && !open_mpi_is_told();
     match refuses {

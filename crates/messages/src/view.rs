@@ -128,9 +128,8 @@ fn summary(all: &[&Figure<'_>]) -> Table {
             .min_by_key(|figure| figure.config.message_bytes)
             .and_then(|figure| figure.m.value);
         let best = |pattern: Pattern, unit: Unit| {
-            let of_it = |figure: &&&Figure<'_>| {
-                figure.pattern == Some(pattern) && figure.m.unit == unit
-            };
+            let of_it =
+                |figure: &&&Figure<'_>| figure.pattern == Some(pattern) && figure.m.unit == unit;
             let values = own.iter().filter(of_it).filter_map(|figure| figure.m.value);
             shown(values.max_by(f64::total_cmp), unit)
         };

@@ -7,8 +7,8 @@ use crate::{
 };
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge};
-use nodegauge_measure::{Notice, NoticeId, Seconds};
 use nodegauge_measure::record::{Finding, Record, Severity};
+use nodegauge_measure::{Notice, NoticeId, Seconds};
 
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;

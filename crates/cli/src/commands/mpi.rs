@@ -4,7 +4,7 @@ use crate::args::MpiArgs;
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Shown};
 use nodegauge_gauge::Planned;
-use nodegauge_messages::{Between, Messages, MessageOptions, MessagesPlan, MpiRequest, osu};
+use nodegauge_messages::{Between, MessageOptions, Messages, MessagesPlan, MpiRequest, osu};
 use std::time::Duration;
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {

@@ -70,7 +70,12 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 /// A gauge's part of the page. Where it cannot be had, a notice says why, and that is no failure.
-fn glance(gauge: &dyn Gauge, site: &Site, ask: &Glance<'_>, observer: &mut dyn Observer) -> Outcome {
+fn glance(
+    gauge: &dyn Gauge,
+    site: &Site,
+    ask: &Glance<'_>,
+    observer: &mut dyn Observer,
+) -> Outcome {
     let measured = gauge
         .glance(site, ask)
         .and_then(|planned| planned.map(|planned| planned.run(site, observer)).transpose());

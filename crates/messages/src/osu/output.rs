@@ -134,11 +134,7 @@ impl OsuOutput {
     /// What this version puts the clock around.
     pub fn timing(&self) -> Timing {
         // Version 7 times each iteration by itself.
-        if self.major().is_some_and(|major| major >= 7) {
-            Timing::Each
-        } else {
-            Timing::Batch
-        }
+        if self.major().is_some_and(|major| major >= 7) { Timing::Each } else { Timing::Batch }
     }
 }
 

@@ -83,14 +83,12 @@ mod tests {
                 window: Some(64),
                 ..MessageConfig::default()
             };
-            let measurement =
-                result::blank(pattern, pattern.unit()).value(Quoted::Mean, *value);
+            let measurement = result::blank(pattern, pattern.unit()).value(Quoted::Mean, *value);
             MessageFigure { measurement, config }.into()
         };
-        let mut record: Record = serde_json::from_str(include_str!(
-            "../../../../tests/golden/mpi-pairs/record.json"
-        ))
-        .unwrap();
+        let mut record: Record =
+            serde_json::from_str(include_str!("../../../../tests/golden/mpi-pairs/record.json"))
+                .unwrap();
         record.measurements = figures.iter().map(figure).collect();
         record
     }

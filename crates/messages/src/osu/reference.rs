@@ -1,7 +1,6 @@
 //! The OSU programs and the probe by turns, round after round, started the same way on the same CPUs,
 //! so that both meet the same machine.
 
-use crate::{GAUGE, MessagesError};
 use crate::launch::{Launch, Where};
 use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
@@ -10,12 +9,14 @@ use crate::pattern::{Participants, Pattern, usual_sizes};
 use crate::protocol::SizeRun;
 use crate::result::{self, Evidence};
 use crate::start::{Broken, ReadyMpi, error_tail};
+use crate::{GAUGE, MessagesError};
+use nodegauge_measure::interference::Work;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
-use nodegauge_measure::interference::Work;
+use nodegauge_os::describe;
 use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::LauncherKind;
-use nodegauge_toolchain::{Ended, run_family};
+use nodegauge_toolchain::{ChildEnd, KillReason, run_with_descendants};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,7 @@ impl OsuPrograms {
                 }
             } else if let Some(pattern) = name.strip_prefix("osu_").and_then(|n| n.parse().ok())
                 && self.of(pattern).is_none()
-                && nodegauge_toolchain::mpi::which(&path.display().to_string()).is_some()
+                && nodegauge_toolchain::which(&path.display().to_string()).is_some()
             {
                 self.0.push((pattern, path));
             }
@@ -216,24 +217,24 @@ fn osu(
                 last = Instant::now();
             }
             match (observer.interrupted(), last.elapsed() > TIMEOUT) {
-                (true, _) => Some(Ended::Interrupted),
-                (false, true) => Some(Ended::TooLong),
+                (true, _) => Some(KillReason::Interrupted),
+                (false, true) => Some(KillReason::TimedOut),
                 _ => None,
             }
         };
-        run_family(&job, &mut monitor)?
+        run_with_descendants(&job, &mut monitor)?
     };
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    match finished.ended {
-        Ended::Interrupted => return Err(MessagesError::Interrupted),
-        Ended::TooLong => {
+    match finished.end {
+        ChildEnd::Killed(KillReason::Interrupted) => return Err(MessagesError::Interrupted),
+        ChildEnd::Killed(KillReason::TimedOut) => {
             return Err(MessagesError::Silent {
                 launcher: name,
                 limit: TIMEOUT,
                 words: String::new(),
             });
         }
-        Ended::Itself(_) => {}
+        ChildEnd::Exited(_) => {}
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is
     // printed counts, not the status.
@@ -247,12 +248,10 @@ fn osu(
     }
     output.map_err(|error| MessagesError::Osu {
         program: program.display().to_string(),
-        why: match finished.ended {
-            Ended::Itself(status) if !status.success() => format!(
-                "{}: {}",
-                nodegauge_toolchain::in_words(status),
-                error_tail(&all).replace('\n', " ")
-            ),
+        why: match finished.end {
+            ChildEnd::Exited(status) if !status.success() => {
+                format!("{}: {}", describe(status), error_tail(&all).replace('\n', " "))
+            }
             _ => error.to_string(),
         },
     })

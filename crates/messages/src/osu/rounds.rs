@@ -121,8 +121,10 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
             .iter()
             .filter_map(|round| Some(&round.own.iter().find(same)?.measurement))
             .collect();
-        let mut own =
-            MessageFigure { measurement: over_rounds(&one.measurement, &runs), config: one.config.clone() };
+        let mut own = MessageFigure {
+            measurement: over_rounds(&one.measurement, &runs),
+            config: one.config.clone(),
+        };
         if none {
             let why = "in every round the cpus were moved or other programs used them";
             own.measurement.validity.add(Status::Suspect, why);

@@ -76,7 +76,8 @@ fn distances_and_cpus_can_be_chosen_if_they_are_there() {
 #[test]
 fn a_matrix_meets_every_pair_of_cores_once() {
     let topology = machine("Package:1 Core:5 PU:2");
-    let (launches, _) = launches(&topology, &MessageOptions::default(), &Between::All, None).unwrap();
+    let (launches, _) =
+        launches(&topology, &MessageOptions::default(), &Between::All, None).unwrap();
     assert_eq!((launches.len(), launches[0].steps.len(), launches[0].ranks()), (1, 10, 5));
     assert_eq!(launches[0].patterns, [Pattern::Latency, Pattern::Bw, Pattern::Bibw]);
 }
@@ -84,7 +85,8 @@ fn a_matrix_meets_every_pair_of_cores_once() {
 #[test]
 fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
     let one = machine("Package:1 Core:1 PU:1");
-    let error = launches(&one, &MessageOptions::default(), &Between::EachDistance, None).unwrap_err();
+    let error =
+        launches(&one, &MessageOptions::default(), &Between::EachDistance, None).unwrap_err();
     assert!(matches!(error, MessagesError::OneCpu));
     let three = machine("Package:1 Core:3 PU:1");
     let options = MessageOptions { patterns: vec![Pattern::MultiLat], ..MessageOptions::default() };

@@ -134,7 +134,8 @@ fn collectives(own: &[&Figure<'_>]) -> Option<Table> {
     let title = ranks.map_or_else(|| "us".to_owned(), |ranks| format!("us, {ranks} ranks"));
     let mut table = over_sizes(&title, &there);
     for size in sizes(own, &there) {
-        let value = |name: &&str| at(own, name, Unit::Seconds, size).and_then(|figure| figure.m.value);
+        let value =
+            |name: &&str| at(own, name, Unit::Seconds, size).and_then(|figure| figure.m.value);
         let mut row: Vec<Cell> = vec![Bytes(size).to_string().into()];
         row.extend(there.iter().map(|name| shown(value(name), Unit::Seconds)));
         table.row(row);

@@ -24,9 +24,8 @@ pub(super) fn how(section: &mut Section, all: &[&Figure<'_>], brief: bool) {
     if brief {
         return;
     }
-    let is_rate = |figure: &&&Figure<'_>| {
-        figure.m.unit == Unit::BytesPerSecond && figure.m.summary.is_some()
-    };
+    let is_rate =
+        |figure: &&&Figure<'_>| figure.m.unit == Unit::BytesPerSecond && figure.m.summary.is_some();
     if let Some(rate) = all.iter().find(is_rate) {
         let buffers = match (rate.config.buffers.as_deref(), &rate.config.hosts) {
             (Some("multiple"), _) => "a buffer for each message",
