@@ -4,7 +4,6 @@
 pub const CYCLES: &[(&str, &[&str])] = &[
     ("cli::commands", &["compiled", "places", "ranks", "standard", "stream", "sweep", "tune"]),
     ("compute", &["hpl", "result"]),
-    ("files", &["gauge", "result"]),
     ("machine", &["sys", "topology"]),
     ("memory", &["arrays", "mapping"]),
     ("memory", &["point", "ranks", "result", "samples", "stream", "subject", "traffic", "trial"]),

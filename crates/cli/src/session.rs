@@ -200,14 +200,8 @@ pub(crate) fn conduct<O: Into<Outcome>>(
 
 /// A notice of which only the text is known.
 fn typed(text: String) -> Notice {
-    for gauge in ["files", "messages"] {
-        let sentence = match gauge {
-            "files" => "files: ",
-            _ => nodegauge_report::messages::NOT_MEASURED,
-        };
-        if text.starts_with(sentence) {
-            return Notice::new(NoticeId::LeftOut, gauge, text);
-        }
+    if text.starts_with(nodegauge_report::messages::NOT_MEASURED) {
+        return Notice::new(NoticeId::LeftOut, "messages", text);
     }
     Notice::new(NoticeId::Other, "", text)
 }

@@ -3,8 +3,10 @@
 
 use crate::table::{Style, incomplete, paragraph};
 use crate::{
-    compiled, explain, hpl, io, machine, memory, messages, published, standard, stream, sweep, tune,
+    compiled, explain, hpl, machine, memory, messages, published, standard, stream, sweep, text,
+    tune,
 };
+use nodegauge_gauge::view::{Page, Section};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
@@ -12,7 +14,7 @@ use nodegauge_measure::record::{Finding, Record, Severity};
 const FINDINGS_SHOWN: usize = 2;
 
 /// What each gauge has to say of a record, empty when it took no part; in the order of the page.
-const SECTIONS: [fn(&Record, Style) -> String; 11] = [
+const SECTIONS: [fn(&Record, Style) -> String; 10] = [
     tune::render,
     stream::section,
     compiled::render,
@@ -23,20 +25,30 @@ const SECTIONS: [fn(&Record, Style) -> String; 11] = [
     memory::section,
     hpl::section,
     messages::section,
-    io::section,
 ];
 
 /// Any saved record: its page, and what was noticed on the way.
-pub fn saved(record: &Record, style: Style) -> String {
-    let mut out = render(record, style);
-    for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", &notice.text));
-    }
+pub fn saved(record: &Record, sections: &[Section], style: Style) -> String {
+    let mut out = render(record, sections, style);
+    out.push_str(&notices(record, style));
     out
 }
 
-/// The page of `run`.
-pub fn render(record: &Record, style: Style) -> String {
+/// What one gauge measured alone: its sections, and what was noticed on the way.
+pub fn of_gauge(record: &Record, sections: &[Section], style: Style) -> String {
+    let sections = sections.to_vec();
+    let mut out = text::page(&Page { heading: String::new(), sections }, style);
+    out.push_str(&incomplete(style, record));
+    out.push_str(&notices(record, style));
+    out
+}
+
+fn notices(record: &Record, style: Style) -> String {
+    record.notices.iter().map(|notice| paragraph(style, "note", &notice.text)).collect()
+}
+
+/// The page of `run`, with the `sections` of gauges.
+pub fn render(record: &Record, sections: &[Section], style: Style) -> String {
     let mut out = style.strong(&format!(
         "nodegauge {}{}, {}, {}",
         record.tool.version,
@@ -53,6 +65,10 @@ pub fn render(record: &Record, style: Style) -> String {
             out.push('\n');
             out.push_str(&text);
         }
+    }
+    for section in sections.iter().filter(|section| !section.blocks.is_empty()) {
+        out.push('\n');
+        out.push_str(&text::section(section, style));
     }
     out.push_str(&incomplete(style, record));
     out

@@ -2,6 +2,7 @@
 
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
+use crate::gauges;
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, RunFilter, RunLine, Store};
@@ -84,7 +85,7 @@ fn imported(
     let bytes = std::fs::read(file)
         .map_err(|cause| Failure::usage(format!("cannot read {shown}: {cause}")))?;
     let text = String::from_utf8_lossy(&bytes);
-    if let Some(read) = nodegauge_files::peers::read(&text) {
+    if let Some(read) = nodegauge_files::reference::read(&text) {
         let imported = read.map_err(|error| {
             Failure::usage(format!(
                 "{shown}: {error}\nhint: give a file with all that one run printed"
@@ -185,7 +186,11 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
     if taken {
         return Ok(());
     }
-    output::print(&nodegauge_report::run::saved(record, output::style()));
+    output::print(&nodegauge_report::run::saved(
+        record,
+        &gauges::sections(record),
+        output::style(),
+    ));
     Ok(())
 }
 

@@ -3,7 +3,10 @@
 use crate::args::RunArgs;
 use crate::commands::tune;
 use crate::failure::{Exit, Failure};
+use crate::gauges;
 use crate::session::{self, Shown};
+use nodegauge_gauge::{Depth, Glance};
+use nodegauge_measure::Outcome;
 use nodegauge_memory::stream::{self, Options};
 use nodegauge_placement::{Environment, Request};
 use std::time::Duration;
@@ -49,11 +52,18 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 let as_root = args.root.allow_run_as_root;
                 found.extend(super::mpi::quick(&node.topology, args.full, as_root, progress));
             }
-            if !found.interrupted {
-                found.extend(super::io::glance(progress));
+            let mut outcome = Outcome::from(found);
+            if !outcome.is_interrupted() {
+                let depth = if args.full { Depth::Full } else { Depth::Quick };
+                let allow_root = args.root.allow_run_as_root;
+                let ask = Glance { depth, before: &outcome.measurements, allow_root };
+                let files = gauges::glance(&nodegauge_files::Files, node, &ask, progress);
+                outcome.extend(files);
             }
-            Ok(found)
+            Ok(outcome)
         },
-        |record, style| Shown::Text(nodegauge_report::run::render(record, style)),
+        |record, style| {
+            Shown::Text(nodegauge_report::run::render(record, &gauges::sections(record), style))
+        },
     )
 }

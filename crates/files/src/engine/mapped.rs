@@ -17,14 +17,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const SLOTS: usize = 1024;
 
 /// A mapping as the handler knows it; zero is none.
-struct Slot {
+struct MappingSlot {
     start: AtomicUsize,
     end: AtomicUsize,
     failed: AtomicBool,
 }
 
-static MAPPINGS: [Slot; SLOTS] = [const {
-    Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), failed: AtomicBool::new(false) }
+static MAPPINGS: [MappingSlot; SLOTS] = [const {
+    MappingSlot {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        failed: AtomicBool::new(false),
+    }
 }; SLOTS];
 
 /// Size of the page that replaces one that failed; every page size is a multiple of it on x86-64, and
@@ -81,7 +85,7 @@ fn install_handler() {
 pub(crate) struct Mapped {
     start: NonNull<u8>,
     bytes: usize,
-    slot: &'static Slot,
+    slot: &'static MappingSlot,
     msync: Msync,
 }
 

@@ -1,12 +1,12 @@
-//! Workers that are processes: forked, because all that they need is in memory already, and each with
+//! WorkerFigures that are processes: forked, because all that they need is in memory already, and each with
 //! counters of its own in the kernel.
 
-use super::{Report, Work};
+use super::{WorkerReport, WorkerTask};
 use crate::FilesError;
 use crate::counters::Counters;
 use crate::pass::Bench;
-use crate::team::shared::Shared;
 use crate::volume::Volume;
+use crate::workers::shared::SharedFlags;
 use nodegauge_machine::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -20,7 +20,7 @@ const LOOK_EVERY: i32 = 5;
 /// What comes back through a worker's pipe.
 #[derive(Serialize, Deserialize)]
 enum Message {
-    Report(Report),
+    WorkerReport(WorkerReport),
     /// What failed: the operation in words, its offset, and the cause by number.
     Failure {
         text: String,
@@ -53,11 +53,11 @@ impl Drop for Child {
 
 /// Lets all work; their reports in order, and when they were let go.
 pub(super) fn run(
-    work: &Work<'_>,
+    work: &WorkerTask<'_>,
     benches: &mut [Bench],
-    shared: &Shared,
+    shared: &SharedFlags,
     interrupted: &dyn Fn() -> bool,
-) -> Result<(Vec<Report>, u64), FilesError> {
+) -> Result<(Vec<WorkerReport>, u64), FilesError> {
     let mut children = Vec::new();
     for (worker, bench) in benches.iter_mut().enumerate() {
         let child = fork(work, worker, bench, shared)
@@ -82,7 +82,7 @@ pub(super) fn run(
             why: "it was killed, perhaps for want of memory".to_owned(),
         })?;
         match message {
-            Message::Report(report) => reports.push(report),
+            Message::WorkerReport(report) => reports.push(report),
             Message::Failure { text, errno, offset, wrong } => {
                 return Err(failure(work, worker, text, errno, offset, wrong));
             }
@@ -93,7 +93,7 @@ pub(super) fn run(
 
 /// The error that a worker had, made anew.
 fn failure(
-    work: &Work<'_>,
+    work: &WorkerTask<'_>,
     worker: usize,
     text: String,
     errno: Option<i32>,
@@ -140,7 +140,12 @@ fn listen(children: &mut [Child], milliseconds: i32) {
 }
 
 /// Starts a worker.
-fn fork(work: &Work<'_>, worker: usize, bench: &mut Bench, shared: &Shared) -> io::Result<Child> {
+fn fork(
+    work: &WorkerTask<'_>,
+    worker: usize,
+    bench: &mut Bench,
+    shared: &SharedFlags,
+) -> io::Result<Child> {
     let mut ends = [0; 2];
     // SAFETY: the kernel fills two descriptors, which become owned files below.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
@@ -176,7 +181,13 @@ fn fork(work: &Work<'_>, worker: usize, bench: &mut Bench, shared: &Shared) -> i
 }
 
 /// A worker's part, and its report. A panic must not unwind into the parent's code.
-fn speak(work: &Work<'_>, worker: usize, bench: &mut Bench, shared: &Shared, mut pipe: File) {
+fn speak(
+    work: &WorkerTask<'_>,
+    worker: usize,
+    bench: &mut Bench,
+    shared: &SharedFlags,
+    mut pipe: File,
+) {
     let root = SysRoot::live();
     let nowhere = Volume::default();
     let before = Counters::now(&root, &nowhere);
@@ -186,7 +197,7 @@ fn speak(work: &Work<'_>, worker: usize, bench: &mut Bench, shared: &Shared, mut
     let message = match result {
         Ok(Ok(report)) => {
             let rise = Counters::now(&root, &nowhere).since(&before);
-            Message::Report(Report { rise, ..report })
+            Message::WorkerReport(WorkerReport { rise, ..report })
         }
         Ok(Err(FilesError::Io { what, offset, cause, .. })) => {
             Message::Failure { text: what, errno: cause.raw_os_error(), offset, wrong: false }

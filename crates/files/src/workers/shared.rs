@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The flags.
 #[derive(Default)]
 pub(crate) struct Flags {
-    /// Workers that are ready, or have given up.
+    /// WorkerFigures that are ready, or have given up.
     arrived: AtomicUsize,
     /// They may begin.
     go: AtomicBool,
@@ -20,14 +20,14 @@ pub(crate) struct Flags {
 }
 
 /// Flags in memory that stays shared after a fork.
-pub(crate) struct Shared(NonNull<Flags>);
+pub(crate) struct SharedFlags(NonNull<Flags>);
 
 // SAFETY: the flags are atomics, in memory that this owns.
-unsafe impl Send for Shared {}
+unsafe impl Send for SharedFlags {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedFlags {}
 
-impl Shared {
+impl SharedFlags {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: asks for fresh shared memory anywhere, filled with zeros.
         let start = unsafe {
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-impl Deref for Shared {
+impl Deref for SharedFlags {
     type Target = Flags;
     fn deref(&self) -> &Flags {
         // SAFETY: the flags were written by `new` and live as long as `self`.
@@ -58,7 +58,7 @@ impl Deref for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedFlags {
     fn drop(&mut self) {
         // SAFETY: unmaps exactly what `new` mapped; atomics need no drop.
         unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Flags>()) };

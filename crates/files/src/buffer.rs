@@ -7,17 +7,17 @@ use std::ptr::NonNull;
 
 /// A page-aligned piece of memory of its own, filled with zeros.
 #[derive(Debug)]
-pub struct Memory {
+pub struct AlignedBuffer {
     start: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: it owns its mapping, as a `Vec` owns its heap memory.
-unsafe impl Send for Memory {}
+unsafe impl Send for AlignedBuffer {}
 // SAFETY: shared access only reads.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for AlignedBuffer {}
 
-impl Memory {
+impl AlignedBuffer {
     /// `len` bytes (at least one page is taken), on huge pages where the kernel gives them.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Memory {
     }
 }
 
-impl Deref for Memory {
+impl Deref for AlignedBuffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         // SAFETY: `len` bytes from `start` are mapped, initialised, and live as long as `self`.
@@ -56,14 +56,14 @@ impl Deref for Memory {
     }
 }
 
-impl DerefMut for Memory {
+impl DerefMut for AlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` is the only way in.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
-impl Drop for Memory {
+impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         // SAFETY: unmaps exactly what `new` mapped; nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
