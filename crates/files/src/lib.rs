@@ -11,7 +11,6 @@
 //! original programs. `plan` says what is measured, `run` carries it out by turns, `result` makes
 //! figures with their [`config`] of what was seen, and `view` shows them.
 
-mod buffer;
 pub mod cache;
 pub mod cell;
 pub mod clock;

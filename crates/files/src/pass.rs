@@ -6,7 +6,6 @@
 //! time from hand-over to result.
 
 use crate::FilesError;
-use crate::buffer::AlignedBuffer;
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::engine::aio::Aio;
@@ -16,6 +15,7 @@ use crate::latency::Latency;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::{AccessPattern, Walk, mix};
 use nodegauge_measure::Bytes;
+use nodegauge_os::{Buffer, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -143,8 +143,8 @@ pub(crate) struct PassResult {
 pub(crate) struct Bench {
     pub(crate) clock: Clock,
     pub(crate) data: Arc<Data>,
-    out: AlignedBuffer,
-    into: AlignedBuffer,
+    out: Buffer,
+    into: Buffer,
     pub(crate) latency: Latency,
 }
 
@@ -162,7 +162,7 @@ impl Bench {
     pub(crate) fn new(data: Arc<Data>) -> Result<Self, FilesError> {
         let longest = data.longest();
         let memory = |_| {
-            AlignedBuffer::new(longest)
+            Buffer::new(longest)
                 .map_err(|cause| FilesError::NoMemory { block: Bytes(2 * longest as u64), cause })
         };
         let (mut out, into) = (memory(())?, memory(())?);
@@ -287,11 +287,11 @@ impl Bench {
             _ => Box::new(Aio::new(file)),
         };
         let filled = |_| {
-            let mut block = AlignedBuffer::new(target.block)?;
+            let mut block = Buffer::new(target.block)?;
             self.data.fill(&mut block);
             Ok(block)
         };
-        let blocks: io::Result<Vec<AlignedBuffer>> = (0..depth).map(filled).collect();
+        let blocks: io::Result<Vec<Buffer>> = (0..depth).map(filled).collect();
         let all = Bytes((depth * target.block) as u64);
         let mut free = blocks.map_err(|cause| FilesError::NoMemory { block: all, cause })?;
         let stamp = stamped_as(operation, target);
@@ -381,11 +381,12 @@ impl Bench {
     }
 }
 
-/// Closes a file and hears of a failure, which network file systems report here.
+/// Closes a file and reports a failure, which network file systems have here.
 fn close(file: File) -> io::Result<()> {
     use std::os::fd::IntoRawFd;
     // SAFETY: the descriptor was owned by `file` and is closed once.
-    engine::check(unsafe { libc::close(file.into_raw_fd()) } as isize).map(drop)
+    check("close", unsafe { libc::close(file.into_raw_fd()) })?;
+    Ok(())
 }
 
 /// Looks whether to end, seldom but for the flag that another worker is through.

@@ -1,8 +1,8 @@
 //! POSIX asynchronous I/O. glibc carries it out with threads and takes the requests of one
 //! descriptor one after another, so that a depth beyond one hides the hand-over, not the device.
 
-use super::{Completion, Queue, Request, check};
-use crate::buffer::AlignedBuffer;
+use super::{Completion, Queue, Request};
+use nodegauge_os::{Buffer, check};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,7 +23,7 @@ pub(crate) struct Aio<'f> {
 pub(crate) fn probe() -> io::Result<()> {
     let file = File::open("/dev/zero")?;
     let mut aio = Aio::new(&file);
-    let block = AlignedBuffer::new(1)?;
+    let block = Buffer::new(1)?;
     aio.submit(Request { block, write: false, offset: 0, since: 0 })?;
     aio.wait()?.moved.map(drop)
 }
@@ -42,7 +42,7 @@ impl<'f> Aio<'f> {
         }
         // SAFETY: the list holds control blocks of requests under way, which live until they end.
         let done = unsafe { libc::aio_suspend(list.as_ptr(), list.len() as i32, std::ptr::null()) };
-        match check(done as isize) {
+        match check("aio_suspend", done).map_err(io::Error::from) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
             _ => Ok(()),
         }
@@ -78,7 +78,7 @@ impl Queue for Aio<'_> {
         // request ends: both are on the heap, only `done` lets go of them, and `drop` waits.
         let started =
             unsafe { if request.write { libc::aio_write(at) } else { libc::aio_read(at) } };
-        check(started as isize)?;
+        check("aio_read or aio_write", started)?;
         self.under_way.push(UnderWay { control, request });
         Ok(())
     }

@@ -9,9 +9,9 @@ pub(crate) mod stdio;
 pub(crate) mod sync;
 pub(crate) mod uring;
 
-use crate::buffer::AlignedBuffer;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::AccessPattern;
+use nodegauge_os::{Buffer, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -173,7 +173,7 @@ pub(crate) trait Mover {
 #[derive(Debug)]
 pub(crate) struct Request {
     /// The block; it lies at one address as long as it lives.
-    pub(crate) block: AlignedBuffer,
+    pub(crate) block: Buffer,
     pub(crate) write: bool,
     /// Where in the file.
     pub(crate) offset: u64,
@@ -233,12 +233,8 @@ fn in_sequence(operation: &Operation) -> bool {
 /// Waits until the file's data is on the device (`fsync`).
 pub(crate) fn fsync(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open while `file` lives.
-    check(unsafe { libc::fsync(file.as_raw_fd()) } as isize).map(drop)
-}
-
-/// A result of the C library: negative is an error with its cause in `errno`.
-pub(crate) fn check(result: isize) -> io::Result<usize> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
+    check("fsync", unsafe { libc::fsync(file.as_raw_fd()) })?;
+    Ok(())
 }
 
 /// Nothing was moved although something was asked for.

@@ -111,7 +111,7 @@ pub struct IozoneLine {
 pub struct IozoneThroughput {
     /// The operation.
     pub name: &'static str,
-    /// WorkerFigures.
+    /// Workers.
     pub workers: u32,
     /// Sum of the workers' own rates, B/s.
     pub children: f64,

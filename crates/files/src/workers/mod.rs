@@ -50,7 +50,7 @@ pub(crate) struct WorkerReport {
     rise: Counters,
 }
 
-/// WorkerFigures that are ready to work.
+/// Workers that are ready to work.
 pub(crate) struct WorkerPool {
     workers: Workers,
     benches: Vec<Bench>,
@@ -71,9 +71,9 @@ impl WorkerPool {
     pub(crate) fn new(workers: Workers, data: &Arc<Data>) -> Result<Self, FilesError> {
         let benches =
             (0..workers.count).map(|_| Bench::new(Arc::clone(data))).collect::<Result<_, _>>()?;
-        let shared = SharedFlags::new().map_err(|cause| FilesError::NoMemory {
+        let shared = SharedFlags::zeroed().map_err(|cause| FilesError::NoMemory {
             block: nodegauge_measure::Bytes(4096),
-            cause,
+            cause: cause.into(),
         })?;
         Ok(Self { workers, benches, shared })
     }

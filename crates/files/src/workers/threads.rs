@@ -1,4 +1,4 @@
-//! WorkerFigures that are threads.
+//! Workers that are threads.
 
 use super::{WorkerReport, WorkerTask};
 use crate::FilesError;
