@@ -8,15 +8,15 @@ mod common;
 
 use common::{is_installed, note, print, variable};
 use nodegauge_files::cell::CacheMode;
-use nodegauge_files::gauge;
-use nodegauge_files::operation::{Chosen, in_order};
-use nodegauge_files::peers::{Beside, fio::Fio, iozone::Iozone};
-use nodegauge_files::plan::{self, Options, Shape};
-use nodegauge_files::{Engine, Setup};
+use nodegauge_files::operation::{OperationList, in_order};
+use nodegauge_files::plan::GridShape;
+use nodegauge_files::reference::{Fio, Iozone, ReferenceProgram};
+use nodegauge_files::{FilesOptions, IoEngine, Setup, cost_of_latency, plan};
+use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
+use nodegauge_measure::progress::Silent;
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::stats::median;
-use nodegauge_measure::watch::Unwatched;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ fn cost() {
     let mut best = f64::INFINITY;
     let mut memory = Bytes::default();
     for _ in 0..20 {
-        let (bytes, overhead) = gauge::cost_of_latency();
+        let (bytes, overhead) = cost_of_latency();
         best = best.min(overhead.0);
         memory = bytes;
     }
@@ -58,11 +58,16 @@ fn cost() {
 /// The grid by turns with IOzone, cell by cell; then both as a whole, timed.
 fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: usize) {
     let iozone = Iozone::new(program, None).expect("this is an iozone");
-    let options = Options {
+    let options = FilesOptions {
         paths: vec![folder.to_owned()],
-        shape: Shape::Grid { files: None, blocks: None, max: Some(Bytes::mib(mib)), full: false },
+        shape: GridShape::Grid {
+            files: None,
+            blocks: None,
+            max: Some(Bytes::mib(mib)),
+            full: false,
+        },
         samples: rounds,
-        ..Options::default()
+        ..FilesOptions::default()
     };
     let found = measured(options.clone(), vec![Box::new(iozone)]);
     print(&format!(
@@ -72,7 +77,7 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
     let mut times = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let started = Instant::now();
-        measured(Options { samples: 1, ..options.clone() }, Vec::new());
+        measured(FilesOptions { samples: 1, ..options.clone() }, Vec::new());
         times.0.push(started.elapsed().as_secs_f64());
         let started = Instant::now();
         let max = format!("{mib}M");
@@ -90,13 +95,13 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
 
 /// Direct I/O by turns with fio, at the same block size, engine and depth.
 fn device(folder: &std::path::Path, rounds: usize) {
-    let cases: [(&str, u64, Engine, u32); 6] = [
-        ("read", 1 << 20, Engine::Sync, 1),
-        ("read", 128 << 10, Engine::Uring, 8),
-        ("random_read", 4 << 10, Engine::Uring, 8),
-        ("random_write", 4 << 10, Engine::Sync, 1),
-        ("random_write", 4 << 10, Engine::Uring, 8),
-        ("random_write", 128 << 10, Engine::Uring, 8),
+    let cases: [(&str, u64, IoEngine, u32); 6] = [
+        ("read", 1 << 20, IoEngine::Sync, 1),
+        ("read", 128 << 10, IoEngine::Uring, 8),
+        ("random_read", 4 << 10, IoEngine::Uring, 8),
+        ("random_write", 4 << 10, IoEngine::Sync, 1),
+        ("random_write", 4 << 10, IoEngine::Uring, 8),
+        ("random_write", 128 << 10, IoEngine::Uring, 8),
     ];
     print("Direct I/O on a file of 256 MiB beside fio; medians of rounds by turns.\n");
     print("| operation | block | engine | depth | nodegauge GB/s | fio GB/s | ratio |");
@@ -104,20 +109,20 @@ fn device(folder: &std::path::Path, rounds: usize) {
     let limit = Duration::from_millis(700);
     for (name, block, engine, depth) in cases {
         let fio = Fio::new(&PathBuf::from("fio"), None, Some(limit)).expect("this is fio");
-        let options = Options {
+        let options = FilesOptions {
             paths: vec![folder.to_owned()],
-            shape: Shape::Grid {
+            shape: GridShape::Grid {
                 files: Some(vec![Bytes::mib(256)]),
                 blocks: Some(vec![Bytes(block)]),
                 max: None,
                 full: false,
             },
-            operations: in_order(&[name.parse::<Chosen>().expect("it is in the table")]),
+            operations: in_order(&[name.parse::<OperationList>().expect("it is in the table")]),
             setup: Setup { engine, depth, ..Setup::default() },
             caches: vec![CacheMode::Direct],
             limit: Some(limit),
             samples: rounds,
-            ..Options::default()
+            ..FilesOptions::default()
         };
         let found = measured(options, vec![Box::new(fio)]);
         let of = |category| {
@@ -137,9 +142,9 @@ fn device(folder: &std::path::Path, rounds: usize) {
     }
 }
 
-fn measured(options: Options, mut beside: Vec<Box<dyn Beside>>) -> Vec<Measurement> {
-    let plan = plan::plan(options).expect("this can be measured here");
-    let outcome = gauge::run(&plan, &mut beside, &mut Unwatched).expect("there is memory");
+fn measured(options: FilesOptions, programs: Vec<Box<dyn ReferenceProgram>>) -> Vec<Measurement> {
+    let plan = plan(options, programs).expect("this can be measured here");
+    let outcome = plan.measure(&SysRoot::live(), &mut Silent).expect("there is memory");
     if let Some(failure) = outcome.failure {
         note(&failure.to_string());
         std::process::exit(1);

@@ -4,7 +4,6 @@
 pub const CYCLES: &[(&str, &[&str])] = &[
     ("cli::commands", &["compiled", "places", "ranks", "standard", "stream", "sweep", "tune"]),
     ("compute", &["hpl", "result"]),
-    ("files", &["gauge", "result"]),
     ("memory", &["arrays", "mapping"]),
     ("memory", &["point", "ranks", "result", "samples", "stream", "target", "tuner"]),
     ("memory::ranks", &["fleet", "wire"]),

@@ -200,9 +200,6 @@ pub(crate) fn conduct<O: Into<Outcome>>(
 
 /// A notice of which only the text is known.
 fn typed(text: String) -> Notice {
-    if text.starts_with("files: ") {
-        return Notice::new(NoticeId::LeftOut, "files", text);
-    }
     Notice::new(NoticeId::Other, "", text)
 }
 

@@ -2,7 +2,7 @@
 //! goes past it.
 
 use crate::FilesError;
-use crate::engine::{self, Access};
+use crate::engine::{self, OpenMode};
 use crate::volume::Volume;
 use nodegauge_os::{Buffer, Mapping};
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Part of a file that is mapped at once to look at its pages.
 const WINDOW: u64 = 1 << 30;
 
-/// Share of a file's pages that are in the page cache, 0 to 1, as `mincore` says.
+/// DeviceShare of a file's pages that are in the page cache, 0 to 1, as `mincore` says.
 ///
 /// # Errors
 /// When the file cannot be mapped.
@@ -38,7 +38,7 @@ pub fn resident(file: &File) -> io::Result<f64> {
 /// When the data cannot be written out.
 pub fn drop_pages(path: &Path) -> Result<f64, FilesError> {
     let fail = |cause| FilesError::io("cannot drop from the page cache", path, cause);
-    let file = Access::default().open(path).map_err(fail)?;
+    let file = OpenMode::default().open(path).map_err(fail)?;
     engine::fsync(&file).map_err(fail)?;
     // SAFETY: gives advice about an open file; 0 bytes mean to its end.
     let advised = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
@@ -85,7 +85,7 @@ pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<(), FilesError> {
 }
 
 fn try_direct(path: &Path) -> Result<f64, (&'static str, io::Error)> {
-    let direct = Access { direct: true, sync: None };
+    let direct = OpenMode { direct: true, sync: None };
     let mut memory = Buffer::new(PROOF).map_err(|cause| ("for want of memory", cause))?;
     memory.fill(0x5a);
     let file = direct.create(path).map_err(|cause| ("when a file is opened", cause))?;

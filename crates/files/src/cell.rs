@@ -3,14 +3,15 @@
 
 use crate::FilesError;
 use crate::cache;
-use crate::counters::{self, Counters, Share};
-use crate::engine::{self, Access};
-use crate::grid::Cell;
-use crate::ground::Ground;
+use crate::counters::{self, Counters, DeviceShare};
+use crate::engine::{self, OpenMode};
+use crate::grid::CellSize;
 use crate::operation::{Direction, Operation};
-use crate::pass::{self, Bench, Control, Done, Ended, Setup, Target};
+use crate::pass::{self, Bench, Control, PassEnd, PassResult, PassTarget, Setup};
+use crate::scratch::ScratchDirectory;
 use crate::volume::Volume;
 use nodegauge_machine::SysRoot;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What the page cache may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheMode {
     /// Whatever it does: IOzone's default.
@@ -46,7 +49,10 @@ impl CacheMode {
     /// The setup with what this mode asks for.
     pub(crate) fn applied(self, setup: Setup) -> Setup {
         Setup {
-            access: Access { direct: setup.access.direct || self == Self::Direct, ..setup.access },
+            access: OpenMode {
+                direct: setup.access.direct || self == Self::Direct,
+                ..setup.access
+            },
             include_fsync: setup.include_fsync || self == Self::Fsync,
             ..setup
         }
@@ -68,7 +74,7 @@ impl FromStr for CacheMode {
 
 /// One sample of one operation.
 #[derive(Debug, Clone)]
-pub struct Sample {
+pub struct OperationSample {
     /// Bytes per second as the field counts them.
     pub rate: f64,
     /// Time of the operation, seconds.
@@ -76,20 +82,20 @@ pub struct Sample {
     /// Blocks moved, and blocks that the file has.
     pub operations: (u64, u64),
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: PassEnd,
     /// Latencies in ticks of the clock, with their counts.
     pub latencies: Vec<(u64, u64)>,
     /// What was the device's.
-    pub share: Option<Share>,
-    /// Share of the file's pages that stayed although they were to be dropped.
+    pub share: Option<DeviceShare>,
+    /// DeviceShare of the file's pages that stayed although they were to be dropped.
     pub not_dropped: Option<f64>,
     /// What several workers did, when there were several.
-    pub workers: Option<Workers>,
+    pub workers: Option<WorkerFigures>,
 }
 
 /// Several workers on files of their own.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Workers {
+pub struct WorkerFigures {
     /// All bytes over the time from the start of all to the end of the last, B/s.
     pub parent: f64,
     /// Each worker's own rate, B/s.
@@ -99,8 +105,8 @@ pub struct Workers {
 }
 
 /// What does not change from cell to cell.
-pub(crate) struct Place<'a> {
-    pub(crate) ground: &'a Ground,
+pub(crate) struct CellContext<'a> {
+    pub(crate) scratch: &'a ScratchDirectory,
     pub(crate) volume: &'a Volume,
     pub(crate) root: &'a SysRoot,
     /// Time for each operation.
@@ -113,8 +119,8 @@ pub(crate) struct Place<'a> {
 /// What is measured on a file.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Sizes.
-    pub cell: Cell,
+    /// SizeList.
+    pub cell: CellSize,
     /// What the page cache may do.
     pub cache: CacheMode,
     /// How operations are carried out.
@@ -126,21 +132,21 @@ pub struct Task {
 }
 
 /// A file between operations.
-pub(crate) struct State {
+pub(crate) struct FileState {
     pub(crate) path: PathBuf,
     /// Number of the pass whose data it holds; `None` before there is a file.
     pub(crate) holds: Option<u64>,
     seed: u64,
 }
 
-impl State {
+impl FileState {
     pub(crate) fn new(path: PathBuf, seed: u64) -> Self {
         Self { path, holds: None, seed }
     }
 
-    pub(crate) fn target(&self, cell: Cell) -> Target<'_> {
+    pub(crate) fn target(&self, cell: CellSize) -> PassTarget<'_> {
         let holds = self.holds.unwrap_or(0);
-        Target {
+        PassTarget {
             file: &self.path,
             blocks: cell.blocks(),
             block: cell.block.0 as usize,
@@ -183,10 +189,10 @@ impl State {
         &mut self,
         operation: &Operation,
         task: &Task,
-        done: &Done,
+        done: &PassResult,
         bench: &mut Bench,
     ) -> Result<(), FilesError> {
-        let over = matches!(done.ended, Ended::Budget | Ended::Interrupted);
+        let over = matches!(done.ended, PassEnd::Budget | PassEnd::Interrupted);
         let whole = done.operations == task.cell.blocks();
         let covers = pass::covers(operation);
         if operation.creates {
@@ -220,13 +226,13 @@ impl State {
 /// `number`.
 fn lay_out(
     path: &Path,
-    cell: Cell,
+    cell: CellSize,
     first: u64,
     number: u64,
     bench: &mut Bench,
 ) -> Result<(), FilesError> {
     let fail = |cause| FilesError::io("cannot prepare", path, cause);
-    let access = Access::default();
+    let access = OpenMode::default();
     let file = if path.exists() { access.open(path) } else { access.create(path) }.map_err(fail)?;
     let block = bench.block(cell.block.0 as usize);
     for i in first..cell.blocks() {
@@ -245,24 +251,29 @@ fn lay_out(
 }
 
 /// What a cell came to.
-pub(crate) struct Outcome {
-    pub(crate) samples: Vec<(&'static Operation, Sample)>,
+pub(crate) struct CellOutcome {
+    pub(crate) samples: Vec<(&'static Operation, OperationSample)>,
     /// Why it ended before its last operation.
-    pub(crate) cut: Option<Ended>,
+    pub(crate) cut: Option<PassEnd>,
     /// What failed, after the samples above.
     pub(crate) failure: Option<(&'static Operation, FilesError)>,
 }
 
 /// Runs the operations of a task on a new file, which is removed afterwards.
-pub(crate) fn run(task: &Task, place: &Place<'_>, bench: &mut Bench, seed: u64) -> Outcome {
-    let mut state = State::new(place.ground.file("file"), seed);
-    let mut outcome = Outcome { samples: Vec::new(), cut: None, failure: None };
+pub(crate) fn run(
+    task: &Task,
+    context: &CellContext<'_>,
+    bench: &mut Bench,
+    seed: u64,
+) -> CellOutcome {
+    let mut state = FileState::new(context.scratch.file("file"), seed);
+    let mut outcome = CellOutcome { samples: Vec::new(), cut: None, failure: None };
     for operation in &task.operations {
-        match one(operation, task, place, bench, &mut state) {
+        match one(operation, task, context, bench, &mut state) {
             Ok(sample) => {
                 let ended = sample.ended;
                 outcome.samples.push((operation, sample));
-                if matches!(ended, Ended::Budget | Ended::Interrupted) {
+                if matches!(ended, PassEnd::Budget | PassEnd::Interrupted) {
                     outcome.cut = Some(ended);
                     break;
                 }
@@ -290,23 +301,23 @@ pub(crate) fn run(task: &Task, place: &Place<'_>, bench: &mut Bench, seed: u64) 
 fn one(
     operation: &'static Operation,
     task: &Task,
-    place: &Place<'_>,
+    context: &CellContext<'_>,
     bench: &mut Bench,
-    state: &mut State,
-) -> Result<Sample, FilesError> {
+    state: &mut FileState,
+) -> Result<OperationSample, FilesError> {
     let not_dropped = state.prepare(operation, task, bench)?;
     let stop = AtomicBool::new(false);
     let control = Control {
-        limit: place.limit,
-        deadline: place.deadline,
+        limit: context.limit,
+        deadline: context.deadline,
         stop: &stop,
-        interrupted: place.interrupted,
+        interrupted: context.interrupted,
         start: &|| {},
     };
-    let before = Counters::now(place.root, place.volume);
+    let before = Counters::now(context.root, context.volume);
     let done = bench.run(operation, &task.setup, &state.target(task.cell), &control)?;
-    let rise = Counters::now(place.root, place.volume).since(&before);
-    let sample = Sample {
+    let rise = Counters::now(context.root, context.volume).since(&before);
+    let sample = OperationSample {
         rate: done.bytes as f64 / done.seconds,
         seconds: done.seconds,
         operations: (done.operations, task.cell.blocks()),
@@ -317,7 +328,7 @@ fn one(
             task.setup.access.direct,
             done.bytes,
             &rise,
-            place.volume,
+            context.volume,
         ),
         not_dropped,
         workers: None,
@@ -327,12 +338,12 @@ fn one(
 }
 
 /// Reads the whole file once more, from the device where that can be had, and compares.
-fn read_back(state: &State, task: &Task, bench: &mut Bench) -> Result<(), FilesError> {
+fn read_back(state: &FileState, task: &Task, bench: &mut Bench) -> Result<(), FilesError> {
     if !task.setup.access.direct {
         cache::drop_pages(&state.path)?;
     }
     let Some(read) = crate::operation::named("read") else { return Ok(()) };
-    let setup = Setup { verify: true, engine: engine::Engine::Sync, depth: 1, ..task.setup };
+    let setup = Setup { verify: true, engine: engine::IoEngine::Sync, depth: 1, ..task.setup };
     let stop = AtomicBool::new(false);
     let control =
         Control { limit: None, deadline: None, stop: &stop, interrupted: &|| false, start: &|| {} };

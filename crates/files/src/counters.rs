@@ -75,7 +75,7 @@ impl Counters {
 
 /// Which share of what was moved was the device's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share {
+pub struct DeviceShare {
     /// 0 to 1.
     pub share: f64,
     /// Which counter says so.
@@ -90,15 +90,16 @@ pub fn share(
     bytes: u64,
     rise: &Counters,
     volume: &Volume,
-) -> Option<Share> {
+) -> Option<DeviceShare> {
     if bytes == 0 {
         return None;
     }
     if volume.is_in_memory() {
-        return Some(Share { share: 0.0, basis: "file system in memory" });
+        return Some(DeviceShare { share: 0.0, basis: "file system in memory" });
     }
     let of = |counted: Option<u64>, basis| {
-        counted.map(|counted| Share { share: (counted as f64 / bytes as f64).min(1.0), basis })
+        counted
+            .map(|counted| DeviceShare { share: (counted as f64 / bytes as f64).min(1.0), basis })
     };
     // The process's own count when it is exact; what others do to the device is not in it.
     match direction {

@@ -104,12 +104,23 @@ pub enum FilesError {
         /// What is known.
         why: String,
     },
-    /// The program beside.
+    /// What a killed run left cannot be removed.
+    #[error(
+        "cannot remove {}, which a killed run left: {cause}\nhint: look into it and remove it by hand",
+        folder.display()
+    )]
+    Leftover {
+        /// Its directory.
+        folder: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A reference program.
     #[error(transparent)]
     Program(#[from] ToolchainError),
-    /// The program beside gave something else than its output.
+    /// A reference program gave something else than its output.
     #[error("{program}: {why}")]
-    Peer {
+    Reference {
         /// Its command.
         program: String,
         /// What is wrong.

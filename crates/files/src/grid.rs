@@ -1,4 +1,4 @@
-//! Sizes of files and blocks: IOzone's automatic grid, sizes as a user gives them, and the order in
+//! SizeList of files and blocks: IOzone's automatic grid, sizes as a user gives them, and the order in
 //! which cells are measured.
 
 use nodegauge_measure::Bytes;
@@ -8,14 +8,14 @@ use std::str::FromStr;
 
 /// A size of files and a size of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cell {
+pub struct CellSize {
     /// Of the file.
     pub file: Bytes,
     /// Of each operation's block.
     pub block: Bytes,
 }
 
-impl Cell {
+impl CellSize {
     /// Whole blocks in the file.
     pub fn blocks(self) -> u64 {
         self.file.0 / self.block.0.max(1)
@@ -48,10 +48,10 @@ fn doubling(first: Bytes, last: Bytes) -> Vec<Bytes> {
 
 /// All cells whose block is no longer than the file. With `skip`, small blocks of large files are
 /// left out, as IOzone does because they take long and say little.
-pub fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = files
+pub fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSize> {
+    let mut cells: Vec<CellSize> = files
         .iter()
-        .flat_map(|file| blocks.iter().map(|block| Cell { file: *file, block: *block }))
+        .flat_map(|file| blocks.iter().map(|block| CellSize { file: *file, block: *block }))
         .filter(|cell| cell.block <= cell.file)
         .filter(|cell| !(skip && cell.file > CROSSOVER && cell.block < LARGE_BLOCK))
         .collect();
@@ -62,8 +62,8 @@ pub fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<Cell> {
 
 /// Orders cells so that a part of them shows the whole: first every fourth size of files and blocks,
 /// then every second, then the others; in each of these small files, which take no time, first.
-pub fn coarse_to_fine(mut cells: Vec<Cell>) -> Vec<Cell> {
-    let unique = |of: fn(&Cell) -> Bytes| {
+pub fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
+    let unique = |of: fn(&CellSize) -> Bytes| {
         let mut sizes: Vec<Bytes> = cells.iter().map(of).collect();
         sizes.sort_unstable();
         sizes.dedup();
@@ -81,11 +81,11 @@ pub fn coarse_to_fine(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells
 }
 
-/// Sizes as a user gives them: one, several with commas, or `FIRST-LAST` in steps of two.
+/// SizeList as a user gives them: one, several with commas, or `FIRST-LAST` in steps of two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sizes(pub Vec<Bytes>);
+pub struct SizeList(pub Vec<Bytes>);
 
-impl FromStr for Sizes {
+impl FromStr for SizeList {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn automatic(skip: bool) -> Vec<Cell> {
+    fn automatic(skip: bool) -> Vec<CellSize> {
         cells(&automatic_files(), &automatic_blocks(), skip)
     }
 
@@ -126,7 +126,7 @@ mod tests {
     fn the_automatic_grid_has_the_cells_of_iozone() {
         assert_eq!((automatic_files().len(), automatic_blocks().len()), (14, 13));
         assert_eq!((automatic(true).len(), automatic(false).len()), (126, 146));
-        let cell = |file, block| Cell { file: Bytes::mib(file), block: Bytes::kib(block) };
+        let cell = |file, block| CellSize { file: Bytes::mib(file), block: Bytes::kib(block) };
         assert!(automatic(true).contains(&cell(16, 4)));
         assert!(
             !automatic(true).contains(&cell(32, 32)) && automatic(true).contains(&cell(32, 64))
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn sizes_are_lists_and_ranges() {
-        let sizes = |text: &str| text.parse::<Sizes>().map(|sizes| sizes.0);
+        let sizes = |text: &str| text.parse::<SizeList>().map(|sizes| sizes.0);
         assert_eq!(sizes("4KiB-16KiB"), Ok([4, 8, 16].map(Bytes::kib).to_vec()));
         assert_eq!(sizes("1MiB,4KiB,4KiB"), Ok(vec![Bytes::kib(4), Bytes::mib(1)]));
         let at = |text: &str| sizes(text).unwrap_err().at;

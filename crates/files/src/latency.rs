@@ -2,16 +2,14 @@
 //! width grows with the value, so that every value is known to three digits).
 
 use crate::clock::Clock;
+use crate::config::Quantiles;
 use hdrhistogram::Histogram;
 use nodegauge_measure::Seconds;
-use serde_json::{Value, json};
 
 /// Longest latency kept apart, in ticks: more than an hour at 4 GHz. Longer ones count as this.
 const LONGEST: u64 = 1 << 44;
 /// Digits to which a value is known.
 const DIGITS: u8 = 3;
-/// Quantiles of the record, by the names they have there.
-const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// What a histogram takes, bytes: eight a bucket, 2^11 buckets for three digits and half as many for
 /// each doubling beyond.
@@ -75,14 +73,10 @@ impl Latency {
         (self.count() > 0).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
     }
 
-    /// As it is written in the record: seconds by quantile, the largest as `max`.
-    pub fn to_json(&self, clock: Clock) -> Value {
-        let mut map = serde_json::Map::new();
-        for (name, quantile) in QUANTILES {
-            map.insert(name.to_owned(), json!(self.quantile(quantile, clock).map(|s| s.0)));
-        }
-        map.insert("max".to_owned(), json!(self.quantile(1.0, clock).map(|s| s.0)));
-        Value::Object(map)
+    /// As the record has them.
+    pub fn quantiles(&self, clock: Clock) -> Quantiles {
+        let of = |quantile| self.quantile(quantile, clock).map(|seconds| seconds.0);
+        Quantiles { p50: of(0.5), p90: of(0.9), p99: of(0.99), p99_9: of(0.999), max: of(1.0) }
     }
 }
 

@@ -6,30 +6,73 @@
 //!
 //! From the bottom up: `pattern` says which block comes when, `data` what it holds, `engine` how it
 //! is moved; `pass` is the timed loop over them. `volume`, `counters` and `cache` know the file system
-//! and tell cache from device; `ground` is the folder in which all happens. `grid` chooses sizes,
-//! `cell` runs operations over one file, `team` the same on many files at once; `gauge` puts it
-//! together, and `peers` are the original programs beside.
+//! and tell cache from device; `scratch` is the directory in which all happens. `grid` chooses sizes,
+//! `cell` runs operations over one file, `workers` the same on many files at once, `reference` the
+//! original programs. `plan` says what is measured, `run` carries it out by turns, `result` makes
+//! figures with their [`config`] of what was seen, and `view` shows them.
 
 pub mod cache;
 pub mod cell;
 pub mod clock;
+pub mod config;
 pub mod counters;
 pub mod data;
 mod engine;
 mod error;
-pub mod gauge;
+pub mod export;
 pub mod grid;
-pub mod ground;
 pub mod latency;
 pub mod operation;
 mod pass;
 pub mod pattern;
-pub mod peers;
 pub mod plan;
+pub mod reference;
 mod result;
-pub mod team;
+mod run;
+pub mod scratch;
+mod view;
 pub mod volume;
+pub mod workers;
 
-pub use engine::{Access, Engine, Msync, SyncWrites};
+pub use engine::{IoEngine, Msync, OpenMode, SyncWrites};
 pub use error::FilesError;
-pub use pass::{Ended, Setup};
+pub use pass::{PassEnd, Setup};
+pub use plan::{FilesOptions, plan};
+pub use run::cost_of_latency;
+
+use nodegauge_gauge::view::Section;
+use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};
+use nodegauge_measure::Failure;
+use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::Record;
+use std::path::PathBuf;
+
+/// The gauge's name in records.
+pub const GAUGE: &str = "files";
+/// The test of all figures.
+pub const TEST: &str = "io";
+
+/// The gauge of files.
+#[derive(Debug, Clone, Copy)]
+pub struct Files;
+
+impl Gauge for Files {
+    fn name(&self) -> &'static str {
+        GAUGE
+    }
+
+    fn kinds(&self) -> Vec<ConfigKind> {
+        vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST])]
+    }
+
+    /// A look at the current folder, or at that for temporary files where nothing can be written there.
+    fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+        let plan_in = |path| plan(FilesOptions::glance(path), Vec::new());
+        let plan = plan_in(PathBuf::from(".")).or_else(|_| plan_in(std::env::temp_dir()))?;
+        Ok(Some(Box::new(plan)))
+    }
+
+    fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
+        view::sections(record, detail)
+    }
+}

@@ -3,7 +3,7 @@
 //!
 //! A new operation is a row here; a new way to move a block is a [`Way`] and its file in `engine`.
 
-use crate::pattern::Pattern;
+use crate::pattern::AccessPattern;
 use std::str::FromStr;
 
 /// Whether data comes from a file or goes to it.
@@ -44,7 +44,7 @@ pub struct Operation {
     /// How a block is moved.
     pub way: Way,
     /// In which order.
-    pub pattern: Pattern,
+    pub pattern: AccessPattern,
     /// Whether it makes the file; the others find it there.
     pub creates: bool,
     /// The operation that it repeats, which runs right before it.
@@ -59,7 +59,7 @@ const fn row(
     iozone: u8,
     direction: Direction,
     way: Way,
-    pattern: Pattern,
+    pattern: AccessPattern,
 ) -> Operation {
     Operation { name, iozone, direction, way, pattern, creates: false, repeats: None, usual: true }
 }
@@ -79,8 +79,8 @@ impl Operation {
     }
 }
 
+use AccessPattern::{Backward, Forward, Random, Same, Stride};
 use Direction::{Mixed, Read, Write};
-use Pattern::{Backward, Forward, Random, Same, Stride};
 use Way::{Plain, Positional, Stdio, Vector};
 
 /// All operations, in the order in which they are measured: IOzone's, whose columns they are.
@@ -116,9 +116,9 @@ pub fn named(name: &str) -> Option<&'static Operation> {
 
 /// One or several operations as a user names them: a name, `usual`, or `all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen(pub Vec<&'static Operation>);
+pub struct OperationList(pub Vec<&'static Operation>);
 
-impl FromStr for Chosen {
+impl FromStr for OperationList {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -137,7 +137,7 @@ impl FromStr for Chosen {
 }
 
 /// Several choices as one list in the table's order, each operation once.
-pub fn in_order(chosen: &[Chosen]) -> Vec<&'static Operation> {
+pub fn in_order(chosen: &[OperationList]) -> Vec<&'static Operation> {
     let wanted = |operation: &&Operation| chosen.iter().any(|c| c.0.contains(operation));
     OPERATIONS.iter().filter(wanted).collect()
 }
@@ -162,11 +162,12 @@ mod tests {
 
     #[test]
     fn choices_are_lists_groups_and_names_in_the_tables_order() {
-        let chosen = |text: &str| text.parse::<Chosen>().unwrap();
-        let names = |list: &[Chosen]| in_order(list).iter().map(|o| o.name).collect::<Vec<_>>();
+        let chosen = |text: &str| text.parse::<OperationList>().unwrap();
+        let names =
+            |list: &[OperationList]| in_order(list).iter().map(|o| o.name).collect::<Vec<_>>();
         assert_eq!(names(&[chosen("read"), chosen("write"), chosen("read")]), ["write", "read"]);
         assert_eq!(names(&[chosen("random-read")]), ["random_read"]);
         assert_eq!(in_order(&[chosen("all")]).len(), 22);
-        assert!("reed".parse::<Chosen>().unwrap_err().contains("expected usual, all"));
+        assert!("reed".parse::<OperationList>().unwrap_err().contains("expected usual, all"));
     }
 }

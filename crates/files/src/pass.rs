@@ -8,12 +8,15 @@
 use crate::FilesError;
 use crate::clock::Clock;
 use crate::data::Data;
-use crate::engine::{self, Access, Engine, Mover, Msync, Queue, aio::Aio, uring::Uring};
+use crate::engine::aio::Aio;
+use crate::engine::uring::Uring;
+use crate::engine::{self, Completion, IoEngine, Mover, Msync, OpenMode, Queue, Request};
 use crate::latency::Latency;
 use crate::operation::{Direction, Operation, Way};
-use crate::pattern::{Pattern, Walk, mix};
+use crate::pattern::{AccessPattern, Walk, mix};
 use nodegauge_measure::Bytes;
 use nodegauge_os::{Buffer, check};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -26,30 +29,30 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// Calls of the plain operations.
-    pub engine: Engine,
+    pub engine: IoEngine,
     /// Blocks under way at once; one unless the engine queues.
     pub depth: u32,
     /// When a written mapping is written out.
     pub msync: Msync,
     /// How files are opened.
-    pub access: Access,
+    pub access: OpenMode,
     /// Whether closing the file is timed.
     pub include_close: bool,
     /// Whether writing the data out (`fsync`) is timed.
     pub include_fsync: bool,
     /// Whether what is read is compared with what was written.
     pub verify: bool,
-    /// Share of reads of the random mix, percent.
+    /// DeviceShare of reads of the random mix, percent.
     pub read_percent: u8,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            engine: Engine::Sync,
+            engine: IoEngine::Sync,
             depth: 1,
             msync: Msync::None,
-            access: Access::default(),
+            access: OpenMode::default(),
             include_close: false,
             include_fsync: false,
             verify: false,
@@ -65,7 +68,7 @@ impl Setup {
             Way::Stdio if self.access.direct => {
                 Some("the C library's buffers are not aligned as direct I/O asks")
             }
-            Way::Stdio | Way::Positional | Way::Vector if self.engine != Engine::Sync => {
+            Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
                 Some("it is a call of its own, for the engine sync")
             }
             _ => None,
@@ -75,7 +78,7 @@ impl Setup {
 
 /// The file of a pass.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target<'a> {
+pub(crate) struct PassTarget<'a> {
     pub(crate) file: &'a Path,
     /// Whole blocks.
     pub(crate) blocks: u64,
@@ -88,7 +91,7 @@ pub(crate) struct Target<'a> {
     pub(crate) seed: u64,
 }
 
-impl Target<'_> {
+impl PassTarget<'_> {
     fn bytes(&self) -> u64 {
         self.blocks * self.block as u64
     }
@@ -109,9 +112,9 @@ pub(crate) struct Control<'a> {
 }
 
 /// Why a pass ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Ended {
+pub enum PassEnd {
     /// After the last block.
     Through,
     /// At the time that an operation may take.
@@ -126,14 +129,14 @@ pub enum Ended {
 
 /// What a pass did.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Done {
+pub(crate) struct PassResult {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
     /// Start and end, in ticks of the clock.
     pub(crate) ticks: (u64, u64),
     /// Time of the operations, seconds: without the comparison of contents.
     pub(crate) seconds: f64,
-    pub(crate) ended: Ended,
+    pub(crate) ended: PassEnd,
 }
 
 /// What a worker needs to run passes: contents, memory, clock, histogram. Made once.
@@ -146,7 +149,7 @@ pub(crate) struct Bench {
 }
 
 /// Contents and memory for blocks of one size.
-pub(crate) struct Block<'a> {
+pub(crate) struct OutgoingBlock<'a> {
     pub(crate) data: &'a Data,
     /// Filled, to be stamped and written.
     pub(crate) out: &'a mut [u8],
@@ -168,8 +171,8 @@ impl Bench {
     }
 
     /// A block of `length` bytes to write.
-    pub(crate) fn block(&mut self, length: usize) -> Block<'_> {
-        Block { data: &self.data, out: &mut self.out[..length] }
+    pub(crate) fn block(&mut self, length: usize) -> OutgoingBlock<'_> {
+        OutgoingBlock { data: &self.data, out: &mut self.out[..length] }
     }
 
     /// Carries out one operation; its latencies are in `self.latency` afterwards.
@@ -177,9 +180,9 @@ impl Bench {
         &mut self,
         operation: &Operation,
         setup: &Setup,
-        target: &Target<'_>,
+        target: &PassTarget<'_>,
         control: &Control<'_>,
-    ) -> Result<Done, FilesError> {
+    ) -> Result<PassResult, FilesError> {
         self.latency.clear();
         let fail = |offset, cause| FilesError::Io {
             what: format!("cannot {}", verb(operation)),
@@ -202,7 +205,7 @@ impl Bench {
             self.one_by_one(operation, setup, target, control, &mut *mover, &fail)
         }?;
         let done = self.tail(done, operation, setup, file).map_err(|cause| fail(None, cause))?;
-        if setup.engine == Engine::Mmap && operation.creates && done.ended != Ended::Through {
+        if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
             // A mapping makes the file as long as it will be.
             let cut = File::options().write(true).open(target.file);
             cut.and_then(|file| file.set_len(done.bytes)).map_err(|cause| fail(None, cause))?;
@@ -215,11 +218,11 @@ impl Bench {
         &mut self,
         operation: &Operation,
         setup: &Setup,
-        target: &Target<'_>,
+        target: &PassTarget<'_>,
         control: &Control<'_>,
         mover: &mut dyn Mover,
         fail: &dyn Fn(Option<u64>, io::Error) -> FilesError,
-    ) -> Result<Done, FilesError> {
+    ) -> Result<PassResult, FilesError> {
         let out = &mut self.out[..target.block];
         let into = &mut self.into[..target.block];
         let stamp = stamped_as(operation, target);
@@ -227,7 +230,7 @@ impl Bench {
         (control.start)();
         let begun = self.clock.now();
         let (mut last, mut paused, mut operations) = (begun, 0, 0);
-        let mut ended = Ended::Through;
+        let mut ended = PassEnd::Through;
         look.begin(begun);
         for number in Walk::new(operation.pattern, target.blocks, target.seed) {
             let offset = number * target.block as u64;
@@ -259,7 +262,7 @@ impl Bench {
         }
         mover.finish(operation.direction != Direction::Read).map_err(|cause| fail(None, cause))?;
         let end = self.clock.now();
-        Ok(Done {
+        Ok(PassResult {
             operations,
             bytes: operations * target.block as u64,
             ticks: (begun, end),
@@ -273,67 +276,68 @@ impl Bench {
         &mut self,
         operation: &Operation,
         setup: &Setup,
-        target: &Target<'_>,
+        target: &PassTarget<'_>,
         control: &Control<'_>,
         file: &File,
         fail: &dyn Fn(Option<u64>, io::Error) -> FilesError,
-    ) -> Result<Done, FilesError> {
+    ) -> Result<PassResult, FilesError> {
         let depth = (u64::from(setup.depth)).min(target.blocks).max(1) as usize;
         let mut queue: Box<dyn Queue + '_> = match setup.engine {
-            Engine::Uring => {
-                Box::new(Uring::new(file, depth, target.block).map_err(FilesError::NoUring)?)
-            }
-            _ => Box::new(Aio::new(file, depth, target.block).map_err(FilesError::NoAio)?),
+            IoEngine::Uring => Box::new(Uring::new(file, depth).map_err(FilesError::NoUring)?),
+            _ => Box::new(Aio::new(file)),
         };
-        for slot in 0..depth {
-            self.data.fill(queue.block(slot));
-        }
+        let filled = |_| {
+            let mut block = Buffer::new(target.block)?;
+            self.data.fill(&mut block);
+            Ok(block)
+        };
+        let blocks: io::Result<Vec<Buffer>> = (0..depth).map(filled).collect();
+        let all = Bytes((depth * target.block) as u64);
+        let mut free = blocks.map_err(|cause| FilesError::NoMemory { block: all, cause })?;
         let stamp = stamped_as(operation, target);
         let mut walk = Walk::new(operation.pattern, target.blocks, target.seed);
         let mut look = Look::new(self.clock, control);
-        let mut slots: Vec<Under> = vec![Under::default(); depth];
-        let mut free: Vec<usize> = (0..depth).rev().collect();
-        let mut ended = Ended::Through;
+        let mut ended = PassEnd::Through;
         let mut operations = 0;
         (control.start)();
         let begun = self.clock.now();
         look.begin(begun);
         loop {
-            while ended == Ended::Through && !free.is_empty() {
+            while ended == PassEnd::Through && !free.is_empty() {
                 let Some(number) = walk.next() else { break };
-                let Some(slot) = free.pop() else { break };
+                let Some(mut block) = free.pop() else { break };
                 let offset = number * target.block as u64;
                 let write = writes(operation, setup, target.seed, number);
                 if write {
                     if setup.verify && operation.direction == Direction::Mixed {
-                        // A read has put something else into the slot's memory.
-                        self.data.fill(queue.block(slot));
+                        // A read has put something else into the block.
+                        self.data.fill(&mut block);
                     }
-                    self.data.stamp(queue.block(slot), offset, stamp);
+                    self.data.stamp(&mut block, offset, stamp);
                 }
-                slots[slot] = Under { offset, write, since: self.clock.now() };
-                queue.submit(slot, write, offset).map_err(|cause| fail(Some(offset), cause))?;
+                let request = Request { block, write, offset, since: self.clock.now() };
+                queue.submit(request).map_err(|cause| fail(Some(offset), cause))?;
             }
             if free.len() == depth {
                 break;
             }
-            let completion = queue.wait().map_err(|cause| fail(None, cause))?;
+            let Completion { request, moved } = queue.wait().map_err(|cause| fail(None, cause))?;
             let now = self.clock.now();
-            let Under { offset, write, since } = slots[completion.slot];
+            let Request { mut block, write, offset, since } = request;
             self.latency.record(now.saturating_sub(since));
-            let moved = completion.result.map_err(|cause| fail(Some(offset), cause))?;
+            let moved = moved.map_err(|cause| fail(Some(offset), cause))?;
             if moved < target.block {
-                rest(file, queue.block(completion.slot), moved, write, offset)
+                rest(file, &mut block, moved, write, offset)
                     .map_err(|cause| fail(Some(offset), cause))?;
             }
             operations += 1;
             if setup.verify && !write {
                 self.data
-                    .check(queue.block(completion.slot), offset, target.holds)
+                    .check(&block, offset, target.holds)
                     .map_err(|wrong| FilesError::Wrong { file: target.file.to_owned(), wrong })?;
             }
-            free.push(completion.slot);
-            if ended == Ended::Through
+            free.push(block);
+            if ended == PassEnd::Through
                 && let Some(why) = look.at(now)
                 && operations < target.blocks
             {
@@ -342,9 +346,9 @@ impl Bench {
         }
         let end = self.clock.now();
         if operations == target.blocks {
-            ended = Ended::Through;
+            ended = PassEnd::Through;
         }
-        Ok(Done {
+        Ok(PassResult {
             operations,
             bytes: operations * target.block as u64,
             ticks: (begun, end),
@@ -356,11 +360,11 @@ impl Bench {
     /// What belongs to the operation after the last block, timed if so chosen.
     fn tail(
         &self,
-        mut done: Done,
+        mut done: PassResult,
         operation: &Operation,
         setup: &Setup,
         file: File,
-    ) -> io::Result<Done> {
+    ) -> io::Result<PassResult> {
         if setup.include_fsync && operation.direction != Direction::Read {
             let start = self.clock.now();
             engine::fsync(&file)?;
@@ -377,20 +381,12 @@ impl Bench {
     }
 }
 
-/// Closes a file and hears of a failure, which network file systems report here.
+/// Closes a file and reports a failure, which network file systems have here.
 fn close(file: File) -> io::Result<()> {
     use std::os::fd::IntoRawFd;
     // SAFETY: the descriptor was owned by `file` and is closed once.
     check("close", unsafe { libc::close(file.into_raw_fd()) })?;
     Ok(())
-}
-
-/// A block under way.
-#[derive(Debug, Clone, Copy, Default)]
-struct Under {
-    offset: u64,
-    write: bool,
-    since: u64,
 }
 
 /// Looks whether to end, seldom but for the flag that another worker is through.
@@ -414,22 +410,22 @@ impl<'a> Look<'a> {
     }
 
     #[inline]
-    fn at(&mut self, now: u64) -> Option<Ended> {
+    fn at(&mut self, now: u64) -> Option<PassEnd> {
         if self.control.stop.load(Ordering::Relaxed) {
-            return Some(Ended::Stonewall);
+            return Some(PassEnd::Stonewall);
         }
         if now < self.next { None } else { self.closely(now) }
     }
 
     #[cold]
-    fn closely(&mut self, now: u64) -> Option<Ended> {
+    fn closely(&mut self, now: u64) -> Option<PassEnd> {
         self.next = now + self.every;
         if (self.control.interrupted)() {
-            Some(Ended::Interrupted)
+            Some(PassEnd::Interrupted)
         } else if self.control.deadline.is_some_and(|deadline| now >= deadline) {
-            Some(Ended::Budget)
+            Some(PassEnd::Budget)
         } else if now >= self.ends {
-            Some(Ended::Limit)
+            Some(PassEnd::Limit)
         } else {
             None
         }
@@ -438,13 +434,13 @@ impl<'a> Look<'a> {
 
 /// The number of the pass with which written blocks are stamped. Operations that do not write every
 /// block write what is there already, so that the whole file can be checked afterwards.
-fn stamped_as(operation: &Operation, target: &Target<'_>) -> u64 {
+fn stamped_as(operation: &Operation, target: &PassTarget<'_>) -> u64 {
     if covers(operation) { target.leaves } else { target.holds }
 }
 
 /// Whether an operation writes every block of the file.
 pub(crate) fn covers(operation: &Operation) -> bool {
-    operation.direction == Direction::Write && operation.pattern != Pattern::Same
+    operation.direction == Direction::Write && operation.pattern != AccessPattern::Same
 }
 
 /// Whether block `number` is written.

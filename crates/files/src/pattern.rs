@@ -4,7 +4,7 @@
 
 /// The order of the blocks of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pattern {
+pub enum AccessPattern {
     /// First to last.
     Forward,
     /// Last to first.
@@ -23,10 +23,10 @@ pub const STRIDE: u64 = 17;
 /// Walks over the numbers of blocks in the order of a pattern.
 #[derive(Debug, Clone)]
 pub struct Walk {
-    pattern: Pattern,
+    pattern: AccessPattern,
     blocks: u64,
     taken: u64,
-    /// The block that comes next; for [`Pattern::Random`] the state of the generator.
+    /// The block that comes next; for [`AccessPattern::Random`] the state of the generator.
     next: u64,
     /// Smallest power of two, less one, that covers all blocks.
     mask: u64,
@@ -36,11 +36,11 @@ pub struct Walk {
 
 impl Walk {
     /// Over `blocks` blocks; `seed` tells random orders apart.
-    pub fn new(pattern: Pattern, blocks: u64, seed: u64) -> Self {
+    pub fn new(pattern: AccessPattern, blocks: u64, seed: u64) -> Self {
         let mask = blocks.next_power_of_two().max(2) - 1;
         let next = match pattern {
-            Pattern::Backward => blocks.saturating_sub(1),
-            Pattern::Random => mix(seed) & mask,
+            AccessPattern::Backward => blocks.saturating_sub(1),
+            AccessPattern::Random => mix(seed) & mask,
             _ => 0,
         };
         let shift = (mask.count_ones() / 2).max(1);
@@ -85,11 +85,11 @@ impl Iterator for Walk {
         }
         self.taken += 1;
         Some(match self.pattern {
-            Pattern::Same => 0,
-            Pattern::Forward => self.taken - 1,
-            Pattern::Backward => self.blocks - self.taken,
-            Pattern::Random => self.random(),
-            Pattern::Stride => {
+            AccessPattern::Same => 0,
+            AccessPattern::Forward => self.taken - 1,
+            AccessPattern::Backward => self.blocks - self.taken,
+            AccessPattern::Random => self.random(),
+            AccessPattern::Stride => {
                 let now = self.next;
                 self.next += STRIDE;
                 if self.next >= self.blocks {
@@ -117,16 +117,16 @@ mod tests {
     #[test]
     fn orders_are_as_named() {
         let walk = |pattern, n| Walk::new(pattern, n, 1).collect::<Vec<_>>();
-        assert_eq!(walk(Pattern::Forward, 4), [0, 1, 2, 3]);
-        assert_eq!(walk(Pattern::Backward, 4), [3, 2, 1, 0]);
-        assert_eq!(walk(Pattern::Same, 3), [0, 0, 0]);
-        assert_eq!(walk(Pattern::Stride, 36)[..6], [0, 17, 34, 1, 18, 35]);
-        assert!(walk(Pattern::Forward, 0).is_empty());
+        assert_eq!(walk(AccessPattern::Forward, 4), [0, 1, 2, 3]);
+        assert_eq!(walk(AccessPattern::Backward, 4), [3, 2, 1, 0]);
+        assert_eq!(walk(AccessPattern::Same, 3), [0, 0, 0]);
+        assert_eq!(walk(AccessPattern::Stride, 36)[..6], [0, 17, 34, 1, 18, 35]);
+        assert!(walk(AccessPattern::Forward, 0).is_empty());
     }
 
     #[test]
     fn a_random_order_is_neither_forward_nor_the_same_for_two_seeds() {
-        let walk = |seed| Walk::new(Pattern::Random, 1 << 14, seed).collect::<Vec<_>>();
+        let walk = |seed| Walk::new(AccessPattern::Random, 1 << 14, seed).collect::<Vec<_>>();
         let (one, two) = (walk(1), walk(2));
         assert_ne!(one, two);
         let adjacent = one.windows(2).filter(|w| w[1].abs_diff(w[0]) <= 1).count();
@@ -139,7 +139,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_block_is_visited_once(blocks in 1u64..5000, seed: u64, which in 0usize..4) {
-            let pattern = [Pattern::Forward, Pattern::Backward, Pattern::Random, Pattern::Stride][which];
+            let pattern = [AccessPattern::Forward, AccessPattern::Backward, AccessPattern::Random, AccessPattern::Stride][which];
             let mut seen: Vec<u64> = Walk::new(pattern, blocks, seed).collect();
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..blocks).collect::<Vec<_>>());

@@ -2,28 +2,29 @@
 //! folders, space, direct I/O, engines.
 
 use crate::FilesError;
-use crate::cache;
 use crate::cell::{CacheMode, Task};
-use crate::engine::Engine;
-use crate::grid::{self, Cell};
-use crate::ground::{self, Ground, Leftover};
+use crate::engine::IoEngine;
+use crate::grid::{self, CellSize};
 use crate::operation::{self, Operation};
 use crate::pass::Setup;
-use crate::team::{Crew, Kind};
+use crate::reference::ReferenceProgram;
 use crate::volume::{self, Volume};
+use crate::workers::{WorkerKind, Workers};
+use crate::{GAUGE, scratch};
+use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::{SysRoot, cgroup, memory};
-use nodegauge_measure::Bytes;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, notice};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Which sizes are measured.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub enum GridShape {
     /// Every file size with every block size. What is not given is IOzone's, with its skip rule.
     Grid {
-        /// Sizes of files.
+        /// SizeList of files.
         files: Option<Vec<Bytes>>,
-        /// Sizes of blocks.
+        /// SizeList of blocks.
         blocks: Option<Vec<Bytes>>,
         /// No larger files than this.
         max: Option<Bytes>,
@@ -36,13 +37,25 @@ pub enum Shape {
     Glance,
 }
 
+impl GridShape {
+    /// Time for everything, and for each operation, unless the user says otherwise.
+    pub fn usual_times(&self) -> (Duration, Option<Duration>) {
+        let (seconds, milliseconds) = match self {
+            Self::Grid { .. } => return (Duration::from_secs(120), None),
+            Self::Quick => (12, 300),
+            Self::Glance => (5, 250),
+        };
+        (Duration::from_secs(seconds), Some(Duration::from_millis(milliseconds)))
+    }
+}
+
 /// What to measure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct FilesOptions {
     /// Folders under which to measure.
     pub paths: Vec<PathBuf>,
-    /// Sizes.
-    pub shape: Shape,
+    /// SizeList.
+    pub shape: GridShape,
     /// Operations, in the table's order; empty means those of the shape.
     pub operations: Vec<&'static Operation>,
     /// How they are carried out.
@@ -54,8 +67,8 @@ pub struct Options {
     /// Shares of reads of the random mix, percent; each is measured.
     pub read_percents: Vec<u8>,
     /// Several workers at once.
-    pub crew: Option<Crew>,
-    /// Share of the data that compresses, percent.
+    pub workers: Option<Workers>,
+    /// DeviceShare of the data that compresses, percent.
     pub compressible: u8,
     /// How often each cell is measured.
     pub samples: usize,
@@ -65,17 +78,17 @@ pub struct Options {
     pub budget: Option<Duration>,
 }
 
-impl Default for Options {
+impl Default for FilesOptions {
     fn default() -> Self {
         Self {
             paths: vec![PathBuf::from(".")],
-            shape: Shape::Grid { files: None, blocks: None, max: None, full: false },
+            shape: GridShape::Grid { files: None, blocks: None, max: None, full: false },
             operations: Vec::new(),
             setup: Setup::default(),
             caches: Vec::new(),
             drop_before_reads: false,
             read_percents: Vec::new(),
-            crew: None,
+            workers: None,
             compressible: 0,
             samples: 1,
             limit: None,
@@ -84,24 +97,45 @@ impl Default for Options {
     }
 }
 
-/// A file system that is measured, with a folder of this run on it.
-#[derive(Debug)]
-pub(crate) struct Site {
-    pub(crate) volume: Volume,
-    pub(crate) ground: Ground,
+impl FilesOptions {
+    /// What the page on the whole node shows of a folder.
+    pub fn glance(path: PathBuf) -> Self {
+        let (budget, limit) = GridShape::Glance.usual_times();
+        Self {
+            paths: vec![path],
+            shape: GridShape::Glance,
+            limit,
+            budget: Some(budget),
+            ..Self::default()
+        }
+    }
 }
 
-/// What will be measured. Folders are made; dropped, it removes them.
-#[derive(Debug)]
-pub struct Plan {
-    pub(crate) options: Options,
-    pub(crate) sites: Vec<Site>,
-    /// Site and task, in order.
+/// What will be measured. Nothing of it was touched yet.
+pub struct FilesPlan {
+    pub(crate) options: FilesOptions,
+    /// The file system of each path.
+    pub(crate) volumes: Vec<Volume>,
+    /// Number of the path and task, in order.
     pub(crate) tasks: Vec<(usize, Task)>,
-    /// What was clamped, left out or found.
-    pub notices: Vec<String>,
-    /// What earlier runs left under the folders.
-    pub leftovers: Vec<Leftover>,
+    /// Programs that carry the same tasks out by turns.
+    pub(crate) programs: Vec<Box<dyn ReferenceProgram>>,
+    /// What was clamped or left out.
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Planned for FilesPlan {
+    fn foreseen(&self) -> Foreseen {
+        let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
+        // A block to write and one to read for each worker, those under way, and the contents.
+        let blocks = 1 + workers * (2 + u64::from(self.options.setup.depth));
+        let memory = Some(Bytes(blocks * self.longest_block().0));
+        Foreseen { time: self.options.budget, memory }
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        Ok(self.measure(&site.root, observer)?)
+    }
 }
 
 /// Largest share of the free space that files of the automatic grid may take.
@@ -113,66 +147,61 @@ const QUICK: [&str; 6] = ["write", "rewrite", "read", "reread", "random_read", "
 /// Operations of the glance.
 const GLANCE: [&str; 4] = ["write", "read", "random_read", "random_write"];
 
-/// Makes the plan.
+/// Makes the plan of measurements by turns with `programs`. Looks at folders, and touches nothing.
 ///
 /// # Errors
 /// When nothing of it can be carried out.
-pub fn plan(options: Options) -> Result<Plan, FilesError> {
+pub fn plan(
+    options: FilesOptions,
+    programs: Vec<Box<dyn ReferenceProgram>>,
+) -> Result<FilesPlan, FilesError> {
     let root = SysRoot::live();
     check(&options)?;
     let mut notices = Vec::new();
-    let mut sites: Vec<Site> = Vec::new();
-    let mut leftovers = Vec::new();
+    let mut volumes: Vec<Volume> = Vec::new();
     for path in &options.paths {
-        leftovers.extend(ground::leftovers(path));
-        let ground = Ground::make(path)?;
+        scratch::check(path)?;
         let volume = Volume::of(path, &root)
             .map_err(|cause| FilesError::Unwritable { path: path.clone(), cause })?;
-        sites.push(Site { volume, ground });
+        volumes.push(volume);
     }
     probe_engine(&options)?;
-    let mut tasks = Vec::new();
-    for (number, site) in sites.iter().enumerate() {
-        let made = tasks_of(&options, site, &root, &mut notices)?;
-        tasks.extend(made.into_iter().map(|task| (number, task)));
+    let mut by_path = Vec::new();
+    for (number, volume) in volumes.iter().enumerate() {
+        let tasks = tasks_of(&options, (&options.paths[number], volume), &root, &mut notices)?;
+        by_path.push(tasks.into_iter().map(move |task| (number, task)));
     }
     // Several file systems side by side: the same cell on each, one after another.
-    let mut order: Vec<usize> = Vec::new();
-    let counts: Vec<usize> =
-        (0..sites.len()).map(|site| tasks.iter().filter(|(s, _)| *s == site).count()).collect();
-    for step in 0..counts.iter().copied().max().unwrap_or(0) {
-        let mut first = 0;
-        for count in &counts {
-            if step < *count {
-                order.push(first + step);
-            }
-            first += count;
+    let mut tasks = Vec::new();
+    loop {
+        let step: Vec<_> = by_path.iter_mut().filter_map(Iterator::next).collect();
+        if step.is_empty() {
+            return Ok(FilesPlan { options, volumes, tasks, programs, notices });
         }
+        tasks.extend(step);
     }
-    let tasks = order.into_iter().map(|i| tasks[i].clone()).collect();
-    Ok(Plan { options, sites, tasks, notices, leftovers })
 }
 
 /// What cannot be, whatever the machine.
-fn check(options: &Options) -> Result<(), FilesError> {
+fn check(options: &FilesOptions) -> Result<(), FilesError> {
     let usage = |text: &str| Err(FilesError::Usage(text.to_owned()));
     if options.setup.depth > 1 && !options.setup.engine.queues() {
         return usage("a depth beyond 1 needs an engine that queues\nhint: --engine uring or aio");
     }
     let direct = options.setup.access.direct || options.caches.contains(&CacheMode::Direct);
-    if direct && options.setup.engine == Engine::Mmap {
+    if direct && options.setup.engine == IoEngine::Mmap {
         return usage(
             "a mapping is the page cache, there is no direct one\nhint: leave out --engine mmap, or --cache direct",
         );
     }
-    if options.crew.is_some() {
+    if options.workers.is_some() {
         if options.setup.verify {
             return usage(
                 "--verify goes with one worker\nhint: leave out --threads or --processes",
             );
         }
-        if options.crew.is_some_and(|crew| crew.kind == Kind::Processes)
-            && options.setup.engine == Engine::Aio
+        if options.workers.is_some_and(|workers| workers.kind == WorkerKind::Processes)
+            && options.setup.engine == IoEngine::Aio
         {
             return usage(
                 "POSIX asynchronous I/O brings threads of its own, which a forked process lacks\nhint: --threads, or --engine uring",
@@ -183,10 +212,10 @@ fn check(options: &Options) -> Result<(), FilesError> {
 }
 
 /// Refuses an engine that the system lacks before anything is made with it.
-fn probe_engine(options: &Options) -> Result<(), FilesError> {
+fn probe_engine(options: &FilesOptions) -> Result<(), FilesError> {
     match options.setup.engine {
-        Engine::Uring => crate::engine::uring::probe().map_err(FilesError::NoUring),
-        Engine::Aio => crate::engine::aio::probe().map_err(FilesError::NoAio),
+        IoEngine::Uring => crate::engine::uring::probe().map_err(FilesError::NoUring),
+        IoEngine::Aio => crate::engine::aio::probe().map_err(FilesError::NoAio),
         _ => Ok(()),
     }
 }
@@ -194,22 +223,22 @@ fn probe_engine(options: &Options) -> Result<(), FilesError> {
 /// A setup's part of a site's plan.
 struct Part {
     cache: CacheMode,
-    cells: Vec<Cell>,
+    cells: Vec<CellSize>,
     operations: Vec<&'static Operation>,
 }
 
 fn tasks_of(
-    options: &Options,
-    site: &Site,
+    options: &FilesOptions,
+    (path, volume): (&PathBuf, &Volume),
     root: &SysRoot,
-    notices: &mut Vec<String>,
+    notices: &mut Vec<Notice>,
 ) -> Result<Vec<Task>, FilesError> {
     let mut tasks = Vec::new();
-    for part in parts(options, site, root, notices)? {
+    for part in parts(options, (path, volume), root, notices)? {
         let setup = part.cache.applied(options.setup);
         let operations = carried_out(&part, &setup, options, notices)?;
         let drop_before_reads = options.drop_before_reads || part.cache == CacheMode::Fsync;
-        let logical = site.volume.logical_block.unwrap_or(512).max(512);
+        let logical = volume.logical_block.unwrap_or(512).max(512);
         for cell in part.cells {
             if setup.access.direct && !cell.block.0.is_multiple_of(logical) {
                 return Err(FilesError::Usage(format!(
@@ -256,8 +285,8 @@ fn by_ratio(task: Task, percents: &[u8]) -> Vec<Task> {
 fn carried_out(
     part: &Part,
     setup: &Setup,
-    options: &Options,
-    notices: &mut Vec<String>,
+    options: &FilesOptions,
+    notices: &mut Vec<Notice>,
 ) -> Result<Vec<&'static Operation>, FilesError> {
     let (able, unable): (Vec<_>, Vec<_>) =
         part.operations.iter().copied().partition(|operation| setup.refuses(operation).is_none());
@@ -270,8 +299,8 @@ fn carried_out(
                 "nothing to measure: {text}\nhint: other --operations"
             )));
         }
-        if !options.operations.is_empty() && !notices.contains(&text) || notices.is_empty() {
-            notices.push(text);
+        if !options.operations.is_empty() || notices.is_empty() {
+            notice::add_new(notices, [left_out(text)]);
         }
     }
     Ok(able)
@@ -279,7 +308,7 @@ fn carried_out(
 
 fn how(cache: CacheMode, setup: &Setup) -> String {
     match (setup.access.direct, setup.engine) {
-        (true, Engine::Sync) => "direct I/O".to_owned(),
+        (true, IoEngine::Sync) => "direct I/O".to_owned(),
         (true, engine) => format!("direct I/O by {}", engine.name()),
         (false, engine) => format!("engine {} ({})", engine.name(), cache.name()),
     }
@@ -287,10 +316,10 @@ fn how(cache: CacheMode, setup: &Setup) -> String {
 
 /// The cells and operations of each cache mode of a site.
 fn parts(
-    options: &Options,
-    site: &Site,
+    options: &FilesOptions,
+    (path, volume): (&PathBuf, &Volume),
     root: &SysRoot,
-    notices: &mut Vec<String>,
+    notices: &mut Vec<Notice>,
 ) -> Result<Vec<Part>, FilesError> {
     let chosen = |names: &[&str]| -> Vec<&'static Operation> {
         match options.operations.is_empty() {
@@ -299,33 +328,21 @@ fn parts(
         }
     };
     let mut modes = options.caches.clone();
-    let short = options.shape == Shape::Quick || options.shape == Shape::Glance;
+    let short = options.shape == GridShape::Quick || options.shape == GridShape::Glance;
     if modes.is_empty() {
         modes.push(CacheMode::Cached);
         if short {
             modes.push(CacheMode::Direct);
         }
     }
-    let given = !options.caches.is_empty();
     let mut parts = Vec::new();
     for cache in modes {
-        if cache == CacheMode::Direct || options.setup.access.direct {
-            match cache::prove_direct(site.ground.folder(), &site.volume) {
-                Ok(()) => {}
-                Err(error @ FilesError::NoDirect { .. }) if !given => {
-                    let text = error.to_string();
-                    notices.push(text.lines().next().unwrap_or_default().to_owned());
-                    continue;
-                }
-                Err(error) => return Err(error),
-            }
-        }
         let usual: Vec<&str> =
             operation::OPERATIONS.iter().filter(|o| o.usual).map(|o| o.name).collect();
         let (cells, operations) = match &options.shape {
-            Shape::Quick => (quick_cells(cache, &[1, 16, 64], &[4, 64, 1024]), chosen(&QUICK)),
-            Shape::Glance => (quick_cells(cache, &[16], &[4, 1024]), chosen(&GLANCE)),
-            Shape::Grid { files, blocks, max, full } => {
+            GridShape::Quick => (quick_cells(cache, &[1, 16, 64], &[4, 64, 1024]), chosen(&QUICK)),
+            GridShape::Glance => (quick_cells(cache, &[16], &[4, 1024]), chosen(&GLANCE)),
+            GridShape::Grid { files, blocks, max, full } => {
                 let cells = match cache {
                     CacheMode::Beyond => beyond(files.as_deref(), blocks.as_deref(), root)?,
                     _ => grid_cells(files.as_deref(), blocks.as_deref(), *max, *full),
@@ -333,16 +350,16 @@ fn parts(
                 (cells, chosen(&usual))
             }
         };
-        let explicit = matches!(&options.shape, Shape::Grid { files, .. } if files.is_some())
+        let explicit = matches!(&options.shape, GridShape::Grid { files, .. } if files.is_some())
             || cache == CacheMode::Beyond;
-        let cells = that_fit(cells, options, site, explicit, notices)?;
+        let cells = that_fit(cells, options, (path, volume), explicit, notices)?;
         parts.push(Part { cache, cells: grid::coarse_to_fine(cells), operations });
     }
     Ok(parts)
 }
 
 /// Cells of the short shapes: the direct ones on the largest file alone.
-fn quick_cells(cache: CacheMode, mib: &[u64], kib: &[u64]) -> Vec<Cell> {
+fn quick_cells(cache: CacheMode, mib: &[u64], kib: &[u64]) -> Vec<CellSize> {
     let largest = mib.len().saturating_sub(1);
     let files = if cache == CacheMode::Cached { mib } else { &mib[largest..] };
     let files: Vec<Bytes> = files.iter().map(|n| Bytes::mib(*n)).collect();
@@ -355,7 +372,7 @@ fn grid_cells(
     blocks: Option<&[Bytes]>,
     max: Option<Bytes>,
     full: bool,
-) -> Vec<Cell> {
+) -> Vec<CellSize> {
     // The skip rule is for the automatic grid: sizes that a user names are all measured.
     let skip = !full && files.is_none() && blocks.is_none();
     let files = files.map_or_else(grid::automatic_files, <[Bytes]>::to_vec);
@@ -370,7 +387,7 @@ fn beyond(
     files: Option<&[Bytes]>,
     blocks: Option<&[Bytes]>,
     root: &SysRoot,
-) -> Result<Vec<Cell>, FilesError> {
+) -> Result<Vec<CellSize>, FilesError> {
     if files.is_some() {
         return Err(FilesError::Usage(
             "--cache beyond chooses the file size by the memory\nhint: leave out --file-sizes"
@@ -388,22 +405,22 @@ fn beyond(
     Ok(grid::cells(&[file], blocks.unwrap_or(&[Bytes::mib(1)]), false))
 }
 
-/// Cells whose files fit where they will be. Sizes that were asked for must fit.
+/// Cells whose files fit where they will be. SizeList that were asked for must fit.
 fn that_fit(
-    cells: Vec<Cell>,
-    options: &Options,
-    site: &Site,
+    cells: Vec<CellSize>,
+    options: &FilesOptions,
+    (path, volume): (&PathBuf, &Volume),
     explicit: bool,
-    notices: &mut Vec<String>,
-) -> Result<Vec<Cell>, FilesError> {
-    let path = PathBuf::from(&site.volume.path);
-    let room = volume::room(site.ground.folder(), &site.volume)
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<CellSize>, FilesError> {
+    let path = path.clone();
+    let room = volume::room(&path, volume)
         .map_err(|cause| FilesError::Unwritable { path: path.clone(), cause })?;
-    let workers = options.crew.map_or(1, |crew| crew.count as u64);
+    let workers = options.workers.map_or(1, |workers| workers.count as u64);
     let share = if explicit { 1.0 } else { SHARE_OF_SPACE };
     let may = (room.free.as_f64() * share) as u64;
-    let needs = |cell: &Cell| cell.file.0.saturating_mul(workers);
-    let (fit, too_large): (Vec<Cell>, Vec<Cell>) =
+    let needs = |cell: &CellSize| cell.file.0.saturating_mul(workers);
+    let (fit, too_large): (Vec<CellSize>, Vec<CellSize>) =
         cells.into_iter().partition(|cell| needs(cell) <= may);
     let Some(largest) = too_large.iter().map(needs).max() else { return Ok(fit) };
     if explicit || fit.is_empty() {
@@ -418,18 +435,32 @@ fn that_fit(
     }
     let text = format!(
         "{}: {} cells left out, as there are {} left ({})",
-        site.volume.path,
+        volume.path,
         too_large.len(),
         room.free,
         room.basis
     );
-    if !notices.contains(&text) {
-        notices.push(text);
-    }
+    notice::add_new(notices, [left_out(text)]);
     Ok(fit)
 }
 
-impl Plan {
+fn left_out(text: String) -> Notice {
+    Notice::new(NoticeId::LeftOut, GAUGE, text)
+}
+
+impl FilesPlan {
+    /// Carries it out, with the kernel's files below `root`.
+    ///
+    /// # Errors
+    /// When nothing can be measured; later failures are in the outcome.
+    pub fn measure(
+        self,
+        root: &SysRoot,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, FilesError> {
+        crate::run::run(self, root, observer)
+    }
+
     /// Longest block of all tasks.
     pub(crate) fn longest_block(&self) -> Bytes {
         self.tasks.iter().map(|(_, task)| task.cell.block).max().unwrap_or_default()

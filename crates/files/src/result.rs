@@ -1,57 +1,78 @@
-//! From what was seen to measurements, with every reason for doubt.
+//! From what was measured to figures, with every reason for doubt.
 
-use crate::cell::{CacheMode, Sample, Task};
+use crate::cell::{CacheMode, OperationSample, Task};
 use crate::clock::Clock;
-use crate::counters;
-use crate::gauge::Seen;
+use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
 use crate::latency::Latency;
 use crate::operation::{Direction, Operation};
-use crate::pass::Ended;
-use crate::peers::{Beside, Figure};
-use crate::plan::{Plan, Site};
-use crate::team::Kind;
-use nodegauge_measure::Seconds;
+use crate::pass::PassEnd;
+use crate::plan::FilesOptions;
+use crate::reference::{ReferenceFigure, ReferenceProgram};
+use crate::volume::Volume;
+use crate::workers::WorkerKind;
+use crate::{GAUGE, IoEngine, TEST, counters};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
-use nodegauge_measure::stats::{Better, Summary};
-use serde_json::{Map, Value, json};
+use nodegauge_measure::{Seconds, Unit};
+use std::collections::BTreeMap;
 
 /// A file of which more stays in the page cache although it was to be dropped is told of.
 const STAYED: f64 = 0.05;
 /// Direct I/O of which the counters see less than this is doubted.
 const DIRECT: f64 = 0.5;
 
+/// What was measured, by number of the task and name of the operation.
+pub(crate) struct Measured {
+    /// Own samples.
+    pub(crate) own: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
+    /// Figures of reference programs: number of the program before the operation.
+    pub(crate) reference: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
+    /// An operation that failed, and why.
+    pub(crate) failed: Option<(usize, &'static Operation, String)>,
+}
+
+impl Measured {
+    /// Cells with at least one sample of each operation.
+    pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
+        let is_whole = |(number, (_, task)): &(usize, &(usize, Task))| {
+            task.operations.iter().all(|o| self.own.contains_key(&(*number, o.name)))
+        };
+        tasks.iter().enumerate().filter(is_whole).count()
+    }
+}
+
 /// All measurements, in the order of folders, cells by size, and operations; own ones first.
 pub(crate) fn measurements(
-    plan: &Plan,
-    seen: &Seen,
-    beside: &[Box<dyn Beside>],
-    clock: Clock,
-    overhead: Seconds,
+    options: &FilesOptions,
+    volumes: &[Volume],
+    tasks: &[(usize, Task)],
+    measured: &Measured,
+    programs: &[Box<dyn ReferenceProgram>],
+    (clock, overhead): (Clock, Seconds),
 ) -> Vec<Measurement> {
-    let mut order: Vec<usize> = (0..plan.tasks.len()).collect();
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|i| {
-        let (site, task) = &plan.tasks[*i];
-        (*site, task.cache, task.cell)
+        let (path, task) = &tasks[*i];
+        (*path, task.cache, task.cell)
     });
     let mut out = Vec::new();
     for number in order {
-        let (site, task) = &plan.tasks[number];
-        let about = About { plan, site: &plan.sites[*site], task, clock, overhead };
-        for (i, operation) in task.operations.iter().enumerate() {
-            let failed = seen
+        let (path, task) = &tasks[number];
+        let cell = CellFigures { options, volume: &volumes[*path], task, clock, overhead };
+        for operation in &task.operations {
+            let samples = measured.own.get(&(number, operation.name));
+            let failed = measured
                 .failed
                 .as_ref()
-                .filter(|(at, what, _)| *at == number && what.name == operation.name);
-            if let Some(samples) = seen.own.get(&(number, i)) {
-                out.push(about.own(operation, samples, failed.map(|(.., why)| why.as_str())));
-            } else if let Some((.., why)) = failed {
-                out.push(about.own(operation, &[], Some(why)));
+                .filter(|(at, what, _)| *at == number && what.name == operation.name)
+                .map(|(.., why)| why.as_str());
+            if samples.is_some() || failed.is_some() {
+                out.push(cell.own(operation, samples.map_or(&[], Vec::as_slice), failed));
             }
         }
-        for (program, figures) in beside.iter().zip(&seen.others) {
-            for (i, operation) in task.operations.iter().enumerate() {
-                if let Some(figures) = figures.get(&(number, i)) {
-                    out.push(about.other(operation, figures, program.as_ref()));
+        for (at, program) in programs.iter().enumerate() {
+            for operation in &task.operations {
+                if let Some(figures) = measured.reference.get(&(number, at, operation.name)) {
+                    out.push(cell.reference(operation, figures, program.as_ref()));
                 }
             }
         }
@@ -59,62 +80,54 @@ pub(crate) fn measurements(
     out
 }
 
-/// What the measurements of a cell have in common.
-struct About<'a> {
-    plan: &'a Plan,
-    site: &'a Site,
+/// What the figures of a cell have in common.
+struct CellFigures<'a> {
+    options: &'a FilesOptions,
+    volume: &'a Volume,
     task: &'a Task,
     clock: Clock,
     overhead: Seconds,
 }
 
-impl About<'_> {
-    fn own(&self, operation: &Operation, samples: &[Sample], failed: Option<&str>) -> Measurement {
+impl CellFigures<'_> {
+    fn own(
+        &self,
+        operation: &Operation,
+        samples: &[OperationSample],
+        failed: Option<&str>,
+    ) -> Measurement {
         // A sample that was cut short stands only where there is no other.
-        let cut = |s: &&Sample| matches!(s.ended, Ended::Budget | Ended::Interrupted);
-        let mut counting: Vec<&Sample> = samples.iter().filter(|s| !cut(s)).collect();
+        let mut counting: Vec<&OperationSample> =
+            samples.iter().filter(|sample| !is_cut(sample)).collect();
         if counting.is_empty() {
             counting = samples.iter().collect();
         }
-        let rates: Vec<f64> = counting.iter().map(|s| s.rate).filter(|r| r.is_finite()).collect();
-        let summary = Summary::of(&rates, Better::Higher);
-        let value = summary.as_ref().map(|summary| summary.median).filter(|_| failed.is_none());
+        let rates = counting.iter().map(|s| s.rate).filter(|r| r.is_finite()).collect();
         let share = device_share(&counting);
-        let mut config = self.config(operation);
-        config.insert("engine".into(), json!(self.task.setup.engine.name()));
-        config.insert("compressible_percent".into(), json!(self.plan.options.compressible));
-        config.insert("verified".into(), json!(self.task.setup.verify));
+        let mut config = FilesConfig {
+            engine: Some(self.task.setup.engine.name().to_owned()),
+            compressible_percent: Some(self.options.compressible),
+            verified: Some(self.task.setup.verify),
+            ..self.config(operation)
+        };
         if let Some(first) = counting.first() {
             self.evidence(&mut config, &counting, first, share);
         }
-        let traffic = value
+        let figure = figure(operation).sampled(Quoted::Median, rates);
+        let traffic = figure
+            .value
             .zip(share)
             .map(|(value, (share, _))| Traffic { value: value * share, basis: "counters".into() });
-        Measurement {
-            gauge: "files".into(),
-            test: "io".into(),
-            name: operation.name.into(),
-            unit: nodegauge_measure::Unit::BytesPerSecond,
-            value,
-            summary,
-            samples: rates,
-            disturbed: Vec::new(),
-            regimes: Vec::new(),
-            validity: self.validity(operation, &counting, share.map(|(s, _)| s), failed),
-            config,
-            quoted: Quoted::Median,
-            traffic,
-            category: Category::Variant,
-            limit: None,
-        }
+        let validity = self.validity(operation, &counting, share.map(|(share, _)| share), failed);
+        figure.config(&config).traffic(traffic).judged(validity)
     }
 
-    /// What the samples have to say beside their rates.
+    /// What the samples tell beside their rates.
     fn evidence(
         &self,
-        config: &mut Map<String, Value>,
-        counting: &[&Sample],
-        first: &Sample,
+        config: &mut FilesConfig,
+        counting: &[&OperationSample],
+        first: &OperationSample,
         share: Option<(f64, &str)>,
     ) {
         let mut latency = Latency::new();
@@ -124,55 +137,53 @@ impl About<'_> {
             operations += sample.operations.0;
             seconds += sample.seconds;
         }
-        config.insert("operations".into(), json!(first.operations.0));
-        config.insert("operations_planned".into(), json!(first.operations.1));
-        config.insert("seconds".into(), json!(first.seconds));
-        config.insert("iops".into(), json!(operations as f64 / seconds));
-        config.insert("latency_s".into(), latency.to_json(self.clock));
-        config.insert(
-            "clock".into(),
-            json!({"source": self.clock.source().name(), "overhead_s": self.overhead.0}),
-        );
-        config.insert("ended".into(), json!(first.ended));
-        config.insert("device_share".into(), json!(share.map(|(share, _)| share)));
-        config.insert("device_share_basis".into(), json!(share.map(|(_, basis)| basis)));
-        config.insert("served".into(), json!(share.map(|(share, _)| counters::label(share))));
+        config.operations = Some(first.operations.0);
+        config.operations_planned = Some(first.operations.1);
+        config.seconds = Some(first.seconds);
+        config.iops = Some(operations as f64 / seconds);
+        config.latency_s = Some(Latencies::All(latency.quantiles(self.clock)));
+        let source = self.clock.source().name().to_owned();
+        config.clock = Some(ClockUsed { source, overhead_s: self.overhead.0 });
+        config.ended = Some(first.ended);
+        config.device_share = Some(share.map(|(share, _)| share));
+        config.device_share_basis = Some(share.map(|(_, basis)| basis.to_owned()));
+        config.served = Some(share.map(|(share, _)| counters::label(share).to_owned()));
         if let Some(workers) = &first.workers {
-            let of = |f: fn(f64, f64) -> f64, start| workers.rates.iter().copied().fold(start, f);
-            config.insert("parent_rate".into(), json!(workers.parent));
-            config.insert("worker_rate_min".into(), json!(of(f64::min, f64::INFINITY)));
-            config.insert("worker_rate_max".into(), json!(of(f64::max, 0.0)));
-            let mean = workers.rates.iter().sum::<f64>() / workers.rates.len().max(1) as f64;
-            config.insert("worker_rate_mean".into(), json!(mean));
-            config.insert("worker_bytes_min".into(), json!(workers.least_bytes));
+            let rates = &workers.rates;
+            config.parent_rate = Some(workers.parent);
+            config.worker_rate_min = rates.iter().copied().reduce(f64::min);
+            config.worker_rate_max = rates.iter().copied().reduce(f64::max);
+            config.worker_rate_mean = Some(rates.iter().sum::<f64>() / rates.len().max(1) as f64);
+            config.worker_bytes_min = Some(workers.least_bytes);
         }
     }
 
-    /// What is the same for own figures and those of others.
-    fn config(&self, operation: &Operation) -> Map<String, Value> {
+    /// What own figures and those of other programs share.
+    fn config(&self, operation: &Operation) -> FilesConfig {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
-        let mut config = Map::from_iter([
-            ("file_bytes".to_owned(), json!(cell.file)),
-            ("block_bytes".to_owned(), json!(cell.block)),
-            ("cache".to_owned(), json!(cache)),
-            ("direct".to_owned(), json!(setup.access.direct)),
-            ("sync_writes".to_owned(), json!(setup.access.sync)),
-            ("depth".to_owned(), json!(setup.depth)),
-            ("include_close".to_owned(), json!(setup.include_close)),
-            ("include_fsync".to_owned(), json!(setup.include_fsync)),
-            ("dropped_before_reads".to_owned(), json!(drop_before_reads)),
-            ("volume".to_owned(), json!(self.site.volume)),
-        ]);
-        if setup.engine == crate::Engine::Mmap {
-            config.insert("msync".into(), json!(setup.msync));
-        }
-        if operation.direction == Direction::Mixed {
-            config.insert("read_percent".into(), json!(setup.read_percent));
-        }
-        if let Some(crew) = self.plan.options.crew {
-            let key = if crew.kind == Kind::Threads { "threads" } else { "processes" };
-            config.insert(key.into(), json!(crew.count));
-            config.insert("stonewall".into(), json!(crew.stonewall));
+        let mut config = FilesConfig {
+            file_bytes: Some(cell.file.0),
+            block_bytes: Some(cell.block.0),
+            cache: Some(*cache),
+            direct: Some(setup.access.direct),
+            sync_writes: Some(setup.access.sync),
+            depth: Some(setup.depth),
+            include_close: Some(setup.include_close),
+            include_fsync: Some(setup.include_fsync),
+            dropped_before_reads: Some(*drop_before_reads),
+            volume: Some(self.volume.clone()),
+            msync: (setup.engine == IoEngine::Mmap).then_some(setup.msync),
+            read_percent: (operation.direction == Direction::Mixed)
+                .then_some(Percent(setup.read_percent)),
+            ..FilesConfig::default()
+        };
+        if let Some(workers) = self.options.workers {
+            let count = Some(workers.count as u32);
+            match workers.kind {
+                WorkerKind::Threads => config.threads = count,
+                WorkerKind::Processes => config.processes = count,
+            }
+            config.stonewall = Some(workers.stonewall);
         }
         config
     }
@@ -180,7 +191,7 @@ impl About<'_> {
     fn validity(
         &self,
         operation: &Operation,
-        counting: &[&Sample],
+        counting: &[&OperationSample],
         share: Option<f64>,
         failed: Option<&str>,
     ) -> Validity {
@@ -189,19 +200,11 @@ impl About<'_> {
             let first = why.lines().next().unwrap_or(why);
             validity.add(Status::Invalid, first.to_owned());
         }
-        for sample in counting {
-            if matches!(sample.ended, Ended::Budget | Ended::Interrupted) {
-                let why =
-                    if sample.ended == Ended::Budget { "by the budget" } else { "by the user" };
-                validity.add(
-                    Status::Suspect,
-                    format!(
-                        "cut short {why} after {} of {} operations",
-                        sample.operations.0, sample.operations.1
-                    ),
-                );
-                break;
-            }
+        if let Some(sample) = counting.iter().find(|sample| is_cut(sample)) {
+            let by = if sample.ended == PassEnd::Budget { "the budget" } else { "the user" };
+            let (done, planned) = sample.operations;
+            let why = format!("cut short by {by} after {done} of {planned} operations");
+            validity.add(Status::Suspect, why);
         }
         let stayed = counting.iter().filter_map(|sample| sample.not_dropped).fold(0.0, f64::max);
         if stayed > STAYED {
@@ -231,51 +234,45 @@ impl About<'_> {
         validity
     }
 
-    fn other(
+    fn reference(
         &self,
         operation: &Operation,
-        figures: &[Figure],
-        program: &dyn Beside,
+        figures: &[ReferenceFigure],
+        program: &dyn ReferenceProgram,
     ) -> Measurement {
-        let rates: Vec<f64> = figures.iter().map(|figure| figure.rate).collect();
-        let summary = Summary::of(&rates, Better::Higher);
-        let mut config = self.config(operation);
-        config.insert("engine".into(), json!(program.name()));
-        config.insert("version".into(), json!(program.version()));
-        // The engine of the own figures beside which these stand.
-        config.insert("beside_engine".into(), json!(self.task.setup.engine.name()));
+        let first = figures.first();
+        let config = FilesConfig {
+            engine: Some(program.name().to_owned()),
+            version: Some(program.version().to_owned()),
+            beside_engine: Some(self.task.setup.engine.name().to_owned()),
+            command: first.map(|figure| figure.command.clone()),
+            iops: first.and_then(|figure| figure.iops),
+            latency_s: first.and_then(|figure| figure.latency.clone()).map(Latencies::All),
+            ..self.config(operation)
+        };
         let mut validity = Validity::valid();
-        if let Some(figure) = figures.first() {
-            config.insert("command".into(), json!(figure.command));
-            config.insert("iops".into(), json!(figure.iops));
-            config.insert("latency_s".into(), json!(figure.latency));
-            if let Some(doubt) = &figure.doubt {
-                validity.add(Status::Suspect, doubt.clone());
-            }
+        if let Some(doubt) = first.and_then(|figure| figure.doubt.as_ref()) {
+            validity.add(Status::Suspect, doubt.clone());
         }
-        Measurement {
-            gauge: "files".into(),
-            test: "io".into(),
-            name: operation.name.into(),
-            unit: nodegauge_measure::Unit::BytesPerSecond,
-            value: summary.as_ref().map(|summary| summary.median),
-            summary,
-            samples: rates,
-            disturbed: Vec::new(),
-            regimes: Vec::new(),
-            config,
-            quoted: nodegauge_measure::record::Quoted::Median,
-            traffic: None,
-            category: Category::Reference,
-            limit: None,
-            validity,
-        }
+        figure(operation)
+            .category(Category::Reference)
+            .sampled(Quoted::Median, figures.iter().map(|figure| figure.rate).collect())
+            .config(&config)
+            .judged(validity)
     }
+}
+
+fn figure(operation: &Operation) -> Measurement {
+    Measurement::new(GAUGE, TEST, operation.name, Unit::BytesPerSecond)
+}
+
+fn is_cut(sample: &OperationSample) -> bool {
+    matches!(sample.ended, PassEnd::Budget | PassEnd::Interrupted)
 }
 
 /// The device's share over all samples, by their bytes' weight being equal, with its basis; unknown
 /// when it is of one of them.
-fn device_share<'a>(counting: &[&'a Sample]) -> Option<(f64, &'a str)> {
+fn device_share<'a>(counting: &[&'a OperationSample]) -> Option<(f64, &'a str)> {
     let shares: Option<Vec<_>> = counting.iter().map(|sample| sample.share).collect();
     let shares = shares?;
     let first = shares.first()?;

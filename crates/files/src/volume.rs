@@ -2,6 +2,7 @@
 
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::io;
@@ -10,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file system as the record keeps it. What the kernel does not say is `null`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
     /// The folder that was given.
     pub path: String,
@@ -21,7 +22,7 @@ pub struct Volume {
     pub mount: Option<String>,
     /// What is mounted: a device, a server's export.
     pub source: Option<String>,
-    /// Options of the mount and of the file system.
+    /// FilesOptions of the mount and of the file system.
     pub options: Option<String>,
     /// Name of the block device, e.g. `nvme0n1p2`; `null` where there is none or it is not known.
     pub device: Option<String>,

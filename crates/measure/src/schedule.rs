@@ -104,11 +104,12 @@ impl Schedule {
             if cells.is_empty() {
                 return Ok(Stop::Stable);
             }
-            for cell in cells {
+            let count = cells.len();
+            for (place, cell) in cells.into_iter().enumerate() {
                 if observer.interrupted() {
                     return Ok(Stop::Interrupted);
                 }
-                let late = self.limits.samples.is_none() && begun.elapsed() >= rule.at_most;
+                let late = !self.exactly() && begun.elapsed() >= rule.at_most;
                 if self.policy.ends_within_round && late && self.passes(round) >= self.policy.fewest
                 {
                     return Ok(Stop::Budget);
@@ -123,10 +124,13 @@ impl Schedule {
                 }
                 self.samples[cell].extend(taken);
                 if self.policy.ends_within_round {
-                    let spent = begun.elapsed().as_secs_f64() / time;
-                    let share =
-                        self.limits.samples.map_or(spent, |n| round as f64 / (n + 1) as f64);
-                    observer.progress(share.min(1.0), "");
+                    let warm_up = usize::from(self.policy.warm_up == WarmUp::Round);
+                    let rounds = round as f64 + (place + 1) as f64 / count as f64;
+                    let taken = self.limits.samples.map_or(0.0, |n| rounds / (n + warm_up) as f64);
+                    let spent =
+                        if self.exactly() { 0.0 } else { begun.elapsed().as_secs_f64() / time };
+                    let words = latest.map_or_else(String::new, |of| of(&self.samples));
+                    observer.progress(taken.max(spent).min(1.0), &words);
                 }
             }
             round += 1;
@@ -194,6 +198,11 @@ impl Schedule {
         round.saturating_sub(usize::from(self.policy.warm_up == WarmUp::Round))
     }
 
+    /// Whether the number of samples decides, and the time does not.
+    fn exactly(&self) -> bool {
+        self.limits.samples.is_some() && self.policy.samples_despite_time
+    }
+
     /// Samples of a cell behind its warm-up.
     fn taken_of(&self, cell: usize) -> usize {
         let warm_up = usize::from(self.policy.warm_up != WarmUp::None);
@@ -230,11 +239,14 @@ impl Schedule {
     }
 
     fn stop(&mut self, rule: &StopRule, elapsed: Duration, late: bool) -> Option<Stop> {
-        if let Some(n) = self.limits.samples {
-            return (self.taken() >= n).then_some(Stop::Samples);
+        if self.limits.samples.is_some_and(|n| self.taken() >= n) {
+            return Some(Stop::Samples);
         }
-        if late {
+        if late && !self.exactly() {
             return Some(Stop::Budget);
+        }
+        if self.limits.samples.is_some() {
+            return None;
         }
         if self.policy.most.is_some_and(|most| self.taken() >= most) {
             return Some(Stop::Stable);

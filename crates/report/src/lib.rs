@@ -11,7 +11,6 @@ mod compiled;
 pub mod explain;
 pub mod history;
 pub mod hpl;
-pub mod io;
 pub mod machine;
 pub mod memory;
 pub mod places;

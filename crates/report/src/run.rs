@@ -2,49 +2,27 @@
 //! evidence.
 
 use crate::table::{Style, incomplete, paragraph};
-use crate::{
-    compiled, explain, hpl, io, machine, memory, published, standard, stream, sweep, text, tune,
-};
-use nodegauge_gauge::view::Section;
+use crate::{machine, memory, text};
 use nodegauge_gauge::{Detail, Gauge};
+use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
-use nodegauge_measure::{Notice, NoticeId, Seconds};
 
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
-/// What those gauges that have no view of their own yet have to say of a record, empty when they took
-/// no part; in the order of the page. The views of the others stand before the last of these.
-const SECTIONS: [fn(&Record, Style) -> String; 10] = [
-    tune::render,
-    stream::section,
-    compiled::render,
-    standard::render,
-    sweep::section,
-    explain::section,
-    published::section,
-    memory::section,
-    hpl::section,
-    io::section,
-];
-
 /// Any saved record: its page, and what was noticed on the way. The page has all evidence where one
 /// gauge alone was at work, as that gauge's command shows it.
 pub fn saved(record: &Record, gauges: &[&dyn Gauge], style: Style) -> String {
-    let mut names: Vec<&str> = record.measurements.iter().map(|m| m.gauge.as_str()).collect();
-    names.dedup();
-    let detail = if names.len() > 1 { Detail::Brief } else { Detail::Full };
-    let mut out = page(record, gauges, detail, style);
-    out.push_str(&notes(record, style));
-    out
+    let first = record.measurements.first();
+    let alone = record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|m| &m.gauge));
+    let detail = if alone { Detail::Full } else { Detail::Brief };
+    page(record, gauges, detail, style) + &notes(record, style)
 }
 
 /// What the command of one gauge shows of its record.
 pub fn own(record: &Record, gauge: &dyn Gauge, style: Style) -> String {
-    let mut out = sections(&gauge.view(record, Detail::Full), style);
-    out.push_str(&incomplete(style, record));
-    out.push_str(&notes(record, style));
-    out
+    let parts = parts(record, &[gauge], Detail::Full, style);
+    parts.join("\n") + &incomplete(style, record) + &notes(record, style)
 }
 
 /// The page of `run`.
@@ -63,32 +41,31 @@ fn page(record: &Record, gauges: &[&dyn Gauge], detail: Detail, style: Style) ->
     out.push_str("\n\n");
     out.push_str(&machine::brief(&record.machine, style));
     out.push_str(&findings(&record.findings, style));
-    let (last, first) = SECTIONS.split_last().expect("there are sections");
-    let mut parts: Vec<String> = first.iter().map(|section| section(record, style)).collect();
-    parts.extend(gauges.iter().map(|gauge| sections(&gauge.view(record, detail), style)));
-    parts.push(last(record, style));
-    for part in parts.iter().filter(|part| !part.is_empty()) {
+    for part in parts(record, gauges, detail, style) {
         out.push('\n');
-        out.push_str(part);
+        out.push_str(&part);
     }
     out.push_str(&incomplete(style, record));
     out
 }
 
-fn sections(sections: &[Section], style: Style) -> String {
-    let texts: Vec<String> = sections.iter().map(|one| text::section(one, style)).collect();
-    texts.join("\n")
+/// The sections of all gauges that took part, as text.
+fn parts(record: &Record, gauges: &[&dyn Gauge], detail: Detail, style: Style) -> Vec<String> {
+    let mut parts = Vec::new();
+    for gauge in gauges {
+        let sections = gauge.view(record, detail);
+        parts.extend(sections.iter().map(|section| text::section(section, style)));
+        if gauge.name() == "memory" {
+            parts.push(memory::section(record, style));
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
 }
 
-/// What was noticed on the way. Why a gauge took no part stands in its own section.
-fn notes(record: &Record, style: Style) -> String {
-    let shown = |notice: &&Notice| {
-        notice.id != NoticeId::LeftOut
-            || notice.gauge.is_empty()
-            || record.measurements.iter().any(|m| m.gauge == notice.gauge)
-    };
-    let notices = record.notices.iter().filter(shown);
-    notices.map(|notice| paragraph(style, "note", &notice.text)).collect()
+/// What was noticed on the way.
+pub(crate) fn notes(record: &Record, style: Style) -> String {
+    record.notices.iter().map(|notice| paragraph(style, "note", &notice.text)).collect()
 }
 
 /// The findings that matter most, and how many more there are.

@@ -3,9 +3,9 @@
 use super::Common;
 use clap::Args as ClapArgs;
 use nodegauge_files::cell::CacheMode;
-use nodegauge_files::grid::Sizes;
-use nodegauge_files::operation::Chosen;
-use nodegauge_files::{Engine, Msync, SyncWrites};
+use nodegauge_files::grid::SizeList;
+use nodegauge_files::operation::OperationList;
+use nodegauge_files::{IoEngine, Msync, SyncWrites};
 use nodegauge_measure::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,13 +23,13 @@ pub(crate) struct IoArgs {
     pub(crate) remove_leftovers: bool,
     /// Operations: usual, all, or names such as write,read,random_read [default: IOzone's 13]
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
-    pub(crate) operations: Vec<Chosen>,
+    pub(crate) operations: Vec<OperationList>,
     /// File sizes: a range in steps of two, or a list [default: 64KiB-512MiB]
     #[arg(long, value_name = "SIZES", help_heading = "What")]
-    pub(crate) file_sizes: Option<Sizes>,
+    pub(crate) file_sizes: Option<SizeList>,
     /// Block sizes, likewise [default: 4KiB-16MiB]
     #[arg(long, value_name = "SIZES", help_heading = "What")]
-    pub(crate) block_sizes: Option<Sizes>,
+    pub(crate) block_sizes: Option<SizeList>,
     /// No larger files than this
     #[arg(long, value_name = "SIZE", help_heading = "What")]
     pub(crate) max_size: Option<Bytes>,
@@ -56,7 +56,7 @@ pub(crate) struct IoArgs {
     pub(crate) cache: Vec<CacheMode>,
     /// Calls of the plain operations: sync, mmap, aio, uring
     #[arg(long, value_name = "ENGINE", default_value = "sync", help_heading = "How")]
-    pub(crate) engine: Engine,
+    pub(crate) engine: IoEngine,
     /// Operations under way at once, for aio and uring
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) depth: u32,

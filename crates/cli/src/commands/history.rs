@@ -85,7 +85,7 @@ fn imported(
     let bytes = std::fs::read(file)
         .map_err(|cause| Failure::usage(format!("cannot read {shown}: {cause}")))?;
     let text = String::from_utf8_lossy(&bytes);
-    if let Some(read) = nodegauge_files::peers::read(&text) {
+    if let Some(read) = nodegauge_files::reference::read(&text) {
         let imported = read.map_err(|error| {
             Failure::usage(format!(
                 "{shown}: {error}\nhint: give a file with all that one run printed"

@@ -3,10 +3,10 @@
 use crate::args::RunArgs;
 use crate::commands::tune;
 use crate::failure::{Exit, Failure};
-use crate::gauges::GAUGES;
+use crate::gauges::{self, GAUGES};
 use crate::session::{self, Shown};
-use nodegauge_gauge::{Depth, Gauge, Glance, Site};
-use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
+use nodegauge_gauge::{Depth, Glance};
+use nodegauge_measure::Outcome;
 use nodegauge_memory::stream::{self, Options};
 use nodegauge_placement::{Environment, Request};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         ..Options::default()
     };
     if let Some(remembered) = tune::remembered(&common.db, &node) {
-        notices.push(remembered.notice);
+        notices.push(remembered.notice.text);
         if let Some(choice) = remembered.choice {
             choice.fill(&mut options);
             if request == Request::default() {
@@ -42,50 +42,22 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         common,
         node,
         |node, progress| {
-            let outcome =
-                stream::run(&node.topology, &node.machine, &placement, &options, progress)?;
-            let mut found = super::stream::found(notices, outcome);
-            if !found.interrupted {
-                found.extend(super::hpl::glance(node, args.full, &found.measurements, progress));
-            }
-            let mut found = Outcome::from(found);
+            let outcome = stream::run(node, &placement, &options, progress)?;
+            let mut found = Outcome::from(super::stream::found(notices, outcome));
             for gauge in GAUGES {
-                if !found.is_interrupted() {
-                    let ask = Glance {
-                        depth: if args.full { Depth::Full } else { Depth::Quick },
-                        before: &found.measurements,
-                        allow_root: args.root.allow_run_as_root,
-                    };
-                    let more = glance(gauge, node, &ask, progress);
-                    found.extend(more);
+                if found.is_interrupted() {
+                    break;
                 }
-            }
-            if !found.is_interrupted() {
-                found.extend(super::io::glance(progress).into());
+                let ask = Glance {
+                    depth: if args.full { Depth::Full } else { Depth::Quick },
+                    before: &found.measurements,
+                    allow_root: args.root.allow_run_as_root,
+                };
+                let more = gauges::glance(gauge, node, &ask, progress);
+                found.extend(more);
             }
             Ok(found)
         },
         |record, style| Shown::Text(nodegauge_report::run::render(record, &GAUGES, style)),
     )
-}
-
-/// A gauge's part of the page. Where it cannot be had, a notice says why, and that is no failure.
-fn glance(
-    gauge: &dyn Gauge,
-    site: &Site,
-    ask: &Glance<'_>,
-    observer: &mut dyn Observer,
-) -> Outcome {
-    let measured = gauge
-        .glance(site, ask)
-        .and_then(|planned| planned.map(|planned| planned.run(site, observer)).transpose());
-    match measured {
-        Ok(outcome) => outcome.unwrap_or_default(),
-        Err(why) => {
-            let why = why.to_string().replace("\nhint: ", "; ").replace('\n', " ");
-            let text = format!("not measured: {why}");
-            let notice = Notice::new(NoticeId::LeftOut, gauge.name(), text);
-            Outcome { notices: vec![notice], ..Outcome::default() }
-        }
-    }
 }

@@ -1,54 +1,42 @@
 //! POSIX asynchronous I/O. glibc carries it out with threads and takes the requests of one
 //! descriptor one after another, so that a depth beyond one hides the hand-over, not the device.
 
-use super::{Completion, Queue, nothing_moved};
+use super::{Completion, Queue, Request};
 use nodegauge_os::{Buffer, check};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// One request.
-struct Slot {
+/// A request under way with its control block.
+struct UnderWay {
     control: Box<libc::aiocb>,
-    memory: Buffer,
-    busy: bool,
-    write: bool,
+    request: Request,
 }
 
 /// Requests under way on one file.
 pub(crate) struct Aio<'f> {
     file: &'f File,
-    slots: Vec<Slot>,
-    block: usize,
+    under_way: Vec<UnderWay>,
 }
 
 /// Whether the C library carries a request out: it is asked to read a byte of `/dev/zero`.
 pub(crate) fn probe() -> io::Result<()> {
     let file = File::open("/dev/zero")?;
-    let mut aio = Aio::new(&file, 1, 1)?;
-    aio.submit(0, false, 0)?;
-    aio.wait()?.result.map(drop)
+    let mut aio = Aio::new(&file);
+    let block = Buffer::new(1)?;
+    aio.submit(Request { block, write: false, offset: 0, since: 0 })?;
+    aio.wait()?.moved.map(drop)
 }
 
 impl<'f> Aio<'f> {
-    pub(crate) fn new(file: &'f File, depth: usize, block: usize) -> io::Result<Self> {
-        let slot = || {
-            // SAFETY: all fields are numbers and pointers, for which zero is a value.
-            let control = Box::new(unsafe { std::mem::zeroed::<libc::aiocb>() });
-            Ok(Slot { control, memory: Buffer::new(block)?, busy: false, write: false })
-        };
-        let slots = (0..depth).map(|_| slot()).collect::<io::Result<_>>()?;
-        Ok(Self { file, slots, block })
+    pub(crate) fn new(file: &'f File) -> Self {
+        Self { file, under_way: Vec::new() }
     }
 
     /// Waits until one of the requests under way is done.
     fn suspend(&self) -> io::Result<()> {
-        let list: Vec<*const libc::aiocb> = self
-            .slots
-            .iter()
-            .filter(|slot| slot.busy)
-            .map(|slot| &raw const *slot.control)
-            .collect();
+        let list: Vec<*const libc::aiocb> =
+            self.under_way.iter().map(|under_way| &raw const *under_way.control).collect();
         if list.is_empty() {
             return Ok(());
         }
@@ -62,49 +50,36 @@ impl<'f> Aio<'f> {
 
     /// A request that is done, if one is.
     fn done(&mut self) -> Option<Completion> {
-        for (i, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.busy) {
-            // SAFETY: the control block belongs to a request that was started.
-            let status = unsafe { libc::aio_error(&raw const *slot.control) };
-            if status == libc::EINPROGRESS {
-                continue;
-            }
-            slot.busy = false;
-            // SAFETY: as above; the request has ended and is asked for its result once.
-            let moved = unsafe { libc::aio_return(&raw mut *slot.control) };
-            let result = match status {
-                0 if moved == 0 => Err(nothing_moved(slot.write)),
-                0 => Ok(moved as usize),
-                errno => Err(io::Error::from_raw_os_error(errno)),
-            };
-            return Some(Completion { slot: i, result });
-        }
-        None
+        // SAFETY: the control blocks belong to requests that were started and not asked for results.
+        let status =
+            |under_way: &UnderWay| unsafe { libc::aio_error(&raw const *under_way.control) };
+        let done = self.under_way.iter().position(|one| status(one) != libc::EINPROGRESS)?;
+        let mut done = self.under_way.swap_remove(done);
+        let errno = status(&done);
+        // SAFETY: as above; the request has ended and is asked for its result once.
+        let moved = unsafe { libc::aio_return(&raw mut *done.control) };
+        let moved =
+            if errno == 0 { Ok(moved as usize) } else { Err(io::Error::from_raw_os_error(errno)) };
+        Some(done.request.completed(moved))
     }
 }
 
 impl Queue for Aio<'_> {
-    fn block(&mut self, slot: usize) -> &mut [u8] {
-        let block = self.block;
-        &mut self.slots[slot].memory[..block]
-    }
-
-    fn submit(&mut self, slot: usize, write: bool, offset: u64) -> io::Result<()> {
-        let fd = self.file.as_raw_fd();
-        let block = self.block;
-        let slot = &mut self.slots[slot];
-        slot.control.aio_fildes = fd;
-        slot.control.aio_offset = offset as libc::off_t;
-        slot.control.aio_buf = slot.memory.as_mut_ptr().cast();
-        slot.control.aio_nbytes = block;
-        slot.control.aio_sigevent.sigev_notify = libc::SIGEV_NONE;
-        let control = &raw mut *slot.control;
-        // SAFETY: control block and memory stay where they are until the request ends: both are on the
-        // heap, and `drop` waits.
+    fn submit(&mut self, mut request: Request) -> io::Result<()> {
+        // SAFETY: all fields are numbers and pointers, for which zero is a value.
+        let mut control = Box::new(unsafe { std::mem::zeroed::<libc::aiocb>() });
+        control.aio_fildes = self.file.as_raw_fd();
+        control.aio_offset = request.offset as libc::off_t;
+        control.aio_buf = request.block.as_mut_ptr().cast();
+        control.aio_nbytes = request.block.len();
+        control.aio_sigevent.sigev_notify = libc::SIGEV_NONE;
+        let at = &raw mut *control;
+        // SAFETY: control block and block stay where they are and belong to nobody else until the
+        // request ends: both are on the heap, only `done` lets go of them, and `drop` waits.
         let started =
-            unsafe { if write { libc::aio_write(control) } else { libc::aio_read(control) } };
+            unsafe { if request.write { libc::aio_write(at) } else { libc::aio_read(at) } };
         check("aio_read or aio_write", started)?;
-        slot.busy = true;
-        slot.write = write;
+        self.under_way.push(UnderWay { control, request });
         Ok(())
     }
 
@@ -120,8 +95,8 @@ impl Queue for Aio<'_> {
 
 impl Drop for Aio<'_> {
     fn drop(&mut self) {
-        // Memory must outlive the requests that use it.
-        while self.slots.iter().any(|slot| slot.busy) {
+        // Blocks must outlive the requests that use them.
+        while !self.under_way.is_empty() {
             if self.done().is_none() && self.suspend().is_err() {
                 std::thread::yield_now();
             }

@@ -10,8 +10,9 @@ pub(crate) mod sync;
 pub(crate) mod uring;
 
 use crate::operation::{Direction, Operation, Way};
-use crate::pattern::Pattern;
-use nodegauge_os::check;
+use crate::pattern::AccessPattern;
+use nodegauge_os::{Buffer, check};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -23,7 +24,7 @@ use std::str::FromStr;
 /// Which calls carry out the plain operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Engine {
+pub enum IoEngine {
     /// `read`, `write`, `pread`, `pwrite`.
     Sync,
     /// Copies from and to a shared mapping of the file.
@@ -34,7 +35,7 @@ pub enum Engine {
     Uring,
 }
 
-impl Engine {
+impl IoEngine {
     /// As it is written in options and records.
     pub fn name(self) -> &'static str {
         match self {
@@ -51,7 +52,7 @@ impl Engine {
     }
 }
 
-impl FromStr for Engine {
+impl FromStr for IoEngine {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
@@ -65,7 +66,7 @@ impl FromStr for Engine {
 }
 
 /// When a mapping that was written is written out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Msync {
     /// When the kernel likes.
@@ -74,6 +75,17 @@ pub enum Msync {
     Async,
     /// Before the operation ends (`MS_SYNC`).
     Sync,
+}
+
+impl Msync {
+    /// What is said of it; nothing of the usual.
+    pub(crate) fn in_words(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Async => Some(" msync async"),
+            Self::Sync => Some(" msync sync"),
+        }
+    }
 }
 
 impl FromStr for Msync {
@@ -89,7 +101,7 @@ impl FromStr for Msync {
 }
 
 /// What each single write waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncWrites {
     /// Data and all that the file system knows of the file (`O_SYNC`).
@@ -111,14 +123,14 @@ impl FromStr for SyncWrites {
 
 /// How files are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Access {
+pub struct OpenMode {
     /// Past the page cache (`O_DIRECT`).
     pub direct: bool,
     /// What each write waits for.
     pub sync: Option<SyncWrites>,
 }
 
-impl Access {
+impl OpenMode {
     fn flags(self) -> i32 {
         let direct = if self.direct { libc::O_DIRECT } else { 0 };
         let sync = match self.sync {
@@ -156,45 +168,66 @@ pub(crate) trait Mover {
     fn finish(&mut self, wrote: bool) -> io::Result<()>;
 }
 
-/// Why a queue gave back a request.
+/// A block and what is to be done with it. Whoever has the block may touch it: while it is on its way
+/// it belongs to the queue, whose completion gives it back.
 #[derive(Debug)]
-pub(crate) struct Completion {
-    /// The slot that is free again.
-    pub(crate) slot: usize,
-    /// Bytes moved.
-    pub(crate) result: io::Result<usize>,
+pub(crate) struct Request {
+    /// The block; it lies at one address as long as it lives.
+    pub(crate) block: Buffer,
+    pub(crate) write: bool,
+    /// Where in the file.
+    pub(crate) offset: u64,
+    /// When it was handed over, in ticks of the clock.
+    pub(crate) since: u64,
 }
 
-/// Has one block for each slot under way.
+impl Request {
+    /// The outcome of a call that moved `moved` bytes: none at all is an error.
+    fn completed(self, moved: io::Result<usize>) -> Completion {
+        let moved = moved.and_then(|moved| match moved {
+            0 => Err(nothing_moved(self.write)),
+            moved => Ok(moved),
+        });
+        Completion { request: self, moved }
+    }
+}
+
+/// A request that a queue gives back.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    pub(crate) request: Request,
+    /// Bytes moved.
+    pub(crate) moved: io::Result<usize>,
+}
+
+/// Has several requests under way at once, as many as it was made for.
 pub(crate) trait Queue {
-    /// The memory of a slot that is free.
-    fn block(&mut self, slot: usize) -> &mut [u8];
-    /// Starts to move the slot's block.
-    fn submit(&mut self, slot: usize, write: bool, offset: u64) -> io::Result<()>;
-    /// Waits for one block to be moved.
+    /// Hands a request over.
+    fn submit(&mut self, request: Request) -> io::Result<()>;
+    /// Waits for a request to end.
     fn wait(&mut self) -> io::Result<Completion>;
 }
 
 /// The mover of an operation on an open file. `bytes` is the size of the file, which a mapping needs.
 pub(crate) fn mover<'f>(
     operation: &Operation,
-    engine: Engine,
+    engine: IoEngine,
     msync: Msync,
     file: &'f File,
     bytes: u64,
 ) -> io::Result<Box<dyn Mover + 'f>> {
     Ok(match (operation.way, engine) {
-        (Way::Plain, Engine::Mmap) => Box::new(mapped::Mapped::new(file, bytes, msync)?),
+        (Way::Plain, IoEngine::Mmap) => Box::new(mapped::Mapped::new(file, bytes, msync)?),
         (Way::Plain, _) if in_sequence(operation) => Box::new(sync::Sequential::new(file)),
         (Way::Plain | Way::Positional, _) => Box::new(sync::Positional::new(file)),
-        (Way::Vector, _) => Box::new(sync::Vector::new(file)),
+        (Way::Vector, _) => Box::new(sync::Vectored::new(file)),
         (Way::Stdio, _) => Box::new(stdio::Stdio::new(file, operation.direction)?),
     })
 }
 
 /// Whether the kernel's own position of the file is the next offset.
 fn in_sequence(operation: &Operation) -> bool {
-    operation.pattern == Pattern::Forward && operation.direction != Direction::Mixed
+    operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed
 }
 
 /// Waits until the file's data is on the device (`fsync`).

@@ -105,7 +105,7 @@ impl Mover for Positional<'_> {
 }
 
 /// In several pieces a call.
-pub(crate) struct Vector<'f>(&'f File);
+pub(crate) struct Vectored<'f>(&'f File);
 
 /// Pieces of a block at most.
 const PIECES: usize = 8;
@@ -117,7 +117,7 @@ pub(crate) fn pieces(block: usize) -> usize {
     (block / PIECE).clamp(1, PIECES)
 }
 
-impl<'f> Vector<'f> {
+impl<'f> Vectored<'f> {
     pub(crate) fn new(file: &'f File) -> Self {
         Self(file)
     }
@@ -135,7 +135,7 @@ impl<'f> Vector<'f> {
     }
 }
 
-impl Mover for Vector<'_> {
+impl Mover for Vectored<'_> {
     fn read(&mut self, offset: u64, block: &mut [u8]) -> io::Result<()> {
         let fd = self.0.as_raw_fd();
         let length = block.len();
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn pieces_cover_the_block_and_stay_aligned() {
         for length in [1, 100, 4096, 8192, 12_288, 65_536, 1 << 24] {
-            let (vectors, count) = Vector::vectors(std::ptr::null_mut(), length);
+            let (vectors, count) = Vectored::vectors(std::ptr::null_mut(), length);
             let mut at = 0;
             for vector in &vectors[..count] {
                 assert_eq!(vector.iov_base as usize, at);

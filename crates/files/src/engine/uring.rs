@@ -1,9 +1,8 @@
 //! io_uring: requests and their results in rings shared with the kernel, one system call to hand
 //! over and to wait.
 
-use super::{Completion, Queue, nothing_moved};
+use super::{Completion, Queue, Request};
 use io_uring::{IoUring, opcode, types};
-use nodegauge_os::Buffer;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,10 +11,9 @@ use std::os::fd::AsRawFd;
 pub(crate) struct Uring<'f> {
     ring: IoUring,
     file: &'f File,
-    memory: Vec<Buffer>,
-    block: usize,
-    write: Vec<bool>,
-    under_way: usize,
+    /// By the number that the kernel gives back; `None` where the number is free.
+    under_way: Vec<Option<Request>>,
+    free: Vec<usize>,
 }
 
 /// Whether the kernel lets this process have a ring.
@@ -24,46 +22,44 @@ pub(crate) fn probe() -> io::Result<()> {
 }
 
 impl<'f> Uring<'f> {
-    pub(crate) fn new(file: &'f File, depth: usize, block: usize) -> io::Result<Self> {
+    pub(crate) fn new(file: &'f File, depth: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth.next_power_of_two()).map_err(io::Error::other)?;
         let ring = IoUring::new(entries)?;
-        let memory = (0..depth).map(|_| Buffer::new(block)).collect::<io::Result<_>>()?;
-        Ok(Self { ring, file, memory, block, write: vec![false; depth], under_way: 0 })
+        let under_way = (0..depth).map(|_| None).collect();
+        Ok(Self { ring, file, under_way, free: (0..depth).rev().collect() })
     }
 
-    /// A result that is there already.
+    /// A request that is done already.
     fn done(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
-        self.under_way -= 1;
-        let slot = entry.user_data() as usize;
-        let result = match entry.result() {
-            0 => Err(nothing_moved(self.write[slot])),
+        let number = entry.user_data() as usize;
+        let request = self.under_way[number].take()?;
+        self.free.push(number);
+        let moved = match entry.result() {
             n if n < 0 => Err(io::Error::from_raw_os_error(-n)),
             n => Ok(n as usize),
         };
-        Some(Completion { slot, result })
+        Some(request.completed(moved))
     }
 }
 
 impl Queue for Uring<'_> {
-    fn block(&mut self, slot: usize) -> &mut [u8] {
-        &mut self.memory[slot][..self.block]
-    }
-
-    fn submit(&mut self, slot: usize, write: bool, offset: u64) -> io::Result<()> {
+    fn submit(&mut self, mut request: Request) -> io::Result<()> {
+        let full = || io::Error::other("more requests than the ring holds");
+        let number = *self.free.last().ok_or_else(full)?;
         let fd = types::Fd(self.file.as_raw_fd());
-        let length = u32::try_from(self.block).map_err(io::Error::other)?;
-        let memory = self.memory[slot].as_mut_ptr();
-        let entry = match write {
-            true => opcode::Write::new(fd, memory, length).offset(offset).build(),
-            false => opcode::Read::new(fd, memory, length).offset(offset).build(),
+        let length = u32::try_from(request.block.len()).map_err(io::Error::other)?;
+        let block = request.block.as_mut_ptr();
+        let entry = match request.write {
+            true => opcode::Write::new(fd, block, length).offset(request.offset).build(),
+            false => opcode::Read::new(fd, block, length).offset(request.offset).build(),
         };
-        self.write[slot] = write;
-        let entry = entry.user_data(slot as u64);
-        // SAFETY: file and memory live until the request ends: `drop` waits for all. A slot has one
-        // request at a time, so the ring, which has room for all slots, is never full.
+        let entry = entry.user_data(number as u64);
+        // SAFETY: file and block live, and the block belongs to nobody else, until the request ends:
+        // only `done` lets go of it, and `drop` waits for all. The ring has room for all of them.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
-        self.under_way += 1;
+        self.free.pop();
+        self.under_way[number] = Some(request);
         Ok(())
     }
 
@@ -90,8 +86,8 @@ impl Queue for Uring<'_> {
 
 impl Drop for Uring<'_> {
     fn drop(&mut self) {
-        // Memory must outlive the requests that use it.
-        while self.under_way > 0 {
+        // Blocks must outlive the requests that use them.
+        while self.free.len() < self.under_way.len() {
             if self.done().is_none() && self.ring.submit_and_wait(1).is_err() {
                 std::thread::yield_now();
             }

@@ -63,6 +63,8 @@ pub struct Policy {
     pub leave: Leave,
     /// Whether the time may end in the middle of a round.
     pub ends_within_round: bool,
+    /// Whether a number of samples that is asked for is taken even when the time is spent.
+    pub samples_despite_time: bool,
     /// Share of the budget for choosing variants before measuring.
     pub choose: f64,
     /// Share of the budget by which measuring must end; the rest is for checking and ending.
@@ -87,6 +89,7 @@ pub const STREAM: Policy = Policy {
     tolerance: Some(0.005),
     leave: Leave::Together,
     ends_within_round: false,
+    samples_despite_time: true,
     choose: 0.3,
     measure: 0.95,
 };
@@ -165,6 +168,7 @@ pub const FILES: Policy = Policy {
     ask_every: 1,
     tolerance: None,
     ends_within_round: true,
+    samples_despite_time: false,
     choose: 0.0,
     measure: 1.0,
     ..STREAM

@@ -1,12 +1,12 @@
 //! Workers that are processes: forked, because all that they need is in memory already, and each with
 //! counters of its own in the kernel.
 
-use super::{Report, Work};
+use super::{WorkerReport, WorkerTask};
 use crate::FilesError;
 use crate::counters::Counters;
 use crate::pass::Bench;
-use crate::team::shared::SharedFlags;
 use crate::volume::Volume;
+use crate::workers::shared::SharedFlags;
 use nodegauge_machine::SysRoot;
 use nodegauge_os::{ForkedChild, SysError, receive};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ const LOOK_EVERY: i32 = 5;
 /// What comes back through a worker's pipe.
 #[derive(Serialize, Deserialize)]
 enum Message {
-    Report(Report),
+    WorkerReport(WorkerReport),
     /// What failed: the operation in words, its offset, and the cause by number.
     Failure {
         text: String,
@@ -32,11 +32,11 @@ enum Message {
 
 /// Lets all work; their reports in order, and when they were let go.
 pub(super) fn run(
-    work: &Work<'_>,
+    work: &WorkerTask<'_>,
     benches: &mut [Bench],
     shared: &SharedFlags,
     interrupted: &dyn Fn() -> bool,
-) -> Result<(Vec<Report>, u64), FilesError> {
+) -> Result<(Vec<WorkerReport>, u64), FilesError> {
     let mut children = Vec::new();
     for (worker, bench) in benches.iter_mut().enumerate() {
         let failed = |cause: SysError| FilesError::Worker {
@@ -67,7 +67,7 @@ pub(super) fn run(
             why: "it was killed, perhaps for want of memory".to_owned(),
         })?;
         match message {
-            Message::Report(report) => reports.push(report),
+            Message::WorkerReport(report) => reports.push(report),
             Message::Failure { text, errno, offset, wrong } => {
                 return Err(failure(work, worker, text, errno, offset, wrong));
             }
@@ -78,7 +78,7 @@ pub(super) fn run(
 
 /// The error that a worker had, made anew.
 fn failure(
-    work: &Work<'_>,
+    work: &WorkerTask<'_>,
     worker: usize,
     text: String,
     errno: Option<i32>,
@@ -98,14 +98,20 @@ fn failure(
 }
 
 /// A worker's part, and its report.
-fn speak(work: &Work<'_>, worker: usize, bench: &mut Bench, shared: &SharedFlags, mut pipe: File) {
+fn speak(
+    work: &WorkerTask<'_>,
+    worker: usize,
+    bench: &mut Bench,
+    shared: &SharedFlags,
+    mut pipe: File,
+) {
     let root = SysRoot::live();
     let nowhere = Volume::default();
     let before = Counters::now(&root, &nowhere);
     let message = match work.carry_out(worker, bench, shared) {
         Ok(report) => {
             let rise = Counters::now(&root, &nowhere).since(&before);
-            Message::Report(Report { rise, ..report })
+            Message::WorkerReport(WorkerReport { rise, ..report })
         }
         Err(FilesError::Io { what, offset, cause, .. }) => {
             Message::Failure { text: what, errno: cause.raw_os_error(), offset, wrong: false }

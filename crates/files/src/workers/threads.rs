@@ -1,9 +1,9 @@
 //! Workers that are threads.
 
-use super::{Report, Work};
+use super::{WorkerReport, WorkerTask};
 use crate::FilesError;
 use crate::pass::Bench;
-use crate::team::shared::SharedFlags;
+use crate::workers::shared::SharedFlags;
 use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -13,11 +13,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Lets all work; their reports in order, and when they were let go.
 pub(super) fn run(
-    work: &Work<'_>,
+    work: &WorkerTask<'_>,
     benches: &mut [Bench],
     shared: &SharedFlags,
     interrupted: &dyn Fn() -> bool,
-) -> Result<(Vec<Report>, u64), FilesError> {
+) -> Result<(Vec<WorkerReport>, u64), FilesError> {
     let (released, results) = std::thread::scope(|scope| {
         let handles: Vec<_> = benches
             .iter_mut()

@@ -1,15 +1,16 @@
 //! fio: its JSON, and fio beside the gauge, one job for each operation that it has.
 
-use super::{Beside, Figure, Figures, located, time_limit};
+use super::{ReferenceFigure, ReferenceFigures, ReferenceProgram, located, time_limit};
 use crate::FilesError;
 use crate::cell::Task;
-use crate::engine::{Engine, SyncWrites};
-use crate::ground::Ground;
+use crate::config::Quantiles;
+use crate::engine::{IoEngine, SyncWrites};
 use crate::operation::{Direction, Operation, Way};
-use crate::pattern::Pattern;
-use crate::team::{Crew, Kind};
+use crate::pattern::AccessPattern;
+use crate::scratch::ScratchDirectory;
+use crate::workers::{WorkerKind, Workers};
 use nodegauge_toolchain::{CommandLine, Job};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -30,7 +31,7 @@ pub struct Half {
     /// Time, milliseconds.
     pub runtime_ms: f64,
     /// Latencies by quantile, seconds.
-    pub latency: Value,
+    pub latency: Option<Quantiles>,
 }
 
 /// A job's result.
@@ -40,7 +41,7 @@ pub struct FioJob {
     pub name: String,
     /// 0, or the number of the error.
     pub error: i64,
-    /// Options as given, those of all jobs first.
+    /// FilesOptions as given, those of all jobs first.
     pub options: BTreeMap<String, String>,
     /// What was read, if anything was.
     pub read: Option<Half>,
@@ -131,22 +132,18 @@ fn half(value: &Value) -> Option<Half> {
 }
 
 /// The quantiles that fio gives for completion latencies, or for whole ones where it was asked to.
-fn latency(value: &Value) -> Value {
-    let of = |key: &str| value[key]["percentile"].as_object().map(|map| (map, &value[key]));
-    let Some((percentiles, whole)) = of("clat_ns").or_else(|| of("lat_ns")) else {
-        return Value::Null;
-    };
-    let mut out = Map::new();
-    for (ours, theirs) in
-        [("p50", "50.000000"), ("p90", "90.000000"), ("p99", "99.000000"), ("p99.9", "99.900000")]
-    {
-        out.insert(
-            ours.into(),
-            json!(percentiles.get(theirs).and_then(Value::as_f64).map(|ns| ns * 1e-9)),
-        );
-    }
-    out.insert("max".into(), json!(whole["max"].as_f64().map(|ns| ns * 1e-9)));
-    Value::Object(out)
+fn latency(value: &Value) -> Option<Quantiles> {
+    let either = [&value["clat_ns"], &value["lat_ns"]];
+    let whole = either.into_iter().find(|latency| latency["percentile"].is_object())?;
+    let seconds = |ns: &Value| ns.as_f64().map(|ns| ns * 1e-9);
+    let of = |name: &str| seconds(&whole["percentile"][name]);
+    Some(Quantiles {
+        p50: of("50.000000"),
+        p90: of("90.000000"),
+        p99: of("99.000000"),
+        p99_9: of("99.900000"),
+        max: seconds(&whole["max"]),
+    })
 }
 
 /// fio, run by turns.
@@ -154,7 +151,7 @@ fn latency(value: &Value) -> Value {
 pub struct Fio {
     program: String,
     version: String,
-    crew: Option<Crew>,
+    workers: Option<Workers>,
     limit: Option<Duration>,
 }
 
@@ -165,7 +162,7 @@ impl Fio {
     /// When it is not there or is not fio.
     pub fn new(
         program: &Path,
-        crew: Option<Crew>,
+        workers: Option<Workers>,
         limit: Option<Duration>,
     ) -> Result<Self, FilesError> {
         let program = located(program, "fio")?;
@@ -174,17 +171,17 @@ impl Fio {
             Job { folder: std::env::temp_dir(), ..Job::new(command, Duration::from_secs(10)) };
         let version = nodegauge_toolchain::run(&job, &|| false)?.stdout.trim().to_owned();
         if !version.starts_with("fio-") {
-            return Err(FilesError::Peer { program, why: "this is not fio: it prints no version\nhint: --fio takes the path of the program fio".to_owned() });
+            return Err(FilesError::Reference { program, why: "this is not fio: it prints no version\nhint: --fio takes the path of the program fio".to_owned() });
         }
-        Ok(Self { program, version, crew, limit })
+        Ok(Self { program, version, workers, limit })
     }
 
     /// The arguments for one operation; `None` when fio has no such thing.
     fn arguments(&self, task: &Task, operation: &Operation) -> Option<Vec<String>> {
         let setup = &task.setup;
         let random = match operation.pattern {
-            Pattern::Forward => false,
-            Pattern::Random => true,
+            AccessPattern::Forward => false,
+            AccessPattern::Random => true,
             _ => return None,
         };
         let mode = match (operation.direction, random) {
@@ -198,12 +195,12 @@ impl Fio {
             (Way::Stdio, _) => return None,
             (Way::Vector, _) => "pvsync",
             (Way::Positional, _) => "psync",
-            (Way::Plain, Engine::Sync) if random => "psync",
+            (Way::Plain, IoEngine::Sync) if random => "psync",
             // Its plain engine seeks before each call only where the file's position is elsewhere.
-            (Way::Plain, Engine::Sync) => "sync",
-            (Way::Plain, Engine::Mmap) => "mmap",
-            (Way::Plain, Engine::Aio) => "posixaio",
-            (Way::Plain, Engine::Uring) => "io_uring",
+            (Way::Plain, IoEngine::Sync) => "sync",
+            (Way::Plain, IoEngine::Mmap) => "mmap",
+            (Way::Plain, IoEngine::Aio) => "posixaio",
+            (Way::Plain, IoEngine::Uring) => "io_uring",
         };
         let mut words = vec![
             "--name=data-fio".to_owned(),
@@ -233,12 +230,12 @@ impl Fio {
         if let Some(limit) = self.limit {
             words.push(format!("--runtime={}ms", limit.as_millis()));
         }
-        if let Some(crew) = self.crew {
-            words.push(format!("--numjobs={}", crew.count));
-            if crew.kind == Kind::Threads {
+        if let Some(workers) = self.workers {
+            words.push(format!("--numjobs={}", workers.count));
+            if workers.kind == WorkerKind::Threads {
                 words.push("--thread".to_owned());
             }
-            if crew.stonewall {
+            if workers.stonewall {
                 words.push("--exitall=1".to_owned());
             }
         }
@@ -249,18 +246,18 @@ impl Fio {
         &self,
         task: &Task,
         operation: &'static Operation,
-        ground: &Ground,
+        scratch: &ScratchDirectory,
         limit: Duration,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Option<Figure>, FilesError> {
+    ) -> Result<Option<ReferenceFigure>, FilesError> {
         let Some(arguments) = self.arguments(task, operation) else { return Ok(None) };
         if operation.creates {
-            remove_files(ground);
+            remove_files(scratch);
         }
         let command = CommandLine::new(self.program.clone(), arguments);
-        let job = Job { folder: ground.folder().to_owned(), ..Job::new(command.clone(), limit) };
+        let job = Job { folder: scratch.folder().to_owned(), ..Job::new(command.clone(), limit) };
         let text = job.success(nodegauge_toolchain::run(&job, interrupted)?)?;
-        let output = FioOutput::read(&text).map_err(|error| FilesError::Peer {
+        let output = FioOutput::read(&text).map_err(|error| FilesError::Reference {
             program: command.to_string(),
             why: error.to_string(),
         })?;
@@ -269,16 +266,16 @@ impl Fio {
 }
 
 /// All jobs of a run as one figure.
-fn figure(output: &FioOutput, command: &str) -> Option<Figure> {
+fn figure(output: &FioOutput, command: &str) -> Option<ReferenceFigure> {
     let halves: Vec<&Half> =
         output.jobs.iter().flat_map(|job| [&job.read, &job.write]).flatten().collect();
     let longest = halves.iter().map(|half| half.runtime_ms).fold(0.0, f64::max);
     let first = halves.first()?;
-    Some(Figure {
+    Some(ReferenceFigure {
         rate: halves.iter().map(|half| half.rate).sum(),
         iops: Some(halves.iter().map(|half| half.iops).sum()),
         // Quantiles of several jobs cannot be put together.
-        latency: (halves.len() == 1).then(|| first.latency.clone()),
+        latency: first.latency.clone().filter(|_| halves.len() == 1),
         command: command.to_owned(),
         doubt: (longest < SHORTEST_MS).then(|| {
             format!(
@@ -289,8 +286,8 @@ fn figure(output: &FioOutput, command: &str) -> Option<Figure> {
 }
 
 /// Removes the files of earlier jobs, so that the next makes its own.
-fn remove_files(ground: &Ground) {
-    let Ok(entries) = std::fs::read_dir(ground.folder()) else { return };
+fn remove_files(scratch: &ScratchDirectory) {
+    let Ok(entries) = std::fs::read_dir(scratch.folder()) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with("data-fio") {
             // One that stays is overwritten.
@@ -299,7 +296,7 @@ fn remove_files(ground: &Ground) {
     }
 }
 
-impl Beside for Fio {
+impl ReferenceProgram for Fio {
     fn name(&self) -> &'static str {
         "fio"
     }
@@ -311,14 +308,14 @@ impl Beside for Fio {
     fn run(
         &mut self,
         task: &Task,
-        ground: &Ground,
+        scratch: &ScratchDirectory,
         left: Option<Duration>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Figures, FilesError> {
+    ) -> Result<ReferenceFigures, FilesError> {
         let mut figures = Vec::new();
         let mut outcome = Ok(());
         for operation in task.operations.iter().copied() {
-            match self.one(task, operation, ground, time_limit(left), interrupted) {
+            match self.one(task, operation, scratch, time_limit(left), interrupted) {
                 Ok(figure) => figures.extend(figure.map(|figure| (operation, figure))),
                 Err(error) => {
                     outcome = Err(error);
@@ -326,7 +323,7 @@ impl Beside for Fio {
                 }
             }
         }
-        remove_files(ground);
+        remove_files(scratch);
         outcome.map(|()| figures)
     }
 }
@@ -335,7 +332,7 @@ impl Beside for Fio {
 mod tests {
     use super::*;
     use crate::cell::CacheMode;
-    use crate::grid::Cell;
+    use crate::grid::CellSize;
     use crate::operation::named;
     use crate::pass::Setup;
     use nodegauge_measure::Bytes;
@@ -353,7 +350,7 @@ mod tests {
         assert_eq!(job.options["bs"], "1M");
         let read = job.read.as_ref().unwrap();
         assert_eq!((read.rate, read.operations), (1_104_672_658.0, 256));
-        assert_eq!(read.latency["p99"], json!(1_204_224.0 * 1e-9));
+        assert_eq!(read.latency.as_ref().unwrap().p99, Some(1_204_224.0 * 1e-9));
         assert_eq!(job.write, None);
         let mixed = &recorded("fio-randrw.json").jobs[0];
         assert!(mixed.read.is_some() && mixed.write.is_some());
@@ -380,12 +377,12 @@ mod tests {
     #[test]
     fn options_say_the_same_as_ours() {
         let fio =
-            Fio { program: "fio".into(), version: "fio-3.33".into(), crew: None, limit: None };
+            Fio { program: "fio".into(), version: "fio-3.33".into(), workers: None, limit: None };
         let task = Task {
-            cell: Cell { file: Bytes::mib(64), block: Bytes::kib(4) },
+            cell: CellSize { file: Bytes::mib(64), block: Bytes::kib(4) },
             cache: CacheMode::Direct,
             setup: Setup {
-                engine: Engine::Uring,
+                engine: IoEngine::Uring,
                 depth: 8,
                 ..CacheMode::Direct.applied(Setup::default())
             },

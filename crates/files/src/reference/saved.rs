@@ -2,10 +2,12 @@
 //! output says of how they came about.
 
 use super::fio::{FioJob, FioOutput};
-use super::output::{IozoneOutput, IozoneThroughput};
-use nodegauge_measure::record::{Category, Measurement, Status, Validity};
-use nodegauge_measure::stats::{Better, Summary};
-use serde_json::{Map, Value, json};
+use super::output::IozoneOutput;
+use crate::cell::CacheMode;
+use crate::config::{FilesConfig, Latencies, Percent};
+use crate::{GAUGE, TEST};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 
 /// A saved output, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,31 +33,20 @@ pub fn read(text: &str) -> Option<Result<Imported, String>> {
     })
 }
 
-/// A measurement of another program.
-fn reference(
-    name: &str,
-    value: Option<f64>,
-    config: Map<String, Value>,
-    validity: Validity,
-) -> Measurement {
-    let samples: Vec<f64> = value.into_iter().collect();
-    Measurement {
-        gauge: "files".into(),
-        test: "io".into(),
-        name: name.into(),
-        unit: nodegauge_measure::Unit::BytesPerSecond,
-        value,
-        summary: Summary::of(&samples, Better::Higher),
-        samples,
-        disturbed: Vec::new(),
-        regimes: Vec::new(),
-        config,
-        quoted: nodegauge_measure::record::Quoted::Single,
-        traffic: None,
-        category: Category::Reference,
-        limit: None,
-        validity,
-    }
+/// A figure of another program.
+fn reference(name: &str, config: &FilesConfig) -> Measurement {
+    Measurement::new(GAUGE, TEST, name, Unit::BytesPerSecond)
+        .category(Category::Reference)
+        .config(config)
+}
+
+/// One of this value.
+fn single(name: &str, rate: f64, config: &FilesConfig, validity: &Validity) -> Measurement {
+    reference(name, config).sampled(Quoted::Single, vec![rate]).judged(validity.clone())
+}
+
+fn cache_of(direct: bool) -> CacheMode {
+    if direct { CacheMode::Direct } else { CacheMode::Cached }
 }
 
 fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
@@ -71,66 +62,59 @@ fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
     }
     let words: Vec<&str> =
         output.command.as_deref().unwrap_or_default().split_whitespace().collect();
-    let has = |option: &str| words.contains(&option);
-    let mut common = Map::from_iter([
-        ("engine".to_owned(), json!("iozone")),
-        ("version".to_owned(), json!(output.version)),
-        ("command".to_owned(), json!(output.command)),
-    ]);
     // Without its command nothing is known of these.
-    if output.command.is_some() {
-        common.insert("direct".into(), json!(has("-I")));
-        common.insert("cache".into(), json!(if has("-I") { "direct" } else { "cached" }));
-        common.insert("include_close".into(), json!(has("-c")));
-        common.insert("include_fsync".into(), json!(has("-e")));
-    }
+    let has = |option: &str| output.command.is_some().then(|| words.contains(&option));
+    let common = FilesConfig {
+        engine: Some("iozone".to_owned()),
+        version: output.version.clone(),
+        command: output.command.clone(),
+        direct: has("-I"),
+        cache: has("-I").map(cache_of),
+        include_close: has("-c"),
+        include_fsync: has("-e"),
+        ..FilesConfig::default()
+    };
     let mut out = Vec::new();
     for line in &output.lines {
-        for (name, rate) in &line.rates {
-            let mut config = common.clone();
-            config.insert("file_bytes".into(), json!(line.file));
-            config.insert("block_bytes".into(), json!(line.block));
-            out.push(reference(name, Some(*rate), config, validity.clone()));
-        }
+        let config = FilesConfig {
+            file_bytes: Some(line.file),
+            block_bytes: Some(line.block),
+            ..common.clone()
+        };
+        out.extend(line.rates.iter().map(|(name, rate)| single(name, *rate, &config, &validity)));
     }
     for test in &output.throughput {
-        let config = throughput_config(test, output, common.clone(), has("-T"));
-        out.push(reference(test.name, Some(test.children), config, validity.clone()));
+        let threads = has("-T") == Some(true);
+        let config = FilesConfig {
+            file_bytes: output.sizes.0,
+            block_bytes: output.sizes.1,
+            threads: threads.then_some(test.workers),
+            processes: (!threads).then_some(test.workers),
+            parent_rate: test.parent,
+            worker_rate_min: test.least,
+            worker_rate_max: test.most,
+            worker_bytes_min: test.least_bytes.map(|bytes| bytes as u64),
+            ..common.clone()
+        };
+        out.push(single(test.name, test.children, &config, &validity));
     }
     if out.is_empty() {
         // A size that cannot be: IOzone prints zeros and ends well.
         validity.add(Status::Invalid, "iozone measured nothing: all its figures are zero");
-        out.push(reference("write", None, common, validity));
+        out.push(reference("write", &common).judged(validity));
     }
     out
 }
 
-fn throughput_config(
-    test: &IozoneThroughput,
-    output: &IozoneOutput,
-    mut config: Map<String, Value>,
-    threads: bool,
-) -> Map<String, Value> {
-    config.insert("file_bytes".into(), json!(output.sizes.0));
-    config.insert("block_bytes".into(), json!(output.sizes.1));
-    config.insert(if threads { "threads" } else { "processes" }.into(), json!(test.workers));
-    config.insert("parent_rate".into(), json!(test.parent));
-    config.insert("worker_rate_min".into(), json!(test.least));
-    config.insert("worker_rate_max".into(), json!(test.most));
-    config.insert("worker_bytes_min".into(), json!(test.least_bytes));
-    config
-}
-
 fn of_fio(output: &FioOutput) -> Vec<Measurement> {
-    output.jobs.iter().flat_map(|job| of_job(job, &output.version)).collect()
+    output.jobs.iter().map(|job| of_job(job, &output.version)).collect()
 }
 
-/// A job's directions; both of a mixed job are one operation.
-fn of_job(job: &FioJob, version: &str) -> Vec<Measurement> {
+/// A job; both directions of a mixed one are one operation.
+fn of_job(job: &FioJob, version: &str) -> Measurement {
     let option = |name: &str| job.options.get(name).map(String::as_str);
     let mode = option("rw").or_else(|| option("readwrite")).unwrap_or("read");
-    let mode = mode.split(':').next().unwrap_or(mode);
-    let name = match mode {
+    let name = match mode.split(':').next().unwrap_or(mode) {
         "write" => "write",
         "randread" => "random_read",
         "randwrite" => "random_write",
@@ -139,48 +123,42 @@ fn of_job(job: &FioJob, version: &str) -> Vec<Measurement> {
         _ => "read",
     };
     let direct = option("direct") == Some("1");
-    let mut config = Map::from_iter([
-        ("engine".to_owned(), json!("fio")),
-        ("version".to_owned(), json!(version)),
-        ("job".to_owned(), json!(job.name)),
-        ("options".to_owned(), json!(job.options)),
-        ("ioengine".to_owned(), json!(option("ioengine"))),
-        (
-            "depth".to_owned(),
-            json!(option("iodepth").and_then(|n| n.parse::<u32>().ok()).unwrap_or(1)),
-        ),
-        ("direct".to_owned(), json!(direct)),
-        ("cache".to_owned(), json!(if direct { "direct" } else { "cached" })),
+    let mut config = FilesConfig {
+        engine: Some("fio".to_owned()),
+        version: Some(version.to_owned()),
+        job: Some(job.name.clone()),
+        options: Some(job.options.clone()),
+        ioengine: option("ioengine").map(str::to_owned),
+        depth: Some(option("iodepth").and_then(|n| n.parse().ok()).unwrap_or(1)),
+        direct: Some(direct),
+        cache: Some(cache_of(direct)),
         // What fio takes when nothing is said.
-        (
-            "block_bytes".to_owned(),
-            json!(option("bs").or_else(|| option("blocksize")).map_or(Some(4096), size)),
-        ),
-        ("file_bytes".to_owned(), json!(option("size").and_then(size))),
-    ]);
-    let mut validity = Validity::valid();
+        block_bytes: option("bs").or_else(|| option("blocksize")).map_or(Some(4096), size),
+        file_bytes: option("size").and_then(size),
+        ..FilesConfig::default()
+    };
     if job.error != 0 {
         let cause = std::io::Error::from_raw_os_error(job.error as i32);
-        validity.add(Status::Invalid, format!("the job failed: {cause}"));
-        return vec![reference(name, None, config, validity)];
+        return reference(name, &config).missing(format!("the job failed: {cause}"));
     }
     let halves: Vec<_> = [&job.read, &job.write].into_iter().flatten().collect();
-    let Some(first) = halves.first() else {
-        validity.add(Status::Invalid, "the job moved nothing");
-        return vec![reference(name, None, config, validity)];
-    };
     let rate = halves.iter().map(|half| half.rate).sum();
-    config.insert("iops".into(), json!(halves.iter().map(|half| half.iops).sum::<f64>()));
-    config
-        .insert("operations".into(), json!(halves.iter().map(|half| half.operations).sum::<u64>()));
-    if let [read, write] = halves[..] {
-        let share = read.operations as f64 / (read.operations + write.operations) as f64;
-        config.insert("read_percent".into(), json!((share * 100.0).round()));
-        config.insert("latency_s".into(), json!({"read": read.latency, "write": write.latency}));
-    } else {
-        config.insert("latency_s".into(), first.latency.clone());
+    config.iops = Some(halves.iter().map(|half| half.iops).sum());
+    config.operations = Some(halves.iter().map(|half| half.operations).sum());
+    match halves[..] {
+        [] => return reference(name, &config).missing("the job moved nothing"),
+        [read, write] => {
+            let share = read.operations as f64 / (read.operations + write.operations) as f64;
+            config.read_percent = Some(Percent::from(share * 100.0));
+            config.latency_s = read
+                .latency
+                .clone()
+                .zip(write.latency.clone())
+                .map(|(read, write)| Latencies::Mixed { read, write });
+        }
+        _ => config.latency_s = halves[0].latency.clone().map(Latencies::All),
     }
-    vec![reference(name, Some(rate), config, validity)]
+    single(name, rate, &config, &Validity::valid())
 }
 
 /// A size as fio takes it: units of 1024 whatever their letter's case.
@@ -201,6 +179,7 @@ fn size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn recorded(name: &str) -> Imported {
         let path = format!("{}/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));

@@ -9,13 +9,13 @@ mod shared;
 mod threads;
 
 use crate::FilesError;
-use crate::cell::{Outcome, Place, Sample, State, Task, Workers};
+use crate::cell::{CellContext, CellOutcome, FileState, OperationSample, Task, WorkerFigures};
 use crate::counters::{self, Counters};
 use crate::data::Data;
-use crate::grid::Cell;
+use crate::grid::CellSize;
 use crate::operation::Operation;
-use crate::pass::{Bench, Done, Ended};
-use crate::team::shared::SharedFlags;
+use crate::pass::{Bench, PassEnd, PassResult};
+use crate::workers::shared::SharedFlags;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// What workers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum WorkerKind {
     /// Threads of this process.
     Threads,
     /// Processes.
@@ -32,9 +32,9 @@ pub enum Kind {
 
 /// How many workers of which kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Crew {
+pub struct Workers {
     /// What they are.
-    pub kind: Kind,
+    pub kind: WorkerKind,
     /// How many.
     pub count: usize,
     /// Whether the first that is through stops the others.
@@ -43,53 +43,53 @@ pub struct Crew {
 
 /// What a worker reports of an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Report {
-    done: Done,
+pub(crate) struct WorkerReport {
+    done: PassResult,
     latencies: Vec<(u64, u64)>,
     /// What its process counters rose by; zero where the parent's count it already.
     rise: Counters,
 }
 
 /// Workers that are ready to work.
-pub(crate) struct Team {
-    crew: Crew,
+pub(crate) struct WorkerPool {
+    workers: Workers,
     benches: Vec<Bench>,
     shared: SharedFlags,
 }
 
 /// What is done at once.
-struct Work<'a> {
+struct WorkerTask<'a> {
     operation: &'static Operation,
     task: &'a Task,
-    states: &'a [State],
-    crew: Crew,
+    states: &'a [FileState],
+    workers: Workers,
     limit: Option<Duration>,
     deadline: Option<u64>,
 }
 
-impl Team {
-    pub(crate) fn new(crew: Crew, data: &Arc<Data>) -> Result<Self, FilesError> {
+impl WorkerPool {
+    pub(crate) fn new(workers: Workers, data: &Arc<Data>) -> Result<Self, FilesError> {
         let benches =
-            (0..crew.count).map(|_| Bench::new(Arc::clone(data))).collect::<Result<_, _>>()?;
+            (0..workers.count).map(|_| Bench::new(Arc::clone(data))).collect::<Result<_, _>>()?;
         let shared = SharedFlags::zeroed().map_err(|cause| FilesError::NoMemory {
             block: nodegauge_measure::Bytes(4096),
             cause: cause.into(),
         })?;
-        Ok(Self { crew, benches, shared })
+        Ok(Self { workers, benches, shared })
     }
 
     /// Runs the operations of a task on a new file for each worker.
-    pub(crate) fn run(&mut self, task: &Task, place: &Place<'_>, seed: u64) -> Outcome {
-        let mut states: Vec<State> = (0..self.crew.count)
-            .map(|i| State::new(place.ground.file(&format!("worker{i}")), seed + i as u64))
+    pub(crate) fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
+        let mut states: Vec<FileState> = (0..self.workers.count)
+            .map(|i| FileState::new(context.scratch.file(&format!("worker{i}")), seed + i as u64))
             .collect();
-        let mut outcome = Outcome { samples: Vec::new(), cut: None, failure: None };
+        let mut outcome = CellOutcome { samples: Vec::new(), cut: None, failure: None };
         for operation in &task.operations {
-            match self.one(operation, task, place, &mut states) {
+            match self.one(operation, task, context, &mut states) {
                 Ok(sample) => {
                     let ended = sample.ended;
                     outcome.samples.push((operation, sample));
-                    if matches!(ended, Ended::Budget | Ended::Interrupted) {
+                    if matches!(ended, PassEnd::Budget | PassEnd::Interrupted) {
                         outcome.cut = Some(ended);
                         break;
                     }
@@ -111,9 +111,9 @@ impl Team {
         &mut self,
         operation: &'static Operation,
         task: &Task,
-        place: &Place<'_>,
-        states: &mut [State],
-    ) -> Result<Sample, FilesError> {
+        context: &CellContext<'_>,
+        states: &mut [FileState],
+    ) -> Result<OperationSample, FilesError> {
         let mut not_dropped = None;
         for (state, bench) in states.iter_mut().zip(&mut self.benches) {
             let share = state.prepare(operation, task, bench)?;
@@ -123,21 +123,21 @@ impl Team {
             };
         }
         self.shared.reset();
-        let work = Work {
+        let work = WorkerTask {
             operation,
             task,
             states,
-            crew: self.crew,
-            limit: place.limit,
-            deadline: place.deadline,
+            workers: self.workers,
+            limit: context.limit,
+            deadline: context.deadline,
         };
-        let ask = place.interrupted;
-        let before = Counters::now(place.root, place.volume);
-        let (reports, released) = match self.crew.kind {
-            Kind::Threads => threads::run(&work, &mut self.benches, &self.shared, ask),
-            Kind::Processes => processes::run(&work, &mut self.benches, &self.shared, ask),
+        let ask = context.interrupted;
+        let before = Counters::now(context.root, context.volume);
+        let (reports, released) = match self.workers.kind {
+            WorkerKind::Threads => threads::run(&work, &mut self.benches, &self.shared, ask),
+            WorkerKind::Processes => processes::run(&work, &mut self.benches, &self.shared, ask),
         }?;
-        let mut rises = vec![Counters::now(place.root, place.volume).since(&before)];
+        let mut rises = vec![Counters::now(context.root, context.volume).since(&before)];
         rises.extend(reports.iter().map(|report| report.rise));
         for ((state, bench), report) in states.iter_mut().zip(&mut self.benches).zip(&reports) {
             state.after(operation, task, &report.done, bench)?;
@@ -149,14 +149,14 @@ impl Team {
             task.setup.access.direct,
             bytes,
             &Counters::joined(&rises),
-            place.volume,
+            context.volume,
         );
-        Ok(Sample { share, not_dropped, ..sample })
+        Ok(OperationSample { share, not_dropped, ..sample })
     }
 }
 
 /// All workers' reports as one sample. `released` is when they were let go, in ticks.
-fn summed(reports: &[Report], released: u64, cell: Cell) -> Sample {
+fn summed(reports: &[WorkerReport], released: u64, cell: CellSize) -> OperationSample {
     let clock = crate::clock::Clock::get();
     let rates: Vec<f64> = reports.iter().map(|r| r.done.bytes as f64 / r.done.seconds).collect();
     let bytes: u64 = reports.iter().map(|report| report.done.bytes).sum();
@@ -167,11 +167,11 @@ fn summed(reports: &[Report], released: u64, cell: Cell) -> Sample {
         *latencies.entry(*value).or_insert(0) += count;
     }
     // That one of them was through and stopped the others is how it should end.
-    let ended = [Ended::Interrupted, Ended::Budget, Ended::Limit, Ended::Stonewall]
+    let ended = [PassEnd::Interrupted, PassEnd::Budget, PassEnd::Limit, PassEnd::Stonewall]
         .into_iter()
         .find(|why| reports.iter().any(|report| report.done.ended == *why))
-        .unwrap_or(Ended::Through);
-    Sample {
+        .unwrap_or(PassEnd::Through);
+    OperationSample {
         rate: rates.iter().sum(),
         seconds,
         operations: (
@@ -182,7 +182,7 @@ fn summed(reports: &[Report], released: u64, cell: Cell) -> Sample {
         latencies: latencies.into_iter().collect(),
         share: None,
         not_dropped: None,
-        workers: Some(Workers {
+        workers: Some(WorkerFigures {
             parent: bytes as f64 / seconds,
             rates,
             least_bytes: reports.iter().map(|report| report.done.bytes).min().unwrap_or(0),
@@ -190,7 +190,7 @@ fn summed(reports: &[Report], released: u64, cell: Cell) -> Sample {
     }
 }
 
-impl Work<'_> {
+impl WorkerTask<'_> {
     /// One worker's part: opens its file, waits for the others, works, tells the others when it is
     /// through.
     fn carry_out(
@@ -198,7 +198,7 @@ impl Work<'_> {
         worker: usize,
         bench: &mut Bench,
         shared: &SharedFlags,
-    ) -> Result<Report, FilesError> {
+    ) -> Result<WorkerReport, FilesError> {
         use std::cell::Cell;
         use std::sync::atomic::Ordering;
         let arrived = Cell::new(false);
@@ -220,10 +220,15 @@ impl Work<'_> {
             shared.arrive();
         }
         let failed = done.is_err();
-        if failed || (self.crew.stonewall && done.as_ref().is_ok_and(|d| d.ended == Ended::Through))
+        if failed
+            || (self.workers.stonewall && done.as_ref().is_ok_and(|d| d.ended == PassEnd::Through))
         {
             shared.stop.store(true, Ordering::Relaxed);
         }
-        Ok(Report { done: done?, latencies: bench.latency.pairs(), rise: Counters::default() })
+        Ok(WorkerReport {
+            done: done?,
+            latencies: bench.latency.pairs(),
+            rise: Counters::default(),
+        })
     }
 }

@@ -2,13 +2,13 @@
 //! operations.
 
 use super::output::IozoneOutput;
-use super::{Beside, Figure, Figures, kib, located, time_limit};
+use super::{ReferenceFigure, ReferenceFigures, ReferenceProgram, kib, located, time_limit};
 use crate::FilesError;
 use crate::cell::Task;
-use crate::engine::{Engine, SyncWrites};
-use crate::ground::Ground;
-use crate::operation::{Operation, named};
-use crate::team::{Crew, Kind};
+use crate::engine::{IoEngine, SyncWrites};
+use crate::operation::Operation;
+use crate::scratch::ScratchDirectory;
+use crate::workers::{WorkerKind, Workers};
 use nodegauge_toolchain::{CommandLine, Job};
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Iozone {
     program: String,
     version: String,
-    crew: Option<Crew>,
+    workers: Option<Workers>,
 }
 
 impl Iozone {
@@ -26,7 +26,7 @@ impl Iozone {
     ///
     /// # Errors
     /// When it is not there or is not IOzone.
-    pub fn new(program: &Path, crew: Option<Crew>) -> Result<Self, FilesError> {
+    pub fn new(program: &Path, workers: Option<Workers>) -> Result<Self, FilesError> {
         let program = located(program, "iozone")?;
         let command = CommandLine::new(program.as_str(), ["-v"]);
         let job =
@@ -38,8 +38,8 @@ impl Iozone {
             .and_then(|rest| rest.split_whitespace().next())
             .map(str::to_owned);
         match version {
-            Some(version) => Ok(Self { program, version, crew }),
-            None => Err(FilesError::Peer { program, why: "this is not IOzone: it prints no version\nhint: --iozone takes the path of the program iozone".to_owned() }),
+            Some(version) => Ok(Self { program, version, workers }),
+            None => Err(FilesError::Reference { program, why: "this is not IOzone: it prints no version\nhint: --iozone takes the path of the program iozone".to_owned() }),
         }
     }
 
@@ -49,9 +49,9 @@ impl Iozone {
         let mut words: Vec<String> = Vec::new();
         let mut add = |list: &[&str]| words.extend(list.iter().map(|word| (*word).to_owned()));
         match setup.engine {
-            Engine::Sync => {}
-            Engine::Mmap => add(&["-B"]),
-            Engine::Aio | Engine::Uring => return None,
+            IoEngine::Sync => {}
+            IoEngine::Mmap => add(&["-B"]),
+            IoEngine::Aio | IoEngine::Uring => return None,
         }
         if task.drop_before_reads {
             return None;
@@ -84,25 +84,25 @@ impl Iozone {
         for test in tests {
             add(&["-i", &test.to_string()]);
         }
-        match self.crew {
+        match self.workers {
             None => add(&["-f", "data-iozone"]),
-            Some(crew) => {
-                add(&["-t", &crew.count.to_string()]);
-                if crew.kind == Kind::Threads {
+            Some(workers) => {
+                add(&["-t", &workers.count.to_string()]);
+                if workers.kind == WorkerKind::Threads {
                     add(&["-T"]);
                 }
-                if !crew.stonewall {
+                if !workers.stonewall {
                     add(&["-x"]);
                 }
                 add(&["-F"]);
-                words.extend((0..crew.count).map(|i| format!("data-iozone-{i}")));
+                words.extend((0..workers.count).map(|i| format!("data-iozone-{i}")));
             }
         }
         Some(words)
     }
 }
 
-impl Beside for Iozone {
+impl ReferenceProgram for Iozone {
     fn name(&self) -> &'static str {
         "iozone"
     }
@@ -114,23 +114,23 @@ impl Beside for Iozone {
     fn run(
         &mut self,
         task: &Task,
-        ground: &Ground,
+        scratch: &ScratchDirectory,
         left: Option<Duration>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Figures, FilesError> {
+    ) -> Result<ReferenceFigures, FilesError> {
         let Some(arguments) = self.arguments(task) else { return Ok(Vec::new()) };
         let command = CommandLine::new(self.program.clone(), arguments);
         let limit = time_limit(left);
-        let job = Job { folder: ground.folder().to_owned(), ..Job::new(command.clone(), limit) };
+        let job = Job { folder: scratch.folder().to_owned(), ..Job::new(command.clone(), limit) };
         let text = job.success(nodegauge_toolchain::run(&job, interrupted)?)?;
-        let output = IozoneOutput::read(&text).map_err(|error| FilesError::Peer {
+        let output = IozoneOutput::read(&text).map_err(|error| FilesError::Reference {
             program: command.to_string(),
             why: error.to_string(),
         })?;
         let wanted = |name: &str| -> Option<&'static Operation> {
             task.operations.iter().copied().find(|operation| operation.name == name)
         };
-        let figure = |rate: f64, block: u64| Figure {
+        let figure = |rate: f64, block: u64| ReferenceFigure {
             rate,
             iops: Some(rate / block as f64),
             latency: None,
@@ -151,22 +151,18 @@ impl Beside for Iozone {
     }
 }
 
-/// The operations of IOzone's columns, in their order.
-pub fn columns() -> Vec<&'static Operation> {
-    super::output::COLUMNS.iter().filter_map(|name| named(name)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cell::CacheMode;
-    use crate::grid::Cell;
+    use crate::grid::CellSize;
+    use crate::operation::named;
     use crate::pass::Setup;
     use nodegauge_measure::Bytes;
 
     fn task(setup: Setup, names: &[&str]) -> Task {
         Task {
-            cell: Cell { file: Bytes::mib(1), block: Bytes::kib(4) },
+            cell: CellSize { file: Bytes::mib(1), block: Bytes::kib(4) },
             cache: CacheMode::Cached,
             setup,
             drop_before_reads: false,
@@ -174,8 +170,8 @@ mod tests {
         }
     }
 
-    fn arguments(task: &Task, crew: Option<Crew>) -> Option<String> {
-        let iozone = Iozone { program: "iozone".into(), version: "3.489".into(), crew };
+    fn arguments(task: &Task, workers: Option<Workers>) -> Option<String> {
+        let iozone = Iozone { program: "iozone".into(), version: "3.489".into(), workers };
         iozone.arguments(task).map(|words| words.join(" "))
     }
 
@@ -189,12 +185,12 @@ mod tests {
         let mut setup = CacheMode::Direct.applied(Setup::default());
         setup.access.sync = Some(SyncWrites::Dsync);
         setup.include_close = true;
-        let crew = Crew { kind: Kind::Threads, count: 2, stonewall: false };
+        let workers = Workers { kind: WorkerKind::Threads, count: 2, stonewall: false };
         assert_eq!(
-            arguments(&task(setup, &["write"]), Some(crew)).as_deref(),
+            arguments(&task(setup, &["write"]), Some(workers)).as_deref(),
             Some("-s 1024k -r 4k -I -+D -c -i 0 -t 2 -T -x -F data-iozone-0 data-iozone-1")
         );
-        let uring = Setup { engine: Engine::Uring, ..Setup::default() };
+        let uring = Setup { engine: IoEngine::Uring, ..Setup::default() };
         assert_eq!(arguments(&task(uring, &["write"]), None), None, "it has no such thing");
         let mut odd = task(Setup::default(), &["write"]);
         odd.cell.block = Bytes(1000);

@@ -7,6 +7,7 @@
 
 use crate::FilesError;
 use nodegauge_measure::Bytes;
+use std::ffi::CString;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -24,7 +25,7 @@ const BEING_MADE: Duration = Duration::from_secs(60);
 
 /// A folder of this run.
 #[derive(Debug)]
-pub struct Ground {
+pub struct ScratchDirectory {
     folder: PathBuf,
     /// Open, and thereby locked, until the end.
     _lock: File,
@@ -40,12 +41,12 @@ pub struct Leftover {
     pub bytes: Bytes,
 }
 
-impl Ground {
+impl ScratchDirectory {
     /// Makes a fresh folder under `path`, which must be a folder that exists.
     ///
     /// # Errors
     /// When `path` is something else, or nothing can be made there.
-    pub fn make(path: &Path) -> Result<Self, FilesError> {
+    pub(crate) fn make(path: &Path) -> Result<Self, FilesError> {
         is_folder(path)?;
         let unwritable = |cause| FilesError::Unwritable { path: path.to_owned(), cause };
         let folder = path.join(format!("{PREFIX}{}", nodegauge_measure::record::new_id()));
@@ -73,11 +74,37 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         // What cannot be removed is found by the next run.
         let _ = remove(&self.folder);
     }
+}
+
+/// Refuses a path in which no directory can be made, as far as this shows without making one.
+pub(crate) fn check(path: &Path) -> Result<(), FilesError> {
+    is_folder(path)?;
+    let refused = |cause| FilesError::Unwritable { path: path.to_owned(), cause };
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| {
+        refused(io::Error::new(io::ErrorKind::InvalidInput, "the path holds a zero byte"))
+    })?;
+    // SAFETY: the kernel reads the path, which ends with a zero.
+    let allowed = unsafe {
+        libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS)
+    };
+    if allowed == 0 { Ok(()) } else { Err(refused(io::Error::last_os_error())) }
+}
+
+/// Removes what killed runs left under `path`; what was removed.
+///
+/// # Errors
+/// When something of it cannot be removed.
+pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, FilesError> {
+    let left = leftovers(path);
+    for Leftover { folder, .. } in &left {
+        remove(folder).map_err(|cause| FilesError::Leftover { folder: folder.clone(), cause })?;
+    }
+    Ok(left)
 }
 
 /// Refuses what is no folder. Devices and files are never opened.
@@ -115,7 +142,7 @@ fn is_free(lock: &Path) -> bool {
 
 /// Folders under `path` that runs left behind. Those in use, and those not known to be free, are not
 /// among them.
-pub fn leftovers(path: &Path) -> Vec<Leftover> {
+pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
     let mut found: Vec<Leftover> = entries
         .flatten()
@@ -147,7 +174,7 @@ fn size(folder: &Path) -> u64 {
 ///
 /// # Errors
 /// When something could not be removed.
-pub fn remove(folder: &Path) -> io::Result<()> {
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     let mut lock = None;
     for entry in std::fs::read_dir(folder)?.flatten() {
         let name = entry.file_name();
@@ -173,7 +200,10 @@ mod tests {
     #[test]
     fn it_is_fresh_and_goes_with_its_owner() {
         let base = tempfile::tempdir().unwrap();
-        let (one, two) = (Ground::make(base.path()).unwrap(), Ground::make(base.path()).unwrap());
+        let (one, two) = (
+            ScratchDirectory::make(base.path()).unwrap(),
+            ScratchDirectory::make(base.path()).unwrap(),
+        );
         assert_ne!(one.folder(), two.folder());
         assert_ne!(one.file("a"), one.file("a"));
         std::fs::write(one.file("a"), "x").unwrap();
@@ -210,7 +240,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("file");
         std::fs::write(&file, "mine").unwrap();
-        let refused = |path: &Path| match Ground::make(path).unwrap_err() {
+        let refused = |path: &Path| match ScratchDirectory::make(path).unwrap_err() {
             FilesError::NotAFolder { what, .. } => what,
             other => panic!("{other}"),
         };
@@ -220,10 +250,10 @@ mod tests {
         assert_eq!(refused(Path::new("/dev/null")), "no folder");
         let odd = base.path().join(std::ffi::OsString::from_vec(b"a b\xff\n".to_vec()));
         std::fs::create_dir(&odd).unwrap();
-        let ground = Ground::make(&odd).unwrap();
-        std::fs::write(ground.file("x"), "x").unwrap();
-        assert!(ground.folder().starts_with(&odd));
-        drop(ground);
+        let scratch = ScratchDirectory::make(&odd).unwrap();
+        std::fs::write(scratch.file("x"), "x").unwrap();
+        assert!(scratch.folder().starts_with(&odd));
+        drop(scratch);
         assert_eq!(std::fs::read_dir(&odd).unwrap().count(), 0);
     }
 }

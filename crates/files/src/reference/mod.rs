@@ -1,56 +1,59 @@
-//! The original programs: run beside the gauge on the same cells, and read from what they saved.
+//! The reference programs: run by turns with the gauge on the same cells, and read from what they
+//! saved.
 
-pub mod fio;
-pub mod iozone;
+mod fio;
+mod iozone;
 mod output;
 mod saved;
 
-pub use output::{IozoneLine, IozoneOutput, IozoneThroughput, OutputError};
+pub use fio::Fio;
+pub use iozone::Iozone;
+pub(crate) use output::{COLUMNS, THROUGHPUT};
 pub use saved::{Imported, read};
 
 use crate::FilesError;
 use crate::cell::Task;
-use crate::ground::Ground;
+use crate::config::Quantiles;
 use crate::operation::Operation;
-use serde_json::Value;
+use crate::scratch::ScratchDirectory;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What another program says of an operation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub struct ReferenceFigure {
     /// Bytes per second.
     pub rate: f64,
     /// Operations per second, where it says so.
     pub iops: Option<f64>,
-    /// Latencies by quantile in seconds, where it says so.
-    pub latency: Option<Value>,
+    /// Latencies, where it tells them.
+    pub latency: Option<Quantiles>,
     /// The command, ready to be typed.
     pub command: String,
     /// Why the figure deserves doubt.
     pub doubt: Option<String>,
 }
 
-/// Figures by operation, and what ended the program early, if anything.
-pub type Figures = Vec<(&'static Operation, Figure)>;
+/// ReferenceFigures by operation, and what ended the program early, if anything.
+pub type ReferenceFigures = Vec<(&'static Operation, ReferenceFigure)>;
 
 /// A program that is run by turns with the gauge.
-pub trait Beside {
+pub trait ReferenceProgram {
     /// `iozone`, `fio`.
     fn name(&self) -> &'static str;
     /// As it prints it.
     fn version(&self) -> &str;
-    /// Carries out the operations of a task that it has, on files in `ground`.
+    /// Carries out the operations of a task that it has, on files in `scratch`.
     ///
     /// # Errors
     /// When it does not run or says something that cannot be read.
     fn run(
         &mut self,
         task: &Task,
-        ground: &Ground,
+        scratch: &ScratchDirectory,
         left: Option<Duration>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Figures, FilesError>;
+    ) -> Result<ReferenceFigures, FilesError>;
 }
 
 /// A program runs at most this long for a cell.
@@ -73,7 +76,8 @@ fn located(program: &Path, name: &str) -> Result<String, FilesError> {
     } else {
         std::fs::canonicalize(program).ok().filter(|path| path.is_file())
     };
-    let missing = |why: String| FilesError::Peer { program: program.display().to_string(), why };
+    let missing =
+        |why: String| FilesError::Reference { program: program.display().to_string(), why };
     let path = found.ok_or_else(|| {
         missing(format!(
             "there is no such program\nhint: give the path of {name}, e.g. --{name} /usr/bin/{name}"

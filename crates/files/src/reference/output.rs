@@ -5,7 +5,7 @@
 use std::fmt;
 
 /// Operations of the table's columns, in order; the second row of names only where such tests ran.
-pub(super) const COLUMNS: [&str; 21] = [
+pub(crate) const COLUMNS: [&str; 21] = [
     "write",
     "rewrite",
     "read",
@@ -77,7 +77,7 @@ const REPORTS: [(&str, &str); 21] = [
     ("Re-Preadv report", "repreadv"),
 ];
 /// Throughput mode's names of tests, as they follow the number of workers.
-const THROUGHPUT: [(&str, &str); 15] = [
+pub(crate) const THROUGHPUT: [(&str, &str); 15] = [
     ("initial writers", "write"),
     ("rewriters", "rewrite"),
     ("readers", "read"),
@@ -112,7 +112,7 @@ pub struct IozoneThroughput {
     /// The operation.
     pub name: &'static str,
     /// Workers.
-    pub workers: u64,
+    pub workers: u32,
     /// Sum of the workers' own rates, B/s.
     pub children: f64,
     /// All data over the parent's time, B/s.
@@ -169,13 +169,13 @@ impl std::error::Error for OutputError {}
 
 /// The unit of the figures.
 #[derive(Clone, Copy, PartialEq)]
-enum Unit {
+enum RateUnit {
     Kib,
     Operations,
     Microseconds,
 }
 
-impl Unit {
+impl RateUnit {
     /// A figure in B/s; zero says that nothing was measured.
     fn rate(self, figure: f64, block: f64) -> Option<f64> {
         (figure > 0.0).then(|| match self {
@@ -204,11 +204,11 @@ impl IozoneOutput {
         }
         let after = |mark: &str| text.lines().find_map(|line| line.trim().strip_prefix(mark));
         let unit = if text.contains("Microseconds/op Mode") {
-            Unit::Microseconds
+            RateUnit::Microseconds
         } else if text.contains("OPS Mode") || text.contains("operations per second") {
-            Unit::Operations
+            RateUnit::Operations
         } else {
-            Unit::Kib
+            RateUnit::Kib
         };
         let size = |mark: &str| {
             after(mark)?.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
@@ -234,7 +234,7 @@ impl IozoneOutput {
     }
 
     /// The lines below the header `kB reclen`.
-    fn table(&mut self, text: &str, unit: Unit) -> Result<(), OutputError> {
+    fn table(&mut self, text: &str, unit: RateUnit) -> Result<(), OutputError> {
         let mut below = false;
         for (number, line) in text.lines().enumerate() {
             let mut words = line.split_whitespace();
@@ -295,7 +295,7 @@ impl IozoneOutput {
     }
 
     /// The tables of the Excel part, for a text that holds nothing else.
-    fn excel(&mut self, text: &str, unit: Unit) {
+    fn excel(&mut self, text: &str, unit: RateUnit) {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();
         let unquoted = |word: &str| word.trim_matches('"').parse::<u64>().ok();
@@ -333,7 +333,7 @@ impl IozoneOutput {
 
 /// A line of the table. Tests that did not run are blank, so a figure's place tells its column; one
 /// of nine digits touches the one before it.
-fn row(line: &str, unit: Unit) -> Option<IozoneLine> {
+fn row(line: &str, unit: RateUnit) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (file, block) =
         (words.first()?.parse::<u64>().ok()? * 1024, words.get(1)?.parse::<u64>().ok()? * 1024);

@@ -1,0 +1,150 @@
+//! What the configuration of a figure of files holds.
+
+use crate::cell::CacheMode;
+use crate::engine::{Msync, SyncWrites};
+use crate::pass::PassEnd;
+use crate::volume::Volume;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+nodegauge_measure::config! {
+    /// Configuration of figures of file operations, own ones and those of reference programs.
+    pub struct FilesConfig {
+        /// Size of the file, bytes.
+        file_bytes: u64 = Identity "files" @ 30, speaks;
+        /// Size of each operation's block, bytes.
+        block_bytes: u64 = Identity "blocks" @ 31, speaks;
+        /// What the page cache may do.
+        cache: CacheMode = Setting "cache";
+        /// Whether files are opened with `O_DIRECT`.
+        direct: bool = Setting "direct";
+        /// What each write waits for; `null` for nothing.
+        sync_writes: Option<SyncWrites> = Setting "sync writes";
+        /// Blocks under way at once.
+        depth: u32 = Setting "depth";
+        /// Whether closing the file is timed.
+        include_close: bool = Setting "include close";
+        /// Whether `fsync` is timed.
+        include_fsync: bool = Setting "include fsync";
+        /// Whether pages are dropped before each operation that reads.
+        dropped_before_reads: bool = Setting "dropped before reads";
+        /// The file system and its device.
+        volume: Volume = Setting "volume";
+        /// When a written mapping is written out.
+        msync: Msync = Setting "msync";
+        /// Share of reads of a mix, percent.
+        read_percent: Percent = Setting "read percent";
+        /// Worker threads.
+        threads: u32 = Setting "threads" @ 20;
+        /// Worker processes.
+        processes: u32 = Setting "processes";
+        /// Whether the first worker that is through stops the others.
+        stonewall: bool = Setting "stonewall";
+        /// Calls that move the blocks, or the reference program.
+        engine: String = Setting "engine" @ 26, speaks;
+        /// Share of the data that compresses, percent.
+        compressible_percent: u8 = Setting "compressible percent";
+        /// Whether what was read was compared with what was written.
+        verified: bool = Setting "verified";
+        /// Version of the reference program.
+        version: String = Setting "version";
+        /// Engine of the own figures that stand beside one of a reference program.
+        beside_engine: String = Setting "beside engine";
+        /// Command of the reference program.
+        command: String = Setting "command";
+        /// fio's name of the job.
+        job: String = Setting "job";
+        /// fio's options of the job.
+        options: BTreeMap<String, String> = Setting "options";
+        /// fio's engine.
+        ioengine: String = Setting "ioengine";
+        /// Blocks that were moved.
+        operations: u64 = Observation "operations";
+        /// Blocks that the file has.
+        operations_planned: u64 = Observation "operations planned";
+        /// Time of the operation, seconds.
+        seconds: f64 = Observation "seconds";
+        /// Operations per second.
+        iops: f64 = Observation "iops" @ 36;
+        /// Latencies of single operations.
+        latency_s: Latencies = Observation "latency";
+        /// The clock that timed single operations.
+        clock: ClockUsed = Observation "clock";
+        /// Why the operation ended.
+        ended: PassEnd = Observation "ended";
+        /// Share of the data that came from or went to the device; `null` when nothing tells.
+        device_share: Option<f64> = Observation "device share" @ 35;
+        /// Which counter says so.
+        device_share_basis: Option<String> = Observation "device share basis";
+        /// The share in a word: `cached`, `device`, `mixed`.
+        served: Option<String> = Observation "served";
+        /// Bytes of all workers over the time from the start to the end of the last, B/s.
+        parent_rate: f64 = Observation "parent rate";
+        /// Rate of the slowest worker, B/s.
+        worker_rate_min: f64 = Observation "worker rate min";
+        /// Rate of the fastest worker, B/s.
+        worker_rate_max: f64 = Observation "worker rate max";
+        /// Mean rate of the workers, B/s.
+        worker_rate_mean: f64 = Observation "worker rate mean";
+        /// Fewest bytes that a worker moved.
+        worker_bytes_min: u64 = Observation "worker bytes min";
+    }
+}
+
+/// A whole number of percent; one with a point reads as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "f64", into = "u8")]
+pub struct Percent(pub u8);
+
+impl From<f64> for Percent {
+    fn from(percent: f64) -> Self {
+        Self(percent.round() as u8)
+    }
+}
+
+impl From<Percent> for u8 {
+    fn from(percent: Percent) -> Self {
+        percent.0
+    }
+}
+
+/// Latencies, seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Latencies {
+    /// Of reads and writes apart, as fio tells them of a mix.
+    Mixed {
+        /// Of the reads.
+        read: Quantiles,
+        /// Of the writes.
+        write: Quantiles,
+    },
+    /// Of all operations.
+    All(Quantiles),
+}
+
+/// What shares of the operations do not exceed, seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantiles {
+    /// Half of them.
+    pub p50: Option<f64>,
+    /// 90 %.
+    pub p90: Option<f64>,
+    /// 99 %.
+    pub p99: Option<f64>,
+    /// 99.9 %.
+    #[serde(rename = "p99.9")]
+    pub p99_9: Option<f64>,
+    /// All.
+    pub max: Option<f64>,
+}
+
+/// The clock that timed single operations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockUsed {
+    /// `tsc` or `clock_gettime`.
+    pub source: String,
+    /// What reading it and recording a latency costs, seconds.
+    pub overhead_s: f64,
+}

@@ -1,0 +1,263 @@
+//! Carries a plan out: cell by cell, with reference programs by turns if asked.
+
+use crate::cell::{self, CellContext, CellOutcome, OperationSample, Task};
+use crate::clock::Clock;
+use crate::data::Data;
+use crate::operation::Operation;
+use crate::pass::{Bench, PassEnd};
+use crate::plan::{FilesOptions, FilesPlan};
+use crate::reference::ReferenceProgram;
+use crate::result::{self, Measured};
+use crate::scratch::{self, Leftover, ScratchDirectory};
+use crate::volume::Volume;
+use crate::workers::WorkerPool;
+use crate::{FilesError, GAUGE, cache, latency};
+use nodegauge_machine::SysRoot;
+use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::policy::FILES;
+use nodegauge_measure::schedule::{Limits, Schedule};
+use nodegauge_measure::{Bytes, BytesPerSec, Notice, NoticeId, Observer, Outcome, Seconds};
+use nodegauge_toolchain::ToolchainError;
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time for everything where nobody sets any: beyond what a machine lives.
+const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// What runs the operations of a cell.
+enum Runner {
+    One(Box<Bench>),
+    Several(WorkerPool),
+}
+
+impl Runner {
+    fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
+        match self {
+            Self::One(bench) => cell::run(task, context, bench, seed),
+            Self::Several(pool) => pool.run(task, context, seed),
+        }
+    }
+}
+
+/// Carries `plan` out.
+///
+/// # Errors
+/// When there is no memory, no scratch directory or no direct I/O to begin with. Later failures are in
+/// the outcome, with what was measured before.
+pub(crate) fn run(
+    mut plan: FilesPlan,
+    root: &SysRoot,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, FilesError> {
+    let left: Vec<Leftover> =
+        plan.options.paths.iter().flat_map(|path| scratch::leftovers(path)).collect();
+    let scratch = prepare(&mut plan)?;
+    let FilesPlan { options, volumes, tasks, mut programs, mut notices } = plan;
+    let clock = Clock::get();
+    let longest = tasks.iter().map(|(_, task)| task.cell.block).max().unwrap_or_default();
+    // Contents of this run and no other: left-over data must not pass a check.
+    let seed = fastrand::u64(..);
+    let data = Data::new(longest.0 as usize, options.compressible, seed)
+        .map_err(|cause| FilesError::NoMemory { block: longest, cause })?;
+    let data = Arc::new(data);
+    let runner = match options.workers {
+        None => Runner::One(Box::new(Bench::new(data)?)),
+        Some(workers) => Runner::Several(WorkerPool::new(workers, &data)?),
+    };
+    observer.phase(&format!("{} cells of files", tasks.len()));
+    let shared = SharedObserver::new(observer);
+    let latest = RefCell::new(String::new());
+    let limits = Limits::new(options.budget.unwrap_or(UNLIMITED), Some(options.samples.max(1)));
+    let deadline = options.budget.map(|budget| clock.now() + clock.ticks(budget));
+    let measured =
+        Measured { own: Default::default(), reference: Default::default(), failed: None };
+    let mut turns = Turns {
+        options: &options,
+        volumes: &volumes,
+        scratch: &scratch,
+        tasks: &tasks,
+        root,
+        runner,
+        programs: &mut programs,
+        interrupted: &|| (&shared).interrupted(),
+        deadline,
+        seed,
+        measured,
+    };
+    let mut schedule = Schedule::new(FILES, limits, tasks.len());
+    let ended = schedule.run(&mut &shared, Some(&|_| latest.borrow().clone()), |turn| {
+        let sample = turns.turn(turn.cell, turn.round)?;
+        latest.replace(turns.latest(turn.cell));
+        Ok(vec![sample])
+    });
+    let measured = turns.measured;
+    let (stop, failure) = match ended {
+        _ if (&shared).interrupted() => (Some(Stop::Interrupted), None),
+        Ok(stop) => (Some(stop), None),
+        Err(Ending::Cut(PassEnd::Interrupted)) => (Some(Stop::Interrupted), None),
+        Err(Ending::Cut(_)) => (Some(Stop::Budget), None),
+        Err(Ending::Failed(error)) => (None, Some(error.into())),
+    };
+    let missing = tasks.len() - measured.whole_cells(&tasks);
+    if stop == Some(Stop::Budget) && missing > 0 {
+        let text = format!(
+            "the budget ended before {missing} of {} cells; those measured span the grid\nhint: --budget SECONDS gives more time, --max-size leaves out large files",
+            tasks.len()
+        );
+        notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+    }
+    notices.extend(left.iter().map(offered));
+    let timing = (clock, latency::overhead(clock));
+    let measurements =
+        result::measurements(&options, &volumes, &tasks, &measured, &programs, timing);
+    Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
+}
+
+/// Makes a scratch directory under each path and proves direct I/O there. Where it was not asked for
+/// and there is none, its tasks are left out.
+fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, FilesError> {
+    let mut made = Vec::new();
+    for (number, path) in plan.options.paths.iter().enumerate() {
+        let scratch = ScratchDirectory::make(path)?;
+        let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.access.direct;
+        if plan.tasks.iter().any(is_direct) {
+            match cache::prove_direct(scratch.folder(), &plan.volumes[number]) {
+                Ok(()) => {}
+                Err(error @ FilesError::NoDirect { .. }) if plan.options.caches.is_empty() => {
+                    plan.tasks.retain(|task| !is_direct(task));
+                    if plan.tasks.is_empty() {
+                        return Err(error);
+                    }
+                    let text = error.to_string();
+                    let text = text.lines().next().unwrap_or_default();
+                    plan.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        made.push(scratch);
+    }
+    Ok(made)
+}
+
+/// What a killed run left, and how to remove it.
+fn offered(left: &Leftover) -> Notice {
+    let text = format!(
+        "a killed run left {} ({})\nhint: nodegauge io --path {} --remove-leftovers",
+        left.folder.display(),
+        left.bytes,
+        left.folder.parent().unwrap_or(Path::new(".")).display()
+    );
+    Notice::new(NoticeId::Other, GAUGE, text)
+}
+
+/// Why the turns ended early.
+enum Ending {
+    /// The budget or the user cut an operation short.
+    Cut(PassEnd),
+    Failed(FilesError),
+}
+
+/// The turns of the cells, and what was measured in them.
+struct Turns<'a> {
+    options: &'a FilesOptions,
+    volumes: &'a [Volume],
+    scratch: &'a [ScratchDirectory],
+    tasks: &'a [(usize, Task)],
+    root: &'a SysRoot,
+    runner: Runner,
+    programs: &'a mut [Box<dyn ReferenceProgram>],
+    interrupted: &'a dyn Fn() -> bool,
+    /// End of everything, in ticks of the clock.
+    deadline: Option<u64>,
+    seed: u64,
+    measured: Measured,
+}
+
+impl Turns<'_> {
+    /// The operations of a cell, and the same by the reference programs: in every other turn, these
+    /// come first.
+    fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, Ending> {
+        let own_first = (cell + round).is_multiple_of(2);
+        let mut seconds = if own_first { self.own(cell, round)? } else { Vec::new() };
+        for program in 0..self.programs.len() {
+            self.reference(cell, program)?;
+        }
+        if !own_first {
+            seconds = self.own(cell, round)?;
+        }
+        Ok(Sample::of_times(seconds))
+    }
+
+    fn own(&mut self, cell: usize, round: usize) -> Result<Vec<f64>, Ending> {
+        let (path, task) = &self.tasks[cell];
+        let context = CellContext {
+            scratch: &self.scratch[*path],
+            volume: &self.volumes[*path],
+            root: self.root,
+            limit: self.options.limit,
+            deadline: self.deadline,
+            interrupted: self.interrupted,
+        };
+        let seed = self.seed.wrapping_add((cell as u64) << 20).wrapping_add(round as u64);
+        let outcome = self.runner.run(task, &context, seed);
+        let seconds = outcome.samples.iter().map(|(_, sample)| sample.seconds).collect();
+        for (operation, sample) in outcome.samples {
+            self.measured.own.entry((cell, operation.name)).or_default().push(sample);
+        }
+        if let Some((operation, error)) = outcome.failure {
+            self.measured.failed = Some((cell, operation, error.to_string()));
+            return Err(Ending::Failed(error));
+        }
+        outcome.cut.map_or(Ok(seconds), |cut| Err(Ending::Cut(cut)))
+    }
+
+    fn reference(&mut self, cell: usize, program: usize) -> Result<(), Ending> {
+        let (path, task) = &self.tasks[cell];
+        let clock = Clock::get();
+        let left = self.deadline.map(|deadline| {
+            let left = clock.seconds(deadline.saturating_sub(clock.now()));
+            Duration::try_from_secs_f64(left.0).unwrap_or_default()
+        });
+        let figures =
+            self.programs[program].run(task, &self.scratch[*path], left, self.interrupted);
+        let over = || self.deadline.is_some_and(|deadline| clock.now() >= deadline);
+        match figures {
+            Ok(figures) => {
+                for (operation, figure) in figures {
+                    let key = (cell, program, operation.name);
+                    self.measured.reference.entry(key).or_default().push(figure);
+                }
+                Ok(())
+            }
+            Err(FilesError::Program(ToolchainError::Interrupted)) => {
+                Err(Ending::Cut(PassEnd::Interrupted))
+            }
+            Err(FilesError::Program(ToolchainError::TooLong { .. })) if over() => {
+                Err(Ending::Cut(PassEnd::Budget))
+            }
+            Err(error) => Err(Ending::Failed(error)),
+        }
+    }
+
+    /// The latest figure of a cell in words.
+    fn latest(&self, cell: usize) -> String {
+        let (_, task) = &self.tasks[cell];
+        let rate = |operation: &&'static Operation| -> Option<String> {
+            let sample: &OperationSample =
+                self.measured.own.get(&(cell, operation.name))?.last()?;
+            Some(format!(", {} {}", operation.name, BytesPerSec(sample.rate)))
+        };
+        let rate = task.operations.iter().rev().find_map(rate).unwrap_or_default();
+        format!("{} in {}{rate}", task.cell.file, task.cell.block)
+    }
+}
+
+/// Memory and time that a latency costs, for documents and benchmarks.
+pub fn cost_of_latency() -> (Bytes, Seconds) {
+    (Bytes(latency::MEMORY), latency::overhead(Clock::get()))
+}

@@ -1,0 +1,266 @@
+//! Tables of files.
+
+use super::{Row, cells, distinct, size};
+use crate::config::{FilesConfig, Latencies, Quantiles};
+use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::stats::median;
+use nodegauge_measure::{Seconds, Unit};
+
+/// Files of this size and more are counted where operations are compared: below, a call's own time
+/// and the clock's are most of it.
+const COUNTED: u64 = 1 << 20;
+
+fn names<'a>(rows: &[&Row<'a>]) -> Vec<&'a str> {
+    distinct(rows.iter().map(|row| row.m.name.as_str()))
+}
+
+fn named<'r, 'a>(rows: &[&'r Row<'a>], name: &str) -> Vec<&'r Row<'a>> {
+    rows.iter().copied().filter(|row| row.m.name == name).collect()
+}
+
+fn or_dash(cell: Option<Cell>) -> Cell {
+    cell.unwrap_or_else(|| "-".into())
+}
+
+/// A quantile of the latency, in few characters: `1.23us`.
+fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<f64>) -> Cell {
+    let seconds = match &row.config.latency_s {
+        Some(Latencies::All(quantiles)) => quantile(quantiles),
+        _ => None,
+    };
+    or_dash(seconds.map(|seconds| {
+        let text = Seconds(seconds).to_string();
+        let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));
+        let short = format!("{}{unit}", three(value.parse().unwrap_or(0.0), (99.5, 9.95)));
+        Cell::figure(seconds, Unit::Seconds, short)
+    }))
+}
+
+/// Operations a second: `12.3k`.
+fn operations(row: &Row<'_>) -> Cell {
+    or_dash(row.config.iops.map(|iops| {
+        let (scaled, unit) = match iops {
+            n if n >= 999_500.0 => (n / 1e6, "M"),
+            n if n >= 999.5 => (n / 1e3, "k"),
+            n => (n, ""),
+        };
+        let short = format!("{}{unit}", three(scaled, (99.95, 9.995)));
+        Cell::figure(iops, Unit::OperationsPerSecond, short)
+    }))
+}
+
+/// Three digits or so: none after the point from the first of `steps` on, one from the second on.
+fn three(value: f64, steps: (f64, f64)) -> String {
+    let digits = match value {
+        v if v >= steps.0 => 0,
+        v if v >= steps.1 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Where the data of measurements came from or went to.
+fn served(rows: &[&Row<'_>]) -> Cell {
+    let known: Vec<(f64, &str)> = rows
+        .iter()
+        .filter_map(|row| {
+            let served = row.config.served.as_ref().and_then(Option::as_deref);
+            Some((row.config.device_share.flatten()?, served.unwrap_or("?")))
+        })
+        .collect();
+    let labels = distinct(known.iter().map(|(_, label)| *label));
+    match labels[..] {
+        [] => "unknown".into(),
+        [label] if label != "mixed" => label.into(),
+        _ => {
+            let sum: f64 = known.iter().map(|(share, _)| share).sum();
+            format!("{:.0} % dev", sum / known.len() as f64 * 100.0).into()
+        }
+    }
+}
+
+fn gb(rate: f64) -> Cell {
+    Cell::figure(rate, Unit::BytesPerSecond, significant(rate / 1e9))
+}
+
+fn rate(row: &Row<'_>) -> Cell {
+    row.m.value.map_or_else(|| row.m.validity.status.name().into(), gb)
+}
+
+/// A row a measurement.
+pub(super) fn one_by_one(rows: &[&Row<'_>]) -> Table {
+    let mut table =
+        Table::new(&["GB/s", ">file", ">block", ">rate", ">op/s", ">p50", ">p99", ">max", "from"]);
+    for row in rows {
+        let (file, block) = row.sizes().unwrap_or_default();
+        let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
+        table.row([
+            format!("{}{}", row.m.name, percent.unwrap_or_default()).into(),
+            size(file).into(),
+            size(block).into(),
+            rate(row),
+            operations(row),
+            latency(row, |q| q.p50),
+            latency(row, |q| q.p99),
+            latency(row, |q| q.max),
+            served(&[row]),
+        ]);
+    }
+    table
+}
+
+/// A row an operation: rates over all larger files, latencies in the smallest blocks.
+pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
+    let larger = |row: &&&Row<'_>| row.sizes().is_some_and(|(file, _)| file >= COUNTED);
+    let counted: Vec<&Row<'_>> = rows.iter().filter(larger).copied().collect();
+    let counted = if counted.is_empty() { rows } else { &counted };
+    let probe = smallest_block(counted);
+    let mut table = Table::new(&[
+        "GB/s", ">median", ">best", ">op/s", ">p50", ">p99", ">p99.9", ">max", "from",
+    ]);
+    for name in names(rows) {
+        let of = named(counted, name);
+        let rates: Vec<f64> = of.iter().filter_map(|row| row.m.value).collect();
+        let most = rates.iter().copied().fold(f64::NAN, f64::max);
+        let show = |rate: f64| or_dash(rate.is_finite().then(|| gb(rate)));
+        let at = of.iter().copied().find(|row| row.sizes() == probe);
+        let quantile = |of: fn(&Quantiles) -> Option<f64>| or_dash(at.map(|row| latency(row, of)));
+        table.row([
+            name.into(),
+            show(median(&rates)),
+            show(most),
+            or_dash(at.map(operations)),
+            quantile(|q| q.p50),
+            quantile(|q| q.p99),
+            quantile(|q| q.p99_9),
+            quantile(|q| q.max),
+            served(&of),
+        ]);
+    }
+    let mut text = format!(
+        "median and best of {} cells with files of {} and more",
+        cells(counted).len(),
+        size(COUNTED)
+    );
+    if let Some((file, block)) = probe {
+        let (block, file) = (size(block), size(file));
+        text += &format!("; op/s and latencies in blocks of {block} of the file of {file}");
+    }
+    section.push(table).note("rows", text);
+}
+
+/// The cell for latencies: the smallest block, in the largest file that has it.
+fn smallest_block(rows: &[&Row<'_>]) -> Option<(u64, u64)> {
+    let cells = cells(rows);
+    let block = cells.iter().map(|(_, block)| *block).min()?;
+    cells.into_iter().rfind(|(_, b)| *b == block)
+}
+
+/// A row a cell and cache mode, a column an operation: rates, and the latency of random reads.
+pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
+    let names = names(rows);
+    let mut titles = vec!["GB/s".to_owned(), ">block".to_owned()];
+    titles.extend(names.iter().map(|name| format!(">{name}")));
+    titles.extend([">p50".to_owned(), ">p99".to_owned()]);
+    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    for cache in distinct(rows.iter().map(|row| row.config.cache)) {
+        let here: Vec<&Row<'_>> =
+            rows.iter().copied().filter(|row| row.config.cache == cache).collect();
+        for cell in cells(&here) {
+            let at = |name: &str| {
+                here.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
+            };
+            let probe = at("random_read").or_else(|| at(names.first()?));
+            let cache = cache.map_or("?", |cache| cache.name());
+            let mut row: Vec<Cell> = vec![cache.into(), size(cell.1).into()];
+            row.extend(names.iter().map(|name| or_dash(at(name).map(rate))));
+            row.push(or_dash(probe.map(|row| latency(row, |q| q.p50))));
+            row.push(or_dash(probe.map(|row| latency(row, |q| q.p99))));
+            table.row(row);
+        }
+    }
+    table
+}
+
+/// Several workers: what they saw, and what their parent saw.
+pub(super) fn workers(rows: &[&Row<'_>]) -> Table {
+    let mut table = Table::new(&[
+        "GB/s",
+        ">file",
+        ">block",
+        ">children",
+        ">parent",
+        ">least",
+        ">most",
+        ">p99",
+        "from",
+    ]);
+    for row in rows {
+        let FilesConfig { parent_rate, worker_rate_min, worker_rate_max, .. } = &row.config;
+        let [parent, least, most] =
+            [parent_rate, worker_rate_min, worker_rate_max].map(|rate| or_dash(rate.map(gb)));
+        let (file, block) = row.sizes().unwrap_or_default();
+        table.row([
+            row.m.name.clone().into(),
+            size(file).into(),
+            size(block).into(),
+            rate(row),
+            parent,
+            least,
+            most,
+            latency(row, |q| q.p99),
+            served(&[row]),
+        ]);
+    }
+    table
+}
+
+/// Own figures and those of reference programs on the same cells.
+pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
+    let mut table = Table::new(&["GB/s", ">nodegauge", ">beside", ">ratio", ">cells", "program"]);
+    for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
+        let theirs: Vec<&Row<'_>> = others
+            .iter()
+            .copied()
+            .filter(|row| row.config.engine.as_deref() == Some(program))
+            .collect();
+        for name in names(&theirs) {
+            let pairs: Vec<(f64, f64)> = named(&theirs, name)
+                .into_iter()
+                .filter(|row| row.sizes().is_some_and(|(file, _)| file >= COUNTED))
+                .filter_map(|row| {
+                    let same = |own: &&Row<'_>| {
+                        own.sizes() == row.sizes()
+                            && own.config.read_percent == row.config.read_percent
+                    };
+                    Some((named(own, name).into_iter().find(same)?.m.value?, row.m.value?))
+                })
+                .collect();
+            if pairs.is_empty() {
+                continue;
+            }
+            let of =
+                |f: &dyn Fn(&(f64, f64)) -> f64| median(&pairs.iter().map(f).collect::<Vec<_>>());
+            let ratio = of(&|(ours, theirs)| ours / theirs);
+            table.row([
+                name.into(),
+                gb(of(&|(ours, _)| *ours)),
+                gb(of(&|(_, theirs)| *theirs)),
+                Cell::figure(ratio, Unit::Factor, significant(ratio)),
+                pairs.len().to_string().into(),
+                program.into(),
+            ]);
+        }
+    }
+    if table.rows.is_empty() {
+        return;
+    }
+    section.push(table).note(
+        "beside",
+        format!(
+            "medians over cells with files of {} and more; the ratio is the median of the cells' ratios",
+            size(COUNTED)
+        ),
+    );
+}
