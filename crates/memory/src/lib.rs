@@ -22,7 +22,6 @@ pub mod point;
 pub mod ranks;
 pub mod relatives;
 mod result;
-mod samples;
 pub mod size;
 pub mod standard;
 pub mod stream;
