@@ -18,7 +18,7 @@ use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::CompilerChoice as Compiler;
+use nodegauge_memory::compiled::{CompilerChoice as Compiler, self_test};
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
@@ -147,8 +147,8 @@ pub(crate) enum Command {
         number_of: Option<String>,
     },
     /// Try a kernel that a compiler made; nodegauge starts itself so, for what may crash
-    #[command(hide = true)]
-    ProveKernel {
+    #[command(hide = true, name = self_test::COMMAND)]
+    TestKernel {
         /// The shared object
         library: PathBuf,
         /// The kernel
@@ -366,7 +366,7 @@ pub(crate) struct StreamArgs {
     ///
     /// The choice is remembered in the history, and taken by later runs for all that they leave
     /// open, until the machine changes.
-    #[arg(long, conflicts_with_all = ["sweep", "standard", "stream_text", "compiler"], help_heading = "How")]
+    #[arg(long, conflicts_with_all = ["sweep", "standard", "stream_text", "compiler", "ranks", "rank_map", "policy", "cpus"], help_heading = "How")]
     pub(crate) tune: bool,
     /// Do not use what --tune chose before
     #[arg(long, help_heading = "How")]
@@ -375,7 +375,7 @@ pub(crate) struct StreamArgs {
     ///
     /// It is compiled with the array length of the native run (stream.f has its own) and runs with
     /// its threads where the native ones are. Example: --standard ~/stream.c --compiler gcc
-    #[arg(long, value_name = "STREAM.C", help_heading = "What")]
+    #[arg(long, value_name = "STREAM.C", conflicts_with_all = ["sweep", "stream_text", "ranks", "rank_map", "policy", "cpus"], help_heading = "What")]
     pub(crate) standard: Option<PathBuf>,
     /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
     /// are installed; with --standard what it makes of that source
@@ -387,7 +387,7 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "'CC FLAGS'", help_heading = "What")]
     pub(crate) compiler: Vec<Compiler>,
     /// Print the classic table of stream.c, headed as a variant
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, conflicts_with_all = ["sweep", "compiler"], help_heading = "Output")]
     pub(crate) stream_text: bool,
     #[command(flatten)]
     pub(crate) common: Common,

@@ -259,6 +259,24 @@ pub fn plain_table(measurements: &[&Measurement]) -> Table {
     table
 }
 
+/// Breaks a line at blanks so that no piece is longer than `width`, where words allow.
+pub fn wrap(line: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split(' ') {
+        let last = lines.len() - 1;
+        let current = &mut lines[last];
+        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !current.is_empty() {
+                current.push(' ');
+            }
+            current.push_str(word);
+        }
+    }
+    lines
+}
+
 /// What the values of an axis are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {

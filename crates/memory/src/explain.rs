@@ -187,7 +187,7 @@ pub fn run(
     let shared_out =
         Options { memory_fraction: options.memory_fraction / MOST_STEPS as f64, ..options.clone() };
     let (size, best) = stream::plan(topology, machine, placement, &shared_out)?;
-    let mut notices = size.notices.clone();
+    let mut notices: Vec<String> = size.notices.iter().map(|n| n.text.clone()).collect();
     watch.phase("choosing the best loops");
     let shapes = tuner::candidates(
         tuner::Constraints {

@@ -5,7 +5,7 @@ use crate::arrays::Arrays;
 use crate::core_to_core::{self, SharedLines};
 use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::pages;
-pub use crate::target::{PointConfig, PointError, Sample};
+pub use crate::target::{PointConfig, PointError};
 use crate::target::{Seen, Target};
 use crate::team::Team;
 use crate::traffic::{self, Counted};
@@ -13,6 +13,7 @@ use crate::values::{Values, WrongValue};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
+pub use nodegauge_measure::samples::Sample;
 use nodegauge_os::monotonic_nanos;
 use nodegauge_placement::display::ObservedAffinity;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -146,6 +147,20 @@ impl Point {
             }
         })?;
         Ok(trips.into_iter().flatten().next())
+    }
+
+    /// Asks the kernel what was got. Walks page tables: ask once.
+    pub(crate) fn got(&self) -> Seen {
+        let shares = pages::observe(&self.arrays, self.team.len());
+        Seen {
+            affinity: self.observed().to_vec(),
+            pages: self.arrays.pages_got().ok(),
+            nodes: [0, 1, 2].map(|array| pages::of_array(&shares, array)),
+            shares,
+            wrong: self.wrong.as_ref().map(ToString::to_string),
+            checks: self.checks,
+            ranks: Vec::new(),
+        }
     }
 
     /// Chooses other kernels or other native loops for the same arrays.
@@ -318,16 +333,7 @@ impl Target for Point {
     }
 
     fn seen(&mut self) -> Result<Seen, PointError> {
-        let shares = pages::observe(&self.arrays, self.team.len());
-        Ok(Seen {
-            affinity: self.observed().to_vec(),
-            pages: self.arrays.pages_got().ok(),
-            nodes: [0, 1, 2].map(|array| pages::of_array(&shares, array)),
-            shares,
-            wrong: self.wrong.as_ref().map(ToString::to_string),
-            checks: self.checks,
-            ranks: Vec::new(),
-        })
+        Ok(self.got())
     }
 
     fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {

@@ -11,7 +11,6 @@ use crate::kernels::{Kernel, Loop, Prefetch, Stores};
 use crate::point::{Point, PointError, Sample};
 use crate::ranks::{self, FleetPoint, SharedFleet};
 use crate::result::{self, Evidence};
-use crate::samples::{self, Sorted};
 use crate::size::Size;
 use crate::stream::{self, Options, StreamError};
 use crate::target::Target;
@@ -19,6 +18,7 @@ use crate::tuner::{self, Breadth};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
+use nodegauge_measure::samples::{self, Sorted};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Watch, clock, stats};
 use nodegauge_placement::{Placement, RankPlan};
@@ -228,8 +228,8 @@ fn prepare(
             }
         };
         for notice in &size.notices {
-            if !notices.contains(notice) {
-                notices.push(notice.clone());
+            if !notices.contains(&notice.text) {
+                notices.push(notice.text.clone());
             }
         }
         stands.push(Stand { point, size, samples: Vec::new(), tried: 0 });

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 mod chart;
-pub mod classic;
 pub mod compare;
 mod compiled;
 pub mod explain;
@@ -17,12 +16,10 @@ pub mod places;
 pub mod published;
 mod ranks;
 pub mod run;
-mod standard;
-pub mod stream;
+mod stream;
 pub mod sweep;
 mod table;
 pub mod text;
-pub mod tune;
 mod words;
 
 pub use table::Style;

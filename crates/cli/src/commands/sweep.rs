@@ -4,7 +4,7 @@ mod relative;
 
 use crate::args::StreamArgs;
 use crate::commands::ranks::measure::{self, Joined};
-use crate::commands::{compiled, places, ranks, stream};
+use crate::commands::{places, ranks, stream};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::session::{self, Found, Shown};
@@ -12,7 +12,7 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::{ChosenCompiler, CompiledKernels, CompilerChoice};
+use nodegauge_memory::compiled::{self as made, ChosenCompiler, CompiledKernels, CompilerChoice};
 use nodegauge_memory::ranks::SharedFleet;
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::sweep::{self, Cell, Coordinates};
@@ -178,7 +178,7 @@ fn resolved(axes: Vec<Axis>) -> Result<(Vec<Axis>, Vec<ChosenCompiler>), Failure
     for axis in axes {
         resolved.push(match axis {
             Axis::Compiler(choices) => {
-                chosen = compiled::resolve(&choices)?;
+                chosen = made::resolve(&choices)?;
                 Axis::Compiler(chosen.iter().map(CompilerChoice::from).collect())
             }
             other => other,
@@ -206,7 +206,7 @@ fn give_variants(
     let Some(options) = cells.first().map(|cell| cell.options.clone()) else {
         return Ok(Some(Vec::new()));
     };
-    let Some(made) = compiled::make(chosen, &options, limits, progress)? else { return Ok(None) };
+    let Some(made) = made::make(chosen, &options, limits, progress)? else { return Ok(None) };
     let variants: BTreeMap<String, Arc<CompiledKernels>> =
         made.variants.into_iter().map(|(name, variant)| (name, Arc::new(variant))).collect();
     let native = ChosenCompiler::Native.to_string();
@@ -216,7 +216,7 @@ fn give_variants(
         cell.variant = compiler.and_then(|value| variants.get(value).cloned());
         compiler.is_none_or(|value| *value == native) || cell.variant.is_some()
     });
-    Ok(Some(made.notices))
+    Ok(Some(made.notices.into_iter().map(|notice| notice.text).collect()))
 }
 
 pub(crate) fn execute(
@@ -230,7 +230,7 @@ pub(crate) fn execute(
         ));
     }
     let (axes, chosen) = resolved(axes)?;
-    let limits = compiled::limits()?;
+    let limits = made::limits()?;
     let node = session::site(&args.common)?;
     let (mut cells, notices) = match joined {
         Some(joined) => {

@@ -4,7 +4,7 @@
 use crate::args::StreamArgs;
 use crate::commands::{ranks, stream, sweep};
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Found, Shown};
+use crate::session::{self, Found};
 use nodegauge_gauge::Site;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::Watch;
@@ -228,7 +228,7 @@ pub(crate) fn execute(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit
         },
         |record, style| match args.stream_text {
             true => stream::classic(record),
-            false => Shown::Text(nodegauge_report::stream::render(record, style)),
+            false => stream::shown(record, style),
         },
     )
 }
