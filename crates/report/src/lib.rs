@@ -10,7 +10,6 @@ pub mod compare;
 mod compiled;
 pub mod explain;
 pub mod history;
-pub mod hpl;
 pub mod io;
 pub mod machine;
 pub mod memory;

@@ -3,16 +3,21 @@
 
 use crate::table::{Style, incomplete, paragraph};
 use crate::{
-    compiled, explain, hpl, io, machine, memory, messages, published, standard, stream, sweep, tune,
+    compiled, explain, io, machine, memory, messages, published, standard, stream, sweep, text,
+    tune,
 };
+use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
-/// What each gauge has to say of a record, empty when it took no part; in the order of the page.
-const SECTIONS: [fn(&Record, Style) -> String; 11] = [
+/// What a gauge has to say of a record, empty when it took no part.
+type Part = fn(&Record, Style) -> String;
+
+/// Parts of the page above those of the registered gauges, in order.
+const ABOVE: [Part; 8] = [
     tune::render,
     stream::section,
     compiled::render,
@@ -21,22 +26,31 @@ const SECTIONS: [fn(&Record, Style) -> String; 11] = [
     explain::section,
     published::section,
     memory::section,
-    hpl::section,
-    messages::section,
-    io::section,
 ];
 
+/// Parts of the page below those of the registered gauges, in order.
+const BELOW: [Part; 2] = [messages::section, io::section];
+
 /// Any saved record: its page, and what was noticed on the way.
-pub fn saved(record: &Record, style: Style) -> String {
-    let mut out = render(record, style);
-    for notice in &record.notices {
-        out.push_str(&paragraph(style, "note", &notice.text));
-    }
+pub fn saved(record: &Record, gauges: &[&dyn Gauge], style: Style) -> String {
+    render(record, gauges, style) + &notes(record, style)
+}
+
+/// What a gauge's own command shows: its part with all evidence, and what was noticed on the way.
+pub fn alone(record: &Record, gauge: &dyn Gauge, style: Style) -> String {
+    let view = gauge.view(record, Detail::Full);
+    let mut out: String = view.iter().map(|section| text::section(section, style)).collect();
+    out.push_str(&notes(record, style));
+    out.push_str(&incomplete(style, record));
     out
 }
 
+fn notes(record: &Record, style: Style) -> String {
+    record.notices.iter().map(|notice| paragraph(style, "note", &notice.text)).collect()
+}
+
 /// The page of `run`.
-pub fn render(record: &Record, style: Style) -> String {
+pub fn render(record: &Record, gauges: &[&dyn Gauge], style: Style) -> String {
     let mut out = style.strong(&format!(
         "nodegauge {}{}, {}, {}",
         record.tool.version,
@@ -47,12 +61,17 @@ pub fn render(record: &Record, style: Style) -> String {
     out.push_str("\n\n");
     out.push_str(&machine::brief(&record.machine, style));
     out.push_str(&findings(&record.findings, style));
-    for section in SECTIONS {
-        let text = section(record, style);
-        if !text.is_empty() {
-            out.push('\n');
-            out.push_str(&text);
-        }
+    let of_gauge = |gauge: &&dyn Gauge| {
+        let alone = record.measurements.iter().all(|m| m.gauge == gauge.name());
+        let view = gauge.view(record, if alone { Detail::Full } else { Detail::Brief });
+        view.iter().map(|section| text::section(section, style)).collect()
+    };
+    let above = ABOVE.iter().map(|part| part(record, style));
+    let below = BELOW.iter().map(|part| part(record, style));
+    let parts = above.chain(gauges.iter().map(of_gauge)).chain(below);
+    for text in parts.filter(|text: &String| !text.is_empty()) {
+        out.push('\n');
+        out.push_str(&text);
     }
     out.push_str(&incomplete(style, record));
     out

@@ -228,11 +228,7 @@ fn share(share: f64) -> String {
 
 /// `valid`, `suspect` or `invalid`.
 pub(crate) fn status(status: Status) -> &'static str {
-    match status {
-        Status::Valid => "valid",
-        Status::Suspect => "suspect",
-        Status::Invalid => "invalid",
-    }
+    status.name()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
+use crate::gauges;
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, RunFilter, RunLine, Store};
@@ -106,7 +107,8 @@ fn imported(
     let hpl = nodegauge_compute::output::read(&text);
     if !hpl.rows.is_empty() {
         let version = hpl.version.as_deref();
-        let measurements = nodegauge_compute::real::measurements(&hpl.rows, "xhpl", version, None);
+        let measurements =
+            nodegauge_compute::reference::measurements(&hpl.rows, "xhpl", version, None);
         let cut = "the output does not come to HPL's last line: runs may be missing";
         let notices = if hpl.ended { Vec::new() } else { vec![cut.to_owned()] };
         return Ok(imported_record(file, labels, host, measurements, notices));
@@ -185,7 +187,7 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
     if taken {
         return Ok(());
     }
-    output::print(&nodegauge_report::run::saved(record, output::style()));
+    output::print(&nodegauge_report::run::saved(record, gauges::ALL, output::style()));
     Ok(())
 }
 
