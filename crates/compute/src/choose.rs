@@ -99,41 +99,42 @@ pub(crate) fn prober() -> Result<Prober, ChoiceError> {
     Ok(Prober { command: CommandLine::new(program.display().to_string(), words) })
 }
 
-/// Looks for what `wishes` name.
+/// Looks for what `requests` name.
 ///
 /// # Errors
-/// When a library that is wished for is not there.
-pub(crate) fn look_for(wishes: &[Wish]) -> Result<(), BlasError> {
+/// When a library that is asked for is not there.
+pub(crate) fn look_for(requests: &[Wish]) -> Result<(), BlasError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
-    let mut named = wishes.iter().filter(|wish| !wish.is_builtin());
-    named.try_for_each(|wish| blas::find::resolve(wish, &candidates).map(|_| ()))
+    let mut named = requests.iter().filter(|request| !request.is_builtin());
+    named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
 }
 
 /// For how long the built-in kernels are tried.
 const TRIAL: Duration = Duration::from_millis(30);
 
-/// Tries what `wishes` name, in their order; without a wish everything that is found, fastest first.
+/// Tries what `requests` name, in their order; without any, everything that is
+/// found, fastest first.
 ///
 /// # Errors
-/// When a library that was wished for cannot be used, or the user ends the run.
+/// When a library that was asked for cannot be used, or the user ends the run.
 pub(crate) fn find(
-    wishes: &[Wish],
+    requests: &[Wish],
     prober: &Prober,
     isa: &dyn Fn(&str) -> bool,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<TriedLibraries, ChoiceError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let mut found = TriedLibraries::default();
-    for wish in wishes {
-        if wish.is_builtin() {
+    for request in requests {
+        if request.is_builtin() {
             found.tried.push(Tried::BuiltIn(built_in()?));
             continue;
         }
-        let candidate = blas::find::resolve(wish, &candidates)?;
-        let probed = prober.probe(&candidate, wish.kernel(), interrupted)??;
+        let candidate = blas::find::resolve(request, &candidates)?;
+        let probed = prober.probe(&candidate, request.kernel(), interrupted)??;
         found.tried.push(Tried::Library(probed));
     }
-    if wishes.is_empty() {
+    if requests.is_empty() {
         for candidate in &candidates {
             match prober.probe_all(candidate, isa, interrupted)? {
                 Ok(probed) => found.tried.extend(probed.into_iter().map(Tried::Library)),

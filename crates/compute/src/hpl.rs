@@ -47,7 +47,7 @@ pub enum HplError {
 /// Time for the peaks, a share of the budget and its bounds.
 const PEAKS: (f64, Duration, Duration) =
     (0.05, Duration::from_millis(20), Duration::from_millis(400));
-/// Time for DGEMM, the same; it ends before a wish to end is heard.
+/// Time for DGEMM, the same; an interruption takes effect behind it.
 const DGEMM: (f64, Duration, Duration) = (0.06, Duration::from_millis(50), Duration::from_secs(1));
 /// Share of the budget for the search of NB.
 const SEARCH: f64 = 0.25;

@@ -2,7 +2,7 @@
 //!
 //! Right-looking by panels of NB columns: a panel is factored recursively (`panel`), its row
 //! exchanges, triangular solve and product are applied to the columns behind it (`update`), and the
-//! order of all that is decided while it goes on (`schedule`): nobody waits for a panel while there
+//! order of all that is decided while it goes on (`schedule`): no thread waits for a panel while there
 //! are columns to bring up to date. As in HPL, rows are not exchanged in the columns left of a
 //! panel, since only U and the transformed b are needed for x.
 //!
@@ -94,7 +94,7 @@ struct MatrixView {
     n: usize,
 }
 
-// SAFETY: a pointer to shared memory; every use of it says why nobody else uses that part.
+// SAFETY: a pointer to shared memory; every use of it says why no other thread uses that part.
 unsafe impl Send for MatrixView {}
 // SAFETY: as above.
 unsafe impl Sync for MatrixView {}
@@ -209,7 +209,7 @@ pub fn solve(
         return Err(LuError::Interrupted);
     }
     let diagonal = (0..n).find(|&i| {
-        // SAFETY: the team has finished; nobody else uses the matrix.
+        // SAFETY: the team has finished; no other thread uses the matrix.
         unsafe { *view.at(i, i) == 0.0 }
     });
     if let Some(column) = diagonal {
@@ -229,7 +229,7 @@ pub fn solve(
     })
 }
 
-/// Lets the others go when a thread fails, so that nobody waits for it: neither in a panel, nor for
+/// Lets the others go when a thread fails, so that none waits for it: neither in a panel, nor for
 /// work, nor, in the panel group, for a call to the next panel.
 struct AbandonOnPanic<'a>(&'a LuShared<'a>);
 

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_square_matrix_is_refused() {
+    fn what_is_not_a_square_matrix_is_refused() {
         let with = |rest: &str| parse(&format!("%%MatrixMarket matrix array real general\n{rest}"));
         assert!(with("2 3\n1 2 3 4 5 6").unwrap_err().contains("not square"));
         assert!(with("2 2\n1 2 3").unwrap_err().contains("3 elements"));

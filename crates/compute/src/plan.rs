@@ -85,12 +85,13 @@ impl HplPlan {
         observer: &mut dyn Observer,
     ) -> Result<Vec<Tried>, ChoiceError> {
         observer.phase("trying BLAS libraries");
-        let wishes = &self.options.libraries;
+        let requests = &self.options.libraries;
         let observer: &dyn Observer = observer;
         let has = instruction_sets(&site.root);
-        let mut found = choose::find(wishes, &choose::prober()?, &has, &|| observer.interrupted())?;
+        let mut found =
+            choose::find(requests, &choose::prober()?, &has, &|| observer.interrupted())?;
         notices.append(&mut found.notices);
-        if wishes.is_empty() {
+        if requests.is_empty() {
             if found.tried.len() > 1 {
                 let rate = |tried: &Tried| format!("{} {}", tried.name(), tried.rate());
                 let list: Vec<String> = found.tried.iter().map(rate).collect();

@@ -135,7 +135,7 @@ impl PlacedReference {
             ..RankRequest::default()
         };
         let plan = plan_ranks(topology, &request)?;
-        // Inside a container everybody is root, and Open MPI asks for a word.
+        // Inside a container every user is root, and Open MPI needs to be told.
         let as_root = options.allow_root && is_root();
         let launcher = options.launcher.as_ref();
         let program =

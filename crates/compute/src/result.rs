@@ -305,7 +305,7 @@ fn of_library(library: &LibraryRuns, solution: &SolvedSystem, peak: Option<&Peak
         );
         notices.push(notice(NoticeId::Chosen, text));
     }
-    // What other work took is nobody's loss; the rating is marked for it.
+    // What other work took is the loss of neither; the rating is marked for it.
     if times.lost > DISTURBED {
         return notices;
     }

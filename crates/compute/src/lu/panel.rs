@@ -1,9 +1,9 @@
-//! One panel, factored by a panel group of threads: recursively by halves of its columns, down to leaves
+//! One panel, factored by a group of threads: recursively by halves of its columns, down to leaves
 //! of a few, where each column is searched, exchanged and eliminated in one pass.
 //!
 //! A member owns rows of the panel. In a leaf there is one barrier a column: with its best
 //! candidate each publishes the candidate's row, and whoever owns the diagonal's row publishes that,
-//! so that everybody can exchange and eliminate in its own rows (as HPL's panels do across
+//! so that each can exchange and eliminate in its own rows (as HPL's panels do across
 //! processes). Between leaves, columns are shared out for exchanges and solves, rows for products.
 
 use super::{LuShared, swaps};
@@ -35,7 +35,7 @@ pub(super) struct PanelGroup {
     pub size: usize,
     /// Panels that the block of the panel under way already has.
     pub step: AtomicUsize,
-    /// Two sets, used by turns: a set is written again only after everybody has passed the barrier
+    /// Two sets, used by turns: a set is written again only after every member has passed the barrier
     /// behind its reading.
     slots: [Vec<UnsafeCell<Slot>>; 2],
 }

@@ -1,10 +1,11 @@
 //! Who does what next: panels before everything, then the columns that are furthest behind.
 //!
 //! A block is as many columns as a panel; its step is how many panels have been applied to it. The
-//! group takes the next panel as soon as the columns behind are not too far behind, applies the panels
-//! that its block still lacks, and factors it; everybody else, and the panel group meanwhile, brings
-//! neighbouring blocks of equal step up to date together, since a product of many columns copies
-//! less for each operation. When there are fewer such ranges than threads, their rows are cut too.
+//! panel group takes the next panel as soon as the columns behind are not too far behind, applies the
+//! panels that its block still lacks, and factors it; every other thread, and the panel group in
+//! between, brings neighbouring blocks of equal step up to date together, since a product of many
+//! columns copies less for each operation. When there are fewer such ranges than threads, their rows
+//! are cut too.
 
 use super::panel::{NoPivot, Panel};
 use super::{LuShared, swaps};
@@ -31,7 +32,7 @@ struct Update {
     blocks: Range<usize>,
     /// The panel that is applied.
     step: usize,
-    /// Rows that nobody has taken yet; empty while exchanges and solve go on.
+    /// Rows that no thread has taken yet; empty while exchanges and solve go on.
     rows: Range<usize>,
     /// Rows to take at once.
     piece: usize,
@@ -44,7 +45,7 @@ struct Update {
 struct State {
     /// Panels applied to each block.
     steps: Vec<usize>,
-    /// Blocks that somebody works on.
+    /// Blocks that a thread works on.
     claimed: Vec<bool>,
     updates: Vec<Update>,
     numbers: u64,
@@ -54,7 +55,7 @@ struct State {
 #[derive(Debug)]
 pub(super) struct LuSchedule {
     state: Mutex<State>,
-    /// Rises with every change that may give somebody work.
+    /// Rises with every change that may give a waiting thread work.
     version: AtomicU64,
     /// Panels factored.
     factored: AtomicUsize,
@@ -276,7 +277,7 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
         }
     }
     if index == 0 {
-        // The panel group leaves with its first member, so that nobody waits in a panel for who has left.
+        // The panel group leaves with its first member, so that no thread waits in a panel for one that has left.
         schedule.called.store(OVER, Ordering::Release);
     }
     spent

@@ -11,7 +11,7 @@ const AHEAD: usize = 2;
 /// Exchanges row i with row `pivots[i]` for each i of `rows`, in order, in `columns`.
 ///
 /// # Safety
-/// Nobody else may use those columns meanwhile.
+/// No other thread may use those columns meanwhile.
 pub(super) unsafe fn apply(
     view: MatrixView,
     pivots: &[AtomicU32],

@@ -146,7 +146,7 @@ fn a_wrong_solution_does_not_pass() {
 }
 
 #[test]
-fn crews_grow_with_threads_and_shrink_with_the_order() {
+fn panel_groups_grow_with_threads_and_shrink_with_the_order() {
     assert_eq!(panel_group_size(8000, 192, 2), 1);
     assert_eq!(panel_group_size(100_000, 256, 128), 6);
     assert_eq!(panel_group_size(1000, 256, 4), 2);
