@@ -7,7 +7,9 @@ use crate::engine::Multiplier;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{FlopsPerSec, Notice, NoticeId, notice};
 use nodegauge_team::{Team, TeamError};
-use nodegauge_toolchain::blas::{self, BlasError, Candidate, Library, Probed, Prober, Wish};
+use nodegauge_toolchain::blas::{
+    self, BlasCandidate, BlasError, BlasLibrary, BlasProber, BlasRequest, ProbedBlas,
+};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::io;
 use std::time::Duration;
@@ -33,7 +35,7 @@ pub enum ChoiceError {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tried {
     /// A library with its kernels.
-    Library(Probed),
+    Library(ProbedBlas),
     /// The compiled-in kernels, at this rate on one thread.
     BuiltIn(FlopsPerSec),
 }
@@ -42,7 +44,7 @@ impl Tried {
     /// Rate of a short DGEMM on one thread.
     pub fn rate(&self) -> FlopsPerSec {
         match self {
-            Self::Library(probed) => FlopsPerSec(probed.rate),
+            Self::Library(probed) => FlopsPerSec(probed.rate()),
             Self::BuiltIn(rate) => *rate,
         }
     }
@@ -50,7 +52,7 @@ impl Tried {
     /// In words: `OpenBLAS 0.3.21 (Haswell kernels)`.
     pub fn name(&self) -> String {
         match self {
-            Self::Library(probed) => probed.about.to_string(),
+            Self::Library(probed) => probed.about().to_string(),
             Self::BuiltIn(_) => Multiplier::BuiltIn.to_string(),
         }
     }
@@ -58,10 +60,10 @@ impl Tried {
     /// The variable that gives it these kernels, for the notice.
     pub fn setting(&self) -> Option<String> {
         match self {
-            Self::Library(Probed { environment: Some((name, value)), .. }) => {
-                Some(format!("{name}={value}"))
+            Self::Library(probed) => {
+                probed.environment().map(|(name, value)| format!("{name}={value}"))
             }
-            _ => None,
+            Self::BuiltIn(_) => None,
         }
     }
 
@@ -71,12 +73,12 @@ impl Tried {
     /// When the library cannot be loaded after all.
     pub fn load(&self) -> Result<Multiplier, BlasError> {
         let Self::Library(probed) = self else { return Ok(Multiplier::BuiltIn) };
-        if let Some((name, value)) = &probed.environment {
+        if let Some((name, value)) = probed.environment() {
             // SAFETY: called before a team starts; the only other thread of the program waits for
             // signals and reads no variables.
             unsafe { std::env::set_var(name, value) };
         }
-        Library::load(&probed.about.path).map(Multiplier::Library)
+        BlasLibrary::load(probed).map(Multiplier::Library)
     }
 }
 
@@ -93,17 +95,17 @@ pub(crate) struct TriedLibraries {
 pub const TRY_BLAS: &str = "try-blas";
 
 /// This program, to try libraries with.
-pub(crate) fn prober() -> Result<Prober, ChoiceError> {
+pub(crate) fn prober() -> Result<BlasProber, ChoiceError> {
     let program = std::env::current_exe().map_err(ChoiceError::Program)?;
     let words = [TRY_BLAS.to_owned()];
-    Ok(Prober { command: CommandLine::new(program.display().to_string(), words) })
+    Ok(BlasProber { command: CommandLine::new(program.display().to_string(), words) })
 }
 
 /// Looks for what `requests` name.
 ///
 /// # Errors
 /// When a library that is asked for is not there.
-pub(crate) fn look_for(requests: &[Wish]) -> Result<(), BlasError> {
+pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), BlasError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let mut named = requests.iter().filter(|request| !request.is_builtin());
     named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
@@ -118,8 +120,8 @@ const TRIAL: Duration = Duration::from_millis(30);
 /// # Errors
 /// When a library that was asked for cannot be used, or the user ends the run.
 pub(crate) fn find(
-    requests: &[Wish],
-    prober: &Prober,
+    requests: &[BlasRequest],
+    prober: &BlasProber,
     isa: &dyn Fn(&str) -> bool,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<TriedLibraries, ChoiceError> {
@@ -131,7 +133,7 @@ pub(crate) fn find(
             continue;
         }
         let candidate = blas::find::resolve(request, &candidates)?;
-        let probed = prober.probe(&candidate, request.kernel(), interrupted)??;
+        let probed = prober.probe(&candidate, request.kernel.as_deref(), interrupted)??;
         found.tried.push(Tried::Library(probed));
     }
     if requests.is_empty() {
@@ -146,13 +148,13 @@ pub(crate) fn find(
     }
     for tried in &found.tried {
         let Tried::Library(probed) = tried else { continue };
-        let Some(name) = probed.about.vendor.kernel_variable() else { continue };
-        if probed.environment.is_none()
+        let Some(name) = probed.about().vendor.kernel_variable() else { continue };
+        if probed.environment().is_none()
             && let Ok(value) = std::env::var(name)
         {
             let text = format!(
                 "{name}={value} is set and rules which kernels {} takes",
-                probed.about.vendor
+                probed.about().vendor
             );
             let notice = Notice::new(NoticeId::Environment, GAUGE, text);
             notice::add_new(&mut found.notices, [notice]);
@@ -161,7 +163,7 @@ pub(crate) fn find(
     Ok(found)
 }
 
-fn left_out(candidate: &Candidate, error: &BlasError) -> Notice {
+fn left_out(candidate: &BlasCandidate, error: &BlasError) -> Notice {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     let text = format!("{} is left out: {line}", candidate.path.display());

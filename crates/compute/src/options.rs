@@ -6,7 +6,7 @@ use nodegauge_machine::SysRoot;
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::blas::Wish;
+use nodegauge_toolchain::blas::BlasRequest;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct HplOptions {
     /// Solutions.
     pub samples: usize,
     /// Libraries that multiply; empty takes the fastest of all that are found.
-    pub libraries: Vec<Wish>,
+    pub libraries: Vec<BlasRequest>,
     /// This node's Triad and where it comes from, to hold the products' traffic against.
     pub triad: Option<(BytesPerSec, String)>,
     /// This node's DGEMM on as many threads and where it comes from, to foresee the time.

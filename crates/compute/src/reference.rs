@@ -22,7 +22,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::ranks::{RankRequest, plan_ranks};
 use nodegauge_placement::{RankPlan, Request};
-use nodegauge_toolchain::{ToolchainError, is_root};
+use nodegauge_toolchain::ToolchainError;
 use std::time::Duration;
 
 /// Widths that a search with an xhpl tries.
@@ -136,7 +136,7 @@ impl PlacedReference {
         };
         let plan = plan_ranks(topology, &request)?;
         // Inside a container every user is root, and Open MPI needs to be told.
-        let as_root = options.allow_root && is_root();
+        let as_root = options.allow_root && nodegauge_os::is_root();
         let launcher = options.launcher.as_ref();
         let program =
             ReferenceProgram::find(&options.program, launcher, hosts, as_root, &|| false)?;

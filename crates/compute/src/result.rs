@@ -69,7 +69,7 @@ fn cpus(placement: &Placement) -> Option<Vec<Vec<u32>>> {
 /// Where threads ran and what multiplied.
 fn dgemm_config(placement: &Placement, tried: &Tried) -> DgemmConfig {
     let about = match tried {
-        Tried::Library(probed) => Some(&probed.about),
+        Tried::Library(probed) => Some(probed.about()),
         Tried::BuiltIn(_) => None,
     };
     DgemmConfig {
