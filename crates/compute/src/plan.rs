@@ -177,3 +177,28 @@ impl ChoiceError {
         matches!(self, Self::Toolchain(ToolchainError::Interrupted))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::Figure;
+
+    #[test]
+    fn the_rate_is_the_saved_one_else_that_of_the_peak_else_assumed() {
+        let mut machine = Machine::default();
+        machine.processor.cores = 4;
+        let mut options = HplOptions::default();
+        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        assert!((dgemm.0 / (0.9 * 2.0 * 32e9) - 1.0).abs() < 1e-12, "{basis}");
+        assert!(basis.contains("assumed: 2 cores x 2 GHz x 16 FLOP/cycle"), "{basis}");
+        let detail = None;
+        machine.peak_flops = Some(Figure { value: 400e9, basis: "4 cores".to_owned(), detail });
+        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        assert!((dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{basis}");
+        assert!(basis.ends_with("taken as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"), "{basis}");
+        options.dgemm = Some((FlopsPerSec(123e9), "saved yesterday".to_owned()));
+        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        assert_eq!(dgemm, FlopsPerSec(123e9));
+        assert_eq!(basis, "123.0 GFLOP/s DGEMM (saved yesterday)");
+    }
+}

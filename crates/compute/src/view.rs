@@ -259,3 +259,50 @@ fn hpl_row(config: RatingConfig) -> Option<HplRow> {
         passed: residual.map(output::passes),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_gauge::view::Block;
+    use nodegauge_measure::record::{Machine, Quoted, Tool};
+
+    fn record(measurements: Vec<Measurement>) -> Record {
+        Record {
+            schema: nodegauge_measure::record::SCHEMA.to_owned(),
+            id: String::new(),
+            started: String::new(),
+            seconds: 1.0,
+            complete: true,
+            tool: Tool { version: String::new(), commit: None },
+            command: Vec::new(),
+            labels: Default::default(),
+            machine: Machine::default(),
+            findings: Vec::new(),
+            notices: Vec::new(),
+            measurements,
+        }
+    }
+
+    /// Text of all cells, row by row.
+    fn tables(section: &Section) -> Vec<Vec<String>> {
+        let rows = section.blocks.iter().filter_map(|block| match block {
+            Block::Table(table) => Some(&table.rows),
+            _ => None,
+        });
+        rows.flatten().map(|row| row.iter().map(|cell| cell.text.clone()).collect()).collect()
+    }
+
+    #[test]
+    fn figures_that_are_not_known_are_shown() {
+        let known = Measurement::new(GAUGE, TEST, "dgemm", Unit::FlopsPerSecond);
+        let new = Measurement::new(GAUGE, "trapezoid", "area", Unit::Seconds);
+        let other = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        let all = [known, new, other].map(|m| m.value(Quoted::Single, 2.5));
+        let section = section(&record(all.to_vec()), Detail::Full).unwrap();
+        assert_eq!(
+            tables(&section),
+            [vec!["dgemm", "0.0", "-", "-", "?"], vec!["trapezoid", "area", "2.500", "s"]]
+        );
+        assert_eq!(super::section(&record(all[2..].to_vec()), Detail::Full), None);
+    }
+}
