@@ -42,7 +42,7 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
     let mut matrix = Matrix::map(n).expect("memory");
     let sequence = random::Sequence::new(1);
     for j in 0..n {
-        residual::Source::column(&sequence, j, matrix.column(j));
+        residual::MatrixSource::column(&sequence, j, matrix.column(j));
     }
     let (order, ld) = (n as i32, matrix.distance() as i32);
     let (mut pivots, mut info) = (vec![0i32; n], 0i32);
@@ -63,7 +63,7 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
 /// long, so one run serves for all.
 fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     let folder = tempfile::tempdir().ok()?;
-    let input = dat::Input {
+    let input = dat::HplInput {
         orders: vec![n],
         nbs: nbs.to_vec(),
         grids: vec![nodegauge_compute::size::grid(ranks)],
@@ -86,7 +86,7 @@ fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 
     let sequence = random::Sequence::new(1);
     let mut matrix = Matrix::map(n).expect("memory");
     residual::fill(team, &mut matrix, &sequence).expect("threads");
-    let progress = lu::Progress::default();
+    let progress = lu::LuProgress::default();
     let times = lu::solve(team, &mut matrix, nb, multiplier, &progress).expect("x");
     let x = matrix.column(n).to_vec();
     drop(matrix);
@@ -150,7 +150,7 @@ fn main() {
         for (nb, rate) in hpcc(n, &nbs, cpus.len()).unwrap_or_default() {
             keep(format!("hpcc NB {nb}"), rate);
         }
-        for kernel in peak::kernels().iter().filter(|kernel| kernel.element == "f64") {
+        for kernel in peak::loops().iter().filter(|kernel| kernel.element == "f64") {
             let peak = peak::measure(&mut team, kernel, Duration::from_millis(500));
             keep(format!("peak {}", kernel.isa), peak.expect("threads").best().0);
         }

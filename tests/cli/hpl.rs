@@ -60,6 +60,10 @@ fn a_plan_shows_its_formulas_and_measures_nothing() {
     let plan = harness.run(&["hpl", "--plan", "--full"]).exits(0);
     plan.tells("N = sqrt(0.8 x ").tells("P x Q").tells("predicted").tells("that can be had");
     harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    plan.tells("DGEMM taken as 0.9 x ");
+    // On as many threads, what was measured before tells more.
+    harness.run(&[&["hpl", "--threads", "1"], &SMALL[..]].concat()).exits(0);
+    harness.run(&["hpl", "--plan", "--threads", "1"]).exits(0).tells("DGEMM (saved 20");
 }
 
 #[test]

@@ -138,7 +138,7 @@ pub(crate) enum Command {
         ranks: u32,
     },
     /// Try a BLAS library; nodegauge starts itself so, for what may crash
-    #[command(hide = true)]
+    #[command(hide = true, name = nodegauge_compute::choose::TRY_BLAS)]
     TryBlas {
         /// The library
         library: PathBuf,

@@ -1,15 +1,17 @@
 //! Which library multiplies: all that are found, each tried in a process of its own with every
 //! kernel that it has for this processor, and the compiled-in kernels; fastest first.
 
+use crate::GAUGE;
 use crate::dgemm;
 use crate::engine::Multiplier;
 use nodegauge_machine::CpuId;
-use nodegauge_measure::FlopsPerSec;
+use nodegauge_measure::{FlopsPerSec, Notice, NoticeId, notice};
 use nodegauge_team::{Team, TeamError};
-use nodegauge_toolchain::ToolchainError;
 use nodegauge_toolchain::blas::{
     self, BlasCandidate, BlasError, BlasLibrary, BlasProber, BlasRequest, ProbedBlas,
 };
+use nodegauge_toolchain::{CommandLine, ToolchainError};
+use std::io;
 use std::time::Duration;
 
 /// Why there is nothing that multiplies.
@@ -21,9 +23,12 @@ pub enum ChoiceError {
     /// A child process.
     #[error(transparent)]
     Toolchain(#[from] ToolchainError),
-    /// The built-in kernels' trial.
+    /// The built-in kernels.
     #[error(transparent)]
     Team(#[from] TeamError),
+    /// This program, which tries libraries.
+    #[error("cannot find this program's own file: {0}")]
+    Program(io::Error),
 }
 
 /// A source of products that was tried.
@@ -79,28 +84,49 @@ impl Tried {
 
 /// What trying found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(crate) struct TriedLibraries {
     /// Fastest first.
     pub tried: Vec<Tried>,
     /// What could not be used, and what variables of the environment rule.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
+}
+
+/// The hidden command by which the program tries one library in a process of its own.
+pub const TRY_BLAS: &str = "try-blas";
+
+/// This program, to try libraries with.
+pub(crate) fn prober() -> Result<BlasProber, ChoiceError> {
+    let program = std::env::current_exe().map_err(ChoiceError::Program)?;
+    let words = [TRY_BLAS.to_owned()];
+    Ok(BlasProber { command: CommandLine::new(program.display().to_string(), words) })
+}
+
+/// Looks for what `requests` name.
+///
+/// # Errors
+/// When a library that is asked for is not there.
+pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), BlasError> {
+    let candidates = blas::find::all(|name| std::env::var_os(name));
+    let mut named = requests.iter().filter(|request| !request.is_builtin());
+    named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
 }
 
 /// For how long the built-in kernels are tried.
 const TRIAL: Duration = Duration::from_millis(30);
 
-/// Tries what `requests` name, in their order; without a request everything that is found, fastest first.
+/// Tries what `requests` name, in their order; without any, everything that is
+/// found, fastest first.
 ///
 /// # Errors
-/// When a library that was wished for cannot be used, or the user ends the run.
-pub fn find(
+/// When a library that was asked for cannot be used, or the user ends the run.
+pub(crate) fn find(
     requests: &[BlasRequest],
     prober: &BlasProber,
     isa: &dyn Fn(&str) -> bool,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Found, ChoiceError> {
+) -> Result<TriedLibraries, ChoiceError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
-    let mut found = Found::default();
+    let mut found = TriedLibraries::default();
     for request in requests {
         if request.is_builtin() {
             found.tried.push(Tried::BuiltIn(built_in()?));
@@ -114,7 +140,7 @@ pub fn find(
         for candidate in &candidates {
             match prober.probe_all(candidate, isa, interrupted)? {
                 Ok(probed) => found.tried.extend(probed.into_iter().map(Tried::Library)),
-                Err(error) => found.notices.push(first_line(candidate, &error)),
+                Err(error) => found.notices.push(left_out(candidate, &error)),
             }
         }
         found.tried.push(Tried::BuiltIn(built_in()?));
@@ -126,22 +152,22 @@ pub fn find(
         if probed.environment().is_none()
             && let Ok(value) = std::env::var(name)
         {
-            let notice = format!(
+            let text = format!(
                 "{name}={value} is set and rules which kernels {} takes",
                 probed.about().vendor
             );
-            if !found.notices.contains(&notice) {
-                found.notices.push(notice);
-            }
+            let notice = Notice::new(NoticeId::Environment, GAUGE, text);
+            notice::add_new(&mut found.notices, [notice]);
         }
     }
     Ok(found)
 }
 
-fn first_line(candidate: &BlasCandidate, error: &BlasError) -> String {
+fn left_out(candidate: &BlasCandidate, error: &BlasError) -> Notice {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
-    format!("{} is left out: {line}", candidate.path.display())
+    let text = format!("{} is left out: {line}", candidate.path.display());
+    Notice::new(NoticeId::LeftOut, GAUGE, text)
 }
 
 /// Rate of the built-in kernels on one thread.

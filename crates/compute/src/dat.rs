@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// What stands in the file; everything else is what HPL's TUNING advises for one node.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Input {
+pub struct HplInput {
     /// N, one or several.
     pub orders: Vec<usize>,
     /// NB, one or several.
@@ -16,7 +16,7 @@ pub struct Input {
     pub threshold: f64,
 }
 
-impl Input {
+impl HplInput {
     /// Combinations that HPL will run.
     pub fn runs(&self) -> usize {
         self.orders.len() * self.nbs.len() * self.grids.len()
@@ -24,7 +24,7 @@ impl Input {
 }
 
 /// Writes the file. HPL skips the first two lines and reads the first word or words of each other.
-pub fn write(input: &Input) -> String {
+pub fn write(input: &HplInput) -> String {
     let list = |numbers: &mut dyn Iterator<Item = usize>| {
         numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
     };
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn every_line_of_hpl_is_there_in_its_order() {
-        let input = Input {
+        let input = HplInput {
             orders: vec![8000, 16000],
             nbs: vec![128, 192, 256],
             grids: vec![(1, 2)],

@@ -1,7 +1,7 @@
 //! DGEMM on all threads: each multiplies matrices of its own, so that the rate is what the cores
 //! and the library give, without the sharing-out that a library's own threads would add.
 
-use crate::engine::{Engine, Multiplier};
+use crate::engine::{GemmEngine, Multiplier};
 use crate::leaf::Product;
 use crate::random::Sequence;
 use nodegauge_team::{Team, TeamError};
@@ -25,7 +25,7 @@ pub fn measure(
     multiplier: &Multiplier,
     time: Duration,
 ) -> Result<Vec<f64>, TeamError> {
-    let engine = Engine::new(multiplier);
+    let engine = GemmEngine::new(multiplier);
     let parts = team.map(|member| {
         engine.settle();
         let numbers = |length: usize| {

@@ -31,12 +31,12 @@ impl fmt::Display for Multiplier {
 
 /// Products and triangular solves on the calling thread.
 #[derive(Debug)]
-pub(crate) struct Engine<'a> {
+pub(crate) struct GemmEngine<'a> {
     multiplier: &'a Multiplier,
     pub leaf: Leaf,
 }
 
-impl<'a> Engine<'a> {
+impl<'a> GemmEngine<'a> {
     pub(crate) fn new(multiplier: &'a Multiplier) -> Self {
         Self { multiplier, leaf: Leaf::detect() }
     }

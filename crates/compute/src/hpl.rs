@@ -2,64 +2,27 @@
 //! solution, its residual; only then is there a rating.
 
 use crate::choose::Tried;
+use crate::config::SearchStep;
 use crate::engine::Multiplier;
-use crate::lu::{self, LuError, Progress, Times};
+use crate::lu::{self, LuError, LuProgress};
 use crate::matrix::{Matrix, MatrixError};
-use crate::peak::{self, Peak};
+use crate::observed::{LibraryRuns, Observed, SolvedSystem};
+use crate::options::HplOptions;
+use crate::peak;
 use crate::random::Sequence;
-use crate::residual::{self, Given, Residual, Source};
-use crate::size::{self, Around, Order, OrderError, OrderSpec};
+use crate::residual::{self, MatrixSource};
+use crate::size::{self, OrderError, OrderSpec};
 use crate::{dgemm, result};
+use nodegauge_gauge::Site;
+use nodegauge_machine::CpuId;
 use nodegauge_machine::power::{self, EnergyMeter};
-use nodegauge_machine::{CpuId, SysRoot, Topology};
-use nodegauge_measure::interference;
-use nodegauge_measure::record::{Machine, Measurement};
-use nodegauge_measure::watch::Watch;
-use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::{FlopsPerSec, Notice, NoticeId, Observer, Outcome, interference};
 use nodegauge_placement::{Bind, Placement};
 use nodegauge_team::{Team, TeamError};
 use nodegauge_toolchain::blas::BlasError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// What can be asked of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// How N is chosen.
-    pub order: OrderSpec,
-    /// Share of the available memory for the matrix with [`OrderSpec::Full`], 0 to 1.
-    pub fraction: f64,
-    /// Widths of panels to choose from; empty searches.
-    pub nb: Vec<usize>,
-    /// N shall be a multiple of NB times this.
-    pub multiple: usize,
-    /// Of the random matrix.
-    pub seed: u64,
-    /// Solve this system instead of a random one.
-    pub given: Option<Given>,
-    /// Time for everything.
-    pub budget: Duration,
-    /// Solutions.
-    pub samples: usize,
-    /// This node's Triad and where it comes from, to hold the products' traffic against.
-    pub triad: Option<(BytesPerSec, String)>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            order: OrderSpec::Quick,
-            fraction: 0.8,
-            nb: Vec::new(),
-            multiple: 1,
-            seed: 1,
-            given: None,
-            budget: Duration::from_secs(15),
-            samples: 1,
-            triad: None,
-        }
-    }
-}
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -81,84 +44,13 @@ pub enum HplError {
     Singular(LuError),
 }
 
-/// One solution of a system.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Solution {
-    /// N.
-    pub order: usize,
-    /// NB.
-    pub nb: usize,
-    /// HPL's count over the time, FLOP/s.
-    pub rating: f64,
-    /// Where the time went.
-    pub times: Times,
-    /// Its residual.
-    pub residual: Residual,
-    /// Share of the matrix on huge pages, when the kernel says.
-    pub huge_pages: Option<f64>,
-    /// Energy of the packages during the solution, joules.
-    pub joules: Option<f64>,
-    /// Of all CPUs' time during the solution, the share that the hypervisor gave to others, 0 to 1;
-    /// `None` where it is not counted.
-    pub stolen: Option<f64>,
-    /// When it began and ended, seconds since the epoch.
-    pub began: f64,
-}
-
-/// What a library reached.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OfLibrary {
-    /// The library.
-    pub tried: Tried,
-    /// Rates of DGEMM on all threads, FLOP/s.
-    pub dgemm: Vec<f64>,
-    /// NB and rates of the search, in order of time: (N, NB, FLOP/s).
-    pub search: Vec<(usize, usize, f64)>,
-    /// How N came about.
-    pub order: Option<Order>,
-    /// Solutions.
-    pub solutions: Vec<Solution>,
-}
-
-/// Everything that a run saw.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Seen {
-    /// Peaks by instruction set and element.
-    pub peaks: Vec<Peak>,
-    /// Results, a library each, in the order they were given.
-    pub libraries: Vec<OfLibrary>,
-    /// Events of throttling during the run; `None` where they are not counted.
-    pub throttled: Option<u64>,
-    /// Where energy comes from, or why there is none.
-    pub energy: Option<Result<String, String>>,
-    /// Where a run that was interrupted was.
-    pub interrupted: Option<String>,
-}
-
-/// What a run found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// Rating, DGEMM, peaks.
-    pub measurements: Vec<Measurement>,
-    /// What the user should know.
-    pub notices: Vec<String>,
-    /// What was seen.
-    pub seen: Seen,
-    /// Where each thread ran, for `-v`.
-    pub affinity: Vec<String>,
-    /// Whether it was cut short.
-    pub interrupted: bool,
-}
-
 /// Time for the peaks, a share of the budget and its bounds.
 const PEAKS: (f64, Duration, Duration) =
     (0.05, Duration::from_millis(20), Duration::from_millis(400));
-/// Time for DGEMM, the same; it ends before a wish to end is heard.
+/// Time for DGEMM, the same; an interruption takes effect behind it.
 const DGEMM: (f64, Duration, Duration) = (0.06, Duration::from_millis(50), Duration::from_secs(1));
 /// Share of the budget for the search of NB.
 const SEARCH: f64 = 0.25;
-/// Share of the budget for the solution: the rest makes and checks the matrix.
-const SOLUTION: f64 = 0.5;
 /// N is a multiple of this where several libraries share it.
 const COMMON_MULTIPLE: usize = 64;
 /// Of `/proc/stat`: the kernel's USER_HZ, which is 100 on every architecture that is built for.
@@ -166,60 +58,40 @@ const TICKS_A_SECOND: f64 = 100.0;
 /// How often a solution under way is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The surroundings of a choice of N.
-pub fn around(
-    machine: &Machine,
-    options: &Options,
-    dgemm: FlopsPerSec,
-    threads: usize,
-    nb: usize,
-) -> Around {
-    let available = machine.memory.available.unwrap_or(0);
-    let limit = machine.memory.cgroup_limit.filter(|limit| Some(*limit) < machine.memory.bytes);
-    Around {
-        available: Bytes(available),
-        cgroup_limit: limit.map(Bytes),
-        fraction: options.fraction,
-        dgemm: dgemm.0,
-        threads,
-        seconds: options.budget.as_secs_f64() * SOLUTION / options.samples.max(1) as f64,
-        multiple: nb * options.multiple.max(1),
-    }
-}
-
 fn share(of: (f64, Duration, Duration), budget: Duration) -> Duration {
     budget.mul_f64(of.0).clamp(of.1, of.2)
 }
 
 /// The rate at which all libraries one after another do equal work: the harmonic mean of their
 /// DGEMM rates.
-fn common_rate(libraries: &[OfLibrary]) -> FlopsPerSec {
-    let best = |library: &OfLibrary| library.dgemm.iter().copied().fold(0.0, f64::max);
-    let times: f64 = libraries.iter().map(|library| 1.0 / best(library)).sum();
+fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
+    let times: f64 = libraries.iter().map(|library| 1.0 / library.best_dgemm()).sum();
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
 /// A run under way.
 struct Run<'a> {
-    machine: &'a Machine,
-    options: &'a Options,
-    watch: &'a mut dyn Watch,
+    site: &'a Site,
+    options: &'a HplOptions,
+    /// N is a multiple of NB times this.
+    multiple: usize,
+    observer: &'a mut dyn Observer,
     team: Team,
     meter: Result<EnergyMeter, String>,
-    seen: Seen,
+    seen: Observed,
 }
 
-/// Measures. `libraries` are measured in their order, the same N and NB rules for each.
+/// Measures `libraries` in their order, by the same rules for N and NB; N is a multiple of NB times
+/// `multiple`.
 ///
 /// # Errors
 /// When N does not fit, memory or threads cannot be had, or a given matrix is singular.
-pub fn run(
-    topology: &Topology,
-    machine: &Machine,
+pub(crate) fn run(
+    site: &Site,
     placement: &Placement,
     libraries: &[Tried],
-    options: &Options,
-    watch: &mut dyn Watch,
+    (options, multiple): (&HplOptions, usize),
+    observer: &mut dyn Observer,
 ) -> Result<Outcome, HplError> {
     let multipliers =
         libraries.iter().map(Tried::load).collect::<Result<Vec<Multiplier>, BlasError>>()?;
@@ -230,11 +102,11 @@ pub fn run(
         .map(|thread| if bound { thread.cpus.clone() } else { Vec::new() })
         .collect();
     let team = Team::start(&places)?;
-    let affinity = team.observed().iter().map(ToString::to_string).collect();
-    let root = SysRoot::live();
-    let throttled = power::throttle_events(&root);
-    let meter = EnergyMeter::find(&root);
-    let mut run = Run { machine, options, watch, team, meter, seen: Seen::default() };
+    let details = team.observed().iter().map(ToString::to_string).collect();
+    let throttled = power::throttle_events(&site.root);
+    let meter = EnergyMeter::find(&site.root);
+    let seen = Observed::default();
+    let mut run = Run { site, options, multiple, observer, team, meter, seen };
     run.peaks()?;
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {
         run.dgemm(tried, multiplier, libraries.len())?;
@@ -249,34 +121,38 @@ pub fn run(
     }
     let Run { mut seen, meter, .. } = run;
     seen.energy = Some(meter.map(|meter| meter.basis));
-    seen.throttled = power::throttle_events(&root)
+    seen.throttled = power::throttle_events(&site.root)
         .zip(throttled)
         .map(|(after, before)| after.saturating_sub(before));
-    let (measurements, notices) =
-        result::measurements(topology, machine, placement, options, &seen);
-    let interrupted = seen.interrupted.is_some();
-    Ok(Outcome { measurements, notices, seen, affinity, interrupted })
+    let measurements = result::measurements(&site.machine, placement, options.seed, &seen);
+    let mut notices = result::notices(site, placement, options.triad.as_ref(), &seen);
+    let stop = seen.interrupted.map(|at| {
+        let text = format!("interrupted {at}");
+        notices.push(Notice::new(NoticeId::Interrupted, crate::GAUGE, text));
+        Stop::Interrupted
+    });
+    Ok(Outcome { measurements, notices, details, stop, ..Outcome::default() })
 }
 
 impl Run<'_> {
     fn interrupted(&mut self, at: &str) -> bool {
-        if self.seen.interrupted.is_none() && self.watch.interrupted() {
+        if self.seen.interrupted.is_none() && self.observer.interrupted() {
             self.seen.interrupted = Some(at.to_owned());
         }
         self.seen.interrupted.is_some()
     }
 
     fn peaks(&mut self) -> Result<(), HplError> {
-        self.watch.phase("multiply-adds in registers");
-        let kernels = peak::kernels();
+        self.observer.phase("multiply-adds in registers");
+        let loops = peak::loops();
         let time = share(PEAKS, self.options.budget);
-        for (i, kernel) in kernels.iter().enumerate() {
+        for (i, kernel) in loops.iter().enumerate() {
             if self.interrupted("while peaks were measured") {
                 return Ok(());
             }
             let peak = peak::measure(&mut self.team, kernel, time)?;
             let latest = format!("{} {} {}", kernel.isa, kernel.element, peak.best());
-            self.watch.progress((i + 1) as f64 / kernels.len() as f64, &latest);
+            self.observer.progress((i + 1) as f64 / loops.len() as f64, &latest);
             self.seen.peaks.push(peak);
         }
         Ok(())
@@ -293,11 +169,11 @@ impl Run<'_> {
             return Ok(());
         }
         let time = share(DGEMM, self.options.budget.div_f64(count as f64));
-        self.watch.phase(&format!("DGEMM by {}", tried.name()));
+        self.observer.phase(&format!("DGEMM by {}", tried.name()));
         let rates = dgemm::measure(&mut self.team, multiplier, time)?;
         let best = FlopsPerSec(rates.iter().copied().fold(0.0, f64::max));
-        self.watch.progress(1.0, &best.to_string());
-        self.seen.libraries.push(OfLibrary {
+        self.observer.progress(1.0, &best.to_string());
+        self.seen.libraries.push(LibraryRuns {
             tried: tried.clone(),
             dgemm: rates,
             search: Vec::new(),
@@ -322,13 +198,11 @@ impl Run<'_> {
         };
         // Side by side N must not depend on each one's NB.
         let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
-        let mut around = around(self.machine, self.options, rate, self.team.len(), nb_of_order);
-        around.seconds /= count as f64;
-        let spec = match &self.options.given {
-            Some(given) => OrderSpec::Exactly(given.order),
-            None => self.options.order,
-        };
-        let order = size::choose(spec, &around)?;
+        let multiple = nb_of_order * self.multiple;
+        let (machine, threads) = (&self.site.machine, self.team.len());
+        let mut constraints = self.options.constraints(machine, rate, threads, multiple);
+        constraints.seconds /= count as f64;
+        let order = size::choose(self.options.order_spec(), &constraints)?;
         self.seen.libraries[at].order = Some(order.clone());
         for _ in 0..self.options.samples.max(1) {
             let Some(solution) = self.solve(order.order, nb, multiplier, true)? else { break };
@@ -348,7 +222,7 @@ impl Run<'_> {
         if self.interrupted("after the solution") {
             return Ok(());
         }
-        self.watch.phase("DGEMM and peak again");
+        self.observer.phase("DGEMM and peak again");
         let rates = dgemm::measure(&mut self.team, multiplier, share(DGEMM, budget))?;
         self.seen.libraries[at].dgemm.extend(rates);
         let time = share(PEAKS, self.options.budget);
@@ -359,9 +233,9 @@ impl Run<'_> {
                 .iter_mut()
                 .filter(|peak| peak.element == element)
                 .max_by(|a, b| a.best().0.total_cmp(&b.best().0));
-            let kernels = peak::kernels();
+            let loops = peak::loops();
             let Some(fastest) = fastest else { continue };
-            let kernel = kernels.iter().find(|k| k.isa == fastest.isa && k.element == element);
+            let kernel = loops.iter().find(|k| k.isa == fastest.isa && k.element == element);
             let Some(kernel) = kernel else { continue };
             fastest.join(peak::measure(&mut self.team, kernel, time)?);
         }
@@ -386,19 +260,21 @@ impl Run<'_> {
         // The second round takes three runs of eight times the operations.
         let runs = candidates.len() as f64 + 3.0 * 8.0;
         let seconds = budget.as_secs_f64() * SEARCH / runs;
-        let mut around = around(self.machine, self.options, dgemm, threads, 64);
-        around.seconds = seconds;
-        around.multiple = 64;
+        let mut constraints =
+            self.options.constraints(&self.site.machine, dgemm, threads, COMMON_MULTIPLE);
+        constraints.seconds = seconds;
         let small = match self.options.order {
-            OrderSpec::Exactly(order) => size::choose(OrderSpec::Quick, &around)?.order.min(order),
-            _ => size::choose(OrderSpec::Quick, &around)?.order,
+            OrderSpec::Exactly(order) => {
+                size::choose(OrderSpec::Quick, &constraints)?.order.min(order)
+            }
+            _ => size::choose(OrderSpec::Quick, &constraints)?.order,
         };
-        let small = small.max(4 * 64);
-        let largest = match size::choose(OrderSpec::Full, &around) {
+        let small = small.max(4 * COMMON_MULTIPLE);
+        let largest = match size::choose(OrderSpec::Full, &constraints) {
             Ok(order) => order.order.max(small),
             Err(_) => small,
         };
-        self.watch.phase(&format!("search of NB, N = {small} and {}", (2 * small).min(largest)));
+        self.observer.phase(&format!("search of NB, N = {small} and {}", (2 * small).min(largest)));
         let mut field = candidates;
         // On a machine that is slower than its DGEMM said, what was found until then decides.
         let deadline = Instant::now() + budget.mul_f64(2.0 * SEARCH);
@@ -409,9 +285,10 @@ impl Run<'_> {
                     return Ok(None);
                 };
                 rated.push((solution.rating, nb));
-                self.seen.libraries[at].search.push((order, nb, solution.rating));
+                let step = SearchStep { n: order, nb, rate: solution.rating };
+                self.seen.libraries[at].search.push(step);
                 let latest = format!("NB {nb}: {}", FlopsPerSec(solution.rating));
-                self.watch.progress(0.5, &latest);
+                self.observer.progress(0.5, &latest);
                 if Instant::now() > deadline {
                     break;
                 }
@@ -432,7 +309,7 @@ impl Run<'_> {
         nb: usize,
         multiplier: &Multiplier,
         shown: bool,
-    ) -> Result<Option<Solution>, HplError> {
+    ) -> Result<Option<SolvedSystem>, HplError> {
         let mut matrix = Matrix::map(order)?;
         match &self.options.given {
             Some(given) if shown => {
@@ -452,37 +329,37 @@ impl Run<'_> {
         nb: usize,
         multiplier: &Multiplier,
         shown: bool,
-        source: &impl Source,
-    ) -> Result<Option<Solution>, HplError> {
+        source: &impl MatrixSource,
+    ) -> Result<Option<SolvedSystem>, HplError> {
         let order = matrix.order();
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);
         }
         if shown {
-            self.watch.phase(&format!("solving, N = {order}, NB = {nb}"));
+            self.observer.phase(&format!("solving, N = {order}, NB = {nb}"));
         }
-        let watch = &mut *self.watch;
-        if !residual::fill_unless(&mut self.team, matrix, source, || watch.interrupted())? {
+        let observer = &mut *self.observer;
+        if !residual::fill_unless(&mut self.team, matrix, source, || observer.interrupted())? {
             self.interrupted(&format!("while the matrix of N = {order} was made"));
             return Ok(None);
         }
-        let progress = Progress::default();
+        let progress = LuProgress::default();
         let before = self.meter.as_ref().ok().and_then(EnergyMeter::read);
         let began = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0.0, |since| since.as_secs_f64());
-        let (team, watch) = (&mut self.team, &mut *self.watch);
+        let (team, observer) = (&mut self.team, &mut *self.observer);
         let ticks = interference::stolen_ticks();
         let start = Instant::now();
         let solved = std::thread::scope(|scope| {
             let worker = scope.spawn(|| lu::solve(team, matrix, nb, multiplier, &progress));
             while !worker.is_finished() {
                 std::thread::park_timeout(if shown { LOOK } else { LOOK / 20 });
-                if watch.interrupted() {
+                if observer.interrupted() {
                     progress.stop.store(true, Ordering::Relaxed);
                 }
                 if shown {
-                    report(watch, &progress, order, start);
+                    report(observer, &progress, order, start);
                 }
             }
             worker.join()
@@ -502,7 +379,7 @@ impl Run<'_> {
             Err(_) => return Err(TeamError::Panicked(0).into()),
         };
         let stolen = ticks.zip(interference::stolen_ticks()).map(|(before, after)| {
-            let cpus = self.machine.processor.threads.max(1);
+            let cpus = self.site.machine.processor.threads.max(1);
             let all = start.elapsed().as_secs_f64() * f64::from(cpus) * TICKS_A_SECOND;
             after.saturating_sub(before) as f64 / all
         });
@@ -515,19 +392,29 @@ impl Run<'_> {
         let x = matrix.column(order).to_vec();
         let residual = residual::check(&mut self.team, source, &x)?;
         let rating = lu::flops(order) / times.total;
-        Ok(Some(Solution { order, nb, rating, times, residual, huge_pages, joules, stolen, began }))
+        Ok(Some(SolvedSystem {
+            order,
+            nb,
+            rating,
+            times,
+            residual,
+            huge_pages,
+            joules,
+            stolen,
+            began,
+        }))
     }
 }
 
 /// Shows how far a solution is, with its rate so far and the time left at that rate.
-fn report(watch: &mut dyn Watch, progress: &Progress, order: usize, start: Instant) {
+fn report(observer: &mut dyn Observer, progress: &LuProgress, order: usize, start: Instant) {
     let (done, seconds) = (progress.flops(), start.elapsed().as_secs_f64());
     let whole = lu::flops(order);
     let share = (done / whole).min(1.0);
     if share > 0.0 {
         let left = (seconds / share - seconds).max(0.0);
         let latest = format!("{} so far, {left:.0} s left", FlopsPerSec(done / seconds));
-        watch.progress(share, &latest);
+        observer.progress(share, &latest);
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) type Largest = (f64, usize);
 ///
 /// # Safety
 /// All functions need that instruction set and pointers to the sizes that are given, of which the
-/// written ones belong to nobody else.
+/// written ones belong to no other thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Leaf {
     /// Searches `rows` values.

@@ -1,22 +1,36 @@
-//! Dense LU in the sense of HPL: the rating of a node, its peaks, and the real xhpl beside it.
+//! Dense LU in the sense of HPL: the rating of a node, its peaks, and xhpl or hpcc beside it.
 //!
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
 //! another gauge.
 
 pub mod choose;
+pub mod config;
 pub mod dat;
 pub mod dgemm;
 mod engine;
-pub mod hpl;
+mod gauge;
+mod hpl;
 mod leaf;
 pub mod lu;
 pub mod matrix;
+pub mod matrix_market;
+mod observed;
+pub mod options;
 pub mod output;
 pub mod peak;
+mod plan;
 pub mod random;
-pub mod real;
+pub mod reference;
 pub mod residual;
-pub mod result;
+mod result;
 pub mod size;
+pub mod view;
 
 pub use engine::Multiplier;
+pub use gauge::ComputeGauge;
+pub use plan::HplPlan;
+
+/// The gauge, as records have it.
+const GAUGE: &str = "compute";
+/// The test of its figures.
+const TEST: &str = "hpl";

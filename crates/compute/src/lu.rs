@@ -2,12 +2,12 @@
 //!
 //! Right-looking by panels of NB columns: a panel is factored recursively (`panel`), its row
 //! exchanges, triangular solve and product are applied to the columns behind it (`update`), and the
-//! order of all that is decided while it goes on (`schedule`): nobody waits for a panel while there
+//! order of all that is decided while it goes on (`schedule`): no thread waits for a panel while there
 //! are columns to bring up to date. As in HPL, rows are not exchanged in the columns left of a
 //! panel, since only U and the transformed b are needed for x.
 //!
 //! The exchanges touch a line for each element, so they are asked for ahead. The team's threads
-//! share the matrix through `View`, by parts that do not overlap: a block of columns belongs to
+//! share the matrix through `MatrixView`, by parts that do not overlap: a block of columns belongs to
 //! who has claimed it, and within a product rows are cut.
 
 mod panel;
@@ -15,11 +15,11 @@ mod schedule;
 mod solve;
 mod swaps;
 
-use crate::engine::{Engine, Multiplier};
+use crate::engine::{GemmEngine, Multiplier};
 use crate::matrix::Matrix;
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_team::{Team, TeamError};
-use schedule::Schedule;
+use schedule::LuSchedule;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ pub enum LuError {
 
 /// What a factorisation tells while it goes on; read by another thread.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct LuProgress {
     /// Operations done, in HPL's count.
     flops: AtomicU64,
     /// Panels factored.
@@ -53,7 +53,7 @@ pub struct Progress {
     pub stop: AtomicBool,
 }
 
-impl Progress {
+impl LuProgress {
     /// Operations done so far.
     pub fn flops(&self) -> f64 {
         self.flops.load(Ordering::Relaxed) as f64
@@ -67,7 +67,7 @@ impl Progress {
 
 /// Where the time went.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Times {
+pub struct LuTimes {
     /// From the start to x, seconds.
     pub total: f64,
     /// The back-substitution, seconds.
@@ -79,27 +79,27 @@ pub struct Times {
     /// Of the time of the thread that lost most, the share that it was off its CPU though it had
     /// work or spun, 0 to 1.
     pub lost: f64,
-    /// Times that the kernel took a CPU away, of all threads.
+    /// LuTimes that the kernel took a CPU away, of all threads.
     pub switches: u64,
     /// Threads that work on a panel together.
-    pub crew: usize,
+    pub panel_threads: usize,
 }
 
 /// The matrix as the threads see it.
 #[derive(Debug, Clone, Copy)]
-struct View {
+struct MatrixView {
     a: *mut f64,
     ld: usize,
     /// Order.
     n: usize,
 }
 
-// SAFETY: a pointer to shared memory; every use of it says why nobody else uses that part.
-unsafe impl Send for View {}
+// SAFETY: a pointer to shared memory; every use of it says why no other thread uses that part.
+unsafe impl Send for MatrixView {}
 // SAFETY: as above.
-unsafe impl Sync for View {}
+unsafe impl Sync for MatrixView {}
 
-impl View {
+impl MatrixView {
     /// Address of an element.
     fn at(&self, i: usize, j: usize) -> *mut f64 {
         self.a.wrapping_add(j * self.ld + i)
@@ -107,22 +107,22 @@ impl View {
 }
 
 /// What all threads of a factorisation share.
-struct Shared<'a> {
-    view: View,
+struct LuShared<'a> {
+    view: MatrixView,
     /// Width of a panel.
     nb: usize,
-    engine: Engine<'a>,
+    engine: GemmEngine<'a>,
     /// The row that each row was exchanged with, written by the panel that it belongs to.
     pivots: Vec<AtomicU32>,
     /// The threads that factor panels.
-    crew: panel::Crew,
-    schedule: Schedule,
-    progress: &'a Progress,
+    group: panel::PanelGroup,
+    schedule: LuSchedule,
+    progress: &'a LuProgress,
     /// Column without a pivot plus one.
     singular: AtomicUsize,
 }
 
-impl Shared<'_> {
+impl LuShared<'_> {
     /// Panels.
     fn panels(&self) -> usize {
         self.view.n.div_ceil(self.nb)
@@ -159,7 +159,7 @@ pub fn flops(n: usize) -> f64 {
 /// 2 m^2 nb / (p r), with a panel's rate r' of a quarter of r; at m = n / 3 this gives
 /// g >= 18 nb p / n. Never more than half: a panel on fewer threads is factored with less waiting,
 /// and columns can be brought up to date beside it.
-pub fn crew_size(n: usize, nb: usize, threads: usize) -> usize {
+pub fn panel_group_size(n: usize, nb: usize, threads: usize) -> usize {
     (18 * nb * threads).div_ceil(n.max(1)).clamp(1, (threads / 2).max(1))
 }
 
@@ -173,19 +173,19 @@ pub fn solve(
     matrix: &mut Matrix,
     nb: usize,
     multiplier: &Multiplier,
-    progress: &Progress,
-) -> Result<Times, LuError> {
+    progress: &LuProgress,
+) -> Result<LuTimes, LuError> {
     let (n, threads) = (matrix.order(), team.len());
     let nb = nb.clamp(1, n.max(1));
-    let view = View { a: matrix.pointer(), ld: matrix.distance(), n };
-    let size = crew_size(n, nb, threads);
-    let shared = Shared {
+    let view = MatrixView { a: matrix.pointer(), ld: matrix.distance(), n };
+    let size = panel_group_size(n, nb, threads);
+    let shared = LuShared {
         view,
         nb,
-        engine: Engine::new(multiplier),
+        engine: GemmEngine::new(multiplier),
         pivots: (0..n).map(|_| AtomicU32::new(0)).collect(),
-        crew: panel::Crew::new(size),
-        schedule: Schedule::new(n.div_ceil(nb), nb, threads),
+        group: panel::PanelGroup::new(size),
+        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads),
         progress,
         singular: AtomicUsize::new(0),
     };
@@ -209,7 +209,7 @@ pub fn solve(
         return Err(LuError::Interrupted);
     }
     let diagonal = (0..n).find(|&i| {
-        // SAFETY: the team has finished; nobody else uses the matrix.
+        // SAFETY: the team has finished; no other thread uses the matrix.
         unsafe { *view.at(i, i) == 0.0 }
     });
     if let Some(column) = diagonal {
@@ -218,26 +218,26 @@ pub fn solve(
     team.run(|member| solve::back_substitute(&shared, member))?;
     let total = start.elapsed().as_secs_f64();
     let all = factored * threads as f64;
-    Ok(Times {
+    Ok(LuTimes {
         total,
         solve: total - factored,
         panels: busy.iter().map(|(spent, ..)| spent.panels).sum::<f64>() / all,
         waiting: busy.iter().map(|(spent, ..)| spent.waiting).sum::<f64>() / all,
         lost: busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max),
         switches: busy.iter().map(|(.., switches)| switches).sum(),
-        crew: size,
+        panel_threads: size,
     })
 }
 
-/// Lets the others go when a thread fails, so that nobody waits for it: neither in a panel, nor for
-/// work, nor, in the crew, for a call to the next panel.
-struct AbandonOnPanic<'a>(&'a Shared<'a>);
+/// Lets the others go when a thread fails, so that none waits for it: neither in a panel, nor for
+/// work, nor, in the panel group, for a call to the next panel.
+struct AbandonOnPanic<'a>(&'a LuShared<'a>);
 
 impl Drop for AbandonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.progress.stop.store(true, Ordering::Relaxed);
-            self.0.crew.barrier.poison();
+            self.0.group.barrier.poison();
             self.0.schedule.abandon();
         }
     }

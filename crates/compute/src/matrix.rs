@@ -63,8 +63,8 @@ impl Matrix {
         self.distance
     }
 
-    /// The first element. Threads share the matrix by parts that do not overlap, which is theirs to
-    /// see to.
+    /// The first element. Threads share the matrix by parts that do not overlap, which is up to
+    /// the caller.
     pub(crate) fn pointer(&self) -> *mut f64 {
         self.mapping.at(0, bytes(self.order).0 as usize).cast().as_ptr()
     }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// One result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct HplRow {
     /// T/V, e.g. `WR11C2R4`.
     pub variant: String,
     /// N.
@@ -32,11 +32,11 @@ pub struct Row {
 
 /// An output, read.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Output {
+pub struct HplOutput {
     /// `2.3`.
     pub version: Option<String>,
     /// Results in order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<HplRow>,
     /// What HPL says of its input or itself.
     pub errors: Vec<String>,
     /// Whether it came to its last line.
@@ -44,8 +44,8 @@ pub struct Output {
 }
 
 /// Reads the output.
-pub fn read(text: &str) -> Output {
-    let mut output = Output::default();
+pub fn read(text: &str) -> HplOutput {
+    let mut output = HplOutput::default();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("HPLinpack ")
             && let Some(version) = rest.split_whitespace().next()
@@ -73,7 +73,7 @@ pub fn read(text: &str) -> Output {
     output
 }
 
-fn row(line: &str) -> Option<Row> {
+fn row(line: &str) -> Option<HplRow> {
     let after = line.strip_prefix("WR").or_else(|| line.strip_prefix("WC"))?;
     if !after.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -81,7 +81,7 @@ fn row(line: &str) -> Option<Row> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [variant, n, nb, p, q, seconds, gflops] = words[..] else { return None };
     let gflops: f64 = gflops.parse().ok()?;
-    Some(Row {
+    Some(HplRow {
         variant: variant.to_owned(),
         n: n.parse().ok()?,
         nb: nb.parse().ok()?,
@@ -101,12 +101,12 @@ const SINGLE: &str =
 
 /// Prints rows in HPL's own form, for scripts that read it. `variant` of a native run says what it
 /// does: row-major, look-ahead, recursive.
-pub fn write(rows: &[Row]) -> String {
+pub fn write(rows: &[HplRow]) -> String {
     let mut out = String::new();
     let passed = rows.iter().filter(|row| row.passed == Some(true)).count();
     let failed = rows.iter().filter(|row| row.passed == Some(false)).count();
     for row in rows {
-        let Row { variant, n, nb, p, q, seconds, rate, .. } = row;
+        let HplRow { variant, n, nb, p, q, seconds, rate, .. } = row;
         let _ = writeln!(
             out,
             "{DOUBLE}\nT/V                N    NB     P     Q               Time                 Gflops\n{SINGLE}"

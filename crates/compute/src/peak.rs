@@ -47,7 +47,7 @@ unsafe fn chains<R: Register, const CHAINS: usize>() -> u64 {
 
 /// One loop.
 #[derive(Debug, Clone, Copy)]
-pub struct Kernel {
+pub struct PeakLoop {
     /// Instruction set: `avx512`, `avx2+fma`, `sse2`, `neon`, `baseline`.
     pub isa: &'static str,
     /// `f64` or `f32`.
@@ -64,7 +64,7 @@ macro_rules! kernel {
             // SAFETY: the caller's promise.
             unsafe { chains::<$register, $chains>() }
         }
-        Kernel { isa: $isa, element: $element, fused: $fused, run }
+        PeakLoop { isa: $isa, element: $element, fused: $fused, run }
     }};
 }
 
@@ -147,7 +147,7 @@ plain!(f64);
 plain!(f32);
 
 /// The loops that this processor can run, narrowest first, `f64` before `f32`.
-pub fn kernels() -> Vec<Kernel> {
+pub fn loops() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
@@ -224,7 +224,7 @@ const BURST: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// When a thread fails.
-pub fn measure(team: &mut Team, kernel: &Kernel, time: Duration) -> Result<Peak, TeamError> {
+pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Peak, TeamError> {
     let bursts = (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize;
     let mut samples: Vec<f64> = Vec::with_capacity(bursts);
     // The best rate so far with its clock: the two belong together, since the clock changes.
@@ -251,7 +251,7 @@ pub fn measure(team: &mut Team, kernel: &Kernel, time: Duration) -> Result<Peak,
         samples.push(rate);
     }
     let clock = best.1;
-    let Kernel { isa, element, fused, .. } = *kernel;
+    let PeakLoop { isa, element, fused, .. } = *kernel;
     Ok(Peak { isa, element, fused, samples, clock })
 }
 
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn every_loop_counts_its_operations() {
-        for kernel in kernels() {
+        for kernel in loops() {
             // SAFETY: as in `measure`.
             let operations = unsafe { (kernel.run)() };
             assert!(operations >= 2 * ROUNDS * 8 && operations.is_multiple_of(2 * ROUNDS));
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_measurement_has_samples_of_all_threads() {
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
-        let kernel = *kernels().last().unwrap();
+        let kernel = *loops().last().unwrap();
         let peak = measure(&mut team, &kernel, Duration::from_millis(50)).unwrap();
         assert_eq!(peak.samples.len(), 3);
         assert!(peak.best().0 > 0.0 && peak.element == "f32");

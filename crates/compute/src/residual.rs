@@ -41,13 +41,13 @@ impl Residual {
 }
 
 /// What makes the matrix: called with a column's number and room for it; column n is b.
-pub trait Source: Sync {
+pub trait MatrixSource: Sync {
     /// Fills column `j`.
     fn column(&self, j: usize, out: &mut [f64]);
 }
 
 /// The random matrix.
-impl Source for Sequence {
+impl MatrixSource for Sequence {
     fn column(&self, j: usize, out: &mut [f64]) {
         self.fill(j as u64 * out.len() as u64, out);
     }
@@ -55,14 +55,14 @@ impl Source for Sequence {
 
 /// A matrix that is given, by columns, with its right-hand side behind.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Given {
+pub struct GivenSystem {
     /// Order.
     pub order: usize,
     /// The elements: order + 1 columns.
     pub elements: Vec<f64>,
 }
 
-impl Source for Given {
+impl MatrixSource for GivenSystem {
     fn column(&self, j: usize, out: &mut [f64]) {
         out.copy_from_slice(&self.elements[j * self.order..(j + 1) * self.order]);
     }
@@ -76,7 +76,11 @@ const COLUMNS: usize = 16;
 ///
 /// # Errors
 /// When a thread fails.
-pub fn fill(team: &mut Team, matrix: &mut Matrix, source: &impl Source) -> Result<(), TeamError> {
+pub fn fill(
+    team: &mut Team,
+    matrix: &mut Matrix,
+    source: &impl MatrixSource,
+) -> Result<(), TeamError> {
     let all = 0..matrix.order() + 1;
     fill_columns(team, matrix, source, all)
 }
@@ -92,7 +96,7 @@ const BETWEEN_LOOKS: usize = 32 << 20;
 pub(crate) fn fill_unless(
     team: &mut Team,
     matrix: &mut Matrix,
-    source: &impl Source,
+    source: &impl MatrixSource,
     mut stop: impl FnMut() -> bool,
 ) -> Result<bool, TeamError> {
     let (n, round) = (matrix.order(), COLUMNS * team.len().max(1));
@@ -110,7 +114,7 @@ pub(crate) fn fill_unless(
 fn fill_columns(
     team: &mut Team,
     matrix: &mut Matrix,
-    source: &impl Source,
+    source: &impl MatrixSource,
     columns: Range<usize>,
 ) -> Result<(), TeamError> {
     struct Start(*mut f64);
@@ -135,7 +139,11 @@ fn fill_columns(
 ///
 /// # Errors
 /// When a thread fails.
-pub fn check(team: &mut Team, source: &impl Source, x: &[f64]) -> Result<Residual, TeamError> {
+pub fn check(
+    team: &mut Team,
+    source: &impl MatrixSource,
+    x: &[f64],
+) -> Result<Residual, TeamError> {
     let n = x.len();
     let parts = team.map(|member| {
         let (mut product, mut sums, mut column) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);

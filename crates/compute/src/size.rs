@@ -1,6 +1,6 @@
 //! Sizing: N from memory or from time, NB candidates, the grid P x Q. Pure.
 
-use crate::lu::{crew_size, flops};
+use crate::lu::flops;
 use crate::matrix;
 use nodegauge_measure::Bytes;
 
@@ -48,7 +48,7 @@ pub enum OrderError {
 
 /// What a choice of N rests on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Around {
+pub struct SizeConstraints {
     /// Memory that can be had now.
     pub available: Bytes,
     /// The cgroup's limit, where it is what limits.
@@ -67,7 +67,7 @@ pub struct Around {
 
 /// A chosen N with how it came about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Order {
+pub struct ChosenOrder {
     /// N.
     pub order: usize,
     /// The formula, numbers put in.
@@ -111,10 +111,10 @@ pub fn seconds(order: usize, threads: usize, dgemm: f64) -> f64 {
 ///
 /// # Errors
 /// When it does not fit into memory.
-pub fn choose(spec: OrderSpec, around: &Around) -> Result<Order, OrderError> {
-    let Around { available, fraction, threads, multiple, dgemm, .. } = *around;
+pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOrder, OrderError> {
+    let SizeConstraints { available, fraction, threads, multiple, dgemm, .. } = *constraints;
     let usable = Bytes((available.as_f64() * (1.0 - RESERVE)) as u64);
-    let limit = around
+    let limit = constraints
         .cgroup_limit
         .map_or(String::new(), |limit| format!(" (the cgroup's limit is {limit})"));
     let fits = |order: &usize| needed(*order, threads) <= usable;
@@ -152,7 +152,7 @@ pub fn choose(spec: OrderSpec, around: &Around) -> Result<Order, OrderError> {
             let (mut low, mut high) = (1, by_memory.max(multiple) / multiple);
             while low < high {
                 let middle = (low + high).div_ceil(2);
-                if seconds(middle * multiple, threads, dgemm) <= around.seconds {
+                if seconds(middle * multiple, threads, dgemm) <= constraints.seconds {
                     low = middle;
                 } else {
                     high = middle - 1;
@@ -163,7 +163,7 @@ pub fn choose(spec: OrderSpec, around: &Around) -> Result<Order, OrderError> {
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s x N / (N + {})) <= {:.1} s",
                 dgemm / 1e9,
                 300 * threads,
-                around.seconds,
+                constraints.seconds,
             );
             (order, formula)
         }
@@ -176,7 +176,7 @@ pub fn choose(spec: OrderSpec, around: &Around) -> Result<Order, OrderError> {
         )
     });
     let seconds = seconds(order, threads, dgemm);
-    Ok(Order { order, formula, seconds, bytes: matrix::bytes(order), doubt })
+    Ok(ChosenOrder { order, formula, seconds, bytes: matrix::bytes(order), doubt })
 }
 
 /// Widths of panels worth trying: multiples of a cache line's 8 numbers around the blocks of the
@@ -219,18 +219,13 @@ pub fn lcm(a: usize, b: usize) -> usize {
     a.max(1) / x * b.max(1)
 }
 
-/// A word on the crew, for plans: how many threads factor a panel.
-pub fn crew(order: usize, nb: usize, threads: usize) -> usize {
-    crew_size(order, nb, threads)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn around() -> Around {
-        Around {
+    fn constraints() -> SizeConstraints {
+        SizeConstraints {
             available: Bytes::gib(64),
             cgroup_limit: None,
             fraction: 0.8,
@@ -243,7 +238,7 @@ mod tests {
 
     #[test]
     fn full_takes_the_fraction_of_memory_and_says_how() {
-        let order = choose(OrderSpec::Full, &around()).unwrap();
+        let order = choose(OrderSpec::Full, &constraints()).unwrap();
         assert_eq!(order.order, 82752); // sqrt(0.8 x 64 GiB / 8) = 82897, down to 431 x 192
         assert_eq!(order.formula, "N = sqrt(0.8 x 64 GiB / 8 B), down to a multiple of 192");
         assert_eq!(order.doubt, None);
@@ -251,17 +246,20 @@ mod tests {
 
     #[test]
     fn quick_fits_the_time_and_a_small_one_is_doubted() {
-        let order = choose(OrderSpec::Quick, &around()).unwrap();
+        let order = choose(OrderSpec::Quick, &constraints()).unwrap();
         assert!(order.seconds <= 10.0 && seconds(order.order + 192, 2, 100e9) > 10.0);
-        let many = Around { threads: 128, dgemm: 6e12, seconds: 0.5, ..around() };
+        let many = SizeConstraints { threads: 128, dgemm: 6e12, seconds: 0.5, ..constraints() };
         let doubt = choose(OrderSpec::Quick, &many).unwrap().doubt.unwrap();
         assert!(doubt.contains("at least N = 57600"), "{doubt}");
     }
 
     #[test]
     fn what_does_not_fit_is_refused_with_what_would() {
-        let small =
-            Around { available: Bytes::gib(1), cgroup_limit: Some(Bytes::gib(1)), ..around() };
+        let small = SizeConstraints {
+            available: Bytes::gib(1),
+            cgroup_limit: Some(Bytes::gib(1)),
+            ..constraints()
+        };
         let error = choose(OrderSpec::Exactly(20000), &small).unwrap_err();
         let OrderError::TooLarge { largest, .. } = error else { panic!("{error}") };
         assert!(
@@ -269,7 +267,7 @@ mod tests {
         );
         let error = error.to_string();
         assert!(error.starts_with("N = 20000 needs 3.0 GiB and 1 GiB of memory can be had (the cgroup's limit is 1 GiB)"), "{error}");
-        let tiny = Around { available: Bytes::mib(8), ..around() };
+        let tiny = SizeConstraints { available: Bytes::mib(8), ..constraints() };
         assert!(matches!(choose(OrderSpec::Full, &tiny), Err(OrderError::NoMemory { .. })));
     }
 
@@ -295,9 +293,9 @@ mod tests {
         }
         #[test]
         fn a_choice_fits_into_memory(mib in 200u64..1_000_000, threads in 1usize..256) {
-            let around = Around { available: Bytes::mib(mib), threads, ..around() };
-            if let Ok(order) = choose(OrderSpec::Full, &around) {
-                prop_assert!(needed(order.order, threads) <= around.available);
+            let constraints = SizeConstraints { available: Bytes::mib(mib), threads, ..constraints() };
+            if let Ok(order) = choose(OrderSpec::Full, &constraints) {
+                prop_assert!(needed(order.order, threads) <= constraints.available);
                 prop_assert!(order.order % 192 == 0);
             }
         }

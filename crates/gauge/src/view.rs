@@ -133,6 +133,12 @@ impl Note {
         Self { label: label.to_owned(), text: text.into(), tone: Tone::Plain, faint: false }
     }
 
+    /// Why a figure is doubted or no result: labelled by the verdict.
+    pub fn doubt(status: Status, text: impl Into<String>) -> Self {
+        let tone = if status == Status::Invalid { Tone::Bad } else { Tone::Warning };
+        Self::new(status.name(), text).tone(tone)
+    }
+
     /// The same with a loud label.
     pub fn tone(mut self, tone: Tone) -> Self {
         self.tone = tone;
@@ -165,6 +171,20 @@ impl Table {
     /// A table without rows. Titles that begin with `>` are of right-aligned columns.
     pub fn new(titles: &[&str]) -> Self {
         Self { columns: titles.iter().map(|title| Column::of(title)).collect(), rows: Vec::new() }
+    }
+
+    /// Figures of which nothing more is known, so that none is left out: test, name, value and unit.
+    pub fn of_figures(figures: &[&Measurement]) -> Self {
+        let mut table = Self::new(&["test", "name", ">value", "unit"]);
+        for m in figures {
+            let value = match m.value {
+                Some(value) => Cell::figure(value, m.unit, significant(value)),
+                None => m.validity.status.name().into(),
+            };
+            let name = Cell::text(m.name.clone());
+            table.row([m.test.clone().into(), name, value, m.unit.symbol().into()]);
+        }
+        table
     }
 
     /// Adds a row.

@@ -37,6 +37,10 @@ pub enum NoticeId {
     Published,
     /// Something failed, and the rest was measured all the same.
     Failed,
+    /// What holds a figure down, or does not.
+    Bottleneck,
+    /// Where the run was when it was ended early.
+    Interrupted,
     /// Fewer threads than the custom of the test, for want of cores.
     FewerThreads,
     /// Of a kind that this version does not know.

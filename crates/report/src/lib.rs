@@ -9,7 +9,6 @@ pub mod compare;
 mod compiled;
 pub mod explain;
 pub mod history;
-pub mod hpl;
 pub mod machine;
 pub mod memory;
 pub mod places;

@@ -102,11 +102,7 @@ pub(crate) fn loop_of(measurement: &Measurement) -> String {
 
 /// `valid`, `suspect` or `invalid`.
 pub(crate) fn status(status: Status) -> &'static str {
-    match status {
-        Status::Valid => "valid",
-        Status::Suspect => "suspect",
-        Status::Invalid => "invalid",
-    }
+    status.name()
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) struct HplArgs {
     /// Solve this system: a Matrix Market file of a dense square matrix; b is its row sums
     #[arg(long, value_name = "FILE.mtx", conflicts_with_all = ["order", "full", "xhpl", "plan"], help_heading = "What")]
     pub(crate) matrix: Option<PathBuf>,
-    /// Library: a name or path, @kernel if wished (repeatable) [default: the fastest found]
+    /// Library: a name or path, @kernel for its kernels (repeatable) [default: the fastest found]
     ///
     /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers;
     /// several are set side by side. Example: --blas openblas --blas blis@skx
@@ -76,7 +76,7 @@ pub(crate) struct RealArgs {
 
 /// A share, more than 0 and at most 0.95: beyond that the kernel has nothing left to work with.
 fn fraction(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    let value: f64 = text.parse().map_err(|_| format!("invalid number '{text}'"))?;
     if value > 0.0 && value <= 0.95 {
         Ok(value)
     } else {

@@ -107,7 +107,8 @@ fn imported(
     let hpl = nodegauge_compute::output::read(&text);
     if !hpl.rows.is_empty() {
         let version = hpl.version.as_deref();
-        let measurements = nodegauge_compute::real::measurements(&hpl.rows, "xhpl", version, None);
+        let measurements =
+            nodegauge_compute::reference::measurements(&hpl.rows, "xhpl", version, None);
         let cut = "the output does not come to HPL's last line: runs may be missing";
         let notices = if hpl.ended { Vec::new() } else { vec![cut.to_owned()] };
         return Ok(imported_record(file, labels, host, measurements, notices));

@@ -61,7 +61,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             }
             match args.iozone_text {
                 true => Shown::Table(table(record)),
-                false => Shown::Text(gauges::page(record, style)),
+                false => Shown::Text(nodegauge_report::run::own(record, &nodegauge_files::Files, style)),
             }
         },
     )

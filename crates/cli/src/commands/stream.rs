@@ -163,7 +163,7 @@ pub(crate) fn refuse_empty_table(args: &StreamArgs, options: &Options) -> Result
 
 /// The page of `stream`.
 pub(crate) fn shown(record: &Record, style: Style) -> Shown {
-    Shown::Text(nodegauge_report::run::alone(record, &nodegauge_memory::Memory, style))
+    Shown::Text(nodegauge_report::run::own(record, &nodegauge_memory::Memory, style))
 }
 
 /// What a run found, with what was noticed before it.

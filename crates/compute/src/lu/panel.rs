@@ -1,12 +1,12 @@
-//! One panel, factored by a crew of threads: recursively by halves of its columns, down to leaves
+//! One panel, factored by a group of threads: recursively by halves of its columns, down to leaves
 //! of a few, where each column is searched, exchanged and eliminated in one pass.
 //!
 //! A member owns rows of the panel. In a leaf there is one barrier a column: with its best
 //! candidate each publishes the candidate's row, and whoever owns the diagonal's row publishes that,
-//! so that everybody can exchange and eliminate in its own rows (as HPL's panels do across
+//! so that each can exchange and eliminate in its own rows (as HPL's panels do across
 //! processes). Between leaves, columns are shared out for exchanges and solves, rows for products.
 
-use super::{Shared, swaps};
+use super::{LuShared, swaps};
 use crate::leaf::{Elimination, Largest, Product};
 use nodegauge_os::Barrier;
 use std::cell::UnsafeCell;
@@ -30,20 +30,20 @@ struct Slot {
 
 /// The threads that factor panels.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct PanelGroup {
     pub barrier: Barrier,
     pub size: usize,
     /// Panels that the block of the panel under way already has.
     pub step: AtomicUsize,
-    /// Two sets, used by turns: a set is written again only after everybody has passed the barrier
+    /// Two sets, used by turns: a set is written again only after every member has passed the barrier
     /// behind its reading.
     slots: [Vec<UnsafeCell<Slot>>; 2],
 }
 
 // SAFETY: a member writes its own slot before a barrier, and all read behind it; see `slots`.
-unsafe impl Sync for Crew {}
+unsafe impl Sync for PanelGroup {}
 
-impl Crew {
+impl PanelGroup {
     pub(super) fn new(size: usize) -> Self {
         let empty = Slot { best: (-1.0, 0), row: [0.0; LEAF], top: None };
         let slots = || (0..size).map(|_| UnsafeCell::new(empty)).collect();
@@ -74,39 +74,39 @@ pub(super) struct NoPivot(pub usize);
 
 /// A member's view of one panel.
 pub(super) struct Panel<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a LuShared<'a>,
     rank: usize,
     /// The member's own rows.
     rows: Range<usize>,
 }
 
 impl<'a> Panel<'a> {
-    /// The panel of block `block`, for member `rank` of the crew.
-    pub(super) fn of(shared: &'a Shared<'a>, block: usize, rank: usize) -> Self {
+    /// The panel of block `block`, for member `rank` of the panel group.
+    pub(super) fn of(shared: &'a LuShared<'a>, block: usize, rank: usize) -> Self {
         let all = shared.start(block)..shared.view.n;
         // Whole lines, so that no two members write to one.
-        Self { shared, rank, rows: shared.crew.part(all, rank, 8) }
+        Self { shared, rank, rows: shared.group.part(all, rank, 8) }
     }
 
     /// Factors the columns; every member calls this.
     ///
     /// # Safety
-    /// The columns must belong to the crew from their first row on.
+    /// The columns must belong to the panel group from their first row on.
     pub(super) unsafe fn factor(&self, columns: Range<usize>) -> Result<(), NoPivot> {
         let width = columns.len();
         if width <= LEAF {
             // SAFETY: the caller's promise.
             return unsafe { self.leaf(columns) };
         }
-        let Shared { view, engine, crew, pivots, .. } = self.shared;
+        let LuShared { view, engine, group, pivots, .. } = self.shared;
         let (first, last) = (columns.start, columns.end);
         let middle = first + (width / 2).next_multiple_of(4).min(width - 1);
         // SAFETY: between barriers, columns are shared out for exchanges and solves and rows for
         // products, and everything read was written before a barrier.
         unsafe {
             self.factor(first..middle)?;
-            crew.wait();
-            let mine = crew.part(middle..last, self.rank, 1);
+            group.wait();
+            let mine = group.part(middle..last, self.rank, 1);
             swaps::apply(*view, pivots, first..middle, mine.clone());
             engine.solve(
                 (middle - first, mine.len()),
@@ -115,7 +115,7 @@ impl<'a> Panel<'a> {
                 view.at(first, mine.start),
                 view.ld,
             );
-            crew.wait();
+            group.wait();
             let rows = self.below(middle);
             engine.update(Product {
                 size: (rows.len(), last - middle, middle - first),
@@ -127,8 +127,8 @@ impl<'a> Panel<'a> {
                 ldc: view.ld,
             });
             self.factor(middle..last)?;
-            crew.wait();
-            let mine = crew.part(first..middle, self.rank, 1);
+            group.wait();
+            let mine = group.part(first..middle, self.rank, 1);
             swaps::apply(*view, pivots, middle..last, mine);
         }
         Ok(())
@@ -144,7 +144,7 @@ impl<'a> Panel<'a> {
     /// # Safety
     /// As for [`Panel::factor`].
     unsafe fn leaf(&self, columns: Range<usize>) -> Result<(), NoPivot> {
-        let Shared { view, engine, crew, pivots, .. } = self.shared;
+        let LuShared { view, engine, group, pivots, .. } = self.shared;
         let (first, last) = (columns.start, columns.end);
         let width = last - first;
         let row_at = |i: usize| {
@@ -166,7 +166,7 @@ impl<'a> Panel<'a> {
         let (value, at) = unsafe { (engine.leaf.largest)(view.at(own.start, first), own.len()) };
         let mut best: Largest = (value, own.start + at);
         for j in columns {
-            let slots = &self.shared.crew.slots[(j - first) % 2];
+            let slots = &self.shared.group.slots[(j - first) % 2];
             let owns = |row: usize| self.rows.contains(&row);
             let slot = Slot {
                 best,
@@ -175,11 +175,11 @@ impl<'a> Panel<'a> {
             };
             // SAFETY: the own slot, before the barrier behind which others read it.
             unsafe { *slots[self.rank].get() = slot };
-            crew.wait();
+            group.wait();
             // SAFETY: all are written, and written again only two barriers from here.
             let read = |rank: usize| unsafe { &*slots[rank].get() };
             // The first of equals: rows are in order of ranks.
-            let winner = (0..crew.size)
+            let winner = (0..group.size)
                 .map(read)
                 .fold(read(0), |best, slot| if slot.best.0 > best.best.0 { slot } else { best });
             let (value, pivot_at) = winner.best;
@@ -192,7 +192,7 @@ impl<'a> Panel<'a> {
                 pivots[j].store(pivot_at as u32, Ordering::Relaxed);
             }
             if pivot_at != j {
-                let top = (0..crew.size).find_map(|rank| read(rank).top);
+                let top = (0..group.size).find_map(|rank| read(rank).top);
                 if owns(j) {
                     set_row(j, &pivot_row);
                 }

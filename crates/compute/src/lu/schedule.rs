@@ -1,13 +1,14 @@
 //! Who does what next: panels before everything, then the columns that are furthest behind.
 //!
 //! A block is as many columns as a panel; its step is how many panels have been applied to it. The
-//! crew takes the next panel as soon as the columns behind are not too far behind, applies the panels
-//! that its block still lacks, and factors it; everybody else, and the crew meanwhile, brings
-//! neighbouring blocks of equal step up to date together, since a product of many columns copies
-//! less for each operation. When there are fewer such ranges than threads, their rows are cut too.
+//! panel group takes the next panel as soon as the columns behind are not too far behind, applies the
+//! panels that its block still lacks, and factors it; every other thread, and the panel group in
+//! between, brings neighbouring blocks of equal step up to date together, since a product of many
+//! columns copies less for each operation. When there are fewer such ranges than threads, their rows
+//! are cut too.
 
 use super::panel::{NoPivot, Panel};
-use super::{Shared, swaps};
+use super::{LuShared, swaps};
 use crate::leaf::Product;
 use nodegauge_os::Spin;
 use std::ops::Range;
@@ -32,7 +33,7 @@ struct Update {
     blocks: Range<usize>,
     /// The panel that is applied.
     step: usize,
-    /// Rows that nobody has taken yet; empty while exchanges and solve go on.
+    /// Rows that no thread has taken yet; empty while exchanges and solve go on.
     rows: Range<usize>,
     /// Rows to take at once.
     piece: usize,
@@ -45,7 +46,7 @@ struct Update {
 struct State {
     /// Panels applied to each block.
     steps: Vec<usize>,
-    /// Blocks that somebody works on.
+    /// Blocks that a thread works on.
     claimed: Vec<bool>,
     updates: Vec<Update>,
     numbers: u64,
@@ -53,19 +54,19 @@ struct State {
 
 /// The state of a factorisation.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(super) struct LuSchedule {
     state: Mutex<State>,
-    /// Rises with every change that may give somebody work.
+    /// Rises with every change that may give a waiting thread work.
     version: AtomicU64,
     /// Panels factored.
     factored: AtomicUsize,
-    /// Panels that the crew was called to.
+    /// Panels that the panel group was called to.
     called: AtomicUsize,
     nb: usize,
     threads: usize,
 }
 
-/// Instead of a number of panels: the crew's first member has left.
+/// Instead of a number of panels: the panel group's first member has left.
 const OVER: usize = usize::MAX;
 
 /// Something to do.
@@ -85,7 +86,7 @@ pub(super) struct Spent {
     pub slept: f64,
 }
 
-impl Schedule {
+impl LuSchedule {
     pub(super) fn new(blocks: usize, nb: usize, threads: usize) -> Self {
         Self {
             state: Mutex::new(State {
@@ -106,13 +107,13 @@ impl Schedule {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the crew to the next panel, unless it was sent away.
+    /// Calls the panel group to the next panel, unless it was sent away.
     fn call(&self) {
         let next = |called| (called != OVER).then(|| called + 1);
         let _ = self.called.try_update(Ordering::AcqRel, Ordering::Acquire, next);
     }
 
-    /// Sends the crew away: a member has failed.
+    /// Sends the panel group away: a member has failed.
     pub(super) fn abandon(&self) {
         self.called.store(OVER, Ordering::Release);
     }
@@ -121,7 +122,7 @@ impl Schedule {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Claims the next panel's block for the crew, if it is time; its step.
+    /// Claims the next panel's block for the panel group, if it is time; its step.
     fn claim_panel(&self) -> Option<usize> {
         let next = self.factored.load(Ordering::Acquire);
         let mut state = self.lock();
@@ -143,7 +144,7 @@ impl Schedule {
             }
         }
         let State { steps, claimed, updates, numbers } = &mut *state;
-        // The last panel before that of the next block to be factored is applied by the crew.
+        // The last panel before that of the next block to be factored is applied by the panel group.
         let may = |block: usize| {
             let ready =
                 if block == factored { factored.saturating_sub(1) } else { factored.min(block) };
@@ -239,7 +240,7 @@ impl Update {
 }
 
 /// One thread's part in a factorisation.
-pub(super) fn work(shared: &Shared<'_>, index: usize) -> Spent {
+pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
     let schedule = &shared.schedule;
     let mut spent = Spent::default();
     let mut joined = 0;
@@ -247,7 +248,7 @@ pub(super) fn work(shared: &Shared<'_>, index: usize) -> Spent {
     loop {
         let called = schedule.called.load(Ordering::Acquire);
         let over = shared.stopped() || schedule.factored.load(Ordering::Acquire) == shared.panels();
-        if called == OVER || (over && (index == 0 || index >= shared.crew.size)) {
+        if called == OVER || (over && (index == 0 || index >= shared.group.size)) {
             break;
         }
         let version = schedule.version.load(Ordering::Acquire);
@@ -255,13 +256,13 @@ pub(super) fn work(shared: &Shared<'_>, index: usize) -> Spent {
         if index == 0
             && let Some(step) = schedule.claim_panel()
         {
-            // The step goes with the call: the crew reads it behind the first barrier.
-            shared.crew.step.store(step, Ordering::Relaxed);
+            // The step goes with the call: the panel group reads it behind the first barrier.
+            shared.group.step.store(step, Ordering::Relaxed);
             schedule.call();
         }
         let called = schedule.called.load(Ordering::Acquire);
-        if index < shared.crew.size && called > joined && called != OVER {
-            shared.crew.wait();
+        if index < shared.group.size && called > joined && called != OVER {
+            shared.group.wait();
             panel(shared, joined, index);
             joined += 1;
             timed(&mut spent.panels, start);
@@ -277,18 +278,18 @@ pub(super) fn work(shared: &Shared<'_>, index: usize) -> Spent {
         }
     }
     if index == 0 {
-        // The crew leaves with its first member, so that nobody waits in a panel for who has left.
+        // The panel group leaves with its first member, so that no thread waits in a panel for one that has left.
         schedule.called.store(OVER, Ordering::Release);
     }
     spent
 }
 
 /// Waits until there may be something to do; the seconds of it that were slept.
-fn wait_for_change(shared: &Shared<'_>, version: u64, index: usize, joined: usize) -> f64 {
+fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: usize) -> f64 {
     let schedule = &shared.schedule;
-    let called = || index < shared.crew.size && schedule.called.load(Ordering::Acquire) > joined;
+    let called = || index < shared.group.size && schedule.called.load(Ordering::Acquire) > joined;
     let (mut spin, mut slept) = (Spin::new(SPINS_BEFORE_YIELD), 0.0);
-    let over = || shared.stopped() && (index == 0 || index >= shared.crew.size);
+    let over = || shared.stopped() && (index == 0 || index >= shared.group.size);
     while schedule.version.load(Ordering::Acquire) == version && !over() && !called() {
         spin.pause_or(|looks| match looks {
             // Far beyond the time of a piece: threads share CPUs, or the machine is busy.
@@ -303,21 +304,21 @@ fn wait_for_change(shared: &Shared<'_>, version: u64, index: usize, joined: usiz
     slept
 }
 
-/// The crew's work on panel `number`, for one member.
-fn panel(shared: &Shared<'_>, number: usize, rank: usize) {
-    let Shared { view, crew, engine, pivots, .. } = shared;
+/// The panel group's work on panel `number`, for one member.
+fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
+    let LuShared { view, group, engine, pivots, .. } = shared;
     let (first, last) = (shared.start(number), shared.end(number));
     let with_rhs = shared.end_with_rhs(number);
-    for step in crew.step.load(Ordering::Relaxed)..number {
+    for step in group.step.load(Ordering::Relaxed)..number {
         let (start, end) = (shared.start(step), shared.end(step));
-        crew.wait();
-        let columns = crew.part(first..with_rhs, rank, 1);
-        let rows = crew.part(end..view.n, rank, 8);
-        // SAFETY: the block is claimed by the crew, whose members share its columns out, and behind
+        group.wait();
+        let columns = group.part(first..with_rhs, rank, 1);
+        let rows = group.part(end..view.n, rank, 8);
+        // SAFETY: the block is claimed by the panel group, whose members share its columns out, and behind
         // a barrier its rows; the panel of that step is finished and only read.
         unsafe {
             prepare(shared, step, columns);
-            crew.wait();
+            group.wait();
             engine.update(Product {
                 size: (rows.len(), with_rhs - first, end - start),
                 a: view.at(rows.start, start),
@@ -332,10 +333,10 @@ fn panel(shared: &Shared<'_>, number: usize, rank: usize) {
             count(shared, view.n - end, with_rhs - first, end - start);
         }
     }
-    crew.wait();
+    group.wait();
     // SAFETY: as above.
     let factored = unsafe { Panel::of(shared, number, rank).factor(first..last) };
-    crew.wait();
+    group.wait();
     if rank != 0 {
         return;
     }
@@ -362,8 +363,8 @@ fn panel(shared: &Shared<'_>, number: usize, rank: usize) {
 ///
 /// # Safety
 /// The columns must belong to the caller.
-unsafe fn prepare(shared: &Shared<'_>, step: usize, columns: Range<usize>) {
-    let Shared { view, engine, pivots, .. } = shared;
+unsafe fn prepare(shared: &LuShared<'_>, step: usize, columns: Range<usize>) {
+    let LuShared { view, engine, pivots, .. } = shared;
     let (start, end) = (shared.start(step), shared.end(step));
     // SAFETY: the caller's promise; the panel is finished and only read.
     unsafe {
@@ -379,8 +380,8 @@ unsafe fn prepare(shared: &Shared<'_>, step: usize, columns: Range<usize>) {
 }
 
 /// Does one thing; what follows from it directly.
-fn carry_out(shared: &Shared<'_>, work: Work) -> Option<Work> {
-    let Shared { view, engine, schedule, .. } = shared;
+fn carry_out(shared: &LuShared<'_>, work: Work) -> Option<Work> {
+    let LuShared { view, engine, schedule, .. } = shared;
     let columns =
         |blocks: &Range<usize>| shared.start(blocks.start)..shared.end_with_rhs(blocks.end - 1);
     match work {
@@ -412,7 +413,7 @@ fn carry_out(shared: &Shared<'_>, work: Work) -> Option<Work> {
 }
 
 /// Counts the operations of a product, and its part of the solves.
-fn count(shared: &Shared<'_>, rows: usize, columns: usize, depth: usize) {
+fn count(shared: &LuShared<'_>, rows: usize, columns: usize, depth: usize) {
     let flops = 2 * rows as u64 * columns as u64 * depth as u64;
     shared.progress.flops.fetch_add(flops, Ordering::Relaxed);
 }
@@ -422,8 +423,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crew_that_was_sent_away_is_not_called_back() {
-        let schedule = Schedule::new(4, 8, 2);
+    fn a_group_that_was_sent_away_is_not_called_back() {
+        let schedule = LuSchedule::new(4, 8, 2);
         schedule.call();
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);
         schedule.abandon();

@@ -1,6 +1,6 @@
 //! Back-substitution: U x = y, with y in the column of the right-hand side.
 
-use super::Shared;
+use super::LuShared;
 use nodegauge_team::Member;
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ const COLUMNS: usize = 4;
 
 /// Solves in blocks from the last: one member solves with the block's triangle, then all take the
 /// block's columns off their rows of y.
-pub(super) fn back_substitute(shared: &Shared<'_>, member: &Member<'_>) {
+pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
     let view = shared.view;
     let n = view.n;
     for block in (0..shared.panels()).rev() {
@@ -39,7 +39,7 @@ pub(super) fn back_substitute(shared: &Shared<'_>, member: &Member<'_>) {
 ///
 /// # Safety
 /// The rows of y must belong to the caller.
-unsafe fn take_off(shared: &Shared<'_>, rows: Range<usize>, columns: Range<usize>) {
+unsafe fn take_off(shared: &LuShared<'_>, rows: Range<usize>, columns: Range<usize>) {
     let (view, length) = (shared.view, rows.len());
     let n = view.n;
     // SAFETY: the caller's promise; columns of U are other memory than y.

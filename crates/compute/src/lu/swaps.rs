@@ -1,6 +1,6 @@
 //! Row exchanges within a range of columns.
 
-use super::View;
+use super::MatrixView;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,9 +11,9 @@ const AHEAD: usize = 2;
 /// Exchanges row i with row `pivots[i]` for each i of `rows`, in order, in `columns`.
 ///
 /// # Safety
-/// Nobody else may use those columns meanwhile.
+/// No other thread may use those columns meanwhile.
 pub(super) unsafe fn apply(
-    view: View,
+    view: MatrixView,
     pivots: &[AtomicU32],
     rows: Range<usize>,
     columns: Range<usize>,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::random::Sequence;
-use crate::residual::{self, Given, Source};
+use crate::residual::{self, GivenSystem, MatrixSource};
 use proptest::prelude::*;
 
 fn team(threads: usize) -> Team {
@@ -11,11 +11,11 @@ fn solved(
     team: &mut Team,
     n: usize,
     nb: usize,
-    source: &impl Source,
+    source: &impl MatrixSource,
 ) -> Result<(Vec<f64>, f64), LuError> {
     let mut matrix = Matrix::map(n).unwrap();
     residual::fill(team, &mut matrix, source)?;
-    solve(team, &mut matrix, nb, &Multiplier::BuiltIn, &Progress::default())?;
+    solve(team, &mut matrix, nb, &Multiplier::BuiltIn, &LuProgress::default())?;
     let x = matrix.column(n).to_vec();
     let residual = residual::check(team, source, &x)?;
     Ok((x, residual.value))
@@ -23,7 +23,7 @@ fn solved(
 
 /// The same system by elimination with partial pivoting as textbooks have it: column after column,
 /// rows exchanged whole, nothing in blocks.
-fn by_elimination(n: usize, source: &impl Source) -> Vec<f64> {
+fn by_elimination(n: usize, source: &impl MatrixSource) -> Vec<f64> {
     let mut columns = vec![vec![0.0; n]; n + 1];
     columns.iter_mut().enumerate().for_each(|(j, column)| source.column(j, column));
     for k in 0..n {
@@ -94,7 +94,7 @@ fn a_matrix_without_a_pivot_is_singular() {
     Sequence::new(3).fill(0, &mut elements);
     // Column 20 is zero: elimination leaves it exactly so.
     elements[20 * n..21 * n].fill(0.0);
-    let given = Given { order: n, elements };
+    let given = GivenSystem { order: n, elements };
     for (nb, threads) in [(8, 1), (8, 2), (64, 2)] {
         let error = solved(&mut team(threads), n, nb, &given).unwrap_err();
         assert!(matches!(error, LuError::Singular { column: 20 }), "{error}");
@@ -108,7 +108,7 @@ fn pivots_whose_inverse_overflows_are_divided_by() {
     Sequence::new(4).fill(0, &mut elements);
     elements[..n * n].iter_mut().for_each(|x| *x *= tiny);
     elements[n * n..].iter_mut().for_each(|x| *x *= tiny);
-    let (x, _) = solved(&mut team(2), n, 8, &Given { order: n, elements }).unwrap();
+    let (x, _) = solved(&mut team(2), n, 8, &GivenSystem { order: n, elements }).unwrap();
     assert!(x.iter().all(|x| x.is_finite()));
 }
 
@@ -124,7 +124,7 @@ fn results_are_the_same_whatever_the_number_of_threads_in_a_panel() {
 
 #[test]
 fn a_run_that_is_stopped_ends_at_once() {
-    let progress = Progress::default();
+    let progress = LuProgress::default();
     progress.stop.store(true, Ordering::Relaxed);
     let mut team = team(2);
     let mut matrix = Matrix::map(500).unwrap();
@@ -146,10 +146,10 @@ fn a_wrong_solution_does_not_pass() {
 }
 
 #[test]
-fn crews_grow_with_threads_and_shrink_with_the_order() {
-    assert_eq!(crew_size(8000, 192, 2), 1);
-    assert_eq!(crew_size(100_000, 256, 128), 6);
-    assert_eq!(crew_size(1000, 256, 4), 2);
+fn panel_groups_grow_with_threads_and_shrink_with_the_order() {
+    assert_eq!(panel_group_size(8000, 192, 2), 1);
+    assert_eq!(panel_group_size(100_000, 256, 128), 6);
+    assert_eq!(panel_group_size(1000, 256, 4), 2);
 }
 
 #[test]

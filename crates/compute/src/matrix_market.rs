@@ -1,12 +1,15 @@
 //! A system from a file: Matrix Market's dense format, by columns. b is the sums of rows, so that a
 //! regular matrix gives x of ones.
 
-use crate::failure::Failure;
-use nodegauge_compute::residual::Given;
+use crate::residual::GivenSystem;
+use nodegauge_measure::Failure;
 use std::path::Path;
 
 /// Reads a dense square matrix.
-pub(super) fn read(path: &Path) -> Result<Given, Failure> {
+///
+/// # Errors
+/// When the file cannot be read or holds something else.
+pub fn read(path: &Path) -> Result<GivenSystem, Failure> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|cause| Failure::usage(format!("cannot read {shown}: {cause}")))?;
@@ -17,13 +20,13 @@ pub(super) fn read(path: &Path) -> Result<Given, Failure> {
     })
 }
 
-fn parse(text: &str) -> Result<Given, String> {
+fn parse(text: &str) -> Result<GivenSystem, String> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default().to_lowercase();
     if head.split_whitespace().collect::<Vec<_>>()
         != ["%%matrixmarket", "matrix", "array", "real", "general"]
     {
-        return Err("no dense real matrix of Matrix Market".to_owned());
+        return Err("not a dense real matrix of Matrix Market".to_owned());
     }
     let mut words = lines.filter(|line| !line.starts_with('%')).flat_map(str::split_whitespace);
     let mut size = || words.next()?.parse::<usize>().ok();
@@ -31,13 +34,13 @@ fn parse(text: &str) -> Result<Given, String> {
         return Err("the line with its size is missing".to_owned());
     };
     if rows != columns || rows == 0 {
-        return Err(format!("it has {rows} rows and {columns} columns, which is no square"));
+        return Err(format!("it has {rows} rows and {columns} columns, which is not square"));
     }
     let mut elements = Vec::new();
     for word in words {
-        let number: f64 = word.parse().map_err(|_| format!("'{word}' is no number"))?;
+        let number: f64 = word.parse().map_err(|_| format!("invalid number '{word}'"))?;
         if !number.is_finite() {
-            return Err(format!("'{word}' is no finite number"));
+            return Err(format!("'{word}' is not a finite number"));
         }
         elements.push(number);
     }
@@ -47,7 +50,7 @@ fn parse(text: &str) -> Result<Given, String> {
     let sums = (0..rows).map(|i| (0..rows).map(|j| elements[j * rows + i]).sum());
     let sums: Vec<f64> = sums.collect();
     elements.extend(sums);
-    Ok(Given { order: rows, elements })
+    Ok(GivenSystem { order: rows, elements })
 }
 
 #[cfg(test)]
@@ -59,14 +62,14 @@ mod tests {
         let text = "%%MatrixMarket matrix array real general\n% a comment\n2 2\n1\n3\n2\n4\n";
         assert_eq!(
             parse(text),
-            Ok(Given { order: 2, elements: vec![1.0, 3.0, 2.0, 4.0, 3.0, 7.0] })
+            Ok(GivenSystem { order: 2, elements: vec![1.0, 3.0, 2.0, 4.0, 3.0, 7.0] })
         );
     }
 
     #[test]
-    fn what_is_no_square_matrix_is_refused() {
+    fn what_is_not_a_square_matrix_is_refused() {
         let with = |rest: &str| parse(&format!("%%MatrixMarket matrix array real general\n{rest}"));
-        assert!(with("2 3\n1 2 3 4 5 6").unwrap_err().contains("no square"));
+        assert!(with("2 3\n1 2 3 4 5 6").unwrap_err().contains("not square"));
         assert!(with("2 2\n1 2 3").unwrap_err().contains("3 elements"));
         assert!(with("2 2\n1 2 x 4").unwrap_err().contains("'x'"));
         assert!(with("1 1\nnan").unwrap_err().contains("finite"));

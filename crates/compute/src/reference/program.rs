@@ -1,30 +1,27 @@
-//! The real HPL: xhpl, or the HPL inside hpcc, with its input written, its ranks bound, its output
-//! read. Everything happens in a private folder.
+//! Runs xhpl, or the HPL inside hpcc, with its input written, its ranks bound, its output read.
+//! Everything happens in a private folder.
 
-use crate::dat::{self, Input};
-use crate::output::{self, Output, Row};
+use crate::dat::{self, HplInput};
+use crate::output::{self, HplOutput};
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::{Category, Measurement, Status, Validity};
-use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_os::describe_launched;
 use nodegauge_placement::RankPlan;
 use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
 use nodegauge_toolchain::mpi::{self, HostRanks, LauncherKind, MpiError, MpiLauncher, MpiLibrary};
 use nodegauge_toolchain::{CommandLine, Job, Scratch, ToolchainError};
-use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Which program it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReferenceKind {
     /// HPL alone: HPL.dat, results on standard output.
     Xhpl,
     /// The HPC Challenge: hpccinf.txt, results in hpccoutf.txt.
     Hpcc,
 }
 
-impl Kind {
+impl ReferenceKind {
     /// By the program's name.
     pub fn of(program: &Path) -> Self {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -47,9 +44,9 @@ impl Kind {
     }
 }
 
-/// Why the real HPL gave nothing.
+/// Why the reference program gave nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum RealError {
+pub enum ReferenceError {
     /// There is no such program.
     #[error(
         "there is no program {0:?}\nhint: give the path of an xhpl or hpcc, e.g. --xhpl /usr/bin/hpcc of Debian's package hpcc"
@@ -83,11 +80,11 @@ pub enum RealError {
     },
 }
 
-/// A real HPL that can be run.
+/// A reference program that can be run.
 #[derive(Debug)]
-pub struct Real {
+pub struct ReferenceProgram {
     program: PathBuf,
-    kind: Kind,
+    kind: ReferenceKind,
     /// The MPI that it names.
     pub library: Option<MpiLibrary>,
     /// Who starts its ranks.
@@ -97,7 +94,7 @@ pub struct Real {
     as_root: bool,
 }
 
-impl Real {
+impl ReferenceProgram {
     /// Looks at the program and finds its launcher.
     ///
     /// # Errors
@@ -108,16 +105,16 @@ impl Real {
         hosts: &[String],
         as_root: bool,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Self, RealError> {
+    ) -> Result<Self, ReferenceError> {
         let found = program
             .to_str()
             .and_then(nodegauge_toolchain::which)
             .and_then(|path| path.canonicalize().ok());
-        let Some(path) = found else { return Err(RealError::NoProgram(program.to_owned())) };
+        let Some(path) = found else { return Err(ReferenceError::NoProgram(program.to_owned())) };
         let library = mpi::library_of_program(&path);
         let launcher = mpi::launcher_for(&path, library.as_ref(), launcher, interrupted)?;
         Ok(Self {
-            kind: Kind::of(program),
+            kind: ReferenceKind::of(program),
             program: path,
             library,
             launcher,
@@ -127,7 +124,7 @@ impl Real {
     }
 
     /// Which program it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ReferenceKind {
         self.kind
     }
 
@@ -137,16 +134,16 @@ impl Real {
     /// When it cannot be started, was killed, or prints no result.
     pub fn run(
         &self,
-        input: &Input,
+        input: &HplInput,
         plan: &RankPlan,
         topology: &Topology,
         limit: Duration,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<(Output, String), RealError> {
+    ) -> Result<(HplOutput, String), ReferenceError> {
         let folder = Scratch::new()?;
         let write = |file: &'static str, text: &str| {
             std::fs::write(folder.path().join(file), text)
-                .map_err(|cause| RealError::File { file, cause })
+                .map_err(|cause| ReferenceError::File { file, cause })
         };
         write(self.kind.input(), &dat::write(input))?;
         let rankfile = folder.path().join("ranks");
@@ -165,9 +162,9 @@ impl Real {
             Job { command: command.clone(), folder: folder.path().to_owned(), environment, limit };
         let output = nodegauge_toolchain::run(&job, interrupted)?;
         let text = match self.kind {
-            Kind::Xhpl => output.stdout.clone(),
+            ReferenceKind::Xhpl => output.stdout.clone(),
             // Appended to as it goes on; what is there counts.
-            Kind::Hpcc => {
+            ReferenceKind::Hpcc => {
                 std::fs::read_to_string(folder.path().join("hpccoutf.txt")).unwrap_or_default()
             }
         };
@@ -195,7 +192,7 @@ impl Real {
             } else {
                 "run it by hand in a folder with the input that --hpl-dat-only writes"
             };
-            return Err(RealError::Nothing {
+            return Err(ReferenceError::Nothing {
                 command: command.to_string(),
                 how: describe_launched(status),
                 said,
@@ -236,113 +233,8 @@ impl Real {
     }
 }
 
-/// Results as measurements: one a combination of N, NB, P, Q, best first; equal ones are samples.
-pub fn measurements(
-    rows: &[Row],
-    engine: &str,
-    version: Option<&str>,
-    command: Option<&str>,
-) -> Vec<Measurement> {
-    let mut groups: Vec<Vec<&Row>> = Vec::new();
-    for row in rows {
-        let key = |r: &Row| (r.n, r.nb, r.p, r.q, r.variant.clone());
-        match groups.iter_mut().find(|group| key(group[0]) == key(row)) {
-            Some(group) => group.push(row),
-            None => groups.push(vec![row]),
-        }
-    }
-    let best = |group: &[&Row]| group.iter().map(|row| row.rate).fold(0.0, f64::max);
-    groups.sort_by(|a, b| best(b).total_cmp(&best(a)));
-    groups.iter().map(|group| measurement(group, engine, version, command)).collect()
-}
-
-fn measurement(
-    group: &[&Row],
-    engine: &str,
-    version: Option<&str>,
-    command: Option<&str>,
-) -> Measurement {
-    let row = group.iter().copied().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(group[0]);
-    let failed = group.iter().any(|row| row.passed == Some(false));
-    let mut config = Map::new();
-    for (key, value) in [
-        ("engine", json!(engine)),
-        ("version", json!(version)),
-        ("command", json!(command)),
-        ("variant", json!(row.variant)),
-        ("n", json!(row.n)),
-        ("nb", json!(row.nb)),
-        ("p", json!(row.p)),
-        ("q", json!(row.q)),
-        ("seconds", json!(row.seconds)),
-        ("formula", json!(crate::result::RATING_FORMULA)),
-        (
-            "residual",
-            json!({ "value": row.residual, "threshold": crate::residual::THRESHOLD,
-            "formula": crate::result::RESIDUAL_FORMULA }),
-        ),
-    ] {
-        if !value.is_null() {
-            config.insert(key.to_owned(), value);
-        }
-    }
-    let samples: Vec<f64> =
-        if failed { Vec::new() } else { group.iter().map(|row| row.rate).collect() };
-    let mut validity = Validity::valid();
-    if failed {
-        validity.add(Status::Invalid, "its residual check FAILED: x is no solution");
-    } else if group.iter().any(|row| row.passed.is_none()) {
-        validity
-            .add(Status::Suspect, "no residual was printed, so nothing says that x is a solution");
-    }
-    Measurement {
-        gauge: "compute".into(),
-        test: "hpl".into(),
-        name: "rating".into(),
-        unit: nodegauge_measure::Unit::FlopsPerSecond,
-        value: (!failed).then_some(row.rate),
-        summary: Summary::of(&samples, Better::Higher),
-        samples,
-        disturbed: Vec::new(),
-        regimes: Vec::new(),
-        config,
-        quoted: nodegauge_measure::record::Quoted::Best,
-        traffic: None,
-        category: Category::Reference,
-        limit: None,
-        validity,
-    }
-}
-
-impl From<RealError> for nodegauge_measure::Failure {
-    fn from(error: RealError) -> Self {
+impl From<ReferenceError> for nodegauge_measure::Failure {
+    fn from(error: ReferenceError) -> Self {
         Self::missing(error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_become_measurements_best_first_and_failed_ones_have_no_value() {
-        let rows = output::read(include_str!("../tests/outputs/three-nb.txt")).rows;
-        let made = measurements(&rows, "xhpl", Some("2.3"), None);
-        assert_eq!(made.len(), 3);
-        assert_eq!(made[0].config["nb"], 192);
-        assert_eq!(made[0].value, Some(89.775e9));
-        assert!(made.iter().all(|m| m.category == Category::Reference));
-        let rows = output::read(include_str!("../tests/outputs/failed.txt")).rows;
-        let failed = &measurements(&rows, "xhpl", None, None)[0];
-        assert_eq!((failed.value, failed.validity.status), (None, Status::Invalid));
-    }
-
-    #[test]
-    fn a_result_without_residual_is_doubted() {
-        let rows = output::read(
-            "WR11C2R4        4000   192     1     2               0.56             7.6559e+01\n",
-        )
-        .rows;
-        assert_eq!(measurements(&rows, "xhpl", None, None)[0].validity.status, Status::Suspect);
     }
 }

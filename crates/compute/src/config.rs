@@ -1,0 +1,208 @@
+//! What the configuration of a figure may hold.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+nodegauge_measure::config! {
+    /// Configuration of a rating: of the run here, or of the reference program.
+    pub struct RatingConfig {
+        /// Threads.
+        threads: usize = Setting "threads" @ 20;
+        /// How they are bound.
+        bind: String = Setting "bind" @ 21;
+        /// CPUs of each bound thread.
+        cpus: Vec<Vec<u32>> = Setting "CPUs";
+        /// The library that multiplies, in words.
+        blas: String = Setting "BLAS";
+        /// Its file.
+        blas_path: String = Setting "BLAS path";
+        /// Bits of its integers.
+        blas_integer_bits: u32 = Setting "BLAS integer bits";
+        /// The variable that gives it its kernels, where it would take others by itself.
+        blas_setting: String = Setting "BLAS setting";
+        /// `native`, `xhpl` or `hpcc`.
+        engine: String = Setting "engine" @ 26, speaks;
+        /// Version of the reference program.
+        version: String = Setting "version";
+        /// The reference program's whole command.
+        command: String = Observation "command";
+        /// HPL's encoded variant, e.g. `WR11C2R4`.
+        variant: String = Setting "variant";
+        /// Order of the system.
+        n: usize = Identity "order";
+        /// Columns of a panel.
+        nb: usize = Setting "NB";
+        /// Rows of the process grid.
+        p: usize = Setting "P";
+        /// Columns of the process grid.
+        q: usize = Setting "Q";
+        /// Seed of the random matrix.
+        seed: u64 = Observation "seed";
+        /// Time of the solution, seconds.
+        seconds: f64 = Observation "seconds";
+        /// How the rating follows from N and time.
+        formula: String = Observation "formula";
+        /// Whether x is a solution.
+        residual: ResidualConfig = Observation "residual";
+        /// Where the threads' time went.
+        time: TimeConfig = Observation "time";
+        /// When the solution began, seconds since the epoch.
+        began: f64 = Observation "began";
+        /// How N came about.
+        order_formula: String = Observation "order formula";
+        /// Predicted time of the solution, seconds.
+        predicted_seconds: f64 = Observation "predicted seconds";
+        /// Memory of the matrix.
+        matrix_bytes: u64 = Observation "matrix bytes";
+        /// Share of the matrix on huge pages, 0 to 1.
+        on_huge_pages: f64 = Observation "on huge pages";
+        /// The search of NB, in order of time.
+        search: Vec<SearchStep> = Observation "search";
+        /// Rating over DGEMM.
+        of_dgemm: f64 = Observation "of DGEMM";
+        /// Rating over the peak in registers.
+        of_fma_peak: f64 = Observation "of FMA peak";
+        /// Rating over the theoretical peak.
+        of_theoretical: f64 = Observation "of theoretical peak";
+        /// Power during the solution.
+        power: PowerConfig = Observation "power";
+    }
+}
+
+nodegauge_measure::config! {
+    /// Configuration of the rate of DGEMM.
+    pub struct DgemmConfig {
+        /// Threads.
+        threads: usize = Setting "threads" @ 20;
+        /// How they are bound.
+        bind: String = Setting "bind" @ 21;
+        /// CPUs of each bound thread.
+        cpus: Vec<Vec<u32>> = Setting "CPUs";
+        /// The library, in words.
+        blas: String = Setting "BLAS";
+        /// Its file.
+        blas_path: String = Setting "BLAS path";
+        /// Bits of its integers.
+        blas_integer_bits: u32 = Setting "BLAS integer bits";
+        /// The variable that gives it its kernels, where it would take others by itself.
+        blas_setting: String = Setting "BLAS setting";
+    }
+}
+
+nodegauge_measure::config! {
+    /// Configuration of a peak of multiply-adds in registers.
+    pub struct PeakConfig {
+        /// Threads.
+        threads: usize = Setting "threads" @ 20;
+        /// How they are bound.
+        bind: String = Setting "bind" @ 21;
+        /// CPUs of each bound thread.
+        cpus: Vec<Vec<u32>> = Setting "CPUs";
+        /// `f64` or `f32`.
+        element: String = Identity "elements" @ 23;
+        /// Instruction set of the fastest loop.
+        isa: String = Setting "instruction set";
+        /// The clock right after the best burst, Hz.
+        clock_hz: f64 = Observation "clock";
+        /// Operations a cycle and core.
+        flops_per_cycle: f64 = Observation "FLOP/cycle";
+        /// Every loop of this element.
+        loops: Vec<LoopRate> = Observation "loops";
+        /// Cores x clock x operations a cycle.
+        theoretical: TheoreticalPeak = Observation "theoretical peak";
+    }
+}
+
+/// HPL's scaled residual.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResidualConfig {
+    /// The residual; `null` where none was printed, or it is not a number.
+    pub value: Option<f64>,
+    /// It must be below this.
+    pub threshold: f64,
+    /// How it is computed.
+    pub formula: String,
+    /// ||A x - b||oo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
+    /// ||A||oo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norm_a: Option<f64>,
+    /// ||x||oo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norm_x: Option<f64>,
+    /// ||b||oo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norm_b: Option<f64>,
+}
+
+/// Where the threads' time went.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TimeConfig {
+    /// Share in panels, 0 to 1.
+    pub panels: f64,
+    /// Share spent waiting, 0 to 1.
+    pub waiting: f64,
+    /// The back-substitution, seconds.
+    pub solve_s: f64,
+    /// Threads that factor a panel together.
+    pub panel_threads: usize,
+    /// Of the thread that lost most, the share that other work took, 0 to 1.
+    pub lost: f64,
+    /// Times that the kernel took a CPU away.
+    pub switches: u64,
+    /// Share of all CPUs' time that the hypervisor gave to others, 0 to 1; `null` where it is not
+    /// counted.
+    pub stolen: Option<f64>,
+}
+
+/// A run of the search of NB.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchStep {
+    /// N.
+    pub n: usize,
+    /// NB.
+    pub nb: usize,
+    /// FLOP/s.
+    pub rate: f64,
+}
+
+/// Power during a solution.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PowerConfig {
+    /// Watts; `null` where they cannot be read.
+    pub watts: Option<f64>,
+    /// FLOP/s a watt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_watt: Option<f64>,
+    /// Which counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<String>,
+    /// Why there are no watts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What a loop in registers reached.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoopRate {
+    /// Instruction set.
+    pub isa: String,
+    /// Whether multiplication and addition are one instruction.
+    pub fused: bool,
+    /// FLOP/s.
+    pub rate: f64,
+    /// The clock right after it, Hz.
+    pub clock_hz: Option<f64>,
+}
+
+/// Cores x clock x operations a cycle.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TheoreticalPeak {
+    /// FLOP/s with fused multiply-adds.
+    pub value: f64,
+    /// With its numbers.
+    pub formula: String,
+    /// FLOP/s without fused multiply-adds.
+    pub without_fma: f64,
+}

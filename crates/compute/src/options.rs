@@ -1,0 +1,126 @@
+//! What can be asked of a run.
+
+use crate::residual::GivenSystem;
+use crate::size::{OrderSpec, SizeConstraints};
+use nodegauge_machine::SysRoot;
+use nodegauge_measure::record::Machine;
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::blas::BlasRequest;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What can be asked of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HplOptions {
+    /// How N is chosen.
+    pub order: OrderSpec,
+    /// Share of the available memory for the matrix with [`OrderSpec::Full`], 0 to 1.
+    pub fraction: f64,
+    /// Widths of panels to choose from; empty searches.
+    pub nb: Vec<usize>,
+    /// Whether N shall be a multiple of NB x LCM(P, Q) of the reference program's grid.
+    pub grid_multiple: bool,
+    /// Of the random matrix.
+    pub seed: u64,
+    /// Solve this system instead of a random one.
+    pub given: Option<GivenSystem>,
+    /// Time for everything.
+    pub budget: Duration,
+    /// Solutions.
+    pub samples: usize,
+    /// Libraries that multiply; empty takes the fastest of all that are found.
+    pub libraries: Vec<BlasRequest>,
+    /// This node's Triad and where it comes from, to hold the products' traffic against.
+    pub triad: Option<(BytesPerSec, String)>,
+    /// This node's DGEMM on as many threads and where it comes from, to foresee the time.
+    pub dgemm: Option<(FlopsPerSec, String)>,
+    /// Ranks of the reference program.
+    pub ranks: RankOptions,
+    /// The reference program to run as well.
+    pub reference: Option<ReferenceOptions>,
+}
+
+/// Ranks of the reference program, as asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RankOptions {
+    /// Ranks on each host.
+    pub ranks: Option<usize>,
+    /// Threads of all ranks of a host.
+    pub threads: Option<usize>,
+    /// Hosts; empty for this node.
+    pub hosts: Vec<String>,
+}
+
+/// The reference program, as asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReferenceOptions {
+    /// An xhpl or hpcc.
+    pub program: PathBuf,
+    /// What starts its ranks.
+    pub launcher: Option<CommandLine>,
+    /// Whether launchers that refuse root are told to run all the same.
+    pub allow_root: bool,
+}
+
+/// Time for everything unless the user says otherwise.
+pub const BUDGET: Duration = Duration::from_secs(15);
+/// Share of the budget for the solution: the rest makes and checks the matrix.
+const SOLUTION: f64 = 0.5;
+
+impl Default for HplOptions {
+    fn default() -> Self {
+        Self {
+            order: OrderSpec::Quick,
+            fraction: 0.8,
+            nb: Vec::new(),
+            grid_multiple: false,
+            seed: 1,
+            given: None,
+            budget: BUDGET,
+            samples: 1,
+            libraries: Vec::new(),
+            triad: None,
+            dgemm: None,
+            ranks: RankOptions::default(),
+            reference: None,
+        }
+    }
+}
+
+impl HplOptions {
+    /// How N is chosen: a given system has its own.
+    pub(crate) fn order_spec(&self) -> OrderSpec {
+        self.given.as_ref().map_or(self.order, |given| OrderSpec::Exactly(given.order))
+    }
+
+    /// What a choice of N that is a multiple of `multiple` rests on.
+    pub(crate) fn constraints(
+        &self,
+        machine: &Machine,
+        dgemm: FlopsPerSec,
+        threads: usize,
+        multiple: usize,
+    ) -> SizeConstraints {
+        let memory = &machine.memory;
+        let limit = memory.cgroup_limit.filter(|limit| Some(*limit) < memory.bytes);
+        SizeConstraints {
+            available: Bytes(memory.available.unwrap_or(0)),
+            cgroup_limit: limit.map(Bytes),
+            fraction: self.fraction,
+            dgemm: dgemm.0,
+            threads,
+            seconds: self.budget.as_secs_f64() * SOLUTION / self.samples.max(1) as f64,
+            multiple,
+        }
+    }
+}
+
+/// Whether the processor has an instruction set, by its name in `/proc/cpuinfo`.
+pub(crate) fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
+    let text = root.text("proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
+    let flags: Vec<String> =
+        flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    move |name| flags.iter().any(|flag| flag == name)
+}

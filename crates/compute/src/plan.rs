@@ -1,0 +1,204 @@
+//! A run that has been planned: refused where it cannot be, its N, time and memory foreseen from what
+//! is known of the node, nothing touched.
+
+use crate::GAUGE;
+use crate::choose::{self, ChoiceError, Tried};
+use crate::dat;
+use crate::hpl;
+use crate::options::{HplOptions, instruction_sets};
+use crate::reference::{self, PlacedReference, RankLayout, USUAL_NB};
+use crate::size::{self, ChosenOrder, OrderSpec};
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::record::Machine;
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
+use nodegauge_placement::Placement;
+use nodegauge_toolchain::ToolchainError;
+
+/// Share of the peak that DGEMM reaches, where no DGEMM of this node is known.
+const USUAL_DGEMM: f64 = 0.9;
+/// Of a core of which nothing is known: a clock and operations a cycle that most reach.
+const ASSUMED_CORE: (f64, f64) = (2e9, 16.0);
+
+/// A run of `hpl` that has been planned.
+#[derive(Debug)]
+pub struct HplPlan {
+    pub(crate) placement: Placement,
+    pub(crate) options: HplOptions,
+    pub(crate) layout: RankLayout,
+    /// NB that is reckoned with.
+    pub(crate) nb: usize,
+    pub(crate) order: ChosenOrder,
+    /// The rate on which the foreseen time rests, in words.
+    pub(crate) rate: String,
+    /// Memory that can be had.
+    pub(crate) available: Bytes,
+    reference: Option<PlacedReference>,
+}
+
+impl HplPlan {
+    /// Plans a run on these threads.
+    ///
+    /// # Errors
+    /// When N does not fit into memory, a library is not there, or the reference program cannot be
+    /// run.
+    pub fn new(site: &Site, placement: Placement, options: HplOptions) -> Result<Self, Failure> {
+        let layout = RankLayout::of(&site.topology, &options.ranks);
+        let nb = options.nb.first().copied().unwrap_or(USUAL_NB);
+        let threads = placement.threads.len();
+        let (dgemm, rate) = foreseen_dgemm(&site.machine, &options, threads);
+        let multiple = nb * multiple(&options, &layout);
+        let constraints = options.constraints(&site.machine, dgemm, threads, multiple);
+        let order = size::choose(options.order_spec(), &constraints).map_err(Failure::missing)?;
+        let find = |reference| {
+            PlacedReference::find(&site.topology, layout, &options.ranks.hosts, reference)
+        };
+        choose::look_for(&options.libraries).map_err(Failure::missing)?;
+        let reference = options.reference.as_ref().map(find).transpose()?;
+        let available = constraints.available;
+        Ok(Self { placement, options, layout, nb, order, rate, available, reference })
+    }
+
+    /// The reference program's input for this plan. Nothing is measured, so without an order memory
+    /// is filled.
+    ///
+    /// # Errors
+    /// When N does not fit into memory.
+    pub fn input(&self, site: &Site) -> Result<String, Failure> {
+        let mut filled = self.options.clone();
+        if filled.order == OrderSpec::Quick {
+            filled.order = OrderSpec::Full;
+        }
+        let nbs = if filled.nb.is_empty() { vec![USUAL_NB] } else { filled.nb.clone() };
+        let widest = nbs.iter().copied().max().unwrap_or(USUAL_NB);
+        let (dgemm, _) = foreseen_dgemm(&site.machine, &filled, 1);
+        let order = reference::order(site, &filled, dgemm.0, &self.layout, 1, widest)
+            .map_err(Failure::missing)?;
+        Ok(dat::write(&reference::input(vec![order], nbs, vec![self.layout.grid()])))
+    }
+
+    /// The libraries to measure: those that were asked for, else the fastest of all.
+    fn libraries(
+        &self,
+        site: &Site,
+        notices: &mut Vec<Notice>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Tried>, ChoiceError> {
+        observer.phase("trying BLAS libraries");
+        let requests = &self.options.libraries;
+        let observer: &dyn Observer = observer;
+        let has = instruction_sets(&site.root);
+        let mut found =
+            choose::find(requests, &choose::prober()?, &has, &|| observer.interrupted())?;
+        notices.append(&mut found.notices);
+        if requests.is_empty() {
+            if found.tried.len() > 1 {
+                let rate = |tried: &Tried| format!("{} {}", tried.name(), tried.rate());
+                let list: Vec<String> = found.tried.iter().map(rate).collect();
+                let text = format!("tried on one thread, fastest first: {}", list.join("; "));
+                notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
+            }
+            found.tried.truncate(1);
+        }
+        Ok(found.tried)
+    }
+}
+
+impl Planned for HplPlan {
+    fn foreseen(&self) -> Foreseen {
+        let needed = size::needed(self.order.order, self.placement.threads.len());
+        Foreseen { time: Some(self.options.budget), memory: Some(needed) }
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let mut notices = Vec::new();
+        let libraries = match self.libraries(site, &mut notices, observer) {
+            Ok(libraries) => libraries,
+            Err(error) if error.is_interrupted() => {
+                let text = "interrupted while BLAS libraries were tried";
+                notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
+                let stop = Some(Stop::Interrupted);
+                return Ok(Outcome { notices, stop, ..Outcome::default() });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let options = (&self.options, multiple(&self.options, &self.layout));
+        let mut outcome = hpl::run(site, &self.placement, &libraries, options, observer)?;
+        outcome.notices.splice(0..0, notices);
+        if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
+            reference
+                .measure(site, &self.options, &mut outcome, observer)
+                .map_err(Failure::missing)?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// N shall be a multiple of NB times this.
+fn multiple(options: &HplOptions, layout: &RankLayout) -> usize {
+    let (p, q) = layout.grid();
+    if options.grid_multiple { size::lcm(p, q) } else { 1 }
+}
+
+/// DGEMM on all threads with its basis: as measured before, else by the processor's peak.
+fn foreseen_dgemm(
+    machine: &Machine,
+    options: &HplOptions,
+    threads: usize,
+) -> (FlopsPerSec, String) {
+    if let Some((dgemm, source)) = &options.dgemm {
+        return (*dgemm, format!("{dgemm} DGEMM ({source})"));
+    }
+    let cores = machine.processor.cores.max(1) as usize;
+    let used = threads.min(cores);
+    let (peak, basis) = match &machine.peak_flops {
+        Some(peak) if used < cores => {
+            let part = peak.value * used as f64 / cores as f64;
+            (part, format!("{used} of {}", peak.basis))
+        }
+        Some(peak) => (peak.value, peak.basis.clone()),
+        None => {
+            let (hz, a_cycle) = ASSUMED_CORE;
+            let basis = format!(
+                "assumed: {used} cores x {} GHz x {a_cycle} FLOP/cycle; the processor's peak is not known",
+                hz / 1e9
+            );
+            (used as f64 * hz * a_cycle, basis)
+        }
+    };
+    let dgemm = FlopsPerSec(peak * USUAL_DGEMM);
+    let peak = FlopsPerSec(peak);
+    (dgemm, format!("{dgemm} DGEMM taken as {USUAL_DGEMM} x {peak} ({basis})"))
+}
+
+impl ChoiceError {
+    /// Whether the user ended it.
+    fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Toolchain(ToolchainError::Interrupted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::Figure;
+
+    #[test]
+    fn the_rate_is_the_saved_one_else_that_of_the_peak_else_assumed() {
+        let mut machine = Machine::default();
+        machine.processor.cores = 4;
+        let mut options = HplOptions::default();
+        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        assert!((dgemm.0 / (0.9 * 2.0 * 32e9) - 1.0).abs() < 1e-12, "{basis}");
+        assert!(basis.contains("assumed: 2 cores x 2 GHz x 16 FLOP/cycle"), "{basis}");
+        let detail = None;
+        machine.peak_flops = Some(Figure { value: 400e9, basis: "4 cores".to_owned(), detail });
+        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        assert!((dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{basis}");
+        assert!(basis.ends_with("taken as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"), "{basis}");
+        options.dgemm = Some((FlopsPerSec(123e9), "saved yesterday".to_owned()));
+        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        assert_eq!(dgemm, FlopsPerSec(123e9));
+        assert_eq!(basis, "123.0 GFLOP/s DGEMM (saved yesterday)");
+    }
+}

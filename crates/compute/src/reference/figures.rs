@@ -1,0 +1,99 @@
+//! From what the reference program printed to figures.
+
+use crate::config::{RatingConfig, ResidualConfig};
+use crate::output::HplRow;
+use crate::residual::THRESHOLD;
+use crate::result::{RATING_FORMULA, RESIDUAL_FORMULA};
+use crate::{GAUGE, TEST};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+
+/// Results as measurements: one a combination of N, NB, P, Q, best first; equal ones are samples.
+pub fn measurements(
+    rows: &[HplRow],
+    engine: &str,
+    version: Option<&str>,
+    command: Option<&str>,
+) -> Vec<Measurement> {
+    let key = |row: &HplRow| (row.n, row.nb, row.p, row.q, row.variant.clone());
+    let mut groups: Vec<Vec<&HplRow>> = Vec::new();
+    for row in rows {
+        match groups.iter_mut().find(|group| key(group[0]) == key(row)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    let best = |group: &[&HplRow]| group.iter().map(|row| row.rate).fold(0.0, f64::max);
+    groups.sort_by(|a, b| best(b).total_cmp(&best(a)));
+    groups.iter().map(|group| measurement(group, engine, version, command)).collect()
+}
+
+fn measurement(
+    group: &[&HplRow],
+    engine: &str,
+    version: Option<&str>,
+    command: Option<&str>,
+) -> Measurement {
+    let row = group.iter().copied().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(group[0]);
+    let config = RatingConfig {
+        engine: Some(engine.to_owned()),
+        version: version.map(str::to_owned),
+        command: command.map(str::to_owned),
+        variant: Some(row.variant.clone()),
+        n: Some(row.n),
+        nb: Some(row.nb),
+        p: Some(row.p),
+        q: Some(row.q),
+        seconds: Some(row.seconds),
+        formula: Some(RATING_FORMULA.to_owned()),
+        residual: Some(ResidualConfig {
+            value: row.residual,
+            threshold: THRESHOLD,
+            formula: RESIDUAL_FORMULA.to_owned(),
+            ..ResidualConfig::default()
+        }),
+        ..RatingConfig::default()
+    };
+    let failed = group.iter().any(|row| row.passed == Some(false));
+    let mut validity = Validity::valid();
+    if failed {
+        validity.add(Status::Invalid, "its residual check FAILED: x is no solution");
+    } else if group.iter().any(|row| row.passed.is_none()) {
+        validity
+            .add(Status::Suspect, "no residual was printed, so nothing says that x is a solution");
+    }
+    let counted = group.iter().filter(|_| !failed);
+    Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond)
+        .category(Category::Reference)
+        .sampled(Quoted::Best, counted.map(|row| row.rate).collect())
+        .config(&config)
+        .judged(validity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output;
+
+    #[test]
+    fn rows_become_measurements_best_first_and_failed_ones_have_no_value() {
+        let rows = output::read(include_str!("../../tests/outputs/three-nb.txt")).rows;
+        let made = measurements(&rows, "xhpl", Some("2.3"), None);
+        assert_eq!(made.len(), 3);
+        assert_eq!(made[0].config["nb"], 192);
+        assert_eq!(made[0].value, Some(89.775e9));
+        assert!(made.iter().all(|m| m.category == Category::Reference));
+        let rows = output::read(include_str!("../../tests/outputs/failed.txt")).rows;
+        let failed = &measurements(&rows, "xhpl", None, None)[0];
+        assert_eq!((failed.value, failed.validity.status), (None, Status::Invalid));
+    }
+
+    #[test]
+    fn a_result_without_residual_is_doubted() {
+        let rows = output::read(
+            "WR11C2R4        4000   192     1     2               0.56             7.6559e+01\n",
+        )
+        .rows;
+        assert_eq!(measurements(&rows, "xhpl", None, None)[0].validity.status, Status::Suspect);
+    }
+}

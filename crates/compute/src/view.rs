@@ -1,0 +1,308 @@
+//! What a person sees: the rating, what it is held against, its residual, and the plan.
+
+use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
+use crate::output::{self, HplRow};
+use crate::plan::HplPlan;
+use crate::{GAUGE, TEST};
+use crate::{lu, size};
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{Cell, Note, Section, Table};
+use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
+
+/// A plan, formulas with their numbers.
+pub fn plan(plan: &HplPlan) -> Section {
+    let HplPlan { options, layout, nb, order: chosen, .. } = plan;
+    let threads = plan.placement.threads.len();
+    let needed = size::needed(chosen.order, threads);
+    let beyond = 100.0 * (needed.as_f64() / chosen.bytes.as_f64() - 1.0);
+    let nb_basis = match options.nb.as_slice() {
+        [] => format!("usual; a run searches {:?}", size::CANDIDATES),
+        _ => "as asked".to_owned(),
+    };
+    let group = lu::panel_group_size(chosen.order, *nb, threads);
+    let (p, q) = layout.grid();
+    let mut section = Section::new("plan");
+    section
+        .note("N", format!("{}: {}", chosen.order, chosen.formula))
+        .note("NB", format!("{nb} ({nb_basis})"))
+        .note("native", format!("{threads} threads, {group} of them on a panel"))
+        .note(
+            "P x Q",
+            format!(
+                "{p} x {q} for {} ranks of {} threads (P <= Q, as square as may be, P a power of two where it can be)",
+                layout.total(),
+                layout.threads_a_rank
+            ),
+        )
+        .note(
+            "memory",
+            format!(
+                "8 B x N x (N + 1) = {}, at most {needed} in all (+{beyond:.1} %), of {} that can be had",
+                chosen.bytes, plan.available
+            ),
+        )
+        .note(
+            "time",
+            format!(
+                "{} predicted for (2/3 N^3 + 3/2 N^2) = {:.4e} operations; {}",
+                Seconds(chosen.seconds),
+                lu::flops(chosen.order),
+                plan.rate
+            ),
+        );
+    if let Some(doubt) = &chosen.doubt {
+        section.push(Note::new("doubt", doubt).tone(nodegauge_gauge::view::Tone::Warning));
+    }
+    section
+}
+
+/// A record's part: the table and the evidence, of which a page with other gauges shows what the
+/// rating rests on.
+pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
+    let all = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let (all, others): (Vec<&Measurement>, Vec<_>) = all.partition(|m| is_known(m));
+    let mut section = Section::new(TEST);
+    if !all.is_empty() {
+        let mut table = Table::new(&["GFLOP/s", ">", ">median", ">of limit", "how"]);
+        all.iter().for_each(|m| {
+            table.row(row(m));
+        });
+        section.push(table).gap();
+    }
+    if !others.is_empty() {
+        section.push(Table::of_figures(&others)).gap();
+    }
+    for m in &all {
+        match (detail, m.name.as_str()) {
+            (_, "rating") if m.category != Category::Variant => {}
+            (Detail::Full, "rating") => evidence(&mut section, &m.read_config()),
+            (Detail::Brief, "rating") => brief(&mut section, &m.read_config()),
+            (Detail::Full, "fma_peak" | "fma_peak_f32") => {
+                peak(&mut section, &m.read_config());
+            }
+            _ => {}
+        }
+    }
+    for m in all.iter().chain(&others) {
+        for reason in &m.validity.reasons {
+            section.push(Note::doubt(m.validity.status, format!("{}: {reason}", m.name)));
+        }
+    }
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+/// Whether it is a figure of a kind that is shown in the table.
+fn is_known(m: &Measurement) -> bool {
+    let names = ["rating", "dgemm", "fma_peak", "fma_peak_f32"];
+    m.test == TEST && names.contains(&m.name.as_str()) && m.unit == Unit::FlopsPerSecond
+}
+
+fn gflops(rate: f64) -> String {
+    format!("{:.1}", rate / 1e9)
+}
+
+fn row(m: &Measurement) -> [Cell; 5] {
+    let unknown = || "?".to_owned();
+    let how = match m.name.as_str() {
+        "rating" => {
+            let RatingConfig { n, nb, p, q, engine, blas, .. } = m.read_config();
+            let by = match engine.as_deref() {
+                Some("native") => blas.unwrap_or_else(unknown),
+                _ => format!(
+                    "{}, P x Q = {} x {}",
+                    engine.unwrap_or_else(unknown),
+                    p.unwrap_or(0),
+                    q.unwrap_or(0)
+                ),
+            };
+            format!("N {}, NB {}, {by}", n.unwrap_or(0), nb.unwrap_or(0))
+        }
+        "dgemm" => m.read_config::<DgemmConfig>().blas.unwrap_or_else(unknown),
+        _ => {
+            let PeakConfig { isa, clock_hz, .. } = m.read_config();
+            let clock = clock_hz.map(|hz| format!(" at {}", Hertz(hz))).unwrap_or_default();
+            format!("{} in registers{clock}", isa.unwrap_or_else(unknown))
+        }
+    };
+    let rate = |value: f64| Cell::figure(value, m.unit, gflops(value));
+    let several = m.summary.as_ref().filter(|summary| summary.n > 1);
+    let share =
+        |fraction: f64| Cell::figure(fraction, Unit::Factor, format!("{:.1} %", 100.0 * fraction));
+    [
+        m.name.clone().into(),
+        m.value.map_or_else(|| m.validity.status.name().into(), rate),
+        several.map_or_else(|| "-".into(), |summary| rate(summary.median)),
+        m.limit.as_ref().map_or_else(|| "-".into(), |limit| share(limit.fraction)),
+        how.into(),
+    ]
+}
+
+/// What stands behind a native rating, in a line or two.
+fn brief(section: &mut Section, config: &RatingConfig) {
+    let residual = config.residual.as_ref().and_then(|residual| residual.value);
+    let parts: Vec<String> = [
+        config.seconds.map(|seconds| format!("solved in {}", Seconds(seconds))),
+        config.of_dgemm.map(|of| format!("{:.1} % of DGEMM", 100.0 * of)),
+        residual.map(|value| format!("residual {value:.3e} (16 and more fails)")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    section.note("rating", parts.join("; "));
+}
+
+/// What stands behind a native rating.
+fn evidence(section: &mut Section, config: &RatingConfig) {
+    let shares: Vec<String> = [
+        (config.of_dgemm, "DGEMM"),
+        (config.of_fma_peak, "the peak in registers"),
+        (config.of_theoretical, "the theoretical peak"),
+    ]
+    .into_iter()
+    .filter_map(|(share, of)| Some(format!("{:.1} % of {of}", 100.0 * share?)))
+    .collect();
+    if let (Some(n), Some(seconds)) = (config.n, config.seconds) {
+        let shares =
+            if shares.is_empty() { String::new() } else { format!("; {}", shares.join(", ")) };
+        section.note(
+            "rating",
+            format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {seconds:.3} s{shares}"),
+        );
+    }
+    if let Some(residual) = &config.residual
+        && let Some(value) = residual.value
+    {
+        let verdict = if value < residual.threshold { "PASSED" } else { "FAILED" };
+        section
+            .note("residual", format!("{} = {value:.3e} against 16: {verdict}", residual.formula));
+    }
+    if let Some(formula) = &config.order_formula {
+        let bytes = Bytes(config.matrix_bytes.unwrap_or(0));
+        let huge = config.on_huge_pages.map(|x| format!(", {:.0} % on huge pages", 100.0 * x));
+        section.note("N", format!("{formula}; {bytes}{}", huge.unwrap_or_default()));
+    }
+    section.note_if("NB", search(config));
+    if let Some(time) = &config.time {
+        let text = format!(
+            "{} threads: panels {:.1} %, waiting {:.1} % of their time; back-substitution {}",
+            config.threads.unwrap_or(0),
+            100.0 * time.panels,
+            100.0 * time.waiting,
+            Seconds(time.solve_s)
+        );
+        section.note("time", text);
+    }
+    if let Some(power) = &config.power {
+        let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+        let text = match power.watts {
+            Some(watts) => format!(
+                "{watts:.0} W ({}), {:.2} GFLOP/s per watt",
+                or_unknown(&power.basis),
+                power.flops_per_watt.unwrap_or(0.0) / 1e9
+            ),
+            None => format!("unknown: {}", or_unknown(&power.reason)),
+        };
+        section.note("power", text);
+    }
+}
+
+/// The search of NB at its larger size, best first.
+fn search(config: &RatingConfig) -> Option<String> {
+    let steps = config.search.as_ref()?;
+    let largest = steps.iter().map(|step| step.n).max()?;
+    let mut last: Vec<_> = steps.iter().filter(|step| step.n == largest).collect();
+    last.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+    let best =
+        last.iter().take(3).map(|step| format!("{}: {} GFLOP/s", step.nb, gflops(step.rate)));
+    let best: Vec<String> = best.collect();
+    Some(format!("by {} runs; at N = {largest} {}", steps.len(), best.join(", ")))
+}
+
+fn peak(section: &mut Section, config: &PeakConfig) {
+    let precision = match config.element.as_deref() {
+        Some("f32") => " in single precision",
+        _ => "",
+    };
+    if let Some(theory) = &config.theoretical {
+        let (fused, without) = (FlopsPerSec(theory.value), FlopsPerSec(theory.without_fma));
+        section
+            .note("theory", format!("{fused} = {}{precision}; {without} without", theory.formula));
+    }
+    if let Some(loops) = &config.loops {
+        let rates: Vec<String> =
+            loops.iter().map(|one| format!("{} {}", one.isa, gflops(one.rate))).collect();
+        section.note("registers", format!("{} GFLOP/s{precision}", rates.join(", ")));
+    }
+}
+
+/// The results of a record as HPL prints them; FAILED ones too.
+pub fn hpl_text(record: &Record) -> String {
+    let ratings = record.measurements.iter().filter(|m| m.test == TEST && m.name == "rating");
+    let rows: Vec<HplRow> = ratings.filter_map(|m| hpl_row(m.read_config())).collect();
+    output::write(&rows)
+}
+
+fn hpl_row(config: RatingConfig) -> Option<HplRow> {
+    let (n, seconds) = (config.n?, config.seconds?);
+    let residual = config.residual?.value;
+    Some(HplRow {
+        // Row-major, look-ahead of two, first-ring broadcast, recursive and right-looking.
+        variant: config.variant.unwrap_or_else(|| "WR20R2R4".to_owned()),
+        n,
+        nb: config.nb?,
+        p: config.p?,
+        q: config.q?,
+        seconds,
+        rate: lu::flops(n) / seconds,
+        residual,
+        passed: residual.map(output::passes),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_gauge::view::Block;
+    use nodegauge_measure::record::{Machine, Quoted, Tool};
+
+    fn record(measurements: Vec<Measurement>) -> Record {
+        Record {
+            schema: nodegauge_measure::record::SCHEMA.to_owned(),
+            id: String::new(),
+            started: String::new(),
+            seconds: 1.0,
+            complete: true,
+            tool: Tool { version: String::new(), commit: None },
+            command: Vec::new(),
+            labels: Default::default(),
+            machine: Machine::default(),
+            findings: Vec::new(),
+            notices: Vec::new(),
+            measurements,
+        }
+    }
+
+    /// Text of all cells, row by row.
+    fn tables(section: &Section) -> Vec<Vec<String>> {
+        let rows = section.blocks.iter().filter_map(|block| match block {
+            Block::Table(table) => Some(&table.rows),
+            _ => None,
+        });
+        rows.flatten().map(|row| row.iter().map(|cell| cell.text.clone()).collect()).collect()
+    }
+
+    #[test]
+    fn figures_that_are_not_known_are_shown() {
+        let known = Measurement::new(GAUGE, TEST, "dgemm", Unit::FlopsPerSecond);
+        let new = Measurement::new(GAUGE, "trapezoid", "area", Unit::Seconds);
+        let other = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        let all = [known, new, other].map(|m| m.value(Quoted::Single, 2.5));
+        let section = section(&record(all.to_vec()), Detail::Full).unwrap();
+        assert_eq!(
+            tables(&section),
+            [vec!["dgemm", "0.0", "-", "-", "?"], vec!["trapezoid", "area", "2.500", "s"]]
+        );
+        assert_eq!(super::section(&record(all[2..].to_vec()), Detail::Full), None);
+    }
+}
