@@ -48,7 +48,7 @@ impl Place {
         self.script(&format!(
             r#"[ "$1" = --version ] && {{ echo 'bad cc 1.0'; exit 0; }}
             for word; do case $word in */kernels.c) source=$word ;; esac; done
-            sed -i 's|a\[j\] = b\[j\] + s \* c\[j\];|{statement};|' "$source"
+            sed -i 's|^MAP(triad, .*|MAP(triad, {statement})|' "$source"
             exec gcc "$@""#
         ))
     }
