@@ -41,7 +41,8 @@ crate::config! {
 }
 
 fn registry() -> Registry {
-    let kinds = [("memory", &["stream", "explain"][..]), ("messages", &["mpi"]), ("files", &["io"])];
+    let kinds =
+        [("memory", &["stream", "explain"][..]), ("messages", &["mpi"]), ("files", &["io"])];
     Registry::new(kinds.map(|(gauge, tests)| crate::keys::ConfigKind::of::<Keys>(gauge, tests)))
 }
 
