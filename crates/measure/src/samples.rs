@@ -5,8 +5,6 @@
 use crate::interference::Cause;
 use crate::regime::{self, Regime};
 use crate::stats;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Fewer samples than this in a regime say nothing of it.
@@ -15,28 +13,6 @@ pub const LEAST_IN_REGIME: usize = 3;
 const LEAST_SHARE: f64 = 0.1;
 /// More disturbed samples than this share of all make a figure suspect.
 pub const DISTURBED_TOO_MANY: f64 = 0.5;
-
-/// Samples taken in one regime of a machine whose CPUs are moved under it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RegimeSamples {
-    /// Median core-to-core round trip that identifies the regime, seconds.
-    pub round_trip_s: f64,
-    /// Share of all clean samples that fell into this regime, 0 to 1.
-    pub share: f64,
-    /// Their statistics.
-    pub summary: Summary,
-    /// The samples, in order of time.
-    pub samples: Vec<f64>,
-}
-
-/// A sample that something interfered with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Disturbed {
-    /// The sample, in the measurement's unit.
-    pub value: f64,
-    /// What interfered.
-    pub reason: String,
-}
 
 /// One turn of a cell: the times of its parts, e.g. of each kernel of a pass.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,5 @@
 //! One figure with its evidence.
 
-pub use crate::samples::{Disturbed, RegimeSamples};
 use crate::samples::{RegimeGroup, Sample, Sorted};
 use crate::stats::{self, Better, Summary};
 use crate::unit::Unit;
@@ -107,6 +106,19 @@ pub struct Traffic {
     pub basis: String,
 }
 
+/// Samples taken in one regime of a machine whose CPUs are moved under it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RegimeSamples {
+    /// Median core-to-core round trip that identifies the regime, seconds.
+    pub round_trip_s: f64,
+    /// Share of all clean samples that fell into this regime, 0 to 1.
+    pub share: f64,
+    /// Their statistics.
+    pub summary: Summary,
+    /// The samples, in order of time.
+    pub samples: Vec<f64>,
+}
+
 /// One figure with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
@@ -142,6 +154,15 @@ pub struct Measurement {
     pub limit: Option<Limit>,
     /// Whether it may be believed.
     pub validity: Validity,
+}
+
+/// A sample that something interfered with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Disturbed {
+    /// The sample, in the measurement's unit.
+    pub value: f64,
+    /// What interfered.
+    pub reason: String,
 }
 
 /// `config.engine` of a figure that was published elsewhere.
