@@ -17,6 +17,7 @@ pub use settings::Difference;
 pub use threshold::Threshold;
 
 use crate::expect;
+use crate::keys::{Registry, Role};
 use crate::ratio::{self, NoInterval, Statistic};
 use crate::record::{Measurement, Record, SCHEMA};
 use crate::stats::Better;
@@ -87,6 +88,9 @@ pub struct Pair {
     pub unit: Unit,
     /// What tells it from others of this name: message bytes, threads.
     pub at: Map<String, Value>,
+    /// The same in words, behind the name: ` 8 B`, `, threads 4`.
+    #[serde(skip)]
+    place: String,
     /// Message, block or array size, where it has one.
     #[serde(skip)]
     pub size: Option<Bytes>,
@@ -153,14 +157,14 @@ pub struct Comparison {
 }
 
 /// Compares two settings.
-pub fn compare(a: &Side, b: &Side) -> Comparison {
-    let (points, others) = pairing::pair(&a.runs, &b.runs);
-    let differences = settings::differences(&a.runs, &b.runs, &points);
+pub fn compare(a: &Side, b: &Side, registry: &Registry) -> Comparison {
+    let (points, others) = pairing::pair(&a.runs, &b.runs, registry);
+    let differences = settings::differences(&a.runs, &b.runs, &points, registry);
     Comparison {
         schema: SCHEMA,
         pairs: {
             let watched = regimes_matter(a, b);
-            points.iter().map(|point| judge(point, watched)).collect()
+            points.iter().map(|point| judge(point, watched, registry)).collect()
         },
         differences,
         only_a: others.0,
@@ -207,13 +211,14 @@ fn regimes_matter(a: &Side, b: &Side) -> bool {
 }
 
 /// The verdict on a measurement that both sides have.
-fn judge(point: &Point<'_>, regimes_matter: bool) -> Pair {
+fn judge(point: &Point<'_>, regimes_matter: bool, registry: &Registry) -> Pair {
     let first = point.a[0];
     let mut pair = Pair {
         gauge: first.gauge.clone(),
         test: first.test.clone(),
         name: first.name.clone(),
         unit: first.unit,
+        place: pairing::place(&pairing::group_of(first), &point.at, registry),
         at: point.at.clone(),
         size: expect::size_of(first),
         a: Figure::of(&point.a),
@@ -223,7 +228,7 @@ fn judge(point: &Point<'_>, regimes_matter: bool) -> Pair {
         ci95: None,
         median_ratio: None,
         verdict: Verdict::NotComparable,
-        reasons: obstacles(point),
+        reasons: obstacles(point, registry),
     };
     if !pair.reasons.is_empty() {
         return pair;
@@ -281,22 +286,8 @@ fn settle(pair: &mut Pair, statistic: Statistic, a: Chosen, b: Chosen) {
     }
 }
 
-/// Configuration that makes a figure one of another thing, with what it is called.
-const SAME: [(&str, &str); 10] = [
-    ("element", "elements"),
-    ("array_bytes", "arrays"),
-    ("message_bytes", "messages"),
-    ("file_bytes", "files"),
-    ("block_bytes", "blocks"),
-    ("distance", "pairs"),
-    ("ranks", "ranks"),
-    ("n", "order"),
-    ("ratio", "ratio"),
-    ("operation", "operation"),
-];
-
 /// Why the two are not of the same thing; empty when they are.
-fn obstacles(point: &Point<'_>) -> Vec<String> {
+fn obstacles(point: &Point<'_>, registry: &Registry) -> Vec<String> {
     let differ = |what: &str, of: &dyn Fn(&Measurement) -> Option<String>| {
         let [a, b] = [&point.a, &point.b].map(|side| distinct(side.iter().map(|m| of(m))));
         match (a.as_str(), b.as_str()) {
@@ -310,10 +301,15 @@ fn obstacles(point: &Point<'_>) -> Vec<String> {
     reasons.extend(differ("category", &|m| {
         serde_json::to_value(m.category).ok()?.as_str().map(str::to_owned)
     }));
-    for (key, what) in SAME {
-        reasons.extend(differ(what, &|m| {
-            let value = m.config.get(key)?;
-            let bytes = value.as_u64().filter(|_| key.ends_with("_bytes"));
+    let first = point.a[0];
+    let identities = first.config.keys().filter_map(|name| {
+        let key = registry.key(&first.gauge, &first.test, name)?;
+        (key.role == Role::Identity).then_some(key)
+    });
+    for key in identities {
+        reasons.extend(differ(key.words, &|m| {
+            let value = m.config.get(key.name)?;
+            let bytes = value.as_u64().filter(|_| key.name.ends_with("_bytes"));
             // In full: a size that is rounded may look like the other.
             bytes.map(expect::exact_bytes).or_else(|| pairing::scalar(value))
         }));
@@ -351,12 +347,12 @@ impl Comparison {
 impl Pair {
     /// What it is called: `triad`, `latency 8 B`, `triad, threads 4`.
     pub fn title(&self) -> String {
-        pairing::title(&self.name, &self.at)
+        format!("{}{}", self.name, self.place)
     }
 
     /// What tells it from others of its name: `8 B`, `threads 4`; empty where nothing needs to.
-    pub fn place(&self) -> String {
-        pairing::title("", &self.at).trim_start_matches([',', ' ']).to_owned()
+    pub fn place(&self) -> &str {
+        self.place.trim_start_matches([',', ' '])
     }
 }
 

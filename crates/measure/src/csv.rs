@@ -3,13 +3,14 @@
 //! Figures are in base units, and the measurement's unit is in a column of its own. A cell is empty
 //! where a record does not say. New columns go to the end, before which nothing moves.
 
+use crate::keys::Registry;
 use crate::record::{Measurement, Record};
 use serde_json::Value;
 
 /// What one column shows of a measurement.
 type Cell = fn(&Record, &Measurement) -> String;
 
-/// The columns: name and content.
+/// The columns that all measurements have: name and content.
 const COLUMNS: &[(&str, Cell)] = &[
     ("id", |r, _| r.id.clone()),
     ("started", |r, _| r.started.clone()),
@@ -31,31 +32,21 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("limit", |_, m| number(m.limit.as_ref().map(|limit| limit.value))),
     ("limit_fraction", |_, m| number(m.limit.as_ref().map(|limit| limit.fraction))),
     ("traffic", |_, m| number(m.traffic.as_ref().map(|traffic| traffic.value))),
-    ("threads", |_, m| config(m, "threads")),
-    ("bind", |_, m| config(m, "bind")),
-    ("array_bytes", |_, m| config(m, "array_bytes")),
-    ("element", |_, m| config(m, "element")),
-    ("stores", |_, m| config(m, "stores")),
-    ("pages", |_, m| config(m, "pages")),
-    ("engine", |_, m| config(m, "engine")),
-    ("compiler", |_, m| config(m, "compiler")),
-    ("message_bytes", |_, m| config(m, "message_bytes")),
-    ("distance", |_, m| config(m, "distance")),
-    ("file_bytes", |_, m| config(m, "file_bytes")),
-    ("block_bytes", |_, m| config(m, "block_bytes")),
     ("complete", |r, _| r.complete.to_string()),
     ("labels", |r, _| joined(r.labels.iter().map(|(key, value)| format!("{key}={value}")))),
     ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
-    ("device_share", |_, m| config(m, "device_share")),
-    ("iops", |_, m| config(m, "iops")),
 ];
 
-/// All measurements of the records, under one header.
-pub fn render(records: &[Record]) -> String {
-    let mut rows = vec![COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect()];
+/// All measurements of the records, under one header: what all have, then a column for each key of
+/// the registry that has one.
+pub fn render(records: &[Record], registry: &Registry) -> String {
+    let keys: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
+    let common = COLUMNS.iter().map(|(name, _)| *name);
+    let mut rows = vec![common.chain(keys.iter().copied()).map(str::to_owned).collect()];
     for record in records {
         for measurement in &record.measurements {
-            rows.push(COLUMNS.iter().map(|(_, cell)| cell(record, measurement)).collect());
+            let common = COLUMNS.iter().map(|(_, cell)| cell(record, measurement));
+            rows.push(common.chain(keys.iter().map(|key| config(measurement, key))).collect());
         }
     }
     written(&rows)
@@ -102,7 +93,26 @@ fn config(measurement: &Measurement, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate as nodegauge_measure;
     use serde_json::json;
+
+    crate::config! {
+        /// Some keys.
+        pub struct Keys {
+            /// Size of a message.
+            message_bytes: u64 = Identity "messages" @ 2, speaks;
+            /// Threads.
+            threads: u64 = Setting "threads" @ 1;
+            /// Pages.
+            pages: Value = Setting "pages" @ 3;
+            /// Passes.
+            passes: u64 = Observation "passes";
+        }
+    }
+
+    fn registry() -> Registry {
+        Registry::new([crate::keys::ConfigKind::of::<Keys>("memory", &["stream"])])
+    }
 
     /// A record with a measurement of memory, one without a result, and one of messages.
     fn record() -> Record {
@@ -149,11 +159,11 @@ mod tests {
 
     #[test]
     fn a_record_is_a_line_a_measurement() {
-        insta::assert_snapshot!(render(&[record()]), @r#"
-        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,threads,bind,array_bytes,element,stores,pages,engine,compiler,message_bytes,distance,file_bytes,block_bytes,complete,labels,reasons,device_share,iops
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,2,close,268435456,f64,nontemporal,thp,native,,,,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,,,,,,,,,,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped",,
-        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,,,,,,,,,8,same socket,,,true,"bios=NPS4, ""tuned""; ecc=on",,,
+        insta::assert_snapshot!(render(&[record()], &registry()), @r#"
+        id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,complete,labels,reasons,threads,message_bytes,pages
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,true,"bios=NPS4, ""tuned""; ecc=on",,2,,thp
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,copy,B/s,,,,,,,,,invalid,variant,,,,true,"bios=NPS4, ""tuned""; ecc=on","a[0] is 1, not 2; stopped",,,
+        01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,messages,mpi,latency,s,0.00000025,,,,,,,,valid,variant,,,,true,"bios=NPS4, ""tuned""; ecc=on",,,8,
         "#);
     }
 
@@ -181,8 +191,8 @@ mod tests {
 
     #[test]
     fn several_records_share_a_header_whose_names_differ() {
-        assert_eq!(render(&[]).lines().count(), 1);
-        assert_eq!(render(&[record(), record()]).lines().count(), 7);
+        assert_eq!(render(&[], &registry()).lines().count(), 1);
+        assert_eq!(render(&[record(), record()], &registry()).lines().count(), 7);
         let names: std::collections::BTreeSet<_> = COLUMNS.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), COLUMNS.len());
     }

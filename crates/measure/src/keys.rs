@@ -6,9 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 /// What a key of a configuration is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// What was measured, e.g. the message size: tells figures of one name apart in any two records.
+    /// What was measured, e.g. the message size: figures in which it differs are not comparable.
     Identity,
     /// How it was asked to be measured, e.g. the number of threads: tells figures of one record apart
     /// where identities do not, and is listed where two records differ.
@@ -85,6 +85,13 @@ impl Registry {
         let find = |kind: &ConfigKind| kind.keys.iter().find(|key| key.name == name);
         let known = self.kinds.iter().filter(here).find_map(find);
         known.or_else(|| self.kinds.iter().find_map(find))
+    }
+
+    /// The place of a key among those of its kind, in the order of their declaration.
+    pub fn place(&self, gauge: &str, test: &str, name: &str) -> usize {
+        let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
+        let place = |kind: &ConfigKind| kind.keys.iter().position(|key| key.name == name);
+        self.kinds.iter().filter(here).find_map(place).unwrap_or(usize::MAX)
     }
 
     /// All keys that have a column in CSV, in its order, each name once.

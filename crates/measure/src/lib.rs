@@ -22,6 +22,7 @@ pub mod regime;
 pub mod repeat;
 pub mod samples;
 pub mod schedule;
+pub mod schema;
 pub mod stats;
 mod unit;
 pub mod watch;

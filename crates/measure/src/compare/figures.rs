@@ -3,7 +3,7 @@
 
 use crate::Seconds;
 use crate::ratio::{Runs, Statistic};
-use crate::record::{Measurement, Status};
+use crate::record::{Measurement, Quoted, Status};
 use crate::regime::{self, Regime};
 use crate::stats;
 use serde::Serialize;
@@ -52,13 +52,12 @@ impl Figure {
 
 /// What of its samples a measurement quotes.
 pub(super) fn statistic(m: &Measurement) -> Statistic {
-    let Some((summary, value)) = m.summary.as_ref().zip(m.value) else { return Statistic::Median };
-    let is = |figure: f64| (figure - value).abs() <= 1e-9 * value.abs();
-    let mean = m.samples.iter().sum::<f64>() / m.samples.len() as f64;
-    match m.unit.direction() {
-        Some(better) if is(summary.best) => Statistic::Best(better),
-        _ if is(mean) && !is(summary.median) => Statistic::Mean,
-        _ => Statistic::Median,
+    match m.quoted {
+        Quoted::Best => m.unit.direction().map_or(Statistic::Median, Statistic::Best),
+        Quoted::Mean => Statistic::Mean,
+        Quoted::Median | Quoted::HarmonicMean | Quoted::GeometricMean | Quoted::Single => {
+            Statistic::Median
+        }
     }
 }
 

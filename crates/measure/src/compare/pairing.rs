@@ -1,8 +1,10 @@
-//! Which measurement of one record is the same as which of another: by gauge, test, name, and, where
-//! a record has several of that name, by the configuration in which they differ.
+//! Which measurement of one record is the same as which of another: by gauge, test, name, unit, and,
+//! where a record has several of these, by the configuration in which they differ: what was measured
+//! first, then how it was asked to be. Observations pair nothing.
 
-use crate::Bytes;
+use crate::keys::{Registry, Role};
 use crate::record::{Measurement, Record};
+use crate::{Bytes, Unit};
 use serde_json::{Map, Value};
 
 /// The same measurement in the runs of both sides; neither is empty.
@@ -12,55 +14,6 @@ pub(crate) struct Point<'a> {
     pub a: Vec<&'a Measurement>,
     pub b: Vec<&'a Measurement>,
 }
-
-/// What tells measurements of one name apart in one record, the telling ones first. Where these do
-/// not, any other word or whole number of the configuration does; fractions are observations.
-const TELLING: [&str; 18] = [
-    "message_bytes",
-    "file_bytes",
-    "block_bytes",
-    "kernel",
-    "distance",
-    "device_share",
-    "ranks",
-    "threads",
-    "policy",
-    "rank_map",
-    "engine",
-    "compiler",
-    "places_asked",
-    "stores",
-    "pages",
-    "prefetch",
-    "array_bytes",
-    "race",
-];
-/// Of these, what tells measurements apart in any two records.
-const ALWAYS: [&str; 3] = ["message_bytes", "file_bytes", "block_bytes"];
-/// Of these the reader sees the value alone: the value says what it is.
-const SPEAKING: [&str; 8] = [
-    "message_bytes",
-    "file_bytes",
-    "block_bytes",
-    "array_bytes",
-    "kernel",
-    "distance",
-    "engine",
-    "compiler",
-];
-/// Whole numbers that a run finds out, and that tell nothing apart.
-const FOUND_OUT: [&str; 10] = [
-    "passes",
-    "checks",
-    "loops_tried",
-    "unroll",
-    "vector_bits",
-    "isa",
-    "stopped",
-    "repeats",
-    "steps",
-    "level",
-];
 
 /// A value by which measurements can be told apart: a word, a number, what was asked, the command of
 /// a compiler.
@@ -79,12 +32,14 @@ struct Entry<'a> {
     at: Vec<(String, String)>,
 }
 
-type Group = (String, String, String);
+/// Gauge, test, name, unit.
+pub(crate) type Group = (String, String, String, Unit);
 
 /// Pairs the measurements of two sides; and the titles of those that one side alone has.
 pub(crate) fn pair<'a>(
     a: &'a [Record],
     b: &'a [Record],
+    registry: &Registry,
 ) -> (Vec<Point<'a>>, (Vec<String>, Vec<String>)) {
     let mut groups: Vec<Group> = Vec::new();
     for m in a.iter().chain(b).flat_map(own) {
@@ -96,7 +51,7 @@ pub(crate) fn pair<'a>(
     let mut points = Vec::new();
     let (mut only_a, mut only_b) = (Vec::new(), Vec::new());
     for group in &groups {
-        let keys = telling(group, a.iter().chain(b));
+        let keys = telling(group, a.iter().chain(b), registry);
         let mut places: Vec<Vec<(String, String)>> = Vec::new();
         let [of_a, of_b] = [a, b].map(|side| {
             let entries: Vec<Entry<'_>> =
@@ -116,8 +71,8 @@ pub(crate) fn pair<'a>(
             let at = shown(&at, of_a.first().or(of_b.first()));
             match (of_a.is_empty(), of_b.is_empty()) {
                 (false, false) => points.push(Point { at, a: of_a, b: of_b }),
-                (false, true) => only_a.push(title(&group.2, &at)),
-                _ => only_b.push(title(&group.2, &at)),
+                (false, true) => only_a.push(title(group, &at, registry)),
+                _ => only_b.push(title(group, &at, registry)),
             }
         }
     }
@@ -129,21 +84,28 @@ fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
     record.measurements.iter().filter(|m| !m.is_published())
 }
 
-fn group_of(m: &Measurement) -> Group {
-    (m.gauge.clone(), m.test.clone(), m.name.clone())
+pub(crate) fn group_of(m: &Measurement) -> Group {
+    (m.gauge.clone(), m.test.clone(), m.name.clone(), m.unit)
 }
 
-/// The keys that tell the measurements of a group apart within every record, as few as do.
-fn telling<'a>(group: &Group, records: impl Iterator<Item = &'a Record>) -> Vec<String> {
+/// The keys that tell the measurements of a group apart: identities that vary within a record, and as
+/// few settings as are needed besides. A key that the registry does not know counts as a setting.
+fn telling<'a>(
+    group: &Group,
+    records: impl Iterator<Item = &'a Record>,
+    registry: &Registry,
+) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
-    let records: Vec<&Record> = records.collect();
-    let group_has = |key: &str| {
-        let mut all = records.iter().flat_map(|record| own(record));
-        all.any(|m| group_of(m) == *group && m.config.contains_key(key))
-    };
-    keys.extend(ALWAYS.iter().filter(|key| group_has(key)).map(|key| (*key).to_owned()));
-    for record in records {
-        let all: Vec<&Measurement> = own(record).filter(|m| group_of(m) == *group).collect();
+    let groups: Vec<Vec<&Measurement>> = records
+        .map(|record| own(record).filter(|m| group_of(m) == *group).collect::<Vec<_>>())
+        .filter(|all| all.len() > 1)
+        .collect();
+    for all in &groups {
+        let varies = |key: &str| {
+            let mut values = all.iter().map(|m| m.config.get(key).and_then(scalar));
+            let first = values.next();
+            values.any(|value| Some(value) != first)
+        };
         let apart = |keys: &[String]| {
             let mut seen: Vec<Vec<Option<String>>> = Vec::new();
             all.iter().all(|m| {
@@ -153,14 +115,9 @@ fn telling<'a>(group: &Group, records: impl Iterator<Item = &'a Record>) -> Vec<
                 new
             })
         };
-        for key in TELLING.iter().map(|key| (*key).to_owned()).chain(further(&all)) {
-            if apart(&keys) {
-                break;
-            }
-            let values = super::distinct(
-                all.iter().map(|m| Some(m.config.get(&key).and_then(scalar).unwrap_or_default())),
-            );
-            if !keys.contains(&key) && values.contains(" | ") {
+        for (key, role) in ranked(all, group, registry) {
+            let needed = role == Role::Identity || !apart(&keys);
+            if needed && !keys.contains(&key) && varies(&key) {
                 keys.push(key);
             }
         }
@@ -168,17 +125,26 @@ fn telling<'a>(group: &Group, records: impl Iterator<Item = &'a Record>) -> Vec<
     keys
 }
 
-/// Words and whole numbers of the configurations that are not in the list.
-fn further(all: &[&Measurement]) -> Vec<String> {
-    let mut keys: Vec<String> = Vec::new();
-    for (key, value) in all.iter().flat_map(|m| &m.config) {
-        let telling = value.is_string() || value.is_u64() || value.is_boolean();
-        let known = TELLING.contains(&key.as_str()) || FOUND_OUT.contains(&key.as_str());
-        if telling && !known && !keys.contains(key) {
-            keys.push(key.clone());
+/// The keys of some measurements with their roles: identities, then settings, each in the order of
+/// the registry, then unknown keys. No observations.
+fn ranked(all: &[&Measurement], group: &Group, registry: &Registry) -> Vec<(String, Role)> {
+    let mut ranked: Vec<(usize, usize, String, Role)> = Vec::new();
+    for key in all.iter().flat_map(|m| m.config.keys()) {
+        if ranked.iter().any(|(_, _, known, _)| known == key) {
+            continue;
+        }
+        let (role, place) = match registry.key(&group.0, &group.1, key) {
+            Some(known) => (known.role, registry.place(&group.0, &group.1, key)),
+            None => (Role::Setting, usize::MAX),
+        };
+        match role {
+            Role::Identity => ranked.push((0, place, key.clone(), role)),
+            Role::Setting => ranked.push((1, place, key.clone(), role)),
+            Role::Observation => {}
         }
     }
-    keys
+    ranked.sort();
+    ranked.into_iter().map(|(_, _, key, role)| (key, role)).collect()
 }
 
 /// The measurements of a group in a record, each at its place; what nothing tells apart is counted.
@@ -208,17 +174,22 @@ fn shown(at: &[(String, String)], m: Option<&&Measurement>) -> Map<String, Value
 }
 
 /// `triad`, `latency 8 B`, `triad, threads 4`.
-pub(crate) fn title(name: &str, at: &Map<String, Value>) -> String {
-    let mut title = name.to_owned();
+pub(crate) fn title(group: &Group, at: &Map<String, Value>, registry: &Registry) -> String {
+    format!("{}{}", group.2, place(group, at, registry))
+}
+
+/// What tells a measurement from others of its name, behind the name: ` 8 B`, `, threads 4`.
+pub(crate) fn place(group: &Group, at: &Map<String, Value>, registry: &Registry) -> String {
+    let mut place = String::new();
     for (key, value) in at {
         let text = match value.as_u64().filter(|_| key.ends_with("_bytes")) {
             Some(bytes) => Bytes(bytes).to_string(),
             None => scalar(value).unwrap_or_default(),
         };
-        match SPEAKING.contains(&key.as_str()) {
-            true => title.push_str(&format!(" {text}")),
-            false => title.push_str(&format!(", {} {text}", key.replace('_', " "))),
+        match registry.key(&group.0, &group.1, key) {
+            Some(known) if known.speaks => place.push_str(&format!(" {text}")),
+            _ => place.push_str(&format!(", {} {text}", key.replace('_', " "))),
         }
     }
-    title
+    place
 }

@@ -2,6 +2,7 @@
 //! was measured. What one side does not tell is no difference.
 
 use super::{distinct, pairing};
+use crate::keys::{Registry, Role};
 use crate::record::{Machine, Measurement, Record, Severity};
 use crate::{Bytes, BytesPerSec};
 use pairing::Point;
@@ -61,33 +62,6 @@ const FACTS: [Fact; 19] = [
     }),
 ];
 
-/// Observations and evidence, which differ from run to run without a difference in setting.
-const EVIDENCE: [&str; 24] = [
-    "passes",
-    "stopped",
-    "loops_tried",
-    "checks",
-    "clock_granularity_s",
-    "round_trip_s",
-    "times_s",
-    "array_elements",
-    "array_times_llc",
-    "memory_nodes",
-    "places_asked",
-    "sweep",
-    "counters",
-    "moved_computed",
-    "tuned",
-    "element",
-    "array_bytes",
-    "message_bytes",
-    "file_bytes",
-    "block_bytes",
-    "distance",
-    "race",
-    "seed",
-    "ranks",
-];
 /// Most measurements for which a difference is listed one by one.
 const EACH: usize = 3;
 
@@ -96,7 +70,12 @@ fn count(n: u32) -> Option<String> {
 }
 
 /// What differs, labels first.
-pub(super) fn differences(a: &[Record], b: &[Record], points: &[Point<'_>]) -> Vec<Difference> {
+pub(super) fn differences(
+    a: &[Record],
+    b: &[Record],
+    points: &[Point<'_>],
+    registry: &Registry,
+) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut add = |what: String, a: String, b: String| {
         if a != b {
@@ -133,7 +112,7 @@ pub(super) fn differences(a: &[Record], b: &[Record], points: &[Point<'_>]) -> V
     if a_known && b_known {
         findings(a, b, &mut add);
     }
-    differences.extend(configurations(points));
+    differences.extend(configurations(points, registry));
     differences
 }
 
@@ -160,11 +139,12 @@ fn findings(a: &[Record], b: &[Record], add: &mut impl FnMut(String, String, Str
 
 /// What of the configuration differs: a line where it is the same for all measurements, else a line
 /// for each of the first few.
-fn configurations(points: &[Point<'_>]) -> Vec<Difference> {
+fn configurations(points: &[Point<'_>], registry: &Registry) -> Vec<Difference> {
     let mut keys: Vec<&String> = Vec::new();
     for m in points.iter().flat_map(|point| point.a.iter().chain(&point.b)) {
         for key in m.config.keys() {
-            if !EVIDENCE.contains(&key.as_str()) && !keys.contains(&key) {
+            let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
+            if role.is_none_or(|role| role == Role::Setting) && !keys.contains(&key) {
                 keys.push(key);
             }
         }
@@ -182,7 +162,7 @@ fn configurations(points: &[Point<'_>]) -> Vec<Difference> {
             if a == b || a.is_empty() || b.is_empty() {
                 continue;
             }
-            let title = pairing::title(&point.a[0].name, &point.at);
+            let title = pairing::title(&pairing::group_of(point.a[0]), &point.at, registry);
             match alike.iter_mut().find(|(known, _)| known.a == a && known.b == b) {
                 Some((_, titles)) => titles.push(title),
                 None => alike.push((Difference { what: what.clone(), a, b }, vec![title])),

@@ -1,7 +1,55 @@
 use super::*;
+use crate as nodegauge_measure;
 use crate::record::{Category, Machine, Quoted, RegimeSamples, Status, Tool};
 use crate::stats::Summary;
 use serde_json::json;
+
+crate::config! {
+    /// The keys that the measurements of these tests have.
+    pub struct Keys {
+        /// Type of the elements.
+        element: String = Identity "elements";
+        /// Bytes of an array.
+        array_bytes: u64 = Identity "arrays", speaks;
+        /// Size of a message.
+        message_bytes: u64 = Identity "messages", speaks;
+        /// Size of a file.
+        file_bytes: u64 = Identity "files", speaks;
+        /// Size of a block.
+        block_bytes: u64 = Identity "blocks", speaks;
+        /// Kernel of a curve.
+        kernel: String = Identity "kernel", speaks;
+        /// Distance of a pair.
+        distance: String = Identity "pairs", speaks;
+        /// Order of the matrix.
+        n: u64 = Identity "order";
+        /// Threads.
+        threads: u64 = Setting "threads";
+        /// Who measured.
+        engine: String = Setting "engine", speaks;
+        /// Kind of store.
+        stores: String = Setting "stores";
+        /// Pages.
+        pages: Value = Setting "pages";
+        /// CPUs of each thread.
+        places: Value = Setting "places";
+        /// Passes.
+        passes: u64 = Observation "passes";
+        /// Core-to-core round trip.
+        round_trip_s: f64 = Observation "round trip";
+    }
+}
+
+fn registry() -> Registry {
+    let kinds =
+        [("memory", &["stream", "explain"][..]), ("messages", &["mpi"]), ("files", &["io"])];
+    Registry::new(kinds.map(|(gauge, tests)| crate::keys::ConfigKind::of::<Keys>(gauge, tests)))
+}
+
+/// Compares with the keys of these tests.
+fn compare(a: &Side, b: &Side) -> Comparison {
+    super::compare(a, b, &registry())
+}
 
 /// A record of one host with these measurements.
 fn record(id: &str, measurements: Vec<Measurement>) -> Record {
@@ -80,6 +128,7 @@ fn recorded_runs_of_one_setting_are_within_noise() {
     // By medians, which the neighbours moved by up to 13 %, the interval must be as wide as that.
     let quoted_by_median = |m: &Measurement| Measurement {
         value: m.summary.as_ref().map(|summary| summary.median),
+        quoted: Quoted::Median,
         ..m.clone()
     };
     let pair = one(quoted_by_median(&runs[0]), quoted_by_median(&runs[1]));

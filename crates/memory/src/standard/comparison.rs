@@ -277,7 +277,7 @@ fn run_once(
         }
     };
     let text = nodegauge_toolchain::run(&job, &|| observer.interrupted())
-        .and_then(|finished| finished.success(&job))
+        .and_then(|output| job.success(output))
         .map_err(because)?;
     Output::read(&text).map_err(|error| {
         Unusable::Because(format!("the program is not STREAM as it is known: {error}"))

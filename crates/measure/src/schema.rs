@@ -1,0 +1,68 @@
+//! The JSON Schema of the record, with the keys of every kind of figure.
+
+use crate::keys::{ConfigKind, Registry};
+use crate::record::{Record, SCHEMA};
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+/// The schema (draft 2020-12). A figure of a known test has the configuration of one of the kinds of
+/// that test; of an unknown one anything.
+pub fn of_record(registry: &Registry) -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let kinds = registry.kinds();
+    let configs: Vec<Value> =
+        kinds.iter().map(|kind| json!((kind.schema)(&mut generator))).collect();
+    let mut schema = json!(generator.into_root_schema_for::<Record>());
+    schema["title"] = json!(SCHEMA);
+    let mut tests: Vec<(&str, &str)> = kinds
+        .iter()
+        .flat_map(|kind| kind.tests.iter().map(move |test| (kind.gauge, *test)))
+        .collect();
+    tests.sort_unstable();
+    tests.dedup();
+    let here = |kind: &ConfigKind, gauge: &str, test: &str| {
+        kind.gauge == gauge && kind.tests.contains(&test)
+    };
+    let rules: Vec<Value> = tests
+        .iter()
+        .map(|(gauge, test)| {
+            let of_test: Vec<&Value> = kinds
+                .iter()
+                .zip(&configs)
+                .filter(|(kind, _)| here(kind, gauge, test))
+                .map(|(_, config)| config)
+                .collect();
+            json!({
+                "if": {"properties": {"gauge": {"const": gauge}, "test": {"const": test}}},
+                "then": {"properties": {"config": {"anyOf": of_test}}},
+            })
+        })
+        .collect();
+    schema["$defs"]["Measurement"]["allOf"] = json!(rules);
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate as nodegauge_measure;
+
+    crate::config! {
+        /// A configuration.
+        pub struct Messages {
+            /// Size of a message, bytes.
+            message_bytes: u64 = Identity "message size", speaks;
+        }
+    }
+
+    #[test]
+    fn the_configuration_of_a_test_is_that_of_its_kind() {
+        let registry = Registry::new([ConfigKind::of::<Messages>("messages", &["mpi"])]);
+        let schema = of_record(&registry);
+        let rule = &schema["$defs"]["Measurement"]["allOf"][0];
+        assert_eq!(rule["if"]["properties"]["test"]["const"], "mpi");
+        assert_eq!(rule["then"]["properties"]["config"]["anyOf"][0]["$ref"], "#/$defs/Messages");
+        let size = &schema["$defs"]["Messages"]["properties"]["message_bytes"];
+        assert_eq!(size["description"], "Size of a message, bytes.");
+    }
+}
