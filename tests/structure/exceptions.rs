@@ -22,7 +22,6 @@ pub const LONG_FILES: &[&str] = &[
 /// Folders where words of the house are left.
 pub const WORDS_IN: &[&str] = &[
     "crates/cli/",
-    "crates/compute/",
     "crates/files/",
     "crates/measure/",
     "crates/memory/",
