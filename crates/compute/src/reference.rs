@@ -103,9 +103,9 @@ pub(crate) fn order(
     let multiple = if by_grid { nb * size::lcm(p, q) } else { nb };
     let dgemm = FlopsPerSec(dgemm);
     let mut constraints = options.constraints(&site.machine, dgemm, threads, multiple);
-    let of_all = |bytes: Bytes| Bytes(bytes.0 * layout.hosts as u64);
-    constraints.available = of_all(constraints.available);
-    constraints.cgroup_limit = constraints.cgroup_limit.map(of_all);
+    let hosts = layout.hosts as u64;
+    constraints.available.0 *= hosts;
+    constraints.cgroup_limit = constraints.cgroup_limit.map(|limit| Bytes(limit.0 * hosts));
     size::choose(options.order, &constraints).map(|order| order.order)
 }
 
