@@ -127,6 +127,8 @@ pub(crate) enum Command {
     },
     /// Print the man page, in roff: nodegauge man | man -l -
     Man,
+    /// Print the JSON Schema of the record
+    Schema,
     /// Measure as a rank; nodegauge starts itself so for --ranks
     #[command(hide = true)]
     MeasureAsRank {

@@ -41,6 +41,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
+        Some(Command::Schema) => documents::schema(),
         Some(Command::TryBlas { library, number_of }) => {
             hpl::try_blas(library, number_of.as_deref());
             Ok(Exit::Success)

@@ -3,6 +3,7 @@
 
 use crate::args::{Common, Database};
 use crate::failure::{Exit, Failure};
+use crate::gauges;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -275,7 +276,7 @@ impl Session {
             sink.write(&json(record)?)?;
         }
         if let Some(sink) = &self.csv {
-            sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record)))?;
+            sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record), &gauges::registry()))?;
         }
         let unmet = unmet(common, record);
         if let Some(signal) = self.signals.received() {

@@ -13,7 +13,7 @@ use std::path::Path;
 /// Part of a file that is mapped at once to look at its pages.
 const WINDOW: u64 = 1 << 30;
 
-/// DeviceShare of a file's pages that are in the page cache, 0 to 1, as `mincore` says.
+/// Share of a file's pages that are in the page cache, 0 to 1, as `mincore` says.
 ///
 /// # Errors
 /// When the file cannot be mapped.

@@ -87,7 +87,7 @@ pub struct OperationSample {
     pub latencies: Vec<(u64, u64)>,
     /// What was the device's.
     pub share: Option<DeviceShare>,
-    /// DeviceShare of the file's pages that stayed although they were to be dropped.
+    /// Share of the file's pages that stayed although they were to be dropped.
     pub not_dropped: Option<f64>,
     /// What several workers did, when there were several.
     pub workers: Option<WorkerFigures>,
@@ -119,7 +119,7 @@ pub(crate) struct CellContext<'a> {
 /// What is measured on a file.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// SizeList.
+    /// Sizes.
     pub cell: CellSize,
     /// What the page cache may do.
     pub cache: CacheMode,

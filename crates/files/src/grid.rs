@@ -1,4 +1,4 @@
-//! SizeList of files and blocks: IOzone's automatic grid, sizes as a user gives them, and the order in
+//! Sizes of files and blocks: IOzone's automatic grid, sizes as a user gives them, and the order in
 //! which cells are measured.
 
 use nodegauge_measure::Bytes;
@@ -81,7 +81,7 @@ pub fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     cells
 }
 
-/// SizeList as a user gives them: one, several with commas, or `FIRST-LAST` in steps of two.
+/// Sizes as a user gives them: one, several with commas, or `FIRST-LAST` in steps of two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeList(pub Vec<Bytes>);
 

@@ -42,7 +42,7 @@ pub struct Setup {
     pub include_fsync: bool,
     /// Whether what is read is compared with what was written.
     pub verify: bool,
-    /// DeviceShare of reads of the random mix, percent.
+    /// Share of reads of the random mix, percent.
     pub read_percent: u8,
 }
 

@@ -22,9 +22,9 @@ use std::time::Duration;
 pub enum GridShape {
     /// Every file size with every block size. What is not given is IOzone's, with its skip rule.
     Grid {
-        /// SizeList of files.
+        /// Sizes of files.
         files: Option<Vec<Bytes>>,
-        /// SizeList of blocks.
+        /// Sizes of blocks.
         blocks: Option<Vec<Bytes>>,
         /// No larger files than this.
         max: Option<Bytes>,
@@ -54,7 +54,7 @@ impl GridShape {
 pub struct FilesOptions {
     /// Folders under which to measure.
     pub paths: Vec<PathBuf>,
-    /// SizeList.
+    /// Sizes.
     pub shape: GridShape,
     /// Operations, in the table's order; empty means those of the shape.
     pub operations: Vec<&'static Operation>,
@@ -68,7 +68,7 @@ pub struct FilesOptions {
     pub read_percents: Vec<u8>,
     /// Several workers at once.
     pub workers: Option<Workers>,
-    /// DeviceShare of the data that compresses, percent.
+    /// Share of the data that compresses, percent.
     pub compressible: u8,
     /// How often each cell is measured.
     pub samples: usize,
@@ -405,7 +405,7 @@ fn beyond(
     Ok(grid::cells(&[file], blocks.unwrap_or(&[Bytes::mib(1)]), false))
 }
 
-/// Cells whose files fit where they will be. SizeList that were asked for must fit.
+/// Cells whose files fit where they will be. Sizes that were asked for must fit.
 fn that_fit(
     cells: Vec<CellSize>,
     options: &FilesOptions,
@@ -469,5 +469,35 @@ impl FilesPlan {
     /// How many cells there are, over all folders.
     pub fn cells(&self) -> usize {
         self.tasks.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_touches_nothing_and_refuses_what_can_be_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = FilesOptions {
+            paths: vec![folder.path().to_owned()],
+            shape: GridShape::Quick,
+            caches: vec![CacheMode::Cached, CacheMode::Direct],
+            ..FilesOptions::default()
+        };
+        let planned = plan(options.clone(), Vec::new()).unwrap();
+        assert_eq!(planned.cells(), 12);
+        assert!(planned.foreseen().memory > Some(Bytes::mib(1)));
+        let absent = FilesOptions { paths: vec![folder.path().join("absent")], ..options.clone() };
+        assert!(matches!(plan(absent, Vec::new()), Err(FilesError::NotAFolder { .. })));
+        let large = GridShape::Grid {
+            files: Some(vec![Bytes(1 << 60)]),
+            blocks: None,
+            max: None,
+            full: false,
+        };
+        let large = FilesOptions { shape: large, ..options };
+        assert!(matches!(plan(large, Vec::new()), Err(FilesError::NoSpace { .. })));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

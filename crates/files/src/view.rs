@@ -222,3 +222,27 @@ fn how(row: &Row<'_>) -> String {
 fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_gauge::view::Block;
+
+    #[test]
+    fn figures_of_other_kinds_are_shown_too() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/io-quick/record.json");
+        let mut record: Record =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let known = sections(&record, Detail::Full).len();
+        record.measurements[0].unit = Unit::OperationsPerSecond;
+        record.measurements[0].name = "create".to_owned();
+        for detail in [Detail::Full, Detail::Brief] {
+            let sections = sections(&record, detail);
+            let Some(Block::Table(table)) = sections.last().unwrap().blocks.first() else {
+                panic!("no table: {sections:?}")
+            };
+            assert_eq!(table.rows[0][0].text, "io create");
+        }
+        assert_eq!(sections(&record, Detail::Full).len(), known + 1);
+    }
+}

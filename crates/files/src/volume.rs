@@ -22,7 +22,7 @@ pub struct Volume {
     pub mount: Option<String>,
     /// What is mounted: a device, a server's export.
     pub source: Option<String>,
-    /// FilesOptions of the mount and of the file system.
+    /// Options of the mount and of the file system.
     pub options: Option<String>,
     /// Name of the block device, e.g. `nvme0n1p2`; `null` where there is none or it is not known.
     pub device: Option<String>,

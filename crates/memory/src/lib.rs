@@ -58,6 +58,10 @@ impl Gauge for Memory {
         vec![
             ConfigKind::of::<config::StreamConfig>(GAUGE, &["stream"]),
             ConfigKind::of::<config::TuneConfig>(GAUGE, &["tune"]),
+            ConfigKind::of::<config::CurveConfig>(
+                GAUGE,
+                &["ladder", "latency", "matrix", "loaded", "mix"],
+            ),
             ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
         ]
     }

@@ -24,6 +24,3 @@ pub(crate) fn doubts(measurements: &[&Measurement], style: Style) -> String {
 }
 
 /// What was noticed on the way.
-pub(crate) fn notes(record: &Record, style: Style) -> String {
-    record.notices.iter().map(|notice| paragraph(style, "note", &notice.text)).collect()
-}

@@ -2,6 +2,7 @@
 
 use crate::args::CompareArgs;
 use crate::failure::{Exit, Failure};
+use crate::gauges;
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, Store};
@@ -14,7 +15,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     }
     let store = Store::open_to_read(&session::store_path(&args.db)?)?;
     let (a, b) = (side(&args.a, store.as_ref())?, side(&args.b, store.as_ref())?);
-    let comparison = compare(&a, &b);
+    let comparison = compare(&a, &b, &gauges::registry());
     if comparison.pairs.is_empty() {
         return Err(nothing_in_common(&comparison));
     }

@@ -1,7 +1,7 @@
 //! Documents made from the definition of the command line.
 
 use crate::failure::{Exit, Failure};
-use crate::{definition, output};
+use crate::{definition, gauges, output};
 
 /// The completion script of a shell.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> {
@@ -23,6 +23,15 @@ pub(crate) fn man() -> Result<Exit, Failure> {
         section(command, "nodegauge", &mut roff).map_err(cannot)?;
     }
     output::print(&String::from_utf8_lossy(&roff));
+    Ok(Exit::Success)
+}
+
+/// The JSON Schema of the record.
+pub(crate) fn schema() -> Result<Exit, Failure> {
+    let schema = nodegauge_measure::schema::of_record(&gauges::registry());
+    let text = serde_json::to_string_pretty(&schema)
+        .map_err(|error| Failure::missing(format!("cannot write the schema: {error}")))?;
+    output::print(&format!("{text}\n"));
     Ok(Exit::Success)
 }
 

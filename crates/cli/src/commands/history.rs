@@ -2,7 +2,7 @@
 
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
-use crate::gauges::GAUGES;
+use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, RunFilter, RunLine, Store};
@@ -181,7 +181,7 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
         taken |= sink == Sink::Stdout;
     }
     if let Some(sink) = csv.map(Sink::from) {
-        sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record)))?;
+        sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record), &gauges::registry()))?;
         taken |= sink == Sink::Stdout;
     }
     if taken {

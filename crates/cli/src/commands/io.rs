@@ -2,7 +2,6 @@
 
 use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
-use crate::gauges;
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::operation::in_order;

@@ -1,4 +1,4 @@
-//! fio: its JSON, and fio beside the gauge, one job for each operation that it has.
+//! fio: its JSON, and fio by turns with the gauge, one job for each operation that it has.
 
 use super::{ReferenceFigure, ReferenceFigures, ReferenceProgram, located, time_limit};
 use crate::FilesError;
@@ -41,7 +41,7 @@ pub struct FioJob {
     pub name: String,
     /// 0, or the number of the error.
     pub error: i64,
-    /// FilesOptions as given, those of all jobs first.
+    /// Options as given, those of all jobs first.
     pub options: BTreeMap<String, String>,
     /// What was read, if anything was.
     pub read: Option<Half>,

@@ -1,4 +1,4 @@
-//! IOzone beside the gauge: one run of the program for each cell, with the tests of the cell's
+//! IOzone by turns with the gauge: one run of the program for each cell, with the tests of the cell's
 //! operations.
 
 use super::output::IozoneOutput;
@@ -78,7 +78,7 @@ impl Iozone {
         }
         // The first test makes the file for the others.
         let mut tests: Vec<u8> = vec![0];
-        tests.extend(task.operations.iter().map(|operation| operation.iozone));
+        tests.extend(task.operations.iter().filter_map(|operation| operation.iozone));
         tests.sort_unstable();
         tests.dedup();
         for test in tests {

@@ -34,7 +34,7 @@ pub struct ReferenceFigure {
     pub doubt: Option<String>,
 }
 
-/// ReferenceFigures by operation, and what ended the program early, if anything.
+/// Figures by operation, and what ended the program early, if anything.
 pub type ReferenceFigures = Vec<(&'static Operation, ReferenceFigure)>;
 
 /// A program that is run by turns with the gauge.

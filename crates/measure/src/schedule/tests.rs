@@ -106,3 +106,12 @@ fn what_is_disturbed_is_tried_again_and_the_last_try_stands() {
     assert_eq!(undisturbed(3, |x| *x < 2, &mut count), Ok(2));
     assert_eq!(undisturbed(3, |_| true, &mut count), Ok(5));
 }
+
+#[test]
+fn the_time_ends_files_though_samples_are_due() {
+    let (seen, _, stop) = turns(policy::FILES, Limits::new(Duration::ZERO, Some(3)), 2);
+    assert_eq!((seen.len(), stop), (0, Stop::Budget));
+    let limits = Limits::new(Duration::from_secs(3600), Some(3));
+    let (seen, _, stop) = turns(policy::FILES, limits, 2);
+    assert_eq!((seen.len(), stop), (6, Stop::Samples));
+}
