@@ -8,9 +8,11 @@
 mod common;
 
 use common::variable;
+use nodegauge_gauge::Site;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_measure::watch::Unwatched;
+use nodegauge_measure::progress::Silent;
 use nodegauge_measure::{regime, stats};
+use nodegauge_memory::config::TuneConfig;
 use nodegauge_memory::kernels::{Kernel, Shape};
 use nodegauge_memory::point::Point;
 use nodegauge_memory::stream::{self, Options};
@@ -34,17 +36,22 @@ fn main() {
     let space = Space::of(&topology, &machine, &request, &options).expect("a space");
 
     let begun = Instant::now();
-    let tuned = tune::run(&topology, &machine, &request, &options, &mut Unwatched).expect("tuned");
+    let site = Site { topology, machine, root: SysRoot::live() };
+    let (tuned, choice) =
+        tune::search(&site, &request, &options, &mut Silent).expect("it is tuned");
+    let Site { topology, machine, .. } = site;
     let tuning = begun.elapsed();
-    let choice = tuned.choice.expect("nobody interrupts");
+    let choice = choice.expect("nobody interrupts");
+    let of_choice = tuned.measurements.iter().find(|m| m.name == "choice");
+    let tuning_passes = of_choice.and_then(|m| m.read_config::<TuneConfig>().passes).unwrap_or(0);
 
     let mut points: Vec<Point> = space
-        .sites
+        .setups
         .iter()
         .map(|site| {
             let options = Options {
                 pages: Some(site.pages),
-                memory_fraction: options.memory_fraction / space.sites.len() as f64,
+                memory_fraction: options.memory_fraction / space.setups.len() as f64,
                 ..options.clone()
             };
             let (_, config) =
@@ -59,16 +66,16 @@ fn main() {
     let best = best(&space, &samples);
 
     let of_choice = space
-        .sites
+        .setups
         .iter()
         .position(|site| site.request == choice.request && site.pages == choice.pages)
         .expect("the choice is of the space");
     let ratios =
         play_off(&mut points, (of_choice, &choice), &best, variable("FINAL").unwrap_or(60));
-    let count = space.sites.len() * space.shapes.len();
+    let count = space.setups.len() * space.shapes.len();
     println!("| | configurations | passes | seconds |\n| --- | --- | --- | --- |");
     println!("| exhaustive | {count} | {} | {:.1} |", count * passes, exhausting.as_secs_f64());
-    println!("| `--tune` | {count} | {} | {:.1} |", tuned.passes, tuning.as_secs_f64());
+    println!("| `--tune` | {count} | {} | {:.1} |", tuning_passes, tuning.as_secs_f64());
     println!(
         "\ntuned over exhaustive, pairs by turns: median {:.4}, quartiles {:.4} to {:.4} ({} pairs); \
          time {:.3}",
@@ -141,7 +148,7 @@ fn best(space: &Space, samples: &Samples) -> Configuration {
     };
     let element = Options::default().element;
     let mut found: Vec<(f64, Configuration)> = Vec::new();
-    for site in 0..space.sites.len() {
+    for site in 0..space.setups.len() {
         let mut loops = Vec::new();
         let mut rates = Vec::new();
         for kernel in Options::default().kernels {

@@ -276,7 +276,10 @@ impl Session {
             sink.write(&json(record)?)?;
         }
         if let Some(sink) = &self.csv {
-            sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record), &gauges::registry()))?;
+            sink.write(&nodegauge_measure::csv::render(
+                std::slice::from_ref(record),
+                &gauges::registry(),
+            ))?;
         }
         let unmet = unmet(common, record);
         if let Some(signal) = self.signals.received() {

@@ -115,7 +115,7 @@ fn tests(pairs: &[Pair]) -> Vec<Vec<&Pair>> {
 /// rows, or, when that is one thing such as a size, the other way round.
 fn pairs(pairs: &[&Pair], style: Style) -> String {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
-    let heads = |pair: &Pair| if by_name { pair.name.clone() } else { pair.place() };
+    let heads = |pair: &Pair| if by_name { pair.name.clone() } else { pair.place().to_owned() };
     let mut groups: Vec<(String, Vec<&Pair>)> = Vec::new();
     for pair in pairs {
         let head = heads(pair);
@@ -131,7 +131,7 @@ fn pairs(pairs: &[&Pair], style: Style) -> String {
             rows.push(vec![HEAD.to_string() + head]);
         }
         for pair in group {
-            let title = if by_name { pair.place() } else { pair.name.clone() };
+            let title = if by_name { pair.place().to_owned() } else { pair.name.clone() };
             rows.push(row(pair, format!("{}{title}", if headed { "  " } else { "" })));
         }
     }

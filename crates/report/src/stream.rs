@@ -1,6 +1,6 @@
 //! What the views of sweeps, ablation and curves still share.
 
-use crate::table::{Style, paragraph};
+use crate::table::Style;
 use crate::text;
 use nodegauge_gauge::view::Section;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -22,5 +22,3 @@ pub(crate) fn doubts(measurements: &[&Measurement], style: Style) -> String {
     section.doubts(measurements);
     text::section(&section, style)
 }
-
-/// What was noticed on the way.

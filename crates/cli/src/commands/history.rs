@@ -181,7 +181,10 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
         taken |= sink == Sink::Stdout;
     }
     if let Some(sink) = csv.map(Sink::from) {
-        sink.write(&nodegauge_measure::csv::render(std::slice::from_ref(record), &gauges::registry()))?;
+        sink.write(&nodegauge_measure::csv::render(
+            std::slice::from_ref(record),
+            &gauges::registry(),
+        ))?;
         taken |= sink == Sink::Stdout;
     }
     if taken {

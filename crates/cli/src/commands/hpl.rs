@@ -103,7 +103,11 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
 fn hosts(named: &[String]) -> Result<Vec<String>, Failure> {
     let several = |text: String| text.trim().parse::<u32>().is_ok_and(|nodes| nodes > 1);
     let in_job = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(several);
-    if named.is_empty() && in_job { Ok(nodegauge_messages::job_hosts()?) } else { Ok(named.to_vec()) }
+    if named.is_empty() && in_job {
+        Ok(nodegauge_messages::job_hosts()?)
+    } else {
+        Ok(named.to_vec())
+    }
 }
 
 /// The best of the newest saved figures of this machine, with when it was saved.

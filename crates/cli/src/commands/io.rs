@@ -60,7 +60,9 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             }
             match args.iozone_text {
                 true => Shown::Table(table(record)),
-                false => Shown::Text(nodegauge_report::run::own(record, &nodegauge_files::Files, style)),
+                false => {
+                    Shown::Text(nodegauge_report::run::own(record, &nodegauge_files::Files, style))
+                }
             }
         },
     )
