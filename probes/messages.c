@@ -61,8 +61,8 @@ typedef struct {
     const char *name;
     /* Runs n operations and returns this rank's seconds. */
     double (*run)(Test *, long n);
-    /* What an operation leaves in the receiving buffers, one of the names in messages_patterns.h. */
-    int arrives;
+    /* What an operation leaves in the receiving buffers, and of whom: names in messages_patterns.h. */
+    int arrives, where;
 } Pattern;
 
 struct Test {

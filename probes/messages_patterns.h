@@ -206,30 +206,30 @@ static double alltoall(Test *t, long n) {
                        t->comm));
 }
 
-/* What an operation leaves in the receiving buffers. */
+/* What an operation leaves in the receiving buffers, and of whom. */
 enum {
     NOTHING,          /* nothing that was sent */
     MESSAGE,          /* the partner's message, in the first buffer */
     WINDOW,           /* the partner's window of messages, in all buffers */
-    WINDOW_ONE_WAY,   /* the same, at the receiver only */
-    FROM_ROOT,        /* rank 0's block, everywhere but there */
-    FROM_EACH,        /* a block of each rank, the same everywhere */
-    FROM_EACH_FOR_ME, /* a block of each rank, another one everywhere */
+    FROM_ROOT,        /* rank 0's block */
+    FROM_EACH,        /* a block of each rank, the same for all */
+    FROM_EACH_FOR_ME, /* a block of each rank, another one for each */
     SUM               /* the sum of all ranks' single-precision numbers */
 };
+enum { AT_ALL, AT_RECEIVERS, AT_ROOT };
 
 static const Pattern patterns[] = {
-    {"latency", ping, MESSAGE},
-    {"bw", stream, WINDOW_ONE_WAY},
-    {"bibw", both_ways, WINDOW},
-    {"multi_lat", ping, MESSAGE},
-    {"mbw_mr", stream, WINDOW_ONE_WAY},
-    {"latency_mt", threaded, MESSAGE},
-    {"barrier", barrier, NOTHING},
-    {"bcast", bcast, FROM_ROOT},
-    {"allreduce", allreduce, SUM},
-    {"allgather", allgather, FROM_EACH},
-    {"alltoall", alltoall, FROM_EACH_FOR_ME},
+    {"latency", ping, MESSAGE, AT_ALL},
+    {"bw", stream, WINDOW, AT_RECEIVERS},
+    {"bibw", both_ways, WINDOW, AT_ALL},
+    {"multi_lat", ping, MESSAGE, AT_ALL},
+    {"mbw_mr", stream, WINDOW, AT_RECEIVERS},
+    {"latency_mt", threaded, MESSAGE, AT_ALL},
+    {"barrier", barrier, NOTHING, AT_ALL},
+    {"bcast", bcast, FROM_ROOT, AT_RECEIVERS},
+    {"allreduce", allreduce, SUM, AT_ALL},
+    {"allgather", allgather, FROM_EACH, AT_ALL},
+    {"alltoall", alltoall, FROM_EACH_FOR_ME, AT_ALL},
 };
 
 /* ---- data -------------------------------------------------------------------------------- */
@@ -281,11 +281,13 @@ static long wrong_sums(const Test *t, long round) {
 static long check(Test *t, long round) {
     const int arrives = t->pattern->arrives;
     long wrong = 0;
+    if ((t->pattern->where == AT_RECEIVERS && t->sender) || (t->pattern->where == AT_ROOT && t->rank))
+        return 0;
     switch (arrives) {
     case SUM:
         return wrong_sums(t, round);
     case FROM_ROOT:
-        return t->rank ? wrong_bytes(t->in[0], t->bytes, 0, 0, round) : 0;
+        return wrong_bytes(t->in[0], t->bytes, 0, 0, round);
     case FROM_EACH:
     case FROM_EACH_FOR_ME:
         for (int r = 0; r < t->ranks; r++)
@@ -294,9 +296,8 @@ static long check(Test *t, long round) {
         return wrong;
     case MESSAGE:
         return wrong_bytes(t->in[0], t->bytes, t->partner, 0, round);
-    case WINDOW_ONE_WAY:
     case WINDOW:
-        for (int b = 0; b < t->buffers && (arrives == WINDOW || !t->sender); b++)
+        for (int b = 0; b < t->buffers; b++)
             wrong += wrong_bytes(t->in[b], t->bytes, t->partner, b, round);
         return wrong;
     default:
