@@ -5,9 +5,10 @@
 //! record keeps what was shown; they are never taken for results of the run.
 
 use crate::catalog::plain;
-use nodegauge_measure::record::{Category, Limit, Machine, Measurement, PUBLISHED, Validity};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Category, Machine, Measurement, PUBLISHED, Quoted};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -20,6 +21,49 @@ const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
 const KB: f64 = 1024.0;
 /// The word that asks for the catalog itself.
 const LIST: &str = "list";
+
+nodegauge_measure::config! {
+    /// Configuration of figures that were published elsewhere.
+    pub struct PublishedConfig {
+        /// Always [`PUBLISHED`].
+        engine: String = Setting "engine" @ 26, speaks;
+        /// Why it is shown: `asked` or `nearest`.
+        shown: String = Observation "shown";
+        /// The machine and its settings in a line.
+        machine: String = Setting "machine";
+        /// Its processor.
+        processor: String = Setting "processor";
+        /// The node and its memory.
+        node: String = Setting "node";
+        /// Who published it.
+        source: String = Setting "source";
+        /// Threads.
+        threads: u64 = Setting "threads" @ 20;
+        /// Processes.
+        processes: u64 = Setting "processes";
+        /// Where they were.
+        placement: String = Setting "placement";
+        /// Who compiled the program.
+        compiler: PublishedCompiler = Setting "compiler" @ 27, speaks;
+        /// Elements of an array.
+        array_elements: u64 = Observation "array elements";
+        /// Bytes of an array.
+        array_bytes: u64 = Identity "array size" @ 22, speaks;
+        /// HPL's block.
+        nb: u64 = Setting "NB";
+        /// Rows of HPL's grid.
+        p: u64 = Setting "P";
+        /// Columns of HPL's grid.
+        q: u64 = Setting "Q";
+    }
+}
+
+/// The compiler of a published figure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PublishedCompiler {
+    /// The command with its flags.
+    pub command: String,
+}
 
 /// What was published of a node.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -215,9 +259,7 @@ impl PublishedNode {
             ("hpl", _) => {
                 let seconds = self.seconds.into_iter();
                 return seconds
-                    .map(|s| {
-                        self.measurement("time", nodegauge_measure::Unit::Seconds, s, None, why)
-                    })
+                    .map(|s| self.measurement("time", Unit::Seconds, s, None, why))
                     .collect();
             }
             ("io", _) => self.rates.iter().map(|(name, kb)| (name.clone(), kb * KB)).collect(),
@@ -236,68 +278,51 @@ impl PublishedNode {
         let threads = if self.rows.is_empty() { self.threads } else { threads };
         rates
             .into_iter()
-            .map(|(name, rate)| {
-                self.measurement(&name, nodegauge_measure::Unit::BytesPerSecond, rate, threads, why)
-            })
+            .map(|(name, rate)| self.measurement(&name, Unit::BytesPerSecond, rate, threads, why))
             .collect()
     }
 
     fn measurement(
         &self,
         name: &str,
-        unit: nodegauge_measure::Unit,
+        unit: Unit,
         value: f64,
         threads: Option<u32>,
         why: &str,
     ) -> Measurement {
         let of_sweep = threads.filter(|_| !self.rows.is_empty());
         let title = of_sweep.map(|threads| format!("{self}, on {threads}"));
-        let config = json!({
-            "engine": PUBLISHED,
-            "shown": why,
-            "machine": title.unwrap_or_else(|| self.to_string()),
-            "processor": self.processor,
-            "node": self.node,
-            "source": self.source(),
-            "threads": threads,
-            "ranks": self.ranks,
-            "placement": self.placement,
-            "compiler": self.compiler.as_ref().map(|command| json!({"command": command})),
-            "array_elements": self.elements,
+        let compiler = self.compiler.clone().map(|command| PublishedCompiler { command });
+        let config = PublishedConfig {
+            engine: Some(PUBLISHED.to_owned()),
+            shown: Some(why.to_owned()),
+            machine: Some(title.unwrap_or_else(|| self.to_string())),
+            processor: Some(self.processor.clone()),
+            node: Some(self.node.clone()),
+            source: Some(self.source().to_owned()),
+            threads: threads.map(u64::from),
+            processes: self.ranks.map(u64::from),
+            placement: self.placement.clone(),
+            compiler,
+            array_elements: self.elements,
             // All published here are of doubles.
-            "array_bytes": self.elements.map(|n| n * 8),
-            "nb": self.nb,
-            "p": self.p,
-            "q": self.q,
-        });
-        let Value::Object(config) = config else { unreachable!("json! of braces is an object") };
-        let config: Map<String, Value> =
-            config.into_iter().filter(|(_, value)| !value.is_null()).collect();
+            array_bytes: self.elements.map(|n| n * 8),
+            nb: self.nb.map(u64::from),
+            p: self.p.map(u64::from),
+            q: self.q.map(u64::from),
+        };
         let gauge = match self.test {
             "hpl" => "compute",
             "io" => "files",
             _ => "memory",
         };
-        Measurement {
-            gauge: gauge.to_owned(),
-            test: self.test.to_owned(),
-            name: name.to_owned(),
-            unit,
-            value: Some(value),
-            summary: None,
-            samples: Vec::new(),
-            disturbed: Vec::new(),
-            regimes: Vec::new(),
-            config,
-            quoted: nodegauge_measure::record::Quoted::Single,
-            traffic: None,
-            category: Category::Reference,
-            limit: self.theoretical.filter(|_| self.test == "stream").map(|theoretical| Limit {
-                value: theoretical,
-                basis: "published: channels x transfers/s x 8 B".to_owned(),
-                fraction: value / theoretical,
-            }),
-            validity: Validity::valid(),
+        let m = Measurement::new(gauge, self.test, name, unit)
+            .category(Category::Reference)
+            .value(Quoted::Single, value)
+            .config(&config);
+        match self.theoretical.filter(|_| self.test == "stream") {
+            Some(limit) => m.limit(limit, "published: channels x transfers/s x 8 B"),
+            None => m,
         }
     }
 }

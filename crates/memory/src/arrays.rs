@@ -70,7 +70,8 @@ impl FromStr for Pages {
 }
 
 /// Where the arrays start relative to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Layout {
     /// Each array starts [`STAGGER`] bytes later within its page than the one before.
     Staggered,

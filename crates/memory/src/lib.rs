@@ -11,6 +11,7 @@
 pub mod arrays;
 pub mod axis;
 pub mod compiled;
+pub mod config;
 pub mod core_to_core;
 pub mod explain;
 mod halving;
@@ -31,5 +32,42 @@ pub mod traffic;
 pub mod tune;
 mod tuner;
 pub mod values;
+pub mod view;
 
 pub use nodegauge_team as team;
+
+use nodegauge_gauge::view::Section;
+use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};
+use nodegauge_machine::published::PublishedConfig;
+use nodegauge_measure::Failure;
+use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::Record;
+
+/// The gauge's name, as records have it.
+pub const GAUGE: &str = "memory";
+
+/// The gauge of main memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory;
+
+impl Gauge for Memory {
+    fn name(&self) -> &'static str {
+        GAUGE
+    }
+
+    fn kinds(&self) -> Vec<ConfigKind> {
+        vec![
+            ConfigKind::of::<config::StreamConfig>(GAUGE, &["stream"]),
+            ConfigKind::of::<config::TuneConfig>(GAUGE, &["tune"]),
+            ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
+        ]
+    }
+
+    fn glance(&self, _site: &Site, _ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+        Ok(None)
+    }
+
+    fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
+        view::sections(record, detail)
+    }
+}

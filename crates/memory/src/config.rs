@@ -1,0 +1,262 @@
+//! What `config` of the gauge's measurements holds: one struct for each kind of figure.
+
+use crate::arrays::Layout;
+use nodegauge_measure::config;
+use nodegauge_measure::record::Traffic;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+config! {
+    /// Configuration of figures of STREAM's kernels: native loops, what compilers made of them, and
+    /// stream.c itself.
+    pub struct StreamConfig {
+        /// Whose loops: `native`, `compiled`, or a program such as `stream.c`.
+        engine: String = Setting "engine" @ 26, speaks;
+        /// The program's own version.
+        engine_version: String = Setting "engine version";
+        /// Threads, of all processes together.
+        threads: u64 = Setting "threads" @ 20;
+        /// CPUs on which each thread may run, as the kernel says.
+        places: Vec<Vec<u32>> = Setting "places";
+        /// Places as they were asked for, as in `OMP_PLACES`.
+        places_asked: String = Setting "places asked";
+        /// How threads are bound to places, as in `OMP_PROC_BIND`.
+        bind: String = Setting "bind" @ 21;
+        /// Processes that measure together, each with arrays of its own.
+        processes: u64 = Setting "processes";
+        /// Threads of each of them.
+        threads_per_rank: u64 = Setting "threads per rank";
+        /// Each of them.
+        ranks: Vec<RankConfig> = Observation "ranks";
+        /// `regular` or `nontemporal`; absent for kernels that only read, and where it is not known.
+        stores: String = Setting "stores" @ 24;
+        /// Pages of the arrays.
+        pages: PagesConfig = Setting "pages" @ 25;
+        /// Software prefetch: `off`, or distances in bytes.
+        prefetch: String = Setting "prefetch";
+        /// Type of the elements.
+        element: String = Identity "elements" @ 23;
+        /// Bytes of one array.
+        array_bytes: u64 = Identity "array size" @ 22, speaks;
+        /// Elements of one array.
+        array_elements: u64 = Observation "array elements";
+        /// Size of an array over the last-level caches in use.
+        array_times_llc: f64 = Observation "arrays over caches";
+        /// How the arrays lie to each other.
+        layout: Layout = Setting "layout";
+        /// The policy that the arrays' memory was given.
+        memory_policy: String = Setting "memory policy";
+        /// On which NUMA nodes the memory is.
+        numa: NumaConfig = Setting "numa";
+        /// Passes behind the warm-up.
+        passes: u64 = Observation "passes";
+        /// Why measuring ended.
+        stopped: String = Observation "stopped";
+        /// Loops of which the fastest was chosen; 0 where none was left open.
+        loops_tried: u64 = Observation "loops tried";
+        /// How often all elements were checked.
+        checks: u64 = Observation "checks";
+        /// Smallest step of the clock, seconds.
+        clock_granularity_s: f64 = Observation "clock granularity";
+        /// Round trip of a cache line between two threads, of the regime of the figures, seconds.
+        round_trip_s: f64 = Observation "round trip";
+        /// Instruction set of the loop.
+        isa: String = Setting "isa";
+        /// Width of its vectors.
+        vector_bits: u64 = Setting "vector bits";
+        /// How often its body is repeated.
+        unroll: u64 = Setting "unroll";
+        /// Who compiled it.
+        compiler: CompilerConfig = Setting "compiler" @ 27, speaks;
+        /// What the compiled code says; `null` where it could not be read.
+        code: CodeConfig = Observation "code";
+        /// What the memory controllers counted.
+        counters: CountersConfig = Observation "counters";
+        /// What would cross the memory bus by computation, where it was counted.
+        traffic_computed: Traffic = Observation "computed traffic";
+        /// The value of each axis of a sweep.
+        sweep: Map<String, Value> = Observation "sweep";
+        /// The rate over that of the reference of a sweep.
+        relative: RelativeConfig = Observation "relative";
+        /// The source that was compiled.
+        source: String = Setting "source";
+        /// Passes of stream.c, the first of which it does not count.
+        ntimes: u64 = Setting "NTIMES";
+        /// Variables that stream.c was given.
+        environment: BTreeMap<String, String> = Setting "environment";
+        /// Runs of stream.c.
+        runs: u64 = Observation "runs";
+        /// What stream.c printed of the fastest run.
+        times_s: TimesConfig = Observation "times";
+    }
+}
+
+config! {
+    /// Configuration of figures of `--tune`.
+    pub struct TuneConfig {
+        /// Which stage of the search: `placements` or `final`.
+        stage: String = Setting "stage";
+        /// Threads.
+        threads: u64 = Setting "threads" @ 20;
+        /// Places as they were asked for.
+        places_asked: String = Setting "places asked";
+        /// How threads are bound to places.
+        bind: String = Setting "bind" @ 21;
+        /// Pages of the arrays.
+        pages: PagesConfig = Setting "pages" @ 25;
+        /// `regular` or `nontemporal`.
+        stores: String = Setting "stores" @ 24;
+        /// The loops of all kernels in words.
+        loops: String = Setting "loops";
+        /// Type of the elements.
+        element: String = Identity "elements" @ 23;
+        /// Whether it is what a run without tuning would take.
+        plain: bool = Setting "plain";
+        /// The choice itself.
+        choice: Value = Observation "choice";
+        /// Rate without tuning, B/s.
+        from: f64 = Observation "from";
+        /// Rate of the choice, B/s.
+        to: f64 = Observation "to";
+        /// Passes of the whole search.
+        passes: u64 = Observation "passes";
+    }
+}
+
+/// Pages as asked and as got.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PagesConfig {
+    /// `4k`, `thp`, `2m`, `1g`.
+    pub asked: String,
+    /// Share of the memory on pages of each size in bytes, 0 to 1; `null` where it is not known.
+    pub got: Option<BTreeMap<u64, f64>>,
+}
+
+/// Where memory was asked to be, and where it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NumaConfig {
+    /// The policy, e.g. `bind:1`.
+    pub asked: String,
+    /// Share of the memory on each node, 0 to 1; `null` where it is not known.
+    pub got: Option<BTreeMap<u32, f64>>,
+    /// The same of each array, where they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrays: Option<BTreeMap<String, BTreeMap<u32, f64>>>,
+    /// Share of the pages that are where the policy wants them; absent where it wants nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<f64>,
+    /// Threads most of whose pages are elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads_astray: Vec<usize>,
+    /// NUMA nodes of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<usize>,
+}
+
+/// One of several processes that measure together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankConfig {
+    /// Its number.
+    pub rank: u32,
+    /// CPUs on which it may run, as the kernel says.
+    pub cpus: Vec<u32>,
+    /// Memory that it was asked to take.
+    pub memory: RankMemory,
+    /// Share of its memory on each NUMA node, 0 to 1.
+    pub memory_got: Option<BTreeMap<u32, f64>>,
+    /// Best rate of its own, B/s.
+    pub best: Option<f64>,
+    /// Median of its own rates, B/s.
+    pub median: Option<f64>,
+}
+
+/// The memory policy of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankMemory {
+    /// `local`, `bind`, ...
+    pub policy: String,
+    /// Its NUMA nodes.
+    pub nodes: Option<Vec<u32>>,
+}
+
+/// Who compiled something.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CompilerConfig {
+    /// The command with its flags.
+    pub command: String,
+    /// The first line of what it says of its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Flags behind those of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<Vec<String>>,
+}
+
+/// What the machine code of a kernel says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CodeConfig {
+    /// Width of its vectors; `null` without any arithmetic.
+    pub vector_bits: Option<u64>,
+    /// Whether it stores past the caches.
+    pub nontemporal: bool,
+    /// Whether it has fused multiply-adds.
+    pub fma: bool,
+    /// Whether it prefetches.
+    pub prefetch: bool,
+    /// Functions that it calls.
+    pub calls: Vec<String>,
+}
+
+/// What the memory controllers counted, or why they did not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CountersConfig {
+    /// They did not.
+    Unavailable {
+        /// Why.
+        unavailable: String,
+    },
+    /// They did.
+    Counted(CountedConfig),
+}
+
+/// What the memory controllers counted of a kernel.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CountedConfig {
+    /// The family of counters.
+    pub family: String,
+    /// How many were read.
+    pub events: usize,
+    /// Passes that were counted.
+    pub passes: usize,
+    /// What moves while the threads rest, bytes a second.
+    pub at_rest_bytes_per_s: Option<f64>,
+    /// Bytes read over the bytes that STREAM counts.
+    pub read_factor: Option<f64>,
+    /// Bytes written over them.
+    pub write_factor: Option<f64>,
+    /// Both.
+    pub factor: Option<f64>,
+}
+
+/// A rate over that of the same kernel in another cell of a sweep.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RelativeConfig {
+    /// The axes of that cell.
+    pub to: Map<String, Value>,
+    /// Median over median.
+    pub median: Option<f64>,
+}
+
+/// Times that stream.c prints, seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TimesConfig {
+    /// Of all passes but the first.
+    pub average: f64,
+    /// Of the fastest.
+    pub least: f64,
+    /// Of the slowest.
+    pub greatest: f64,
+}

@@ -1,0 +1,10 @@
+//! The view of latency and bandwidth curves.
+
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::Section;
+use nodegauge_measure::record::Record;
+
+/// The sections of this family; none where the record has no such figures.
+pub(crate) fn sections(_record: &Record, _detail: Detail) -> Vec<Section> {
+    Vec::new()
+}
