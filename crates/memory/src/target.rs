@@ -7,7 +7,7 @@ use crate::pages::Share;
 use crate::team::TeamError;
 use crate::traffic::Counted;
 use nodegauge_machine::{CpuId, NodeId};
-use nodegauge_measure::interference::Cause;
+use nodegauge_measure::samples::Sample;
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{MemoryPolicy, SysError};
 use serde::{Deserialize, Serialize};
@@ -67,20 +67,6 @@ pub enum PointError {
     /// A process of several that measure together.
     #[error(transparent)]
     Rank(#[from] crate::ranks::RankError),
-}
-
-/// One pass over the kernels of a point.
-#[derive(Debug, Clone)]
-pub struct Sample {
-    /// Time of each kernel, in the point's order, seconds: from the first thread's start to the
-    /// last thread's end.
-    pub seconds: Vec<f64>,
-    /// Core-to-core latency before and after, seconds; NaN for a single thread.
-    pub round_trips: (f64, f64),
-    /// Why it does not count; empty when it does.
-    pub causes: Vec<Cause>,
-    /// Time of each kernel in each of several processes, seconds; empty for one process.
-    pub each: Vec<Vec<f64>>,
 }
 
 /// One configuration under measurement.

@@ -1,7 +1,7 @@
 //! What a person sees of the gauge's part of a record: a module for each family of figures.
 
+pub mod ablation;
 pub mod curves;
-pub mod explain;
 pub mod stream;
 pub mod sweep;
 
@@ -11,7 +11,7 @@ use nodegauge_measure::record::Record;
 
 /// The sections of all families, in the order of a page.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
-    [stream::sections, sweep::sections, explain::sections, curves::sections]
+    [stream::sections, sweep::sections, ablation::sections, curves::sections]
         .into_iter()
         .flat_map(|of_family| of_family(record, detail))
         .collect()
