@@ -212,7 +212,7 @@ fn a_killed_rank_is_named_and_the_others_end() {
     signal(ranks[1], "KILL");
     let outcome = running.end().exits(3);
     let message = format!("error: rank 1 (process {}) ended in the middle of the run", ranks[1]);
-    outcome.complains(&message).complains("killed by signal 9").prints_nothing();
+    outcome.complains(&message).complains("signal 9 (killed").prints_nothing();
     all_end(&ranks);
 }
 

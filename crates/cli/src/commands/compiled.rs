@@ -15,7 +15,7 @@ use nodegauge_memory::compiled::{
 use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_memory::stream::Options;
 use nodegauge_toolchain::presets::{self, Installed};
-use nodegauge_toolchain::{CommandLine, Limits, ToolchainError};
+use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,11 +61,11 @@ pub(crate) fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>,
 }
 
 /// How long compiling may take.
-pub(crate) fn limits() -> Result<Limits, Failure> {
-    let Ok(text) = std::env::var(LIMIT) else { return Ok(Limits::USUAL) };
+pub(crate) fn limits() -> Result<CompileLimits, Failure> {
+    let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::USUAL) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
-            Ok(Limits::of(Duration::from_secs_f64(seconds)))
+            Ok(CompileLimits::of(Duration::from_secs_f64(seconds)))
         }
         _ => Err(Failure::usage(format!(
             "{LIMIT} is {text:?}: expected seconds from 0.1 to 86400\nhint: unset it for the usual 60"
@@ -85,7 +85,7 @@ pub(crate) struct Made {
 pub(crate) fn make(
     chosen: &[ChosenCompiler],
     options: &Options,
-    limits: Limits,
+    limits: CompileLimits,
     watch: &mut dyn Watch,
 ) -> Result<Option<Made>, Failure> {
     // This very program, even when its file has been replaced since.
