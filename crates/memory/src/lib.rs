@@ -19,6 +19,7 @@ pub mod kernels;
 pub mod mapping;
 pub mod pages;
 pub mod point;
+mod rank_error;
 pub mod ranks;
 pub mod relatives;
 mod result;

@@ -1,12 +1,14 @@
 //! From what was observed to what is reported: one [`Measurement`] a kernel, with its
 //! configuration as asked and as got, its limit, and every reason for doubt.
 
+mod ranks;
+
 use crate::arrays::Layout;
+use crate::config::StreamConfig;
 use crate::kernels::compiled::CompiledLoop;
 use crate::kernels::{Kernel, Loop, Shape, Stores};
 use crate::pages::{self, Truth};
 use crate::point::Sample;
-use crate::ranks;
 use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
 use crate::target::{Seen, Target};
@@ -17,6 +19,7 @@ use nodegauge_measure::record::{
     Category, Disturbed, Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic,
     Validity,
 };
+use nodegauge_measure::keys::Config;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
@@ -116,7 +119,9 @@ fn one(
     let moved_factor = Some(factors[0]).filter(|_| factors[0] == factors[1]);
     let mut config = config.clone();
     config.extend(describe(each));
-    config.extend(ranks::evidence::config(evidence, i));
+    let mut of_ranks = StreamConfig::default();
+    ranks::describe(evidence, i, &mut of_ranks);
+    config.extend(of_ranks.to_map());
     let computed = best.zip(moved_factor).map(|(best, factor)| Traffic {
         value: best * factor,
         basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
@@ -319,7 +324,7 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
     if let Some(broken) = numa.in_words() {
         validity.add(Status::Suspect, broken);
     }
-    ranks::evidence::doubts(&evidence.seen.ranks)
+    ranks::doubts(&evidence.seen.ranks)
         .into_iter()
         .for_each(|doubt| validity.add(Status::Suspect, doubt));
     validity

@@ -4,10 +4,14 @@
 //! passes of all kernels, in STREAM's order, repeat until the figures are stable or the time is
 //! spent; the arrays are checked; and only then is there a result. Prints nothing.
 
+mod ranks;
+
+pub use ranks::RanksStreamPlan;
+pub(crate) use ranks::plan_ranks;
+
 use crate::arrays::{Layout, Pages};
 use crate::kernels::{self, Element, Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError, Sample};
-use crate::ranks::{self, FleetPoint, SharedFleet};
 use crate::result::{self, Evidence};
 use crate::samples::{self, Sorted};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
@@ -18,7 +22,7 @@ use nodegauge_measure::record::{Finding, HugePages, Machine, Measurement};
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Bytes, Watch, clock};
-use nodegauge_placement::{Bind, MemoryPolicy, Placement, PlacementError, RankPlan};
+use nodegauge_placement::{Bind, MemoryPolicy, Placement, PlacementError};
 use std::time::{Duration, Instant};
 
 /// What can be asked of a run.
@@ -295,30 +299,6 @@ pub fn run(
     measure(ready, topology, machine, placement, options, started, watch)
 }
 
-/// Measures STREAM in several processes; `together` is the placement of all of their threads.
-///
-/// # Errors
-/// No memory, pages or CPUs as asked, and a process that fails or ends.
-pub fn run_ranks(
-    topology: &Topology,
-    machine: &Machine,
-    ranks: &RankPlan,
-    fleet: &SharedFleet,
-    options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Outcome, StreamError> {
-    let started = Instant::now();
-    let (size, configs) = ranks::plan(topology, machine, ranks, options)?;
-    watch.phase(&format!(
-        "preparing 3 arrays of {} in each of {} ranks",
-        Bytes(configs[0].elements * options.element.bytes()),
-        configs.len()
-    ));
-    let point = FleetPoint::prepare(fleet, topology, ranks, configs)?;
-    let ready = with_loops(point, size, options, TRIAL_SHARE, started, watch)?;
-    measure(ready, topology, machine, &ranks.together(), options, started, watch)
-}
-
 /// Measures what is ready, until it is stable or the budget is spent.
 fn measure<S: Target>(
     ready: Ready<S>,
@@ -451,6 +431,21 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
         .map(|(shape, names)| format!("{} with {shape}", names.join(", ")))
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+impl From<Outcome> for nodegauge_measure::Outcome {
+    fn from(found: Outcome) -> Self {
+        use nodegauge_measure::{Notice, NoticeId};
+        let notice = |text| Notice::new(NoticeId::Chosen, crate::GAUGE, text);
+        Self {
+            measurements: found.measurements,
+            findings: found.findings,
+            notices: found.notices.into_iter().map(notice).collect(),
+            details: found.affinity,
+            stop: Some(found.stop),
+            failure: None,
+        }
+    }
 }
 
 impl From<StreamError> for nodegauge_measure::Failure {

@@ -71,8 +71,13 @@ const LAUNCHERS: [Launcher; 5] = [
 ];
 
 impl Started {
-    /// Looks the variables up, e.g. with `|name| std::env::var(name).ok()`.
-    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    /// The launcher that started this process as one of several ranks.
+    pub fn own() -> Option<Self> {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// Looks the variables up with `lookup`.
+    fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| lookup(name).and_then(|text| text.trim().parse::<u32>().ok());
         // srun speaks PMI itself; a Hydra inside of an allocation is a step of one task a host.
         let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
@@ -113,7 +118,7 @@ impl Started {
 
     /// The name under which the ranks of this job meet: of the user, the launcher, the job and the
     /// number of ranks. Names of sockets are short, so a digest stands for the words.
-    pub fn meeting(&self) -> String {
+    pub(super) fn meeting(&self) -> String {
         // Hydra names no job, but its proxy on a host is the ancestor of all ranks there.
         let proxy = if self.job.is_empty() { ancestor("hydra_") } else { None };
         let proxy = proxy.map_or(String::new(), |process| process.to_string());
