@@ -48,8 +48,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
             ranks::measure::serve(name, *rank, *ranks)
         }
-        Some(Command::ProveKernel { library, kernel, element }) => {
-            compiled::prove(library, *kernel, *element)
+        Some(Command::TestKernel { library, kernel, element }) => {
+            compiled::test_kernel(library, *kernel, *element)
         }
     }
 }

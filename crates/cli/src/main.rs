@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod failure;
+mod gauges;
 mod output;
 mod progress;
 mod session;

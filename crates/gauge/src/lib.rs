@@ -6,6 +6,7 @@
 //! measures processors: a device with memory and queues of its own fits as well.
 #![forbid(unsafe_code)]
 
+pub mod published;
 pub mod view;
 
 use nodegauge_machine::{SysRoot, Topology};

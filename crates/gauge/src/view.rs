@@ -5,6 +5,8 @@
 //! or export them.
 
 use nodegauge_measure::Unit;
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::{Measurement, Status};
 
 /// A page: sections in their order.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,6 +49,28 @@ impl Section {
             Some(text) => self.note(label, text),
             None => self,
         }
+    }
+
+    /// Adds every reason for doubt, once; the one that decides is labelled with the verdict. Of reasons
+    /// that differ only in a leading number the first is shown.
+    pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
+        let mut seen: Vec<&str> = Vec::new();
+        for m in measurements {
+            for (i, reason) in m.validity.reasons.iter().enumerate() {
+                let kind = reason.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+                if seen.contains(&kind) {
+                    continue;
+                }
+                seen.push(kind);
+                let (label, tone) = match (m.validity.status, i) {
+                    (Status::Invalid, 0) => ("invalid", Tone::Bad),
+                    (Status::Valid, _) => ("remark", Tone::Plain),
+                    _ => ("suspect", Tone::Warning),
+                };
+                self.push(Note::new(label, reason.as_str()).tone(tone));
+            }
+        }
+        self
     }
 
     /// Adds an empty line.
@@ -215,6 +239,42 @@ impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
         Self::text(text)
     }
+}
+
+/// A table of figures of a kind that the gauge does not know.
+pub fn plain_table(measurements: &[&Measurement]) -> Table {
+    let mut table = Table::new(&["figure", ">value", "unit", "status"]);
+    for m in measurements {
+        let value = m.value.map_or_else(
+            || Cell::text("-"),
+            |value| Cell::figure(value, m.unit, significant(value)),
+        );
+        table.row([
+            format!("{} {}", m.test, m.name).into(),
+            value,
+            m.unit.symbol().into(),
+            m.validity.status.name().into(),
+        ]);
+    }
+    table
+}
+
+/// Breaks a line at blanks so that no piece is longer than `width`, where words allow.
+pub fn wrap(line: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split(' ') {
+        let last = lines.len() - 1;
+        let current = &mut lines[last];
+        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !current.is_empty() {
+                current.push(' ');
+            }
+            current.push_str(word);
+        }
+    }
+    lines
 }
 
 /// What the values of an axis are called.

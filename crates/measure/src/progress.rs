@@ -1,6 +1,8 @@
 //! What a gauge tells its user while it goes on, and what it asks. The command shows it on a
 //! terminal; a gauge prints nothing itself.
 
+use std::cell::RefCell;
+
 /// Observes the progress of a gauge.
 pub trait Observer {
     /// A new phase begins, in words: `preparing 3 arrays of 128 MiB`.
@@ -9,6 +11,28 @@ pub trait Observer {
     fn progress(&mut self, share: f64, latest: &str);
     /// Whether the user wants to end.
     fn interrupted(&self) -> bool;
+}
+
+/// One observer for a loop and for what goes on inside its turns.
+pub struct SharedObserver<'a>(RefCell<&'a mut dyn Observer>);
+
+impl<'a> SharedObserver<'a> {
+    /// Shares `observer`.
+    pub fn new(observer: &'a mut dyn Observer) -> Self {
+        Self(RefCell::new(observer))
+    }
+}
+
+impl Observer for &SharedObserver<'_> {
+    fn phase(&mut self, what: &str) {
+        self.0.borrow_mut().phase(what);
+    }
+    fn progress(&mut self, share: f64, latest: &str) {
+        self.0.borrow_mut().progress(share, latest);
+    }
+    fn interrupted(&self) -> bool {
+        self.0.borrow().interrupted()
+    }
 }
 
 /// Shows nothing and never interrupts: for tests and benchmarks.

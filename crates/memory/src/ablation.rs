@@ -56,15 +56,11 @@ impl AblationPlan {
         let memory_fraction = options.memory_fraction / MOST_STEPS as f64;
         let shared_out = Options { memory_fraction, ..options.clone() };
         let (size, best) = stream::plan(&site.topology, &site.machine, &placement, &shared_out)?;
-        notices.extend(size.notices.iter().map(|text| Notice::new(NoticeId::Clamped, GAUGE, text)));
+        notices.extend(size.notices.iter().cloned());
         Ok(Self { placement, options, size, best, notices })
     }
 
-    fn measure(
-        mut self,
-        site: &Site,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, StreamError> {
+    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, StreamError> {
         let limits = Limits::new(self.options.budget, self.options.samples);
         observer.phase("choosing the best loops");
         let constraints = Constraints {
@@ -174,7 +170,8 @@ impl Measured<'_> {
         let explained = triad.unwrap_or(self.kernels.len() - 1);
         let name = |i: usize| self.kernels[i].name().to_owned();
         let factors = |from: usize, to: usize, kernel: usize| -> Vec<f64> {
-            let factor = |round: &&[Sample]| round[from].seconds[kernel] / round[to].seconds[kernel];
+            let factor =
+                |round: &&[Sample]| round[from].seconds[kernel] / round[to].seconds[kernel];
             rounds.iter().map(factor).collect()
         };
         let rate = |step: usize| {
@@ -261,8 +258,9 @@ fn steps(
         kernels: best.kernels.iter().map(|(kernel, _)| (*kernel, plain)).collect(),
         ..best.clone()
     };
-    let what =
-        format!("{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another");
+    let what = format!(
+        "{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"
+    );
     let mut steps = vec![Step { name: "baseline", what, config: baseline }];
     let mut add = |name, what: String, change: &dyn Fn(&mut PointConfig)| {
         let before = &steps[steps.len() - 1].config;
@@ -322,8 +320,11 @@ mod tests {
 
     #[test]
     fn factors_of_steps_multiply_to_the_whole() {
-        let steps = ["baseline", "binding", "loop"]
-            .map(|name| Step { name, what: String::new(), config: config() });
+        let steps = ["baseline", "binding", "loop"].map(|name| Step {
+            name,
+            what: String::new(),
+            config: config(),
+        });
         let round = |seconds: [f64; 3]| -> Vec<Sample> {
             seconds.iter().map(|s| Sample::of_times(vec![1.0, *s])).collect()
         };

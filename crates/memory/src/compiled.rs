@@ -2,12 +2,14 @@
 //! process of their own, loaded, and run on the arrays and threads of the native kernels by turns.
 //!
 //! `choice` is what a user asks for, `build` makes and tests kernels, [`self_test`] is what the
-//! process of its own does, and [`comparison`] the protocol.
+//! process of its own does, `comparison` the protocol, and `plan` all of it in order.
 
 mod build;
 mod choice;
-pub mod comparison;
+mod comparison;
+mod plan;
 pub mod self_test;
 
 pub use build::{CompiledKernels, KernelBuilder};
 pub use choice::{ChosenCompiler, CompilerChoice};
+pub use plan::{CompiledPlan, Made, installed, limits, make, resolve};

@@ -115,7 +115,7 @@ config! {
         /// Whether it is what a run without tuning would take.
         plain: bool = Setting "plain";
         /// The choice itself.
-        choice: Value = Observation "choice";
+        choice: ChoiceConfig = Observation "choice";
         /// Rate without tuning, B/s.
         from: f64 = Observation "from";
         /// Rate of the choice, B/s.
@@ -149,6 +149,38 @@ config! {
         /// Bytes of one array.
         array_bytes: u64 = Identity "array size" @ 22, speaks;
     }
+}
+
+/// What `--tune` chose; what is absent is as in a run without tuning.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChoiceConfig {
+    /// Threads.
+    pub threads: Option<u32>,
+    /// Places.
+    pub places: Option<String>,
+    /// How threads are bound to places.
+    pub bind: Option<String>,
+    /// Threads on each last-level cache.
+    pub per_cache: Option<u32>,
+    /// Pages.
+    pub pages: String,
+    /// Type of the elements for which the loops were chosen.
+    pub element: String,
+    /// The loop of each kernel.
+    pub loops: BTreeMap<String, LoopConfig>,
+}
+
+/// A native loop.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoopConfig {
+    /// Instruction set.
+    pub isa: String,
+    /// `regular` or `nontemporal`.
+    pub stores: String,
+    /// How often its body is repeated.
+    pub unroll: u8,
+    /// Software prefetch.
+    pub prefetch: String,
 }
 
 /// Pages as asked and as got.

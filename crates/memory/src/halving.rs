@@ -3,27 +3,9 @@
 //! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013), with
 //! rates compared only inside their regime. Pure: it is told what was measured.
 
+pub(crate) use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_measure::{regime, stats};
 use std::collections::BTreeMap;
-
-/// A seeded generator of orders: xorshift64*, whose quality is ample for shuffling.
-pub(crate) struct Shuffler(u64);
-
-impl Shuffler {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.max(1))
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            self.0 ^= self.0 >> 12;
-            self.0 ^= self.0 << 25;
-            self.0 ^= self.0 >> 27;
-            let random = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D);
-            items.swap(i, (random % (i as u64 + 1)) as usize);
-        }
-    }
-}
 
 /// A candidate with its samples.
 #[derive(Debug, Clone)]
@@ -165,15 +147,6 @@ impl<T> Halving<T> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn a_shuffle_keeps_every_item() {
-        let mut items: Vec<u32> = (0..50).collect();
-        Shuffler::new(7).shuffle(&mut items);
-        assert_ne!(items, (0..50).collect::<Vec<_>>());
-        items.sort_unstable();
-        assert_eq!(items, (0..50).collect::<Vec<_>>());
-    }
 
     #[test]
     fn competitors_are_ranked_within_their_regime() {

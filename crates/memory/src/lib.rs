@@ -23,7 +23,6 @@ mod rank_error;
 pub mod ranks;
 pub mod relatives;
 mod result;
-mod samples;
 pub mod size;
 pub mod standard;
 pub mod stream;

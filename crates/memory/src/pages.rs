@@ -3,10 +3,10 @@
 //! is pure.
 
 use crate::arrays::Arrays;
+use crate::config::NumaConfig;
 use nodegauge_machine::NodeId;
 use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Pages that are asked about, of all arrays: enough that half a per cent shows. The kernel takes some
@@ -153,11 +153,10 @@ impl Truth {
         self.held.is_some_and(|held| held < HELD)
     }
 
-    /// As the record keeps it: overall, and of each array where they differ by more than a hundredth;
-    /// `null` where the kernel does not say.
-    pub fn to_json(&self, nodes_of_machine: usize) -> Value {
-        let shares = |shares: &BTreeMap<NodeId, f64>| -> Value {
-            Value::Object(shares.iter().map(|(n, share)| (n.to_string(), json!(share))).collect())
+    /// As the record keeps it: overall, and of each array where they differ by more than a hundredth.
+    pub fn to_config(&self, nodes_of_machine: usize) -> NumaConfig {
+        let shares = |shares: &BTreeMap<NodeId, f64>| -> BTreeMap<u32, f64> {
+            shares.iter().map(|(node, share)| (node.0, *share)).collect()
         };
         let far = |array: &BTreeMap<NodeId, f64>| {
             array.keys().chain(self.got.keys()).any(|node| {
@@ -165,21 +164,16 @@ impl Truth {
                 (of(array) - of(&self.got)).abs() > 0.01
             })
         };
-        let mut map = Map::new();
-        map.insert("asked".to_owned(), json!(self.asked));
-        let got = (!self.got.is_empty()).then(|| shares(&self.got));
-        map.insert("got".to_owned(), json!(got));
-        if self.arrays.iter().any(far) {
-            let each = ARRAYS.iter().zip(&self.arrays);
-            let each = each.map(|(name, array)| ((*name).to_owned(), shares(array))).collect();
-            map.insert("arrays".to_owned(), Value::Object(each));
+        let each = ARRAYS.iter().zip(&self.arrays);
+        let each = each.map(|(name, array)| ((*name).to_owned(), shares(array)));
+        NumaConfig {
+            asked: self.asked.clone(),
+            got: (!self.got.is_empty()).then(|| shares(&self.got)),
+            arrays: self.arrays.iter().any(far).then(|| each.collect()),
+            held: self.held,
+            threads_astray: self.astray.clone(),
+            nodes: Some(nodes_of_machine),
         }
-        map.insert("held".to_owned(), json!(self.held));
-        if !self.astray.is_empty() {
-            map.insert("threads_astray".to_owned(), json!(self.astray));
-        }
-        map.insert("nodes".to_owned(), json!(nodes_of_machine));
-        Value::Object(map)
     }
 
     /// What is wrong, in words; `None` when the placement held.
@@ -214,6 +208,7 @@ mod tests {
     use super::*;
     use crate::arrays::{Layout, Pages};
     use crate::kernels::Element;
+    use serde_json::json;
 
     fn nodes(counts: &[(u32, u64)]) -> Nodes {
         counts.iter().map(|(node, n)| (NodeId(*node), *n)).collect()
@@ -260,7 +255,7 @@ mod tests {
         let shares = alike(&[&[(0, 10)], &[(0, 10)]]);
         let truth = truth(&shares, &MemoryPolicy::Default, &homes(&[&[], &[]]));
         assert_eq!((truth.held, truth.is_broken()), (None, false));
-        assert_eq!(truth.to_json(2)["held"], Value::Null);
+        assert_eq!(truth.to_config(2).held, None);
     }
 
     #[test]
@@ -289,10 +284,14 @@ mod tests {
     #[test]
     fn arrays_are_told_one_by_one_where_they_differ() {
         let mut shares = alike(&[&[(0, 10)]]);
-        let json = truth(&shares, &MemoryPolicy::Default, &homes(&[&[0]])).to_json(1);
+        let config = |shares: &[Share], nodes| {
+            let truth = truth(shares, &MemoryPolicy::Default, &homes(&[&[0]]));
+            serde_json::to_value(truth.to_config(nodes)).unwrap()
+        };
+        let json = config(&shares, 1);
         assert_eq!(json, json!({"asked": "default", "got": {"0": 1.0}, "held": 1.0, "nodes": 1}));
         shares[2].nodes = nodes(&[(1, 10)]);
-        let json = truth(&shares, &MemoryPolicy::Default, &homes(&[&[0]])).to_json(2);
+        let json = config(&shares, 2);
         assert_eq!(json["arrays"], json!({"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"1": 1.0}}));
         assert!((json["held"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9);
     }

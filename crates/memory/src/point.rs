@@ -149,6 +149,20 @@ impl Point {
         Ok(trips.into_iter().flatten().next())
     }
 
+    /// Asks the kernel what was got. Walks page tables: ask once.
+    pub(crate) fn got(&self) -> Seen {
+        let shares = pages::observe(&self.arrays, self.team.len());
+        Seen {
+            affinity: self.observed().to_vec(),
+            pages: self.arrays.pages_got().ok(),
+            nodes: [0, 1, 2].map(|array| pages::of_array(&shares, array)),
+            shares,
+            wrong: self.wrong.as_ref().map(ToString::to_string),
+            checks: self.checks,
+            ranks: Vec::new(),
+        }
+    }
+
     /// Chooses other kernels or other native loops for the same arrays.
     ///
     /// # Errors
@@ -319,16 +333,7 @@ impl Target for Point {
     }
 
     fn seen(&mut self) -> Result<Seen, PointError> {
-        let shares = pages::observe(&self.arrays, self.team.len());
-        Ok(Seen {
-            affinity: self.observed().to_vec(),
-            pages: self.arrays.pages_got().ok(),
-            nodes: [0, 1, 2].map(|array| pages::of_array(&shares, array)),
-            shares,
-            wrong: self.wrong.as_ref().map(ToString::to_string),
-            checks: self.checks,
-            ranks: Vec::new(),
-        })
+        Ok(self.got())
     }
 
     fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {

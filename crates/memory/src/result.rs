@@ -3,29 +3,23 @@
 
 mod ranks;
 
-use crate::arrays::Layout;
-use crate::config::StreamConfig;
-use crate::kernels::compiled::CompiledLoop;
+use crate::GAUGE;
+use crate::config::{CodeConfig, CompilerConfig, CountersConfig, PagesConfig, StreamConfig};
 use crate::kernels::{Kernel, Loop, Shape, Stores};
 use crate::pages::{self, Truth};
-use crate::point::Sample;
-use crate::samples::Sorted;
 use crate::size::{RULE_FACTOR, Size};
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
-    Category, Disturbed, Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic,
-    Validity,
+    Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic, Validity,
 };
-use nodegauge_measure::keys::Config;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::stats::{Better, Summary};
-use nodegauge_measure::{BytesPerSec, Seconds};
+use nodegauge_measure::samples::{self, Sample, Sorted};
+use nodegauge_measure::{BytesPerSec, Seconds, Unit};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 use nodegauge_toolchain::Compiler;
-use serde_json::{Map, Value, json};
 
 /// All that is known of a run when its figures are made.
 pub(crate) struct Evidence<'a> {
@@ -50,8 +44,6 @@ pub(crate) struct Evidence<'a> {
 const SHARED_CACHE_ROUND_TRIP: Seconds = Seconds(250e-9);
 /// When fewer of the pages than this are of the asked size, the figure is not of those pages.
 const PAGES_GOT_ENOUGH: f64 = 0.9;
-/// More disturbed passes than this share make a figure suspect.
-const DISTURBED_TOO_MANY: f64 = 0.5;
 
 /// Bytes that STREAM counts for a pass of kernel number `i`, of all processes.
 pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
@@ -60,193 +52,142 @@ pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
     (target.loops()[i].kernel().counted(config.element) * elements) as f64
 }
 
+/// A figure of a kernel, of which nothing is known yet.
+pub(crate) fn figure(kernel: Kernel) -> Measurement {
+    Measurement::new(GAUGE, "stream", kernel.name(), Unit::BytesPerSecond)
+}
+
+/// Holds a figure against the theoretical bandwidth of the machine, where that is known.
+pub(crate) fn limited(figure: Measurement, machine: &Machine) -> Measurement {
+    match &machine.memory.theoretical {
+        Some(theoretical) => figure.limit(theoretical.value, theoretical.basis.clone()),
+        None => figure,
+    }
+}
+
 /// One measurement a kernel; none when not a single pass counts.
 pub(crate) fn measurements(evidence: &Evidence<'_>) -> Vec<Measurement> {
-    let Some(_) = evidence.sorted.headline() else { return Vec::new() };
+    if evidence.sorted.headline().is_none() {
+        return Vec::new();
+    }
     let numa = numa(evidence);
     let config = common_config(evidence, &numa);
     let doubts = common_validity(evidence, &numa);
     let loops = evidence.target.loops().iter().enumerate();
-    loops.map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
+    loops.filter_map(|(i, each)| one(evidence, i, each, &config, &doubts)).collect()
 }
 
 fn one(
     evidence: &Evidence<'_>,
     i: usize,
     each: &Loop,
-    config: &Map<String, Value>,
+    config: &StreamConfig,
     doubts: &Validity,
-) -> Measurement {
-    let element = evidence.target.config().element;
+) -> Option<Measurement> {
     let kernel = each.kernel();
     let bytes = counted(evidence.target, i);
-    let samples = evidence
-        .sorted
-        .headline()
-        .map(|group| Sorted::rates(evidence.samples, group, i, bytes))
-        .unwrap_or_default();
-    let summary = Summary::of(&samples, Better::Higher);
-    let best = summary.as_ref().map(|summary| summary.best);
+    let timed = (evidence.samples, evidence.sorted, evidence.sorted.headline()?);
+    let m = figure(kernel).timed(Quoted::Best, timed, i, &|seconds| bytes / seconds);
+    let m = limited(m, evidence.machine);
+    let best = m.value?;
     let mut validity = doubts.clone();
-    let limit =
-        best.zip(evidence.machine.memory.theoretical.as_ref()).map(|(best, theoretical)| Limit {
-            value: theoretical.value,
-            basis: theoretical.basis.clone(),
-            fraction: best / theoretical.value,
-        });
-    if let (Some(limit), Some(best)) = (&limit, best)
-        && limit.fraction > 1.0
-    {
+    if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
         validity.add(Status::Invalid, above_limit(evidence, best, limit));
     }
-    if let Some(best) = best {
-        let ticks = bytes / best / evidence.clock.granularity.0;
-        if ticks < MIN_TICKS {
-            validity.add(
-                Status::Suspect,
-                format!(
-                    "a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed"
-                ),
-            );
-        }
+    let ticks = bytes / best / evidence.clock.granularity.0;
+    if ticks < MIN_TICKS {
+        let reason =
+            format!("a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed");
+        validity.add(Status::Suspect, reason);
     }
-    // Who stores is not always known; whether lines are read first does not always matter.
+    let mut config = config.clone();
+    describe(each, &mut config);
+    ranks::describe(evidence, i, &mut config);
+    let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
+    Some(m.traffic(traffic).config(&config).judged(validity))
+}
+
+/// What a loop moves by computation, where its stores are known or do not matter.
+fn computed_traffic(evidence: &Evidence<'_>, each: &Loop, best: f64) -> Option<Traffic> {
+    let (kernel, element) = (each.kernel(), evidence.target.config().element);
     let factor = |stores| kernel.moved(element, stores) as f64 / kernel.counted(element) as f64;
-    let factors = match each.stores() {
+    let [factor, other] = match each.stores() {
         Some(stores) => [factor(stores); 2],
         None => [factor(Stores::Regular), factor(Stores::NonTemporal)],
     };
-    let moved_factor = Some(factors[0]).filter(|_| factors[0] == factors[1]);
-    let mut config = config.clone();
-    config.extend(describe(each));
-    let mut of_ranks = StreamConfig::default();
-    ranks::describe(evidence, i, &mut of_ranks);
-    config.extend(of_ranks.to_map());
-    let computed = best.zip(moved_factor).map(|(best, factor)| Traffic {
-        value: best * factor,
-        basis: if factor > 1.0 { "write-allocate" } else { "no write-allocate" }.to_owned(),
-    });
-    let traffic = traffic(evidence, i, best.map(|best| best / bytes), computed, &mut config);
-    Measurement {
-        gauge: "memory".to_owned(),
-        test: "stream".to_owned(),
-        name: kernel.name().to_owned(),
-        unit: nodegauge_measure::Unit::BytesPerSecond,
-        value: best.filter(|_| validity.status != Status::Invalid),
-        quoted: Quoted::Best,
-        traffic: traffic.filter(|_| validity.status != Status::Invalid),
-        disturbed: evidence
-            .sorted
-            .disturbed
-            .iter()
-            .map(|(pass, causes)| Disturbed {
-                value: bytes / evidence.samples[*pass].seconds[i],
-                reason: causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-            })
-            .collect(),
-        regimes: evidence.sorted.regimes(evidence.samples, i, bytes),
-        summary,
-        samples,
-        config,
-        category: Category::Variant,
-        limit,
-        validity,
-    }
+    let basis = if factor > 1.0 { "write-allocate" } else { "no write-allocate" };
+    (factor == other).then(|| Traffic { value: best * factor, basis: basis.to_owned() })
 }
 
-/// What kernel number `i` moves at `runs_per_s`: as the memory controllers counted it, with what is
-/// computed beside it in the configuration; as computed where they did not, with the reason.
+/// What kernel number `i` moves at `best` counted bytes a second: as the memory controllers counted
+/// it, with what is computed beside it in the configuration; as computed where they did not, with the
+/// reason.
 fn traffic(
     evidence: &Evidence<'_>,
     i: usize,
-    runs_per_s: Option<f64>,
+    best: f64,
     computed: Option<Traffic>,
-    config: &mut Map<String, Value>,
+    config: &mut StreamConfig,
 ) -> Option<Traffic> {
-    let Some(traffic) = evidence.traffic else { return computed };
-    let seen = match traffic {
-        Ok(seen) => seen,
-        Err(why) => {
-            config.insert("counters".to_owned(), json!({"unavailable": why}));
+    let bytes = counted(evidence.target, i);
+    let seen = match evidence.traffic {
+        None => return computed,
+        Some(Err(why)) => {
+            config.counters = Some(CountersConfig::Unavailable { unavailable: why.clone() });
             return computed;
         }
+        Some(Ok(seen)) => seen,
     };
-    config.insert("counters".to_owned(), seen.to_json(i, counted(evidence.target, i)));
+    config.counters = Some(CountersConfig::Counted(seen.of_kernel(i, bytes)));
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
-    let beside = computed.map(|moved| json!({"value": moved.value, "basis": moved.basis}));
-    config.insert("moved_computed".to_owned(), json!(beside));
-    Some(Traffic { value: moved.total * runs_per_s?, basis: "counters".to_owned() })
+    config.traffic_computed = computed;
+    Some(Traffic { value: moved.total * best / bytes, basis: "counters".to_owned() })
 }
 
 /// What a loop adds to the configuration of its run.
-fn describe(each: &Loop) -> Map<String, Value> {
-    let stores = each.stores().filter(|_| each.kernel().writes()).map(Stores::name);
-    let mut config = Map::from_iter([("stores".to_owned(), json!(stores))]);
-    config.extend(match each {
-        Loop::Native(variant) => of_shape(variant.shape()),
-        Loop::Compiled(compiled) => of_compiled(compiled),
-    });
-    config
-}
-
-fn of_shape(shape: Shape) -> Map<String, Value> {
-    Map::from_iter([
-        ("isa".to_owned(), json!(shape.isa.name())),
-        ("vector_bits".to_owned(), json!(shape.isa.vector_bits())),
-        ("unroll".to_owned(), json!(shape.unroll)),
-        ("prefetch".to_owned(), json!(shape.prefetch.to_string())),
-    ])
-}
-
-fn of_compiled(compiled: &CompiledLoop) -> Map<String, Value> {
-    let code = compiled.code.as_ref().map(|code| {
-        json!({
-            "vector_bits": code.vector_bits,
-            "nontemporal": code.nontemporal,
-            "fma": code.fma,
-            "prefetch": code.prefetch,
-            "calls": code.calls,
-        })
-    });
-    let mut config = made_by(&compiled.compiler);
-    config.insert("code".to_owned(), json!(code));
-    config
+fn describe(each: &Loop, config: &mut StreamConfig) {
+    let stores = each.stores().filter(|_| each.kernel().writes());
+    config.stores = stores.map(|stores| stores.name().to_owned());
+    match each {
+        Loop::Native(variant) => {
+            let Shape { isa, unroll, prefetch, .. } = variant.shape();
+            config.isa = Some(isa.name().to_owned());
+            config.vector_bits = Some(isa.vector_bits().into());
+            config.unroll = Some(unroll.into());
+            config.prefetch = Some(prefetch.to_string());
+        }
+        Loop::Compiled(compiled) => {
+            made_by(&compiled.compiler, config);
+            config.code = compiled.code.as_ref().map(|code| CodeConfig {
+                vector_bits: code.vector_bits.map(u64::from),
+                nontemporal: code.nontemporal,
+                fma: code.fma,
+                prefetch: code.prefetch,
+                calls: code.calls.clone(),
+            });
+        }
+    }
 }
 
 /// Who compiled.
-fn made_by(compiler: &Compiler) -> Map<String, Value> {
-    let who = json!({"command": compiler.command.to_string(), "version": compiler.version});
-    Map::from_iter([("engine".to_owned(), json!("compiled")), ("compiler".to_owned(), who)])
+fn made_by(compiler: &Compiler, config: &mut StreamConfig) {
+    config.engine = Some("compiled".to_owned());
+    config.compiler = Some(CompilerConfig {
+        command: compiler.command.to_string(),
+        version: compiler.version.clone(),
+        flags: None,
+    });
 }
 
 /// The measurement of a kernel of which a compiler made nothing that could be run.
 pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
-    let mut validity = Validity::valid();
-    validity.add(Status::Invalid, why);
-    let mut config = made_by(compiler);
-    config.insert("code".to_owned(), Value::Null);
-    Measurement {
-        gauge: "memory".to_owned(),
-        test: "stream".to_owned(),
-        name: kernel.name().to_owned(),
-        unit: nodegauge_measure::Unit::BytesPerSecond,
-        value: None,
-        summary: None,
-        samples: Vec::new(),
-        disturbed: Vec::new(),
-        regimes: Vec::new(),
-        config,
-        quoted: nodegauge_measure::record::Quoted::Best,
-        traffic: None,
-        category: Category::Variant,
-        limit: None,
-        validity,
-    }
+    let mut config = StreamConfig::default();
+    made_by(compiler, &mut config);
+    figure(kernel).config(&config).missing(why)
 }
 
 fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
-    let cached = evidence.size.follows_rule != Some(true);
-    let reason = if cached {
+    let reason = if evidence.size.follows_rule != Some(true) {
         "the arrays lie in a cache: use a larger --size"
     } else {
         "the theoretical figure does not belong to this memory: check --dimms, or a cache is \
@@ -297,16 +238,8 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
             ),
         );
     }
-    let counted = evidence.sorted.counted();
-    let disturbed = evidence.sorted.disturbed.len().saturating_sub(1);
-    if evidence.sorted.desperate {
-        validity
-            .add(Status::Suspect, "nearly every pass was disturbed, so disturbed ones count too");
-    } else if disturbed as f64 > DISTURBED_TOO_MANY * (counted + disturbed) as f64 {
-        validity.add(
-            Status::Suspect,
-            format!("{disturbed} of {} passes were disturbed", counted + disturbed),
-        );
+    if let Some(doubt) = evidence.sorted.doubt(samples::PASSES) {
+        validity.add(Status::Suspect, doubt);
     }
     let asked = evidence.target.config().pages;
     if let Some(got) = &evidence.seen.pages {
@@ -398,45 +331,31 @@ fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> Map<String, Value> {
-    let seen = evidence.seen;
+fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> StreamConfig {
+    let Evidence { seen, placement, .. } = evidence;
     let asked = evidence.target.config();
-    let got = seen.pages.as_ref().map(|got| {
-        Value::Object(got.iter().map(|(size, share)| (size.to_string(), json!(share))).collect())
-    });
-    let observed: Vec<Vec<u32>> =
-        seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect()).collect();
-    let config = json!({
-        "engine": "native",
-        "threads": evidence.placement.threads.len(),
-        "places": observed,
-        "places_asked": evidence.placement.places,
-        "bind": evidence.placement.bind.to_string(),
-        "stores": null,
-        "pages": {"asked": asked.pages.name(), "got": got},
-        "element": asked.element.name(),
-        "array_bytes": asked.elements * asked.element.bytes(),
-        "array_elements": asked.elements,
-        "array_times_llc": evidence.size.times_llc,
-        "layout": match asked.layout {
-            Layout::Staggered => json!("staggered"),
-            Layout::Sequential { offset } => json!({"sequential": {"offset": offset}}),
-        },
-        "memory_policy": asked.policy.as_str(),
-        "numa": numa.to_json(evidence.topology.nodes.len()),
-        "passes": evidence.samples.len() - 1,
-        "stopped": evidence.stop.to_string(),
-        "loops_tried": evidence.loops_tried,
-        "checks": seen.checks,
-        "clock_granularity_s": evidence.clock.granularity.0,
-        "round_trip_s": evidence
-            .sorted
-            .headline()
-            .map(|group| group.round_trip)
-            .filter(|trip| trip.is_finite()),
-    });
-    match config {
-        Value::Object(map) => map,
-        _ => Map::new(),
+    let trip = evidence.sorted.headline().map(|group| group.round_trip);
+    let observed = seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect());
+    StreamConfig {
+        engine: Some("native".to_owned()),
+        threads: Some(placement.threads.len() as u64),
+        places: Some(observed.collect()),
+        places_asked: Some(placement.places.clone()),
+        bind: Some(placement.bind.to_string()),
+        pages: Some(PagesConfig { asked: asked.pages.name().to_owned(), got: seen.pages.clone() }),
+        element: Some(asked.element.name().to_owned()),
+        array_bytes: Some(asked.elements * asked.element.bytes()),
+        array_elements: Some(asked.elements),
+        array_times_llc: evidence.size.times_llc,
+        layout: Some(asked.layout),
+        memory_policy: Some(asked.policy.as_str().to_owned()),
+        numa: Some(numa.to_config(evidence.topology.nodes.len())),
+        passes: Some(evidence.samples.len() as u64 - 1),
+        stopped: Some(evidence.stop.to_string()),
+        loops_tried: Some(evidence.loops_tried as u64),
+        checks: Some(seen.checks.into()),
+        clock_granularity_s: Some(evidence.clock.granularity.0),
+        round_trip_s: trip.filter(|trip| trip.is_finite()),
+        ..StreamConfig::default()
     }
 }

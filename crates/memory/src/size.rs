@@ -3,10 +3,11 @@
 //! STREAM asks for arrays of at least four times the last-level caches that take part, all of them
 //! summed up, and for at least a million elements. Smaller ones measure caches.
 
+use crate::GAUGE;
 use crate::kernels::Element;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::read_bytes;
-use nodegauge_measure::{Bytes, SyntaxError};
+use nodegauge_measure::{Bytes, Notice, NoticeId, SyntaxError};
 use std::fmt;
 use std::str::FromStr;
 
@@ -121,7 +122,7 @@ pub struct Size {
     /// Whether STREAM's rule holds; `None` when caches are not known.
     pub follows_rule: Option<bool>,
     /// What was clamped or assumed.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 /// Why no length could be chosen.
@@ -186,9 +187,10 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
         SizeSpec::Auto => match llc {
             Some(llc) => of_bytes(RULE_FACTOR * llc).max(RULE_ELEMENTS),
             None => {
-                notices.push(format!(
+                let text = format!(
                     "the size of the last-level cache is not known: arrays of {UNKNOWN_CACHE_ARRAY}"
-                ));
+                );
+                notices.push(Notice::new(NoticeId::Assumed, GAUGE, text));
                 of_bytes(UNKNOWN_CACHE_ARRAY.as_f64())
             }
         },
@@ -207,12 +209,13 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
             });
         }
         elements = most;
-        notices.push(format!(
+        let text = format!(
             "arrays are cut from {array} to {} each: {} of memory can be had{}",
             Bytes(elements * element.bytes()),
             around.available,
             share(around.fraction)
-        ));
+        );
+        notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
     }
     Ok(Size::of(elements, element, llc, notices))
 }
@@ -223,7 +226,7 @@ impl Size {
         elements: u64,
         element: Element,
         llc: Option<f64>,
-        notices: Vec<String>,
+        notices: Vec<Notice>,
     ) -> Self {
         let bytes = (elements * element.bytes()) as f64;
         let times_llc = llc.map(|llc| bytes / llc);
@@ -263,7 +266,7 @@ mod tests {
     fn little_memory_cuts_the_rule_and_refuses_a_wish() {
         let cut = choose(SizeSpec::Auto, Element::F64, &around(32, 300)).unwrap();
         assert_eq!(cut.follows_rule, Some(false));
-        assert!(cut.notices[0].contains("cut from 128 MiB to 80 MiB"), "{:?}", cut.notices);
+        assert!(cut.notices[0].text.contains("cut from 128 MiB to 80 MiB"), "{:?}", cut.notices);
         let error = choose(SizeSpec::Bytes(Bytes::gib(1)), Element::F64, &around(32, 1024));
         assert_eq!(
             error.unwrap_err().to_string(),

@@ -2,9 +2,12 @@
 //!
 //! [`output`] reads what it prints, [`figures`] judges that and makes measurements of it, labelled
 //! as standard results, [`build`] compiles it for the sizes and threads of the native run, and
-//! [`beside`] runs both by turns, so that they meet the same machine.
+//! `comparison` runs both by turns, so that they meet the same machine.
 
-pub mod beside;
 pub mod build;
+mod comparison;
 pub mod figures;
 pub mod output;
+mod plan;
+
+pub use plan::StandardPlan;

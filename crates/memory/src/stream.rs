@@ -9,19 +9,21 @@ mod ranks;
 pub use ranks::RanksStreamPlan;
 pub(crate) use ranks::plan_ranks;
 
+use crate::GAUGE;
 use crate::arrays::{Layout, Pages};
-use crate::kernels::{self, Element, Kernel, Prefetch, Shape, Stores};
-use crate::point::{Point, PointConfig, PointError, Sample};
+use crate::kernels::{self, Element, Kernel, Loop, Prefetch, Shape, Stores};
+use crate::point::{Point, PointConfig, PointError};
 use crate::result::{self, Evidence};
-use crate::samples::{self, Sorted};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
+use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::{CpuId, NodeId, SysRoot, Topology};
-use nodegauge_measure::record::{Finding, HugePages, Machine, Measurement};
-use nodegauge_measure::repeat::{Stop, StopRule};
-use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Bytes, Watch, clock};
+use nodegauge_measure::record::{HugePages, Machine};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::{self, Sample};
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, clock};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement, PlacementError};
 use std::time::{Duration, Instant};
 
@@ -90,34 +92,6 @@ pub enum StreamError {
     #[error("this processor has no {0} stores that nodegauge knows\nhint: use --stores regular")]
     NoSuchStores(Stores),
 }
-
-/// What a run found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// One a kernel, in the order of a pass; none when interrupted before the first sample.
-    pub measurements: Vec<Measurement>,
-    /// What was clamped, assumed or replaced.
-    pub notices: Vec<String>,
-    /// What the run found out about the machine.
-    pub findings: Vec<Finding>,
-    /// Why repetition ended.
-    pub stop: Stop,
-    /// Where each thread ran, one line a thread in the shape of `OMP_DISPLAY_AFFINITY`.
-    pub affinity: Vec<String>,
-}
-
-/// Shortest time of repetition with the default budget: regimes of a virtual machine last seconds.
-const LEAST_REPETITION: Duration = Duration::from_millis(2500);
-/// Share of the budget that the trial may take.
-const TRIAL_SHARE: f64 = 0.3;
-/// Part of the budget kept for checking the arrays and ending.
-const TAIL_SHARE: f64 = 0.05;
-/// Passes at least.
-const LEAST_PASSES: usize = 20;
-/// Stable means within this share.
-const TOLERANCE: f64 = 0.005;
-/// Every so many passes the question whether to stop is asked anew.
-const ASK_EVERY: usize = 5;
 
 /// Plans a run: how long the arrays are and on which pages.
 ///
@@ -229,7 +203,7 @@ pub(crate) struct Ready<S> {
     pub point: S,
     pub size: Size,
     /// What was clamped, and what the trial came to.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// How many loops the trial chose from; 0 without a trial.
     pub tried: usize,
 }
@@ -241,15 +215,15 @@ pub(crate) fn ready(
     options: &Options,
     trial_share: f64,
     started: Instant,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Ready<Point>, StreamError> {
-    watch.phase(&format!(
+    observer.phase(&format!(
         "preparing 3 arrays of {} on {} threads",
         Bytes(size.elements * options.element.bytes()),
         config.places.len()
     ));
     let point = Point::prepare(config)?;
-    with_loops(point, size, options, trial_share, started, watch)
+    with_loops(point, size, options, trial_share, started, observer)
 }
 
 /// Chooses the loops that the options leave open, in at most `trial_share` of the budget since
@@ -260,26 +234,65 @@ pub(crate) fn with_loops<S: Target>(
     options: &Options,
     trial_share: f64,
     started: Instant,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Ready<S>, StreamError> {
     let shapes = candidates(options, Breadth::Likely)?;
     let mut notices = size.notices.clone();
     let mut tried = 0;
     let open = |kernel: &Kernel| options.loops.iter().all(|(known, _)| known != kernel);
     if shapes.len() > 1 && options.kernels.iter().any(open) {
-        watch.phase(&format!("trying {} loops for each kernel", shapes.len()));
+        observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
         let begun = Instant::now();
         let deadline = started + options.budget.mul_f64(trial_share);
         let deadline = deadline.max(begun + Duration::from_millis(200));
         let chosen = tuner::choose(&mut point, &shapes, deadline, || {
             let gone = begun.elapsed().as_secs_f64();
-            watch.progress(gone / (deadline - begun).as_secs_f64(), "");
-            watch.interrupted()
+            observer.progress(gone / (deadline - begun).as_secs_f64(), "");
+            observer.interrupted()
         })?;
         tried = chosen.tried;
-        notices.push(trial_in_words(&chosen, shapes.len()));
+        let text = trial_in_words(&chosen, shapes.len());
+        notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
     }
     Ok(Ready { point, size, notices, tried })
+}
+
+/// A run on one placement.
+#[derive(Debug, Clone)]
+pub struct StreamPlan {
+    placement: Placement,
+    options: Options,
+    memory: Bytes,
+    notices: Vec<Notice>,
+}
+
+impl StreamPlan {
+    /// Plans a run.
+    ///
+    /// # Errors
+    /// When the arrays do not fit, or there are no such loops.
+    pub fn new(
+        site: &Site,
+        placement: Placement,
+        options: Options,
+        notices: Vec<Notice>,
+    ) -> Result<Self, StreamError> {
+        let (size, _) = plan(&site.topology, &site.machine, &placement, &options)?;
+        let memory = Bytes(3 * size.elements * options.element.bytes());
+        Ok(Self { placement, options, memory, notices })
+    }
+}
+
+impl Planned for StreamPlan {
+    fn foreseen(&self) -> Foreseen {
+        Foreseen { time: Some(self.options.budget), memory: Some(self.memory) }
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
+        outcome.extend(run(site, &self.placement, &self.options, observer)?);
+        Ok(outcome)
+    }
 }
 
 /// Measures STREAM on one placement.
@@ -287,16 +300,15 @@ pub(crate) fn with_loops<S: Target>(
 /// # Errors
 /// No memory, pages or CPUs as asked.
 pub fn run(
-    topology: &Topology,
-    machine: &Machine,
+    site: &Site,
     placement: &Placement,
     options: &Options,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Outcome, StreamError> {
     let started = Instant::now();
-    let config = plan(topology, machine, placement, options)?;
-    let ready = ready(config, options, TRIAL_SHARE, started, watch)?;
-    measure(ready, topology, machine, placement, options, started, watch)
+    let config = plan(&site.topology, &site.machine, placement, options)?;
+    let ready = ready(config, options, policy::STREAM.choose, started, observer)?;
+    measure(ready, &site.topology, &site.machine, placement, options, started, observer)
 }
 
 /// Measures what is ready, until it is stable or the budget is spent.
@@ -307,22 +319,29 @@ fn measure<S: Target>(
     placement: &Placement,
     options: &Options,
     started: Instant,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Outcome, StreamError> {
     let Ready { mut point, size, notices, tried } = ready;
-    watch.phase("measuring");
-    let (samples, stop) = repeat(&mut point, options, started, watch)?;
+    observer.phase("measuring");
+    let limits = Limits { started, budget: options.budget, samples: options.samples };
+    let mut schedule = Schedule::new(policy::STREAM, limits, 1);
+    let kernels: Vec<Kernel> = point.loops().iter().map(Loop::kernel).collect();
+    let shown = kernels.iter().position(|kernel| *kernel == Kernel::Triad).unwrap_or(0);
+    let shown = (shown, kernels[shown], result::counted(&point, shown));
+    let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown);
+    let stop = schedule.run(observer, Some(&latest), |_| point.pass().map(|pass| vec![pass]))?;
     let traffic = if stop == Stop::Interrupted { None } else { point.traffic()? };
     point.check()?;
     let seen = point.seen()?;
+    let samples = &schedule.samples[0];
     let evidence = Evidence {
         machine,
         placement,
         target: &point,
         seen: &seen,
         size: &size,
-        sorted: &samples::sort(&samples),
-        samples: &samples,
+        sorted: &samples::sort(samples),
+        samples,
         stop,
         loops_tried: tried,
         clock: clock::quality(),
@@ -333,78 +352,16 @@ fn measure<S: Target>(
         measurements: result::measurements(&evidence),
         findings: result::findings(&evidence),
         notices,
-        stop,
-        affinity: seen.affinity.iter().map(ToString::to_string).collect(),
+        details: seen.affinity.iter().map(ToString::to_string).collect(),
+        stop: Some(stop),
+        failure: None,
     })
 }
 
-/// Repeats passes until the stop rule, the budget or the user ends it.
-fn repeat(
-    point: &mut dyn Target,
-    options: &Options,
-    started: Instant,
-    watch: &mut dyn Watch,
-) -> Result<(Vec<Sample>, Stop), StreamError> {
-    let usable = options.budget.mul_f64(1.0 - TAIL_SHARE);
-    let rule = StopRule {
-        least: LEAST_PASSES,
-        exactly: options.samples,
-        at_least: LEAST_REPETITION.min(options.budget.mul_f64(0.25)),
-        at_most: usable.saturating_sub(started.elapsed()),
-        tolerance: TOLERANCE,
-    };
-    let begun = Instant::now();
-    let mut samples = vec![point.pass()?];
-    loop {
-        if watch.interrupted() {
-            return Ok((samples, Stop::Interrupted));
-        }
-        samples.push(point.pass()?);
-        let passes = samples.len() - 1;
-        // However late it is, fewer passes than this say nothing.
-        let late = begun.elapsed() >= rule.at_most && passes >= ASK_EVERY;
-        let ask = passes.is_multiple_of(ASK_EVERY)
-            || options.samples.is_some_and(|n| passes >= n)
-            || late;
-        if ask && let Some(stop) = decide(&rule, &samples, begun.elapsed(), point, watch) {
-            return Ok((samples, stop));
-        }
-    }
-}
-
-/// Tells the user where things stand and asks the rule.
-fn decide(
-    rule: &StopRule,
-    samples: &[Sample],
-    elapsed: Duration,
-    point: &dyn Target,
-    watch: &mut dyn Watch,
-) -> Option<Stop> {
-    let sorted = samples::sort(samples);
-    let kernels = &point.config().kernels;
-    let figures: Vec<Vec<f64>> = match (sorted.headline(), rule.exactly) {
-        // A wished number of passes counts all passes, disturbed ones too.
-        (_, Some(_)) | (None, _) => vec![vec![1.0; samples.len() - 1]],
-        (Some(group), None) => (0..kernels.len())
-            .map(|i| Sorted::rates(samples, group, i, result::counted(point, i)))
-            .collect(),
-    };
-    let slices: Vec<&[f64]> = figures.iter().map(Vec::as_slice).collect();
-    let share = match rule.exactly {
-        Some(exactly) => (samples.len() - 1) as f64 / exactly.max(1) as f64,
-        None => elapsed.as_secs_f64() / rule.at_most.as_secs_f64().max(1e-3),
-    };
-    watch.progress(share.min(1.0), &latest(samples, point));
-    rule.decide(&slices, elapsed, Better::Higher)
-}
-
-/// The best of the last kernel of STREAM's four so far, in words.
-fn latest(samples: &[Sample], point: &dyn Target) -> String {
-    let kernels = &point.config().kernels;
-    let shown = kernels.iter().position(|(k, _)| *k == Kernel::Triad).unwrap_or(0);
+/// Where a run stands, for its user: the best of Triad so far, or of the first kernel.
+fn latest(samples: &[Sample], (shown, kernel, bytes): (usize, Kernel, f64)) -> String {
     let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);
-    let rate = nodegauge_measure::BytesPerSec(result::counted(point, shown) / fastest);
-    format!("{} {rate}", kernels[shown].0)
+    format!("{kernel} {}", BytesPerSec(bytes / fastest))
 }
 
 /// What a trial over `all` loops came to.
@@ -433,22 +390,7 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
         .join("; ")
 }
 
-impl From<Outcome> for nodegauge_measure::Outcome {
-    fn from(found: Outcome) -> Self {
-        use nodegauge_measure::{Notice, NoticeId};
-        let notice = |text| Notice::new(NoticeId::Chosen, crate::GAUGE, text);
-        Self {
-            measurements: found.measurements,
-            findings: found.findings,
-            notices: found.notices.into_iter().map(notice).collect(),
-            details: found.affinity,
-            stop: Some(found.stop),
-            failure: None,
-        }
-    }
-}
-
-impl From<StreamError> for nodegauge_measure::Failure {
+impl From<StreamError> for Failure {
     fn from(error: StreamError) -> Self {
         match error {
             StreamError::Placement(_) => Self::usage(error),

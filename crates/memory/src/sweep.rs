@@ -8,11 +8,11 @@
 mod grid;
 mod trend;
 
-pub use grid::{Combination, SweepError, check, combinations};
+pub use grid::{Combination, SweepError, check, combinations, resolve_compilers};
 
 use crate::GAUGE;
 use crate::axis::Setting;
-use crate::compiled::{CompiledKernels, CompilerChoice};
+use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
 use crate::kernels::{Prefetch, Stores};
 use crate::point::{Point, PointError, Sample};
@@ -30,6 +30,7 @@ use nodegauge_measure::samples;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, clock, notice};
 use nodegauge_placement::{Placement, RankPlan};
+use nodegauge_toolchain::CompileLimits;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,42 +91,61 @@ impl Cell {
 /// A planned sweep.
 pub struct SweepPlan {
     cells: Vec<Cell>,
+    compilers: Vec<ChosenCompiler>,
+    compile_limits: CompileLimits,
     joined: Option<SharedCoordinator>,
     budget: Duration,
     notices: Vec<Notice>,
 }
 
 impl SweepPlan {
-    /// Plans a sweep; `joined` are ranks that a launcher has started, else they are started when it
-    /// runs.
+    /// Plans a sweep; `compilers` are those of its axis of that name, `joined` are ranks that a
+    /// launcher has started, else they are started when it runs.
     ///
     /// # Errors
     /// When there are too many threads, or compilers and ranks at once.
     pub fn new(
         cells: Vec<Cell>,
+        compilers: Vec<ChosenCompiler>,
         joined: Option<SharedCoordinator>,
         budget: Duration,
         notices: Vec<Notice>,
-    ) -> Result<Self, SweepError> {
+    ) -> Result<Self, Failure> {
         let threads: usize = cells.iter().map(|cell| cell.placement.threads.len()).sum();
         if threads > MOST_THREADS {
-            return Err(SweepError::Threads { threads, most: MOST_THREADS });
+            return Err(SweepError::Threads { threads, most: MOST_THREADS }.into());
         }
-        let compiler = |setting: &Setting| matches!(setting, Setting::Compiler(_));
-        if cells.iter().any(|cell| cell.ranks.is_some() && cell.settings.iter().any(compiler)) {
-            return Err(SweepError::RanksAndCompilers);
+        if !compilers.is_empty() && cells.iter().any(|cell| cell.ranks.is_some()) {
+            return Err(SweepError::RanksAndCompilers.into());
         }
-        Ok(Self { cells, joined, budget, notices })
+        let compile_limits = compiled::limits()?;
+        Ok(Self { cells, compilers, compile_limits, joined, budget, notices })
     }
 
-    /// Its cells.
-    pub fn cells(&self) -> &[Cell] {
-        &self.cells
+    /// Lets the compilers make their loops; `false` when the user ends the run.
+    fn compile(&mut self, observer: &mut dyn Observer) -> Result<bool, Failure> {
+        let (false, Some(cell)) = (self.compilers.is_empty(), self.cells.first()) else {
+            return Ok(true);
+        };
+        let made = compiled::make(&self.compilers, &cell.options, self.compile_limits, observer)?;
+        let Some(made) = made else { return Ok(false) };
+        self.set_compiled(made.variants);
+        self.notices.extend(made.notices);
+        // Compiled loops are as they are, whatever the axis of an option of the native ones says.
+        let native =
+            |setting: &&Setting| matches!(setting, Setting::Stores(_) | Setting::Prefetch(_));
+        let axis = self.cells.first().and_then(|cell| cell.settings.iter().find(native));
+        if let Some(axis) = axis.map(Setting::axis) {
+            let text =
+                format!("{axis} is of the native loops alone: what a compiler made is as it is");
+            self.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+        }
+        Ok(true)
     }
 
     /// Gives each cell the loops that its compiler made, by the words that chose it. Cells whose
     /// compiler made none, because it was a preset that it refuses, are left out.
-    pub fn set_compiled(&mut self, made: Vec<(String, CompiledKernels)>) {
+    fn set_compiled(&mut self, made: Vec<(String, CompiledKernels)>) {
         let made: Vec<(String, Arc<CompiledKernels>)> =
             made.into_iter().map(|(words, compiled)| (words, Arc::new(compiled))).collect();
         self.cells.retain_mut(|cell| {
@@ -138,12 +158,13 @@ impl SweepPlan {
         });
     }
 
-    fn measure(
-        self,
-        site: &Site,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, Failure> {
-        let most = self.cells.iter().filter_map(|cell| Some(cell.ranks.as_ref()?.ranks.len())).max();
+    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        if !self.compile(observer)? {
+            let stop = Some(Stop::Interrupted);
+            return Ok(Outcome { notices: self.notices, stop, ..Outcome::default() });
+        }
+        let most =
+            self.cells.iter().filter_map(|cell| Some(cell.ranks.as_ref()?.ranks.len())).max();
         let coordinator = match (self.joined, most) {
             (Some(joined), _) => Some(joined),
             (None, Some(most)) => Some(Coordinator::start(most, observer)?),
@@ -225,28 +246,22 @@ impl Running {
                         (size, Box::new(Point::prepare(config)?))
                     }
                 };
-            let clamped = |text: &String| Notice::new(NoticeId::Clamped, GAUGE, text);
-            notice::add_new(&mut notices, size.notices.iter().map(clamped));
+            notice::add_new(&mut notices, size.notices.iter().cloned());
             candidates.push(Candidate { point, size, tried: 0 });
         }
         Ok(Self { cells, candidates, limits, notices })
     }
 
-    fn measure(
-        mut self,
-        site: &Site,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, StreamError> {
+    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, StreamError> {
         observer.phase("choosing loops");
         self.choose_loops(observer)?;
         let count = self.cells.len();
         observer.phase(&format!("measuring {count} configurations by turns"));
         let Self { cells, mut candidates, limits, mut notices } = self;
         let mut schedule = Schedule::new(policy::SWEEP, limits, count);
-        let mut trends = Trends { cells: &cells, topology: &site.topology };
-        let measured = schedule
-            .run(observer, None, |turn| candidates[turn.cell].pass())
-            .and_then(|stop| {
+        let trends = Trends { cells: &cells, topology: &site.topology };
+        let measured =
+            schedule.run(observer, None, |turn| candidates[turn.cell].pass()).and_then(|stop| {
                 if stop != Stop::Interrupted {
                     notices.extend(trends.mend(&mut schedule, &mut candidates)?);
                 }

@@ -5,9 +5,9 @@
 //! bytes of a kernel do not depend on when it runs. Where there are no counters nothing is done but to
 //! say why.
 
+use crate::config::CountedConfig;
 use nodegauge_machine::SysRoot;
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
-use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Passes that are counted: other traffic of the node is some per cent of one pass, and less of five.
@@ -88,18 +88,18 @@ fn count<E>(
 
 impl Counted {
     /// As the record keeps it of kernel number `i`: bytes moved over the `counted` bytes of a run.
-    pub(crate) fn to_json(&self, i: usize, counted: f64) -> Value {
+    pub(crate) fn of_kernel(&self, i: usize, counted: f64) -> CountedConfig {
         let moved = self.kernels.get(i).copied().flatten();
         let factor = |bytes: f64| bytes / counted;
-        json!({
-            "family": self.family,
-            "events": self.counters,
-            "passes": self.passes,
-            "at_rest_bytes_per_s": self.at_rest,
-            "read_factor": moved.and_then(|moved| moved.read).map(factor),
-            "write_factor": moved.and_then(|moved| moved.write).map(factor),
-            "factor": moved.map(|moved| factor(moved.total)),
-        })
+        CountedConfig {
+            family: self.family.clone(),
+            events: self.counters,
+            passes: self.passes,
+            at_rest_bytes_per_s: self.at_rest,
+            read_factor: moved.and_then(|moved| moved.read).map(factor),
+            write_factor: moved.and_then(|moved| moved.write).map(factor),
+            factor: moved.map(|moved| factor(moved.total)),
+        }
     }
 }
 
@@ -166,11 +166,11 @@ mod tests {
             passes: 5,
             at_rest: Some(1e8),
         };
-        let told = counted.to_json(0, 3e9);
-        assert_eq!((&told["family"], &told["events"]), (&json!("AMD UMC"), &json!(48)));
-        assert!((told["factor"].as_f64().unwrap() - 3.1 / 3.0).abs() < 1e-9);
-        assert!((told["read_factor"].as_f64().unwrap() - 0.7).abs() < 1e-9);
-        assert_eq!(counted.to_json(1, 3e9)["read_factor"], Value::Null);
-        assert_eq!(counted.to_json(2, 3e9)["factor"], Value::Null);
+        let told = counted.of_kernel(0, 3e9);
+        assert_eq!((told.family.as_str(), told.events), ("AMD UMC", 48));
+        assert!((told.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
+        assert!((told.read_factor.unwrap() - 0.7).abs() < 1e-9);
+        assert_eq!(counted.of_kernel(1, 3e9).read_factor, None);
+        assert_eq!(counted.of_kernel(2, 3e9).factor, None);
     }
 }

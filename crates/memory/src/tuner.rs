@@ -9,7 +9,8 @@ use crate::halving::{Halving, Shuffler};
 use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, Stores};
 use crate::point::PointError;
 use crate::target::Target;
-use nodegauge_measure::regime;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::{regime, schedule};
 use std::time::Instant;
 
 /// What the user left open.
@@ -197,15 +198,14 @@ fn run_turn(
     point.reshape(kernels)?;
     // On a busy machine the last try counts, disturbed or not: no candidate may be left without a
     // sample.
-    let mut sample = point.pass()?;
-    let mut passes = 1;
-    while passes < TRIES {
-        if sample.causes.is_empty() && regime::same(sample.round_trips.0, sample.round_trips.1) {
-            break;
-        }
-        sample = point.pass()?;
+    let mut passes = 0;
+    let disturbed = |sample: &Sample| {
+        !sample.causes.is_empty() || !regime::same(sample.round_trips.0, sample.round_trips.1)
+    };
+    let sample = schedule::undisturbed(TRIES, disturbed, || {
         passes += 1;
-    }
+        point.pass()
+    })?;
     for ((of_kernel, i), seconds) in kernels_left.iter_mut().zip(&picked).zip(&sample.seconds) {
         of_kernel.halving.record(*i, 1.0 / seconds, sample.round_trips.1);
     }

@@ -5,10 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod chart;
-pub mod classic;
 pub mod compare;
-mod compiled;
-pub mod explain;
 pub mod history;
 pub mod hpl;
 pub mod io;
@@ -18,14 +15,10 @@ pub mod messages;
 pub mod osu;
 pub mod places;
 pub mod published;
-mod ranks;
 pub mod run;
-mod standard;
-pub mod stream;
-pub mod sweep;
+mod stream;
 mod table;
 pub mod text;
-pub mod tune;
 mod words;
 
 pub use table::Style;

@@ -123,23 +123,7 @@ pub(crate) fn incomplete(style: Style, record: &Record) -> String {
 /// Width of the column of labels.
 pub(crate) const LABEL: usize = 11;
 
-/// Breaks a line at blanks so that no piece is longer than `width`, where words allow.
-pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in line.split(' ') {
-        let last = lines.len() - 1;
-        let current = &mut lines[last];
-        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
-        } else {
-            if !current.is_empty() {
-                current.push(' ');
-            }
-            current.push_str(word);
-        }
-    }
-    lines
-}
+pub(crate) use nodegauge_gauge::view::wrap;
 
 /// Indents every line.
 pub(crate) fn indent(text: &str, by: usize) -> String {

@@ -185,7 +185,7 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
     if taken {
         return Ok(());
     }
-    output::print(&nodegauge_report::run::saved(record, output::style()));
+    output::print(&nodegauge_report::run::saved(record, crate::gauges::ALL, output::style()));
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::commands::tune;
 use crate::failure::{Exit, Failure};
+use crate::gauges;
 use crate::session::{self, Shown};
 use nodegauge_memory::stream::{self, Options};
 use nodegauge_placement::{Environment, Request};
@@ -25,7 +26,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         ..Options::default()
     };
     if let Some(remembered) = tune::remembered(&common.db, &node) {
-        notices.push(remembered.notice);
+        notices.push(remembered.notice.text);
         if let Some(choice) = remembered.choice {
             choice.fill(&mut options);
             if request == Request::default() {
@@ -39,8 +40,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         common,
         node,
         |node, progress| {
-            let outcome =
-                stream::run(&node.topology, &node.machine, &placement, &options, progress)?;
+            let outcome = stream::run(node, &placement, &options, progress)?;
             let mut found = super::stream::found(notices, outcome);
             if !found.interrupted {
                 found.extend(super::hpl::glance(node, args.full, &found.measurements, progress));
@@ -54,6 +54,6 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             }
             Ok(found)
         },
-        |record, style| Shown::Text(nodegauge_report::run::render(record, style)),
+        |record, style| Shown::Text(nodegauge_report::run::render(record, gauges::ALL, style)),
     )
 }

@@ -1,31 +1,46 @@
 //! `nodegauge stream`.
 
-use crate::args::StreamArgs;
+use crate::args::{ArrayArgs, Common, StreamArgs};
 use crate::commands::places::{self, Planned};
-use crate::commands::ranks::{self, measure};
+use crate::commands::ranks::measure;
 use crate::commands::{compiled, standard, sweep, tune};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session::{self, Found, Shown};
-use nodegauge_gauge::Site;
+use nodegauge_gauge::{Planned as _, Site};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::{Notice, NoticeId, Outcome};
+use nodegauge_memory::GAUGE;
+use nodegauge_memory::axis::Axis;
 use nodegauge_memory::kernels::STREAM;
+use nodegauge_memory::ranks::Started;
 use nodegauge_memory::size::SizeSpec;
-use nodegauge_memory::stream::{self, Options};
-use nodegauge_placement::MemoryPolicy;
+use nodegauge_memory::stream::{Options, StreamPlan};
+use nodegauge_placement::{MemoryPolicy, Placement};
+use nodegauge_report::Style;
+use std::path::Path;
 use std::time::Duration;
 
 /// Time for everything unless the user says otherwise.
 const BUDGET: Duration = Duration::from_secs(10);
 
 /// The options of a run, with `budget` unless the user gives another.
-pub(crate) fn options(args: &StreamArgs, planned: &Planned, budget: Duration) -> Options {
-    options_of(args, planned.policy.clone(), budget)
+pub(crate) fn options(
+    args: &ArrayArgs,
+    common: &Common,
+    planned: &Planned,
+    budget: Duration,
+) -> Options {
+    options_of(args, common, planned.policy.clone(), budget)
 }
 
 /// The same, with the memory policy of one process, or none for ranks, which have their own.
-pub(crate) fn options_of(args: &StreamArgs, policy: MemoryPolicy, budget: Duration) -> Options {
+pub(crate) fn options_of(
+    args: &ArrayArgs,
+    common: &Common,
+    policy: MemoryPolicy,
+    budget: Duration,
+) -> Options {
     let mut kernels = Vec::new();
     for kernel in &args.kernels {
         if !kernels.contains(kernel) {
@@ -44,73 +59,107 @@ pub(crate) fn options_of(args: &StreamArgs, policy: MemoryPolicy, budget: Durati
         pages: args.pages.0,
         prefetch: args.prefetch.0,
         policy,
-        budget: args.common.budget.unwrap_or(budget),
+        budget: common.budget.unwrap_or(budget),
         loops: Vec::new(),
-        samples: args.common.samples.map(|n| n as usize),
+        samples: common.samples.map(|n| n as usize),
+    }
+}
+
+/// What of `stream` is asked for.
+enum Mode<'a> {
+    /// A rank that a launcher has started.
+    Started(Started),
+    /// The user's stream.c beside the native kernels.
+    Standard(&'a Path),
+    /// The search for the best configuration.
+    Tune,
+    /// Several configurations by turns.
+    Sweep(Vec<Axis>),
+    /// Several processes.
+    Ranks,
+    /// What compilers make of the kernels.
+    Compilers,
+    /// One configuration.
+    Plain,
+}
+
+impl<'a> Mode<'a> {
+    fn of(args: &'a StreamArgs) -> Result<Self, Failure> {
+        if let Some(started) = Started::own() {
+            return Ok(Self::Started(started));
+        }
+        if let Some(path) = &args.standard {
+            return Ok(Self::Standard(path));
+        }
+        if args.tune {
+            return Ok(Self::Tune);
+        }
+        let axes = sweep::axes(args)?;
+        Ok(match (axes.is_empty(), args.ranks.given().is_some()) {
+            (false, _) => Self::Sweep(axes),
+            (true, true) => Self::Ranks,
+            (true, false) if !args.compiler.is_empty() => Self::Compilers,
+            (true, false) => Self::Plain,
+        })
+    }
+}
+
+pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
+    match Mode::of(args)? {
+        Mode::Started(started) => measure::join(args, started),
+        Mode::Standard(path) => standard::execute(args, path),
+        Mode::Tune => tune::execute(args),
+        Mode::Sweep(axes) => sweep::execute(args, axes, None),
+        Mode::Ranks => measure::execute(args, None),
+        Mode::Compilers => compiled::execute(args),
+        Mode::Plain => plain(args),
     }
 }
 
 /// What `--tune` chose before, unless the user says otherwise or wants arrays and memory of a kind
 /// for which it was not chosen.
-fn remembered(args: &StreamArgs, node: &Site) -> Option<tune::Remembered> {
-    let alike =
-        args.size == SizeSpec::Auto && args.offset.is_none() && args.placement.numa.is_none();
-    (alike && !args.untuned).then(|| tune::remembered(&args.common.db, node))?
+fn remembered(args: &StreamArgs, site: &Site) -> Option<tune::Remembered> {
+    let alike = args.arrays.size == SizeSpec::Auto
+        && args.arrays.offset.is_none()
+        && args.placement.numa.is_none();
+    (alike && !args.untuned).then(|| tune::remembered(&args.common.db, site))?
 }
 
-pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
-    if let Some(started) = measure::started() {
-        return measure::join(args, started);
-    }
-    if let Some(path) = &args.standard {
-        return standard::execute(args, path);
-    }
-    if args.tune {
-        ranks::refuse(&args.ranks, "--tune")?;
-        return tune::execute(args);
-    }
-    let axes = sweep::axes(args)?;
-    if !axes.is_empty() {
-        return sweep::execute(args, axes, None);
-    }
-    if args.ranks.given().is_some() {
-        return measure::execute(args, None);
-    }
-    if !args.compiler.is_empty() {
-        return compiled::execute(args);
-    }
-    let node = session::site(&args.common)?;
-    let remembered = remembered(args, &node);
+fn plain(args: &StreamArgs) -> Result<Exit, Failure> {
+    let site = session::site(&args.common)?;
+    let remembered = remembered(args, &site);
     let choice = remembered.as_ref().and_then(|remembered| remembered.choice.as_ref());
-    let mut planned = match choice {
-        Some(choice) => places::plan_or(&args.placement, &node.topology, &choice.request)?,
-        None => places::plan(&args.placement, &node.topology)?,
-    };
-    planned.notices.extend(remembered.as_ref().map(|remembered| remembered.notice.clone()));
-    // Several thread counts are a sweep, so there is one placement here.
-    let [placement] = planned.placements.as_slice() else {
-        return Err(Failure::usage("expected one thread count"));
-    };
-    let mut options = options(args, &planned, BUDGET);
+    let otherwise = choice.map(|choice| choice.request.clone()).unwrap_or_default();
+    let planned = places::plan_or(&args.placement, &site.topology, &otherwise)?;
+    let mut options = options(&args.arrays, &args.common, &planned, BUDGET);
     if let Some(choice) = choice {
         choice.fill(&mut options);
     }
     refuse_empty_table(args, &options)?;
-    // Everything that can be refused is refused before the history is touched.
-    stream::plan(&node.topology, &node.machine, placement, &options)?;
+    let (placement, mut notices) = one_placement(planned, "stream")?;
+    notices.extend(remembered.map(|remembered| remembered.notice));
+    let plan = StreamPlan::new(&site, placement, options, notices)?;
     session::conduct(
         &args.common,
-        node,
-        |node, progress| {
-            let outcome =
-                stream::run(&node.topology, &node.machine, placement, &options, progress)?;
-            Ok(found(planned.notices.clone(), outcome))
-        },
+        site,
+        |site, progress| Box::new(plan).run(site, progress),
         |record, style| match args.stream_text {
             true => classic(record),
-            false => Shown::Text(nodegauge_report::stream::render(record, style)),
+            false => shown(record, style),
         },
     )
+}
+
+/// The placement of one thread count, and what is to be said of it.
+pub(crate) fn one_placement(
+    planned: Planned,
+    mode: &str,
+) -> Result<(Placement, Vec<Notice>), Failure> {
+    let [placement] = <[Placement; 1]>::try_from(planned.placements).map_err(|_| {
+        Failure::usage(format!("{mode} takes one thread count\nhint: e.g. --threads 4"))
+    })?;
+    let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
+    Ok((placement, planned.notices.into_iter().map(notice).collect()))
 }
 
 /// Refuses a classic table without any of its kernels.
@@ -123,22 +172,28 @@ pub(crate) fn refuse_empty_table(args: &StreamArgs, options: &Options) -> Result
     Ok(())
 }
 
+/// The page of `stream`.
+pub(crate) fn shown(record: &Record, style: Style) -> Shown {
+    Shown::Text(nodegauge_report::run::alone(record, &nodegauge_memory::Memory, style))
+}
+
 /// What a run found, with what was noticed before it.
-pub(crate) fn found(mut notices: Vec<String>, outcome: stream::Outcome) -> Found {
-    notices.extend(outcome.notices);
+pub(crate) fn found(mut notices: Vec<String>, outcome: Outcome) -> Found {
+    let interrupted = outcome.is_interrupted();
+    notices.extend(outcome.notices.into_iter().map(|notice| notice.text));
     Found {
         measurements: outcome.measurements,
         findings: outcome.findings,
         notices,
-        details: outcome.affinity,
-        interrupted: outcome.stop == Stop::Interrupted,
-        failure: None,
+        details: outcome.details,
+        interrupted,
+        failure: outcome.failure,
     }
 }
 
 /// The classic table; without a valid result the reason on standard error, and no table.
 pub(crate) fn classic(record: &Record) -> Shown {
-    Shown::Table(nodegauge_report::classic::render(record).unwrap_or_else(|| {
+    Shown::Table(nodegauge_memory::view::classic::render(record).unwrap_or_else(|| {
         let reason = record.measurements.iter().flat_map(|m| &m.validity.reasons).next();
         let reason = reason.map_or("nothing was measured", String::as_str);
         output::error(&format!("no valid result: {reason}"));

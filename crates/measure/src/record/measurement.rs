@@ -59,6 +59,17 @@ pub enum Status {
     Invalid,
 }
 
+impl Status {
+    /// The name, as the record has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Suspect => "suspect",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
 /// Whether a figure may be believed, and why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Validity {

@@ -6,6 +6,8 @@ use nodegauge_toolchain::{CommandLine, Compiler};
 use std::path::Path;
 use std::sync::Arc;
 
+/// The hidden command of the program that runs it.
+pub const COMMAND: &str = "test-kernel";
 /// What a process says that came to the end of its self-test: a kernel that ends the process does not
 /// say it.
 pub const PASSED: &str = "passed";

@@ -49,7 +49,10 @@ impl Coordinator {
     ///
     /// # Errors
     /// When a process cannot be started or does not join in time.
-    pub fn start(ranks: usize, observer: &mut dyn Observer) -> Result<SharedCoordinator, RankError> {
+    pub fn start(
+        ranks: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<SharedCoordinator, RankError> {
         observer.phase(&format!("starting {ranks} ranks"));
         let timeout = join_timeout()?;
         let ranks = ranks as u32;

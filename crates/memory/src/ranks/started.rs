@@ -118,7 +118,7 @@ impl Started {
 
     /// The name under which the ranks of this job meet: of the user, the launcher, the job and the
     /// number of ranks. Names of sockets are short, so a digest stands for the words.
-    pub(super) fn meeting(&self) -> String {
+    pub fn meeting(&self) -> String {
         // Hydra names no job, but its proxy on a host is the ancestor of all ranks there.
         let proxy = if self.job.is_empty() { ancestor("hydra_") } else { None };
         let proxy = proxy.map_or(String::new(), |process| process.to_string());

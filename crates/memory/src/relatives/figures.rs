@@ -5,7 +5,6 @@ use crate::arrays::Pages;
 use crate::mapping::PagedMapping;
 use crate::point::Sample;
 use crate::relatives::Site;
-use crate::samples::{self, Group, Sorted};
 use nodegauge_machine::NodeId;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::Seconds;
@@ -15,6 +14,7 @@ use nodegauge_measure::record::{
     Traffic, Validity,
 };
 use nodegauge_measure::regime::{self, Regime};
+use nodegauge_measure::samples::{self, RegimeGroup as Group, Sorted};
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::{MemoryPolicy, numa};
 use serde_json::{Map, Value, json};

@@ -3,8 +3,8 @@
 
 use crate::halving::Shuffler;
 use crate::point::{PointError, Sample};
-use crate::samples::{self, Sorted};
 use nodegauge_measure::repeat::{Stop, StopRule};
+use nodegauge_measure::samples::{self, Sorted};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::watch::Watch;
 use std::time::{Duration, Instant};

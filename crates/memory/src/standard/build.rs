@@ -122,7 +122,7 @@ impl Wanted {
 
 /// A build that is ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contender {
+pub struct StandardBuild {
     /// Who made it.
     pub compiler: Compiler,
     /// What was made.
@@ -144,7 +144,7 @@ pub fn build(
     scratch: &Scratch,
     name: &str,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Contender, ToolchainError> {
+) -> Result<StandardBuild, ToolchainError> {
     let command =
         if command.arguments().is_empty() { command.with(FLAGS) } else { command.clone() };
     let compiler = Compiler::find(command, interrupted)?;
@@ -152,7 +152,7 @@ pub fn build(
     sources.extend(source.helpers.iter().map(PathBuf::as_path));
     let flags = wanted.flags(source.dialect);
     let program = compiler.compile(&sources, &flags, scratch, name, interrupted)?;
-    Ok(Contender { compiler, program, source: source.clone(), wanted })
+    Ok(StandardBuild { compiler, program, source: source.clone(), wanted })
 }
 
 /// The variables that put an OpenMP program's threads where `placement` says: each thread's CPUs

@@ -3,20 +3,22 @@
 //! A program's word that its solution validates is not enough: a void check, a table that
 //! contradicts itself or arrays other than asked for are no result.
 
+use crate::arrays::Layout;
+use crate::config::{StreamConfig, TimesConfig};
 use crate::kernels::{Kernel, STREAM};
+use crate::result;
 use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
 use crate::standard::build::Wanted;
 use crate::standard::output::{Check, Dialect, Output};
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{
-    Category, Disturbed, Figure, Limit, Measurement, RegimeSamples, Status, Validity,
+    Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Status, Validity,
 };
 use nodegauge_measure::stats::{Better, Summary};
-use serde_json::{Map, Value, json};
 
-/// What is known around an output besides itself.
+/// What an output is held against.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Around<'a> {
+pub struct Expected<'a> {
     /// What the build was to have; `None` for a saved output.
     pub wanted: Option<&'a Wanted>,
     /// Threads that were asked for.
@@ -26,7 +28,7 @@ pub struct Around<'a> {
 }
 
 /// Every doubt that an output raises.
-pub fn judge(output: &Output, around: &Around<'_>) -> Validity {
+pub fn judge(output: &Output, expected: &Expected<'_>) -> Validity {
     let mut validity = Validity::valid();
     let name = output.dialect.engine();
     match &output.check {
@@ -63,8 +65,8 @@ pub fn judge(output: &Output, around: &Around<'_>) -> Validity {
             "it was built with -DN, which sets nothing: use -DSTREAM_ARRAY_SIZE",
         );
     }
-    as_asked(output, around, &mut validity);
-    let times = around.llc.map(|llc| output.array_bytes() as f64 / llc);
+    as_asked(output, expected, &mut validity);
+    let times = expected.llc.map(|llc| output.array_bytes() as f64 / llc);
     if output.elements < RULE_ELEMENTS || times.is_some_and(|times| times < RULE_FACTOR * 0.999) {
         let cache = times
             .map(|times| format!(", {times:.2} times the last-level caches in use"))
@@ -82,9 +84,9 @@ pub fn judge(output: &Output, around: &Around<'_>) -> Validity {
 }
 
 /// Whether the program did what it was asked to do.
-fn as_asked(output: &Output, around: &Around<'_>, validity: &mut Validity) {
+fn as_asked(output: &Output, expected: &Expected<'_>, validity: &mut Validity) {
     let name = output.dialect.engine();
-    if let Some(wanted) = around.wanted.filter(|_| output.dialect != Dialect::Fortran) {
+    if let Some(wanted) = expected.wanted.filter(|_| output.dialect != Dialect::Fortran) {
         let (elements, element) = (wanted.elements, wanted.element);
         if output.elements != elements || output.element != element {
             validity.add(
@@ -97,7 +99,7 @@ fn as_asked(output: &Output, around: &Around<'_>, validity: &mut Validity) {
                 ),
             );
         }
-    } else if let Some(wanted) = around.wanted
+    } else if let Some(wanted) = expected.wanted
         && output.elements != wanted.elements
     {
         // Its sizes stand in its text, which is not to be touched.
@@ -109,7 +111,7 @@ fn as_asked(output: &Output, around: &Around<'_>, validity: &mut Validity) {
             ),
         );
     }
-    let Some(threads) = around.threads else { return };
+    let Some(threads) = expected.threads else { return };
     match output.threads {
         None if output.dialect == Dialect::Mpi => {}
         None if threads > 1 => validity.add(
@@ -125,158 +127,110 @@ fn as_asked(output: &Output, around: &Around<'_>, validity: &mut Validity) {
 }
 
 /// What an output says of its configuration.
-pub fn config(output: &Output, llc: Option<f64>) -> Map<String, Value> {
+pub fn config(output: &Output, llc: Option<f64>) -> StreamConfig {
     let threads = match (output.dialect, output.threads) {
         (_, Some((_, counted))) => Some(counted),
         (Dialect::Mpi, None) => None,
         (_, None) => Some(1),
     };
-    let config = json!({
-        "engine": output.dialect.engine(),
-        "engine_version": output.version,
-        "threads": threads,
-        "ranks": output.ranks,
-        "element": output.element.name(),
-        "array_bytes": output.array_bytes(),
-        "array_elements": output.elements,
-        "array_times_llc": llc.map(|llc| output.array_bytes() as f64 / llc),
-        "layout": {"sequential": {"offset": output.offset}},
-        "ntimes": output.ntimes,
-    });
-    match config {
-        Value::Object(map) => map,
-        _ => Map::new(),
+    StreamConfig {
+        engine: Some(output.dialect.engine().to_owned()),
+        engine_version: output.version.clone(),
+        threads,
+        processes: output.ranks,
+        element: Some(output.element.name().to_owned()),
+        array_bytes: Some(output.array_bytes()),
+        array_elements: Some(output.elements),
+        array_times_llc: llc.map(|llc| output.array_bytes() as f64 / llc),
+        layout: Some(Layout::Sequential { offset: output.offset }),
+        ntimes: Some(output.ntimes),
+        ..StreamConfig::default()
     }
 }
 
 /// What is said of all four kernels of a standard result.
-pub(crate) struct Common<'a> {
+pub(crate) struct BuildRuns<'a> {
     /// Outputs that count, in order of time.
     pub counting: Vec<&'a Output>,
     /// Outputs that do not, with why.
     pub disturbed: Vec<(&'a Output, String)>,
     /// Outputs by regime with round trip and share; empty when there was one.
     pub regimes: Vec<(f64, f64, Vec<&'a Output>)>,
-    pub config: Map<String, Value>,
+    pub config: StreamConfig,
     pub validity: Validity,
-    pub theoretical: Option<&'a Figure>,
+    /// The machine that it ran on; `None` of a saved output.
+    pub machine: Option<&'a Machine>,
 }
 
 /// One measurement a kernel. Each sample is what a run quotes: the best of its passes.
-pub(crate) fn measurements(common: &Common<'_>) -> Vec<Measurement> {
-    (0..STREAM.len()).map(|i| one(common, i)).collect()
+pub(crate) fn measurements(runs: &BuildRuns<'_>) -> Vec<Measurement> {
+    (0..STREAM.len()).map(|i| one(runs, i)).collect()
 }
 
-fn one(common: &Common<'_>, i: usize) -> Measurement {
+fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     let rates = |outputs: &[&Output]| -> Vec<f64> {
         outputs.iter().map(|output| output.lines[i].rate).collect()
     };
-    let samples = rates(&common.counting);
-    let summary = Summary::of(&samples, Better::Higher);
-    let best = summary.as_ref().map(|summary| summary.best);
-    let mut validity = common.validity.clone();
-    let limit = best.zip(common.theoretical).map(|(best, theoretical)| Limit {
-        value: theoretical.value,
-        basis: theoretical.basis.clone(),
-        fraction: best / theoretical.value,
-    });
-    if let (Some(limit), Some(best)) = (limit.as_ref().filter(|limit| limit.fraction > 1.0), best) {
-        validity.add(
-            Status::Invalid,
-            format!(
-                "{} is above the theoretical {} ({}): the arrays lie in a cache, or the theoretical \
-                 figure does not belong to this memory",
-                BytesPerSec(best),
-                BytesPerSec(limit.value),
-                limit.basis
-            ),
-        );
+    let mut m = standard(STREAM[i]).sampled(Quoted::Best, rates(&runs.counting));
+    if let Some(machine) = runs.machine {
+        m = result::limited(m, machine);
     }
-    let mut config = common.config.clone();
-    let fastest = common.counting.iter().max_by(|x, y| x.lines[i].rate.total_cmp(&y.lines[i].rate));
-    if let Some(output) = fastest {
+    let mut validity = runs.validity.clone();
+    if let (Some(limit), Some(best)) = (m.limit.as_ref().filter(|l| l.fraction > 1.0), m.value) {
+        let reason = format!(
+            "{} is above the theoretical {} ({}): the arrays lie in a cache, or the theoretical \
+             figure does not belong to this memory",
+            BytesPerSec(best),
+            BytesPerSec(limit.value),
+            limit.basis
+        );
+        validity.add(Status::Invalid, reason);
+    }
+    let mut config = runs.config.clone();
+    let fastest = runs.counting.iter().max_by(|x, y| x.lines[i].rate.total_cmp(&y.lines[i].rate));
+    config.times_s = fastest.map(|output| {
         let [average, least, greatest] = output.lines[i].times;
-        config.insert(
-            "times_s".to_owned(),
-            json!({"average": average, "least": least, "greatest": greatest}),
-        );
-    }
-    Measurement {
-        gauge: "memory".to_owned(),
-        test: "stream".to_owned(),
-        name: STREAM[i].name().to_owned(),
-        unit: nodegauge_measure::Unit::BytesPerSecond,
-        value: best.filter(|_| validity.status != Status::Invalid),
-        // Which stores the compiler chose is not known.
-        quoted: nodegauge_measure::record::Quoted::Best,
-        traffic: None,
-        disturbed: common
-            .disturbed
-            .iter()
-            .map(|(output, reason)| Disturbed {
-                value: output.lines[i].rate,
-                reason: reason.clone(),
+        TimesConfig { average, least, greatest }
+    });
+    let disturbed = runs.disturbed.iter();
+    m.disturbed = disturbed
+        .map(|(output, reason)| Disturbed { value: output.lines[i].rate, reason: reason.clone() })
+        .collect();
+    let regimes = runs.regimes.iter();
+    m.regimes = regimes
+        .filter_map(|(round_trip, share, outputs)| {
+            let samples = rates(outputs);
+            Some(RegimeSamples {
+                round_trip_s: *round_trip,
+                share: *share,
+                summary: Summary::of(&samples, Better::Higher)?,
+                samples,
             })
-            .collect(),
-        regimes: common
-            .regimes
-            .iter()
-            .filter_map(|(round_trip, share, outputs)| {
-                let samples = rates(outputs);
-                Some(RegimeSamples {
-                    round_trip_s: *round_trip,
-                    share: *share,
-                    summary: Summary::of(&samples, Better::Higher)?,
-                    samples,
-                })
-            })
-            .collect(),
-        summary,
-        samples,
-        config,
-        category: Category::Standard,
-        limit,
-        validity,
-    }
+        })
+        .collect();
+    m.config(&config).judged(validity)
+}
+
+/// A standard figure of a kernel. What it moves is not known, for the compiler chose the stores.
+fn standard(kernel: Kernel) -> Measurement {
+    result::figure(kernel).category(Category::Standard)
 }
 
 /// The measurements of a saved output, of which nothing else is known.
 pub fn of_saved(output: &Output) -> Vec<Measurement> {
-    measurements(&Common {
+    measurements(&BuildRuns {
         counting: vec![output],
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config: config(output, None),
-        validity: judge(output, &Around::default()),
-        theoretical: None,
+        validity: judge(output, &Expected::default()),
+        machine: None,
     })
 }
 
 /// Kernels that have no figure because their program gave none.
-pub(crate) fn missing(config: &Map<String, Value>, reason: &str) -> Vec<Measurement> {
-    let mut validity = Validity::valid();
-    validity.add(Status::Invalid, reason);
-    let name = |kernel: &Kernel| kernel.name().to_owned();
-    STREAM
-        .iter()
-        .map(|kernel| Measurement {
-            gauge: "memory".to_owned(),
-            test: "stream".to_owned(),
-            name: name(kernel),
-            unit: nodegauge_measure::Unit::BytesPerSecond,
-            value: None,
-            summary: None,
-            samples: Vec::new(),
-            disturbed: Vec::new(),
-            regimes: Vec::new(),
-            config: config.clone(),
-            quoted: nodegauge_measure::record::Quoted::Best,
-            traffic: None,
-            category: Category::Standard,
-            limit: None,
-            validity: validity.clone(),
-        })
-        .collect()
+pub(crate) fn missing(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
+    STREAM.iter().map(|kernel| standard(*kernel).config(config).missing(reason)).collect()
 }
 
 #[cfg(test)]
@@ -347,22 +301,22 @@ mod tests {
     fn what_was_not_done_as_asked_is_said() {
         let output = recorded!("gcc-2t");
         let wanted = Wanted { elements: 1 << 26, element: Element::F64, offset: 0 };
-        let around = Around { wanted: Some(&wanted), threads: Some(2), llc: Some(64e6) };
-        assert_eq!(judge(&output, &around), Validity::valid());
-        let four = judge(&output, &Around { threads: Some(4), ..around });
+        let expected = Expected { wanted: Some(&wanted), threads: Some(2), llc: Some(64e6) };
+        assert_eq!(judge(&output, &expected), Validity::valid());
+        let four = judge(&output, &Expected { threads: Some(4), ..expected });
         assert_eq!(four.reasons, ["asked for 4 threads, but stream.c counted 2"]);
         let serial = Output { threads: None, ..output.clone() };
         assert_eq!(
-            judge(&serial, &around).reasons,
+            judge(&serial, &expected).reasons,
             ["it was built without OpenMP: one thread instead of 2"]
         );
         let other = Wanted { elements: 10_000_000, ..wanted };
-        let other = judge(&output, &Around { wanted: Some(&other), ..around });
+        let other = judge(&output, &Expected { wanted: Some(&other), ..expected });
         assert_eq!(other.status, Status::Invalid);
-        let small = judge(&output, &Around { llc: Some(512e6), ..around });
+        let small = judge(&output, &Expected { llc: Some(512e6), ..expected });
         assert_eq!(small.status, Status::Suspect);
         assert!(small.reasons[0].contains("1.05 times the last-level caches"), "{small:?}");
         let old = Output { obsolete_macro: true, ..output };
-        assert!(judge(&old, &around).reasons[0].contains("-DN"));
+        assert!(judge(&old, &expected).reasons[0].contains("-DN"));
     }
 }

@@ -65,7 +65,7 @@ impl Planned for RanksStreamPlan {
         let notice = |text: &String| Notice::new(NoticeId::Environment, GAUGE, text);
         let mut outcome =
             Outcome { notices: ranks.notices.iter().map(notice).collect(), ..Outcome::default() };
-        outcome.extend(measured.into());
+        outcome.extend(measured);
         outcome.details = ranks.ranks.iter().map(detail).collect();
         Ok(outcome)
     }

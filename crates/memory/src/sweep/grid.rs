@@ -2,6 +2,7 @@
 
 use crate::GAUGE;
 use crate::axis::{Axis, Setting};
+use crate::compiled::{self, ChosenCompiler, CompilerChoice};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_placement::Policy;
 
@@ -90,6 +91,26 @@ pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), Sweep
         return Err(SweepError::Fixed { name, axis });
     }
     if axes.len() > MOST_AXES { Err(SweepError::Axes) } else { Ok(()) }
+}
+
+/// Puts the compilers that are meant on this system in the place of what was asked for.
+///
+/// # Errors
+/// When all installed compilers are asked for, and there are none.
+pub fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
+    let choice = |setting: &Setting| match setting {
+        Setting::Compiler(choice) => Some(choice.clone()),
+        _ => None,
+    };
+    for axis in axes {
+        let choices: Vec<CompilerChoice> = axis.settings().iter().filter_map(choice).collect();
+        if !choices.is_empty() {
+            let chosen = compiled::resolve(&choices)?;
+            *axis = Axis::compilers(chosen.iter().map(CompilerChoice::from));
+            return Ok(chosen);
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Every combination of the axes' values, each once; and notices.

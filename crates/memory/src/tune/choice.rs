@@ -1,11 +1,12 @@
 //! What tuning chose, as it is kept in a record and used again.
 
-use super::space::Site;
+use super::space::Setup;
 use crate::arrays::Pages;
+use crate::config::{ChoiceConfig, LoopConfig};
 use crate::kernels::{Element, Kernel, Shape};
 use crate::stream::Options;
 use nodegauge_placement::Request;
-use serde_json::{Map, Value, json};
+use std::str::FromStr;
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,8 +23,8 @@ pub struct Choice {
 
 impl Choice {
     /// The team, the pages and the loops together.
-    pub(super) fn new(site: &Site, element: Element, loops: Vec<(Kernel, Shape)>) -> Self {
-        Self { request: site.request.clone(), pages: site.pages, element, loops }
+    pub(super) fn new(setup: &Setup, element: Element, loops: Vec<(Kernel, Shape)>) -> Self {
+        Self { request: setup.request.clone(), pages: setup.pages, element, loops }
     }
 
     /// Puts the choice in the place of what `options` leave open. Loops are chosen together with
@@ -37,65 +38,53 @@ impl Choice {
     }
 
     /// As the configuration of a measurement keeps it.
-    pub fn to_json(&self) -> Value {
-        let loops: Map<String, Value> = self
-            .loops
-            .iter()
-            .map(|(kernel, shape)| {
-                let shape = json!({
-                    "isa": shape.isa.name(),
-                    "stores": shape.stores.name(),
-                    "unroll": shape.unroll,
-                    "prefetch": shape.prefetch.to_string(),
-                });
-                (kernel.name().to_owned(), shape)
-            })
-            .collect();
-        json!({
-            "threads": self.request.threads,
-            "places": self.request.places.as_ref().map(ToString::to_string),
-            "bind": self.request.bind.map(|bind| bind.to_string()),
-            "per_cache": self.request.per_cache,
-            "pages": self.pages.name(),
-            "element": self.element.name(),
-            "loops": loops,
-        })
+    pub fn to_config(&self) -> ChoiceConfig {
+        let of_shape = |shape: &Shape| LoopConfig {
+            isa: shape.isa.name().to_owned(),
+            stores: shape.stores.name().to_owned(),
+            unroll: shape.unroll,
+            prefetch: shape.prefetch.to_string(),
+        };
+        let loops = self.loops.iter();
+        ChoiceConfig {
+            threads: self.request.threads,
+            places: self.request.places.as_ref().map(ToString::to_string),
+            bind: self.request.bind.map(|bind| bind.to_string()),
+            per_cache: self.request.per_cache,
+            pages: self.pages.name().to_owned(),
+            element: self.element.name().to_owned(),
+            loops: loops.map(|(k, shape)| (k.name().to_owned(), of_shape(shape))).collect(),
+        }
     }
 
-    /// Reads what [`Choice::to_json`] wrote; `None` when it is not of this version.
-    pub fn from_json(value: &Value) -> Option<Self> {
-        /// An absent or null field is fine, an unreadable one is not.
-        fn optional<T>(
-            value: Option<&Value>,
-            read: impl Fn(&Value) -> Option<T>,
-        ) -> Option<Option<T>> {
-            match value {
-                None | Some(Value::Null) => Some(None),
-                Some(value) => read(value).map(Some),
+    /// Reads what [`Choice::to_config`] wrote; `None` when it is not of this version.
+    pub fn of_config(config: &ChoiceConfig) -> Option<Self> {
+        /// An absent field is fine, an unreadable one is not.
+        fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
+            match text {
+                None => Some(None),
+                Some(text) => text.parse().ok().map(Some),
             }
         }
-        let number = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
-        let request = Request {
-            threads: optional(value.get("threads"), number)?,
-            places: optional(value.get("places"), |places| places.as_str()?.parse().ok())?,
-            bind: optional(value.get("bind"), |bind| bind.as_str()?.parse().ok())?,
-            per_cache: optional(value.get("per_cache"), number)?,
-            kmp: None,
-        };
-        let loops = value.get("loops")?.as_object()?.iter().map(|(kernel, shape)| {
-            let text = |key: &str| shape.get(key)?.as_str();
+        let loops = config.loops.iter().map(|(kernel, of)| {
             let shape = Shape {
-                isa: text("isa")?.parse().ok()?,
-                stores: text("stores")?.parse().ok()?,
-                unroll: u8::try_from(shape.get("unroll")?.as_u64()?).ok()?,
-                prefetch: text("prefetch")?.parse().ok()?,
+                isa: of.isa.parse().ok()?,
+                stores: of.stores.parse().ok()?,
+                unroll: of.unroll,
+                prefetch: of.prefetch.parse().ok()?,
             };
             Some((kernel.parse().ok()?, shape))
         });
         Some(Self {
-            request,
-            pages: value.get("pages")?.as_str()?.parse().ok()?,
-            element: value.get("element")?.as_str()?.parse().ok()?,
+            request: Request {
+                threads: config.threads,
+                places: optional(config.places.as_ref())?,
+                bind: optional(config.bind.as_ref())?,
+                per_cache: config.per_cache,
+                kmp: None,
+            },
+            pages: config.pages.parse().ok()?,
+            element: config.element.parse().ok()?,
             loops: loops.collect::<Option<_>>()?,
         })
     }
@@ -129,10 +118,11 @@ mod tests {
     #[test]
     fn a_choice_is_read_as_it_was_written() {
         let choice = choice();
-        assert_eq!(Choice::from_json(&choice.to_json()), Some(choice.clone()));
+        assert_eq!(Choice::of_config(&choice.to_config()), Some(choice.clone()));
         let plain = Choice { request: Request::default(), ..choice };
-        assert_eq!(Choice::from_json(&plain.to_json()), Some(plain));
-        assert_eq!(Choice::from_json(&json!({"threads": "many"})), None);
+        assert_eq!(Choice::of_config(&plain.to_config()), Some(plain.clone()));
+        let unknown = ChoiceConfig { bind: Some("loose".to_owned()), ..plain.to_config() };
+        assert_eq!(Choice::of_config(&unknown), None);
     }
 
     #[test]

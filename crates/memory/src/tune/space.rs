@@ -11,7 +11,7 @@ use nodegauge_placement::{Bind, Placement, PlacesSpec, Request};
 
 /// A team on its CPUs, and pages for its arrays: what costs arrays of its own.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Site {
+pub struct Setup {
     /// What asks for the team.
     pub request: Request,
     /// Where it goes here.
@@ -24,7 +24,7 @@ pub struct Site {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
     /// Teams and pages, the plain run first.
-    pub sites: Vec<Site>,
+    pub setups: Vec<Setup>,
     /// Loops, best guess first.
     pub shapes: Vec<Shape>,
 }
@@ -65,17 +65,17 @@ impl Space {
             Some(pages) => vec![pages],
             None => possible_pages(machine),
         };
-        let sites = teams
+        let setups = teams
             .iter()
             .flat_map(|(request, placement)| {
-                pages.iter().map(|pages| Site {
+                pages.iter().map(|pages| Setup {
                     request: request.clone(),
                     placement: placement.clone(),
                     pages: *pages,
                 })
             })
             .collect();
-        Ok(Self { sites, shapes: stream::candidates(options, Breadth::Wide)? })
+        Ok(Self { setups, shapes: stream::candidates(options, Breadth::Wide)? })
     }
 
     /// The best guess of each kind of store.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn threads(space: &Space) -> Vec<usize> {
-        space.sites.iter().map(|site| site.placement.threads.len()).collect()
+        space.setups.iter().map(|setup| setup.placement.threads.len()).collect()
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         // All, 1 and 2 on each cache, 3/4 of the cores, half of them close; a quarter and a half
         // spread are the same CPUs as 1 and 2 on each cache.
         assert_eq!(threads(&space), [128, 32, 64, 96, 64]);
-        assert!(space.sites.iter().all(|site| site.pages == Pages::Base));
+        assert!(space.setups.iter().all(|setup| setup.pages == Pages::Base));
     }
 
     #[test]

@@ -1,10 +1,127 @@
-//! The view of `stream`, `--compiler`, `--standard`, `--tune`.
+//! The view of `stream`: a table with the evidence below it.
 
+use super::{compiled, standard, tune, words};
+use crate::GAUGE;
+use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::Section;
-use nodegauge_measure::record::Record;
+use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_measure::record::{Category, Finding, Measurement, Record};
+use nodegauge_measure::{BytesPerSec, Seconds};
 
-/// The sections of this family; none where the record has no such figures.
-pub(crate) fn sections(_record: &Record, _detail: Detail) -> Vec<Section> {
-    Vec::new()
+/// A figure with its configuration.
+pub(crate) type Figure<'a> = (&'a Measurement, StreamConfig);
+
+/// Findings that come from the measurement itself and explain its figures.
+const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
+
+/// All of STREAM's figures of a record, in order.
+pub(crate) fn all(record: &Record) -> Vec<Figure<'_>> {
+    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == "stream";
+    record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
+}
+
+/// Those of changed code, native and compiled.
+pub(crate) fn variants(record: &Record) -> Vec<Figure<'_>> {
+    all(record).into_iter().filter(|(m, _)| m.category == Category::Variant).collect()
+}
+
+/// Those of the native kernels.
+pub(crate) fn native(record: &Record) -> Vec<Figure<'_>> {
+    variants(record).into_iter().filter(|(_, config)| !compiled::is_compiled(config)).collect()
+}
+
+/// The sections of `stream` in all its modes but sweeps.
+pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
+    let figures = variants(record);
+    let sweep = figures.iter().any(|(_, config)| config.sweep.is_some());
+    let rates = if sweep { Section::new("stream") } else { block(&native(record), detail) };
+    let mut sections =
+        vec![tune::section(record), rates, compiled::section(record), standard::section(record)];
+    sections.retain(|section| !section.blocks.is_empty());
+    if let (Detail::Full, Some(last)) = (detail, sections.last_mut()) {
+        let own = |finding: &&Finding| OWN_FINDINGS.contains(&finding.id.as_str());
+        for finding in record.findings.iter().filter(own) {
+            last.note("finding", &finding.text);
+        }
+    }
+    sections
+}
+
+/// The table and evidence of one run over some kernels.
+fn block(figures: &[Figure<'_>], detail: Detail) -> Section {
+    let mut section = Section::new("stream");
+    let (Some((first, config)), Some((last, of_last))) = (figures.first(), figures.last()) else {
+        return section;
+    };
+    let measurements: Vec<&Measurement> = figures.iter().map(|(m, _)| *m).collect();
+    section.push(rates(figures)).gap().note("how", words::how(config));
+    section.note_if("memory", config.numa.as_ref().and_then(words::numa));
+    let regimes = words::regimes(last, of_last.round_trip_s);
+    if detail == Detail::Brief {
+        section.note_if("regime", regimes);
+    } else {
+        section.note_if("ranks", spread(last, of_last));
+        if let Some(summary) = &first.summary {
+            let stop = config.stopped.as_deref().unwrap_or("?");
+            let disturbed = first.disturbed.len().saturating_sub(1);
+            let text = format!("{} count, {disturbed} disturbed, 1 warm-up; {stop}", summary.n);
+            section.note("samples", text);
+        }
+        if let Some(trip) = config.round_trip_s {
+            let one = || format!("core to core and back in {}", Seconds(trip));
+            section.note("regime", regimes.unwrap_or_else(one));
+        }
+        section.note("limit", limit(first));
+        section.note_if("counters", words::counters(figures));
+    }
+    section.doubts(&measurements);
+    section.push(words::variant());
+    section
+}
+
+fn limit(m: &Measurement) -> String {
+    match &m.limit {
+        Some(limit) => format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
+        None => "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s".into(),
+    }
+}
+
+/// The table alone: best, median and spread of each kernel.
+fn rates(figures: &[Figure<'_>]) -> Table {
+    let titles = ["GB/s", ">best", ">median", ">5 %", ">95 %", ">traffic", ">of limit", "loop"];
+    let mut table = Table::new(&titles);
+    for (m, config) in figures {
+        // An invalid result shows no figure that could be taken for one.
+        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
+        table.row([
+            Cell::text(m.name.clone()),
+            words::value(m),
+            words::rate(summary.map(|summary| summary.median)),
+            words::rate(summary.map(|summary| summary.p05)),
+            words::rate(summary.map(|summary| summary.p95)),
+            words::rate(m.traffic.as_ref().map(|traffic| traffic.value)),
+            words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
+            words::loop_of(config).into(),
+        ]);
+    }
+    table
+}
+
+/// The slowest and the fastest rank by their own medians; `None` with fewer than two.
+fn spread(m: &Measurement, config: &StreamConfig) -> Option<String> {
+    let ranks = config.ranks.as_ref()?.iter();
+    let mut rates: Vec<(u32, f64)> =
+        ranks.filter_map(|rank| Some((rank.rank, rank.median?))).collect();
+    rates.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (slowest, fastest) = (rates.first()?, rates.last()?);
+    (rates.len() > 1).then(|| {
+        format!(
+            "{} of each by itself: slowest rank {} with {}, fastest rank {} with {} GB/s (medians)",
+            m.name,
+            slowest.0,
+            words::gb(slowest.1),
+            fastest.0,
+            words::gb(fastest.1)
+        )
+    })
 }

@@ -1,7 +1,9 @@
 //! The table of stream.c 5.10, line for line in its shape, so that existing parsers read it, headed
 //! as a variant. MB are 10^6 bytes, as there. Kernels that stream.c lacks are left out.
 
-use crate::stream::{self, VARIANT};
+use super::stream;
+use super::words::VARIANT;
+use crate::arrays::Layout;
 use nodegauge_measure::record::{Measurement, Record};
 
 const RULE: &str = "-------------------------------------------------------------";
@@ -16,20 +18,15 @@ const NAMES: [(&str, &str, f64); 4] = [
 /// One run in stream.c's words. Returns `None` when a figure is missing or failed its check: no
 /// table that looks whole.
 pub fn render(record: &Record) -> Option<String> {
-    let measurements = stream::of(record);
-    let first = measurements.iter().find(|m| NAMES.iter().any(|(name, ..)| m.name == *name))?;
+    let native = stream::native(record);
+    let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, ..)| m.name == *n))?;
     let version = &record.tool.version;
-    let integer = |key: &str| first.config.get(key).and_then(serde_json::Value::as_u64);
-    let elements = integer("array_elements")?;
-    let bytes = integer("array_bytes")?;
+    let (elements, bytes, threads) = (config.array_elements?, config.array_bytes?, config.threads?);
     let element = bytes / elements.max(1);
-    let threads = integer("threads")?;
-    let offset = first
-        .config
-        .get("layout")
-        .and_then(|layout| layout.pointer("/sequential/offset"))
-        .and_then(serde_json::Value::as_u64)
-        .unwrap_or(0);
+    let offset = match config.layout {
+        Some(Layout::Sequential { offset }) => offset,
+        _ => 0,
+    };
     // The samples of the record are rates; stream.c prints times.
     let times = |m: &Measurement, arrays: f64| -> Vec<f64> {
         m.samples.iter().map(|rate| arrays * bytes as f64 / rate).collect()
@@ -60,8 +57,7 @@ pub fn render(record: &Record) -> Option<String> {
     line(&format!("Number of Threads requested = {threads}"));
     line(&format!("Number of Threads counted = {threads}"));
     line(RULE);
-    let granularity =
-        first.config.get("clock_granularity_s").and_then(serde_json::Value::as_f64)? * 1e6;
+    let granularity = config.clock_granularity_s? * 1e6;
     let arrays = NAMES.iter().find(|(name, ..)| first.name == *name)?.2;
     let typical = times(first, arrays).into_iter().fold(f64::INFINITY, f64::min) * 1e6;
     if granularity >= 1.0 {
@@ -82,7 +78,7 @@ pub fn render(record: &Record) -> Option<String> {
     line(RULE);
     line("Function    Best Rate MB/s  Avg time     Min time     Max time");
     for (name, label, arrays) in NAMES {
-        let Some(m) = measurements.iter().find(|m| m.name == name) else { continue };
+        let Some((m, _)) = native.iter().find(|(m, _)| m.name == name) else { continue };
         let best = m.value?;
         let times = times(m, arrays);
         let min = times.iter().copied().fold(f64::INFINITY, f64::min);

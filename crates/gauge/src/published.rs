@@ -1,0 +1,169 @@
+//! The view of published figures beside those of a run, for every gauge of which there are any.
+
+use crate::Detail;
+use crate::view::{Cell, Section, Table, wrap};
+use nodegauge_machine::published::PublishedConfig;
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::{BytesPerSec, Seconds, Unit};
+
+/// STREAM's kernels, in the order of its table.
+const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
+/// Widest column of names.
+const NAME: usize = 30;
+
+/// A published figure with its configuration.
+type Figure<'a> = (&'a Measurement, PublishedConfig);
+
+/// Adds the published figures of a gauge: a section of their own on the page of `run`; behind the last
+/// section where the gauge has the page to itself.
+pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: Detail) {
+    let mut section = section(record, gauge);
+    match sections.last_mut().filter(|_| detail == Detail::Full) {
+        _ if section.blocks.is_empty() => {}
+        Some(last) => {
+            if matches!(section.blocks[0], crate::view::Block::Table(_)) {
+                last.gap();
+            }
+            last.blocks.append(&mut section.blocks);
+        }
+        None => sections.push(section),
+    }
+}
+
+/// The published figures of a gauge: of STREAM a table beside the run's own where they were asked for,
+/// a line for the nearest node otherwise; empty without any.
+pub fn section(record: &Record, gauge: &str) -> Section {
+    let mut section = Section::new("published");
+    let own = |m: &&Measurement| m.gauge == gauge && m.is_published();
+    let figures: Vec<Figure<'_>> =
+        record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
+    let nodes = by_node(&figures);
+    let (nearest, asked): (Vec<_>, Vec<_>) =
+        nodes.iter().partition(|node| node[0].1.shown.as_deref() == Some("nearest"));
+    let (streams, others): (Vec<_>, Vec<_>) =
+        asked.into_iter().partition(|node| node[0].0.test == "stream");
+    if !streams.is_empty() {
+        section.push(beside(record, &streams)).gap();
+        for node in &streams {
+            section.note("published", origin(node[0]));
+        }
+        section.note("", "other machines' figures, measured by others; triad is set in relation");
+    }
+    for node in others {
+        section.note("published", in_full(node));
+    }
+    for node in nearest {
+        section.note("published", in_a_line(node));
+    }
+    section
+}
+
+/// The figures of each node, in order.
+fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
+    let place = |config: &PublishedConfig| {
+        let PublishedConfig { machine, source, placement, threads, .. } = config.clone();
+        (machine, source, placement, threads)
+    };
+    let mut nodes: Vec<Vec<&Figure<'_>>> = Vec::new();
+    for figure in figures {
+        let (m, config) = figure;
+        let alike = |node: &&mut Vec<&Figure<'_>>| {
+            node[0].0.test == m.test
+                && place(&node[0].1) == place(config)
+                && node.iter().all(|(known, _)| known.name != m.name)
+        };
+        match nodes.iter_mut().find(alike) {
+            Some(node) => node.push(figure),
+            None => nodes.push(vec![figure]),
+        }
+    }
+    nodes
+}
+
+/// The run's STREAM, and each published one below it.
+fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
+    let native = |m: &&Measurement| {
+        let engine = m.config.get("engine").and_then(|engine| engine.as_str());
+        m.test == "stream" && m.category == Category::Variant && engine != Some("compiled")
+    };
+    let own: Vec<&Measurement> = record.measurements.iter().filter(native).collect();
+    fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
+        all.iter().find(|m| m.name == name).copied()
+    }
+    let own_triad = of(&own, "triad").and_then(|m| m.value);
+    let row = |title: &str, all: &[&Measurement], ratio: String| {
+        let mut row = vec![Cell::text(wrap(title, NAME).join("\n"))];
+        row.extend(KERNELS.map(|name| match of(all, name).and_then(|m| m.value) {
+            Some(value) => Cell::figure(value, Unit::BytesPerSecond, significant(value / 1e9)),
+            None => "-".into(),
+        }));
+        let triad = of(all, "triad").filter(|m| m.value.is_some());
+        row.push(triad.and_then(share).unwrap_or_else(|| "?".to_owned()).into());
+        row.push(ratio.into());
+        row
+    };
+    let titles = ["published, GB/s", ">copy", ">scale", ">add", ">triad", ">of limit", ">this/it"];
+    let mut table = Table::new(&titles);
+    if !own.is_empty() {
+        table.row(row("this run", &own, String::new()));
+    }
+    for node in nodes {
+        let all: Vec<&Measurement> = node.iter().map(|(m, _)| *m).collect();
+        let theirs = of(&all, "triad").and_then(|m| m.value);
+        let ratio = own_triad.zip(theirs).map(|(own, theirs)| format!("{:.2} x", own / theirs));
+        let title = node[0].1.machine.as_deref().unwrap_or("?");
+        table.row(row(title, &all, ratio.unwrap_or_else(|| "-".to_owned())));
+    }
+    table
+}
+
+/// The share of its limit that a figure reaches.
+fn share(m: &Measurement) -> Option<String> {
+    let percent = format!("{:.1}", m.limit.as_ref()?.fraction * 100.0);
+    Some(format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent)))
+}
+
+/// How a published figure was measured, and who says so.
+fn origin((_, config): &Figure<'_>) -> String {
+    let unknown = || "?".to_owned();
+    let compiler = config.compiler.as_ref().map(|compiler| compiler.command.clone());
+    let parts = [config.node.clone(), config.placement.clone(), compiler];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let machine = config.machine.clone().unwrap_or_else(unknown);
+    format!("{machine}: {}; {}", parts.join(", "), config.source.clone().unwrap_or_else(unknown))
+}
+
+/// A node in one line, by its Triad.
+fn in_a_line(node: &[&Figure<'_>]) -> String {
+    let (m, config) = node.iter().find(|(m, _)| m.name == "triad").unwrap_or(&node[0]);
+    let limit = share(m).map(|share| format!(", {share} of theoretical"));
+    let placement = config.placement.as_ref().map(|placement| format!(", {placement}"));
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+    format!(
+        "{}: {} {}{}{}; {}; more with --against '{}'",
+        or_unknown(&config.machine),
+        m.name,
+        value(m),
+        limit.unwrap_or_default(),
+        placement.unwrap_or_default(),
+        or_unknown(&config.source),
+        or_unknown(&config.processor),
+    )
+}
+
+/// A node's figures of other tests than STREAM.
+fn in_full(node: &[&Figure<'_>]) -> String {
+    let figures: Vec<String> =
+        node.iter().map(|(m, _)| format!("{} {}", m.name, value(m))).collect();
+    format!("{} {}; {}", node[0].0.test, origin(node[0]), figures.join(", "))
+}
+
+/// The value with its unit.
+pub fn value(m: &Measurement) -> String {
+    match (m.value, m.unit) {
+        (None, _) => "-".to_owned(),
+        (Some(value), Unit::Seconds) => Seconds(value).to_string(),
+        (Some(value), _) => BytesPerSec(value).to_string(),
+    }
+}

@@ -1,0 +1,94 @@
+//! The view of standard results of STREAM, beside the native variant of the same run where there is
+//! one.
+
+use super::stream::{self, Figure};
+use super::words;
+use crate::config::StreamConfig;
+use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::{Bytes, regime};
+
+/// The table and the evidence of the standard results; empty without any.
+pub(crate) fn section(record: &Record) -> Section {
+    let mut section = Section::new("standard");
+    let all = stream::all(record);
+    let figures: Vec<&Figure<'_>> =
+        all.iter().filter(|(m, _)| m.category == Category::Standard).collect();
+    if figures.is_empty() {
+        return section;
+    }
+    let native = stream::native(record);
+    let titles = ["GB/s", ">standard", ">median", ">variant", ">ratio", "program"];
+    let mut table = Table::new(&titles);
+    for (m, config) in &figures {
+        let own = native.iter().find(|(own, _)| own.name == m.name);
+        let own = own.and_then(|own| comparable(own, config));
+        let ratio = own.zip(m.value).map(|(own, value)| own / value).filter(|x| x.is_finite());
+        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
+        table.row([
+            Cell::text(m.name.clone()),
+            words::value(m),
+            words::rate(summary.map(|summary| summary.median)),
+            words::rate(own),
+            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} x")).into(),
+            program(config).into(),
+        ]);
+    }
+    section.push(table).gap();
+    for build in figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)) {
+        section.note("standard", evidence(build[0]));
+        let measurements: Vec<&Measurement> = build.iter().map(|(m, _)| *m).collect();
+        section.doubts(&measurements);
+    }
+    section
+}
+
+/// The best of the native kernel in the regime of another result of the same run; `None` when it
+/// never met that regime: figures of different regimes are not set beside each other.
+pub(crate) fn comparable((own, config): &Figure<'_>, other: &StreamConfig) -> Option<f64> {
+    own.value?;
+    let Some(trip) = other.round_trip_s else { return own.value };
+    match config.round_trip_s {
+        Some(mine) if !regime::same(mine, trip) => own
+            .regimes
+            .iter()
+            .find(|met| regime::same(met.round_trip_s, trip))
+            .map(|met| met.summary.best),
+        _ => own.value,
+    }
+}
+
+/// `stream.c, gcc -O3 -fopenmp`.
+fn program(config: &StreamConfig) -> String {
+    let engine = config.engine.as_deref().unwrap_or("stream.c");
+    match &config.compiler {
+        Some(compiler) => format!("{engine}, {}", compiler.command),
+        None => engine.to_owned(),
+    }
+}
+
+/// What stands behind the figures of a build.
+fn evidence((m, config): &Figure<'_>) -> String {
+    let engine = config.engine.as_deref().unwrap_or("stream.c");
+    let version = config.engine_version.as_ref().map(|v| format!(" {v}")).unwrap_or_default();
+    let mut parts = vec![format!("{engine}{version}")];
+    // Of a saved output nobody knows what was compiled.
+    if let Some(compiler) = &config.compiler {
+        let compiler = compiler.version.as_ref().unwrap_or(&compiler.command);
+        parts.push(format!("the given source as it is, compiled by {compiler}"));
+    }
+    parts.extend(config.array_bytes.map(|bytes| format!("3 arrays of {}", Bytes(bytes))));
+    parts.extend(config.threads.map(|threads| words::several(threads, "thread")));
+    parts.extend(config.processes.map(|ranks| format!("{ranks} ranks")));
+    parts.push(match (&m.summary, config.ntimes) {
+        (Some(summary), Some(passes)) if summary.n == 1 => format!("1 run of {passes} passes"),
+        (Some(summary), Some(passes)) => {
+            format!("best of {} runs of {passes} passes by turns", summary.n)
+        }
+        _ => "no run that counts".to_owned(),
+    });
+    if !m.disturbed.is_empty() {
+        parts.push(format!("{} left out because the cpus were moved", m.disturbed.len()));
+    }
+    parts.join(", ")
+}

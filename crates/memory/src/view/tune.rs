@@ -1,0 +1,71 @@
+//! The view of `stream --tune`: every configuration that ran, fastest first, and what the choice is
+//! worth.
+
+use super::words;
+use crate::GAUGE;
+use crate::config::TuneConfig;
+use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use nodegauge_measure::record::{Measurement, Record};
+
+/// Lines of the first stage that are shown; the record has all.
+const SHOWN: usize = 12;
+
+/// The table of configurations, and the choice; empty for a record without tuning.
+pub(crate) fn section(record: &Record) -> Section {
+    let mut section = Section::new("tune");
+    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == "tune";
+    let all: Vec<(&Measurement, TuneConfig)> =
+        record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
+    let of_stage = |stage: &str| {
+        let own = |(_, config): &&(_, TuneConfig)| config.stage.as_deref() == Some(stage);
+        let mut entries: Vec<&(&Measurement, TuneConfig)> = all.iter().filter(own).collect();
+        entries.sort_by(|(x, _), (y, _)| y.value.unwrap_or(0.0).total_cmp(&x.value.unwrap_or(0.0)));
+        entries
+    };
+    let first = of_stage("placements");
+    if first.is_empty() {
+        return section;
+    }
+    section.push(table(&first[..first.len().min(SHOWN)]));
+    if first.len() > SHOWN {
+        section.push(Block::Text(format!("and {} slower ones", first.len() - SHOWN)));
+    }
+    let finalists = of_stage("final");
+    if !finalists.is_empty() {
+        section.gap().push(Block::Text("the best, with the best loops".to_owned()));
+        section.push(table(&finalists));
+    }
+    let text = "GB/s: medians of the geometric mean of the kernels, all by turns";
+    section.gap().push(Block::Text(text.to_owned()));
+    if let Some((choice, config)) = all.iter().find(|(m, _)| m.name == "choice") {
+        let worth = choice.value.unwrap_or(1.0);
+        let passes = config.passes.unwrap_or(0);
+        let text = format!(
+            "x {worth:.3} over one thread a core on default pages with the same loops; {passes} \
+             passes in all"
+        );
+        section.note("tuned", text);
+    }
+    section
+}
+
+fn table(entries: &[&(&Measurement, TuneConfig)]) -> Table {
+    let titles = [">threads", "places", "pages", "stores", ">GB/s", ">of best", ">passes"];
+    let mut table = Table::new(&titles);
+    let best = entries.first().and_then(|(m, _)| m.value);
+    for (m, config) in entries {
+        let share = m.value.zip(best).map(|(rate, best)| format!("{:.1} %", rate / best * 100.0));
+        let passes = m.summary.as_ref().map(|summary| summary.n.to_string());
+        let dash = |text: Option<String>| Cell::text(text.unwrap_or_else(|| "-".to_owned()));
+        table.row([
+            config.threads.unwrap_or(0).to_string().into(),
+            config.places_asked.as_deref().unwrap_or("?").into(),
+            config.pages.as_ref().map_or("?", |pages| pages.asked.as_str()).into(),
+            config.stores.as_deref().unwrap_or("-").into(),
+            words::rate(m.value),
+            dash(share),
+            dash(passes),
+        ]);
+    }
+    table
+}
