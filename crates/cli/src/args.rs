@@ -4,27 +4,26 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+mod arrays;
 mod compare;
 pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;
 pub(crate) mod ranks;
 
+pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
 pub(crate) use compare::CompareArgs;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::published::Against;
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::expect::Expectation;
-use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::axis::Axis;
 use nodegauge_memory::compiled::{CompilerChoice as Compiler, self_test};
-use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
-use nodegauge_memory::size::SizeSpec;
+use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 mod mpi;
@@ -105,7 +104,7 @@ pub(crate) enum Command {
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
     Stream(StreamArgs),
     /// Take the best STREAM result apart: what each choice is worth on this node
-    Explain(StreamArgs),
+    Explain(ExplainArgs),
     /// Measure the rest of the memory system: ladder, latency, matrix, loaded, mix
     #[command(subcommand)]
     Memory(Box<memory::MemoryCommand>),
@@ -130,7 +129,7 @@ pub(crate) enum Command {
     /// Print the JSON Schema of the record
     Schema,
     /// Measure as a rank; nodegauge starts itself so for --ranks
-    #[command(hide = true)]
+    #[command(hide = true, name = nodegauge_memory::ranks::COMMAND)]
     MeasureAsRank {
         /// The name under which the coordinating process listens
         name: String,
@@ -312,53 +311,15 @@ pub(crate) struct PlacesArgs {
     pub(crate) verbose: bool,
 }
 
-/// `stream` and `explain`.
+/// `stream`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
-    /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
-    ///
-    /// auto is STREAM's rule: four times the last-level caches that the threads reach, at least a
-    /// million elements, cut to the memory that can be had. Example: --size 2GiB
-    #[arg(
-        long,
-        value_name = "SIZE",
-        allow_negative_numbers = true,
-        default_value = "auto",
-        help_heading = "What"
-    )]
-    pub(crate) size: SizeSpec,
-    /// Largest share of the available memory that the arrays may take
-    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
-    pub(crate) memory_fraction: f64,
-    /// Type of the elements: f64, f32
-    #[arg(long, value_name = "TYPE", default_value = "f64", help_heading = "What")]
-    pub(crate) element: Element,
-    /// Lay arrays one after another, padded by N elements, as stream.c does [default: staggered]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "What")]
-    pub(crate) offset: Option<u64>,
-    /// Kernels by name.
-    #[arg(
-        long,
-        help = kernel_names(),
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "copy,scale,add,triad",
-        help_heading = "What"
-    )]
-    pub(crate) kernels: Vec<Kernel>,
-    /// Stores: auto, regular, nontemporal
-    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Stores>, help_heading = "How")]
-    pub(crate) stores: Choice<Stores>,
-    /// Pages: auto, 4k, thp, 2m, 1g
-    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Pages>, help_heading = "How")]
-    pub(crate) pages: Choice<Pages>,
-    /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
-    pub(crate) prefetch: Choice<Prefetch>,
+    #[command(flatten)]
+    pub(crate) arrays: ArrayArgs,
     /// Go through values of an option, by turns: ranks=1,2,4, policy=0-5,
     /// threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
     /// pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
@@ -393,20 +354,6 @@ pub(crate) struct StreamArgs {
     pub(crate) stream_text: bool,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-/// A value, or `auto`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Choice<T>(pub(crate) Option<T>);
-
-fn or_auto<T: FromStr>(text: &str) -> Result<Choice<T>, Box<dyn std::error::Error + Send + Sync>>
-where
-    T::Err: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    match text {
-        "auto" => Ok(Choice(None)),
-        _ => text.parse().map(|value| Choice(Some(value))).map_err(Into::into),
-    }
 }
 
 /// `history`.
@@ -476,12 +423,6 @@ pub(crate) enum HistoryCommand {
 /// The command with what only the running program knows.
 pub(crate) fn command() -> clap::Command {
     Args::command().long_version(long_version())
-}
-
-/// The help of `--kernels`.
-fn kernel_names() -> String {
-    let passes = nodegauge_memory::kernels::KERNELS.iter().filter(|spec| spec.in_passes());
-    format!("Kernels: {}", passes.map(|spec| spec.name).collect::<Vec<_>>().join(", "))
 }
 
 /// Version, build, and what this processor can run.

@@ -1,9 +1,10 @@
-//! The grammar of `--sweep AXIS=VALUES`: which knob a sweep turns, and through which values.
+//! The grammar of `--sweep AXIS=VALUES`: which option a sweep varies, and through which values.
 //!
 //! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`;
 //! `size`, `stores`, `pages` and `prefetch` take lists (prefetch with two distances is written
 //! `4096+512`); `compiler` takes commands separated by `;` that stands outside of quotes, `native`
-//! for nodegauge's own kernels, and `all` for what is installed. `stores` and `pages` alone mean all kinds that need no reservation.
+//! for nodegauge's own kernels, and `all` for what is installed. `stores` and `pages` alone mean all
+//! kinds that need no reservation.
 
 use crate::arrays::Pages;
 use crate::compiled::CompilerChoice;
@@ -15,37 +16,34 @@ use nodegauge_placement::{PlacesSpec, Policy, ThreadList};
 use std::fmt;
 use std::str::FromStr;
 
-/// A knob and the values it goes through; at least one.
+/// A value of an option that can be swept.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Axis {
-    /// Numbers of threads.
-    Threads(ThreadList),
+pub enum Setting {
+    /// Number of threads.
+    Threads(u32),
     /// Threads on each last-level cache.
-    PerCache(ThreadList),
+    PerCache(u32),
     /// Places.
-    Places(Vec<PlacesSpec>),
-    /// Kinds of store.
-    Stores(Vec<Stores>),
-    /// Kinds of page.
-    Pages(Vec<Pages>),
-    /// Lengths of the arrays.
-    Size(Vec<SizeSpec>),
-    /// Prefetch distances.
-    Prefetch(Vec<Prefetch>),
-    /// Numbers of ranks.
-    Ranks(ThreadList),
-    /// Policies of ranks.
-    Policy(Vec<Policy>),
+    Places(PlacesSpec),
+    /// Kind of store.
+    Stores(Stores),
+    /// Kind of page.
+    Pages(Pages),
+    /// Length of the arrays.
+    Size(SizeSpec),
+    /// Prefetch distance.
+    Prefetch(Prefetch),
+    /// Number of ranks.
+    Ranks(u32),
+    /// Policy of ranks.
+    Policy(Policy),
     /// Who made the loops.
-    Compiler(Vec<CompilerChoice>),
+    Compiler(CompilerChoice),
 }
 
-const WHAT: &str = "sweep";
-const EXAMPLE: &str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
-
-impl Axis {
-    /// Its name.
-    pub fn name(&self) -> &'static str {
+impl Setting {
+    /// The name of its axis.
+    pub fn axis(&self) -> &'static str {
         match self {
             Self::Threads(_) => "threads",
             Self::PerCache(_) => "per-cache",
@@ -60,36 +58,82 @@ impl Axis {
         }
     }
 
-    /// The values in words.
-    pub fn values(&self) -> Vec<String> {
-        fn words<T: ToString>(values: &[T]) -> Vec<String> {
-            values.iter().map(ToString::to_string).collect()
-        }
+    /// The number on an axis of numbers.
+    pub(crate) fn count(&self) -> Option<u32> {
         match self {
-            Self::Threads(counts) | Self::PerCache(counts) | Self::Ranks(counts) => {
-                words(counts.counts())
-            }
-            Self::Places(places) => words(places),
-            Self::Stores(stores) => words(stores),
-            Self::Pages(pages) => words(pages),
-            Self::Size(sizes) => words(sizes),
-            Self::Prefetch(prefetches) => words(prefetches),
-            Self::Policy(policies) => words(policies),
-            Self::Compiler(choices) => words(choices),
+            Self::Threads(count) | Self::PerCache(count) | Self::Ranks(count) => Some(*count),
+            _ => None,
         }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Threads(count) | Self::PerCache(count) | Self::Ranks(count) => count.fmt(f),
+            Self::Places(places) => places.fmt(f),
+            Self::Stores(stores) => stores.fmt(f),
+            Self::Pages(pages) => pages.fmt(f),
+            Self::Size(size) => size.fmt(f),
+            Self::Prefetch(prefetch) => prefetch.fmt(f),
+            Self::Policy(policy) => policy.fmt(f),
+            Self::Compiler(choice) => choice.fmt(f),
+        }
+    }
+}
+
+/// The values of one option, at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis(Vec<Setting>);
+
+impl Axis {
+    /// Numbers of threads.
+    pub fn threads(counts: &ThreadList) -> Self {
+        Self::of(counts.counts().iter().copied(), Setting::Threads)
+    }
+
+    /// Who made the loops.
+    pub fn compilers(choices: impl IntoIterator<Item = CompilerChoice>) -> Self {
+        Self::of(choices, Setting::Compiler)
+    }
+
+    fn of<T>(values: impl IntoIterator<Item = T>, setting: impl Fn(T) -> Setting) -> Self {
+        Self(values.into_iter().map(setting).collect())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.0[0].axis()
+    }
+
+    /// Its values.
+    pub fn settings(&self) -> &[Setting] {
+        &self.0
     }
 }
 
 impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let separator = if matches!(self, Self::Places(_) | Self::Compiler(_)) { ";" } else { "," };
-        let values: Vec<String> = match self {
-            Self::Prefetch(_) => self.values().iter().map(|v| v.replace(',', "+")).collect(),
-            _ => self.values(),
+        let counts: Option<Vec<u32>> = self.0.iter().map(Setting::count).collect();
+        if let Some(counts) = counts.and_then(ThreadList::new) {
+            return write!(f, "{}={counts}", self.name());
+        }
+        let separator = match self.0[0] {
+            Setting::Places(_) | Setting::Compiler(_) => ";",
+            _ => ",",
         };
+        let word = |setting: &Setting| match setting {
+            Setting::Prefetch(prefetch) => prefetch.to_string().replace(',', "+"),
+            other => other.to_string(),
+        };
+        let values: Vec<String> = self.0.iter().map(word).collect();
         write!(f, "{}={}", self.name(), values.join(separator))
     }
 }
+
+const WHAT: &str = "sweep";
+const EXAMPLE: &str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
+const EXPECTED: &str = "expected an axis of threads, per-cache, places, stores, pages, size, prefetch, compiler, ranks or policy";
 
 /// Reads commands: `;` inside quotes or behind a backslash is part of a word.
 fn commands(
@@ -175,42 +219,41 @@ impl FromStr for Axis {
         }
         let (rest, start) = (cursor.rest(), cursor.position());
         let syntax = |error: SyntaxError| (error.at, error.problem);
-        let needs_values = || cursor.error("expected '=' and values");
+        let counts = || -> Result<Vec<u32>, SyntaxError> {
+            let counts = rest.parse::<ThreadList>();
+            let counts = counts.map_err(|e| cursor.error_at(start + e.at, e.problem))?;
+            Ok(counts.counts().to_vec())
+        };
         match name {
-            "stores" if alone => Ok(Self::Stores(Stores::ALL.to_vec())),
-            "pages" if alone => Ok(Self::Pages(vec![Pages::Base, Pages::Transparent])),
-            "threads" | "per-cache" | "places" | "size" | "prefetch" | "ranks" | "policy" | "compiler"
-                if alone => {
-                Err(needs_values())
+            "stores" if alone => Ok(Self::of(Stores::ALL.to_vec(), Setting::Stores)),
+            "pages" if alone => Ok(Self::of([Pages::Base, Pages::Transparent], Setting::Pages)),
+            "threads" | "per-cache" | "places" | "size" | "prefetch" | "ranks" | "policy"
+            | "compiler"
+                if alone =>
+            {
+                Err(cursor.error("expected '=' and values"))
             }
-            "threads" | "per-cache" | "ranks" => {
-                let counts: ThreadList = rest.parse().map_err(|error: SyntaxError| {
-                    cursor.error_at(start + error.at, error.problem)
-                })?;
-                Ok(match name {
-                    "threads" => Self::Threads(counts),
-                    "ranks" => Self::Ranks(counts),
-                    _ => Self::PerCache(counts),
-                })
-            }
-            "policy" => Ok(Self::Policy(policies(&cursor, rest, start)?)),
-            "places" => Ok(Self::Places(list(&cursor, rest, start, ';', syntax)?)),
-            "compiler" => Ok(Self::Compiler(commands(&cursor, rest, start)?)),
-            "size" => Ok(Self::Size(list(&cursor, rest, start, ',', syntax)?)),
+            "threads" => Ok(Self::of(counts()?, Setting::Threads)),
+            "per-cache" => Ok(Self::of(counts()?, Setting::PerCache)),
+            "ranks" => Ok(Self::of(counts()?, Setting::Ranks)),
+            "policy" => Ok(Self::of(policies(&cursor, rest, start)?, Setting::Policy)),
+            "places" => Ok(Self::of(list(&cursor, rest, start, ';', syntax)?, Setting::Places)),
+            "compiler" => Ok(Self::compilers(commands(&cursor, rest, start)?)),
+            "size" => Ok(Self::of(list(&cursor, rest, start, ',', syntax)?, Setting::Size)),
             "stores" => {
                 let wrong = |error: crate::kernels::UnknownName| (0, error.to_string());
-                Ok(Self::Stores(list(&cursor, rest, start, ',', wrong)?))
+                Ok(Self::of(list(&cursor, rest, start, ',', wrong)?, Setting::Stores))
             }
-            "pages" => Ok(Self::Pages(list(&cursor, rest, start, ',', |error| (0, error))?)),
+            "pages" => {
+                let wrong = |error| (0, error);
+                Ok(Self::of(list(&cursor, rest, start, ',', wrong)?, Setting::Pages))
+            }
             "prefetch" => {
                 // Two distances are joined by '+', because ',' separates values.
                 let joined = rest.replace(',', ";").replace('+', ",");
-                Ok(Self::Prefetch(list(&cursor, &joined, start, ';', syntax)?))
+                Ok(Self::of(list(&cursor, &joined, start, ';', syntax)?, Setting::Prefetch))
             }
-            _ => Err(cursor.error_at(
-                0,
-                "expected an axis of threads, per-cache, places, stores, pages, size, prefetch, compiler, ranks or policy",
-            )),
+            _ => Err(cursor.error_at(0, EXPECTED)),
         }
     }
 }

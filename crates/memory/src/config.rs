@@ -207,6 +207,32 @@ config! {
     }
 }
 
+config! {
+    /// Configuration of figures of `explain`: what each choice is worth.
+    pub struct ExplainConfig {
+        /// Whose loops: `native`.
+        engine: String = Setting "engine" @ 26, speaks;
+        /// The kernel that is explained.
+        kernel: String = Identity "kernel", speaks;
+        /// What changes with the step.
+        what: String = Observation "what";
+        /// The same factor of each kernel.
+        factors: Map<String, Value> = Observation "factors";
+        /// What the steps begin with.
+        baseline: String = Observation "baseline";
+        /// Rate of the baseline, B/s.
+        from: f64 = Observation "from";
+        /// Rate after the step, B/s.
+        to: f64 = Observation "to";
+        /// Rounds that count.
+        rounds: u64 = Observation "rounds";
+        /// Rounds in which something interfered.
+        rounds_left_out: u64 = Observation "rounds left out";
+        /// Bytes of one array.
+        array_bytes: u64 = Identity "array size" @ 22, speaks;
+    }
+}
+
 /// What `--tune` chose; what is absent is as in a run without tuning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChoiceConfig {

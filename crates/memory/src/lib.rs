@@ -4,21 +4,22 @@
 //! knows another gauge. From the bottom up: [`kernels`] (the loops), [`arrays`] on chosen pages,
 //! [`team`] of pinned threads, [`core_to_core`] of where they run, `values` (what the arrays must
 //! hold), [`point`] (one configuration, measured pass by pass), `tuner` (which loop is best here),
-//! [`stream`] (the protocol), [`explain`] (what each choice is worth), [`compiled`] (what this
+//! [`stream`] (the protocol), [`ablation`] (what each choice is worth), [`compiled`] (what this
 //! system's compilers make of the same loops), [`standard`] (the user's own stream.c beside it) and
 //! [`relatives`] (ladder, latency, matrix, load, mixes).
 
+pub mod ablation;
 pub mod arrays;
 pub mod axis;
 pub mod compiled;
 pub mod config;
 pub mod core_to_core;
-pub mod explain;
 mod halving;
 pub mod kernels;
 pub mod mapping;
 pub mod pages;
 pub mod point;
+mod rank_error;
 pub mod ranks;
 pub mod relatives;
 mod result;
@@ -62,6 +63,7 @@ impl Gauge for Memory {
                 GAUGE,
                 &["ladder", "latency", "matrix", "loaded", "mix"],
             ),
+            ConfigKind::of::<config::ExplainConfig>(GAUGE, &[ablation::TEST]),
             ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
         ]
     }

@@ -1,11 +1,12 @@
 //! From what was observed to what is reported: one [`Measurement`] a kernel, with its
 //! configuration as asked and as got, its limit, and every reason for doubt.
 
+mod ranks;
+
 use crate::GAUGE;
 use crate::config::{CodeConfig, CompilerConfig, CountersConfig, PagesConfig, StreamConfig};
 use crate::kernels::{Kernel, Loop, Shape, Stores};
 use crate::pages::{self, Truth};
-use crate::ranks;
 use crate::size::{RULE_FACTOR, Size};
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
@@ -16,7 +17,7 @@ use nodegauge_measure::record::{
 };
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, Sample, Sorted};
-use nodegauge_measure::{BytesPerSec, Seconds, Unit, keys::Config};
+use nodegauge_measure::{BytesPerSec, Seconds, Unit};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 
@@ -101,10 +102,7 @@ fn one(
     }
     let mut config = config.clone();
     describe(each, &mut config);
-    let of_ranks = StreamConfig::of_map(&ranks::evidence::config(evidence, i));
-    config.processes = of_ranks.processes;
-    config.threads_per_rank = of_ranks.threads_per_rank;
-    config.ranks = of_ranks.ranks;
+    ranks::describe(evidence, i, &mut config);
     let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
     Some(m.traffic(traffic).config(&config).judged(validity))
 }
@@ -259,7 +257,7 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
     if let Some(broken) = numa.in_words() {
         validity.add(Status::Suspect, broken);
     }
-    ranks::evidence::doubts(&evidence.seen.ranks)
+    ranks::doubts(&evidence.seen.ranks)
         .into_iter()
         .for_each(|doubt| validity.add(Status::Suspect, doubt));
     validity

@@ -4,11 +4,15 @@
 //! passes of all kernels, in STREAM's order, repeat until the figures are stable or the time is
 //! spent; the arrays are checked; and only then is there a result. Prints nothing.
 
+mod ranks;
+
+pub use ranks::RanksStreamPlan;
+pub(crate) use ranks::plan_ranks;
+
 use crate::GAUGE;
 use crate::arrays::{Layout, Pages};
 use crate::kernels::{self, Element, Kernel, Loop, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
-use crate::ranks::{self, FleetPoint, SharedFleet};
 use crate::result::{self, Evidence};
 use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
 use crate::target::Target;
@@ -20,7 +24,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, clock};
-use nodegauge_placement::{Bind, MemoryPolicy, Placement, PlacementError, RankPlan};
+use nodegauge_placement::{Bind, MemoryPolicy, Placement, PlacementError};
 use std::time::{Duration, Instant};
 
 /// What can be asked of a run.
@@ -305,30 +309,6 @@ pub fn run(
     let config = plan(&site.topology, &site.machine, placement, options)?;
     let ready = ready(config, options, policy::STREAM.choose, started, observer)?;
     measure(ready, &site.topology, &site.machine, placement, options, started, observer)
-}
-
-/// Measures STREAM in several processes; `together` is the placement of all of their threads.
-///
-/// # Errors
-/// No memory, pages or CPUs as asked, and a process that fails or ends.
-pub fn run_ranks(
-    topology: &Topology,
-    machine: &Machine,
-    ranks: &RankPlan,
-    fleet: &SharedFleet,
-    options: &Options,
-    observer: &mut dyn Observer,
-) -> Result<Outcome, StreamError> {
-    let started = Instant::now();
-    let (size, configs) = ranks::plan(topology, machine, ranks, options)?;
-    observer.phase(&format!(
-        "preparing 3 arrays of {} in each of {} ranks",
-        Bytes(configs[0].elements * options.element.bytes()),
-        configs.len()
-    ));
-    let point = FleetPoint::prepare(fleet, topology, ranks, configs)?;
-    let ready = with_loops(point, size, options, policy::STREAM.choose, started, observer)?;
-    measure(ready, topology, machine, &ranks.together(), options, started, observer)
 }
 
 /// Measures what is ready, until it is stable or the budget is spent.

@@ -66,7 +66,7 @@ pub enum PointError {
     },
     /// A process of several that measure together.
     #[error(transparent)]
-    Rank(#[from] crate::ranks::RankError),
+    Rank(#[from] crate::rank_error::RankError),
 }
 
 /// One configuration under measurement.

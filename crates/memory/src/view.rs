@@ -1,12 +1,12 @@
 //! What a person sees of the gauge's part of a record: a module for each family of figures.
 
+mod ablation;
 pub mod classic;
 mod compiled;
 pub mod curves;
-pub mod explain;
 mod standard;
 pub mod stream;
-pub mod sweep;
+mod sweep;
 mod tune;
 pub(crate) mod words;
 
@@ -22,8 +22,8 @@ const KNOWN: [&str; 8] =
 /// The sections of all families, in the order of a page.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let mut sections = stream::sections(record, detail);
-    sections.extend(sweep::sections(record, detail));
-    sections.extend(explain::sections(record, detail));
+    sections.extend(sweep::section(record));
+    sections.extend(ablation::section(record));
     published::add(&mut sections, record, GAUGE, detail);
     sections.extend(curves::sections(record, detail));
     sections.extend(unknown(record));

@@ -6,17 +6,13 @@
 
 mod chart;
 pub mod compare;
-mod compiled;
-pub mod explain;
 pub mod history;
 pub mod machine;
 pub mod memory;
 pub mod places;
 pub mod published;
-mod ranks;
 pub mod run;
 mod stream;
-pub mod sweep;
 mod table;
 pub mod text;
 mod words;

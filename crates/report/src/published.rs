@@ -1,19 +1,8 @@
 //! The catalog of published figures.
 
 use crate::table::{Style, indent, table, wrap};
-use crate::text;
-use nodegauge_gauge::Detail;
-use nodegauge_gauge::published::{add, value};
-use nodegauge_gauge::view::Section;
+use nodegauge_gauge::published::value;
 use nodegauge_machine::published::{self, PublishedNode};
-use nodegauge_measure::record::Record;
-
-/// Published figures of memory below another text.
-pub(crate) fn beneath(record: &Record, style: Style) -> String {
-    let mut sections = vec![Section::new("")];
-    add(&mut sections, record, "memory", Detail::Full);
-    text::section(&sections[0], style)
-}
 
 /// The catalog, by source.
 pub fn list(style: Style) -> String {

@@ -38,7 +38,7 @@ pub(crate) fn test_kernel(
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     let site = session::site(&args.common)?;
     let planned = places::plan(&args.placement, &site.topology)?;
-    let options = stream::options(args, &planned, BUDGET);
+    let options = stream::options(&args.arrays, &args.common, &planned, BUDGET);
     let (placement, notices) = stream::one_placement(planned, "--compiler")?;
     let plan = CompiledPlan::new(&site, placement, options, &args.compiler, notices)?;
     session::conduct(&args.common, site, |site, p| Box::new(plan).run(site, p), stream::shown)

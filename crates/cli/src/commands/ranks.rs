@@ -86,16 +86,6 @@ fn several_counts() -> Failure {
     Failure::usage("ranks have one number of threads each\nhint: give one, e.g. --threads 4")
 }
 
-/// Refuses options of ranks where there is one process.
-pub(crate) fn refuse(args: &RankArgs, command: &str) -> Result<(), Failure> {
-    match args.given() {
-        Some(option) => Err(Failure::usage(format!(
-            "{option} has no meaning with {command}, which runs one process\nhint: leave it out"
-        ))),
-        None => Ok(()),
-    }
-}
-
 /// What the plan says beside its table, line by line.
 pub(crate) fn remarks(plan: &RankPlan) -> String {
     let policy = plan.policy.map(|policy| format!("policy {policy}: {}\n", policy.describe()));

@@ -17,7 +17,7 @@ const BUDGET: Duration = Duration::from_secs(30);
 pub(crate) fn execute(args: &StreamArgs, path: &Path) -> Result<Exit, Failure> {
     let site = session::site(&args.common)?;
     let planned = places::plan(&args.placement, &site.topology)?;
-    let options = stream::options(args, &planned, BUDGET);
+    let options = stream::options(&args.arrays, &args.common, &planned, BUDGET);
     let (placement, notices) = stream::one_placement(planned, "--standard")?;
     let choices = args.compiler.clone();
     let plan = StandardPlan::new(&site, placement, options, path, choices, notices)?;

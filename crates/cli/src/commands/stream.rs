@@ -1,6 +1,6 @@
 //! `nodegauge stream`.
 
-use crate::args::StreamArgs;
+use crate::args::{ArrayArgs, Common, StreamArgs};
 use crate::commands::places::{self, Planned};
 use crate::commands::ranks::measure;
 use crate::commands::{compiled, standard, sweep, tune};
@@ -25,12 +25,22 @@ use std::time::Duration;
 const BUDGET: Duration = Duration::from_secs(10);
 
 /// The options of a run, with `budget` unless the user gives another.
-pub(crate) fn options(args: &StreamArgs, planned: &Planned, budget: Duration) -> Options {
-    options_of(args, planned.policy.clone(), budget)
+pub(crate) fn options(
+    args: &ArrayArgs,
+    common: &Common,
+    planned: &Planned,
+    budget: Duration,
+) -> Options {
+    options_of(args, common, planned.policy.clone(), budget)
 }
 
 /// The same, with the memory policy of one process, or none for ranks, which have their own.
-pub(crate) fn options_of(args: &StreamArgs, policy: MemoryPolicy, budget: Duration) -> Options {
+pub(crate) fn options_of(
+    args: &ArrayArgs,
+    common: &Common,
+    policy: MemoryPolicy,
+    budget: Duration,
+) -> Options {
     let mut kernels = Vec::new();
     for kernel in &args.kernels {
         if !kernels.contains(kernel) {
@@ -49,9 +59,9 @@ pub(crate) fn options_of(args: &StreamArgs, policy: MemoryPolicy, budget: Durati
         pages: args.pages.0,
         prefetch: args.prefetch.0,
         policy,
-        budget: args.common.budget.unwrap_or(budget),
+        budget: common.budget.unwrap_or(budget),
         loops: Vec::new(),
-        samples: args.common.samples.map(|n| n as usize),
+        samples: common.samples.map(|n| n as usize),
     }
 }
 
@@ -75,7 +85,7 @@ enum Mode<'a> {
 
 impl<'a> Mode<'a> {
     fn of(args: &'a StreamArgs) -> Result<Self, Failure> {
-        if let Some(started) = measure::started() {
+        if let Some(started) = Started::own() {
             return Ok(Self::Started(started));
         }
         if let Some(path) = &args.standard {
@@ -109,8 +119,9 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
 /// What `--tune` chose before, unless the user says otherwise or wants arrays and memory of a kind
 /// for which it was not chosen.
 fn remembered(args: &StreamArgs, site: &Site) -> Option<tune::Remembered> {
-    let alike =
-        args.size == SizeSpec::Auto && args.offset.is_none() && args.placement.numa.is_none();
+    let alike = args.arrays.size == SizeSpec::Auto
+        && args.arrays.offset.is_none()
+        && args.placement.numa.is_none();
     (alike && !args.untuned).then(|| tune::remembered(&args.common.db, site))?
 }
 
@@ -120,7 +131,7 @@ fn plain(args: &StreamArgs) -> Result<Exit, Failure> {
     let choice = remembered.as_ref().and_then(|remembered| remembered.choice.as_ref());
     let otherwise = choice.map(|choice| choice.request.clone()).unwrap_or_default();
     let planned = places::plan_or(&args.placement, &site.topology, &otherwise)?;
-    let mut options = options(args, &planned, BUDGET);
+    let mut options = options(&args.arrays, &args.common, &planned, BUDGET);
     if let Some(choice) = choice {
         choice.fill(&mut options);
     }

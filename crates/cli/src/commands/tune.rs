@@ -26,7 +26,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
             "--tune places memory where the threads are\nhint: leave out --numa",
         ));
     }
-    let options = stream::options(args, &planned, BUDGET);
+    let options = stream::options(&args.arrays, &args.common, &planned, BUDGET);
     let (_, notices) = stream::one_placement(planned, "--tune")?;
     let threads = args.placement.threads.as_ref().and_then(|counts| counts.single());
     let (request, _) = places::request(&args.placement, threads)?;

@@ -1,69 +1,70 @@
 //! One configuration that several ranks measure together.
 
 use super::RankError;
-use super::fleet::SharedFleet;
-use super::wire::{Order, Passed, Reply};
+use super::coordinator::SharedCoordinator;
+use super::wire::{Passed, Request, Response};
 use crate::kernels::{Kernel, Loop, Shape};
 use crate::point::{
     PointConfig, PointError, Sample, have_cpus_of_their_own, native_loops, seconds,
 };
 use crate::target::{RankSeen, Seen, Target};
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::stats;
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
 use std::collections::BTreeMap;
 
-/// A point of each of the first ranks of a fleet.
-pub struct FleetPoint {
-    fleet: SharedFleet,
+/// A point of each of the first ranks.
+pub struct RanksPoint {
+    coordinator: SharedCoordinator,
     number: u32,
     configs: Vec<PointConfig>,
     loops: Vec<Loop>,
-    /// Whether core-to-core latencies are taken between ranks: they have one thread each, on CPUs of its own.
-    courts: bool,
+    /// Whether core-to-core latencies are taken between ranks: they have one thread each, on CPUs of
+    /// its own.
+    ping_pong: bool,
     /// Nodes on which each rank's pages are to be; `None` where anything will do.
     expected: Vec<Option<Vec<u32>>>,
     /// What was seen last, for when a rank has gone.
     seen: Seen,
 }
 
-impl FleetPoint {
+impl RanksPoint {
     /// Lets each rank set up its own point.
     ///
     /// # Errors
     /// When a rank has no memory, pages or CPUs as asked, or has gone.
     pub fn prepare(
-        fleet: &SharedFleet,
+        coordinator: &SharedCoordinator,
         topology: &Topology,
         plan: &RankPlan,
         configs: Vec<PointConfig>,
     ) -> Result<Self, PointError> {
-        let number = fleet.borrow_mut().new_point();
+        let number = coordinator.borrow_mut().new_point();
         let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
         let seen = Seen::default();
         let places: Vec<Vec<CpuId>> = configs.iter().flat_map(|c| c.places.clone()).collect();
-        let courts = places.len() == configs.len() && have_cpus_of_their_own(&places);
+        let ping_pong = places.len() == configs.len() && have_cpus_of_their_own(&places);
         let loops = native_loops(&configs[0].kernels, configs[0].element)?;
         let mut point = Self {
-            fleet: SharedFleet::clone(fleet),
+            coordinator: SharedCoordinator::clone(coordinator),
             number,
             configs,
             loops,
-            courts,
+            ping_pong,
             expected,
             seen,
         };
-        let order = |rank: usize| Order::Prepare {
+        let request = |rank: usize| Request::Prepare {
             point: number,
             config: Box::new(point.configs[rank].clone()),
         };
-        fleet.borrow_mut().ask(point.configs.len(), order)?;
+        coordinator.borrow_mut().ask(point.configs.len(), request)?;
         point.seen()?;
         Ok(point)
     }
 
-    fn ask(&self, order: impl Fn() -> Order) -> Result<Vec<Reply>, RankError> {
-        self.fleet.borrow_mut().ask(self.configs.len(), |_| order())
+    fn ask(&self, request: impl Fn() -> Request) -> Result<Vec<Response>, RankError> {
+        self.coordinator.borrow_mut().ask(self.configs.len(), |_| request())
     }
 }
 
@@ -83,7 +84,7 @@ fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     (!nodes.is_empty()).then(|| nodes.iter().map(|node| node.0).collect())
 }
 
-impl Target for FleetPoint {
+impl Target for RanksPoint {
     fn config(&self) -> &PointConfig {
         &self.configs[0]
     }
@@ -113,37 +114,37 @@ impl Target for FleetPoint {
 
     fn pass(&mut self) -> Result<Sample, PointError> {
         let ranks = self.configs.len();
-        let courts = self.courts;
-        let replies = self.ask(|| Order::Pass { point: self.number, ranks, courts })?;
-        let parts = replies.into_iter().filter_map(|reply| match reply {
-            Reply::Passed(passed) => Some(passed),
+        let ping_pong = self.ping_pong;
+        let responses = self.ask(|| Request::Pass { point: self.number, ranks, ping_pong })?;
+        let parts = responses.into_iter().filter_map(|response| match response {
+            Response::Passed(passed) => Some(passed),
             _ => None,
         });
         Ok(joined(&parts.collect::<Vec<_>>()))
     }
 
     fn check(&mut self) -> Result<(), PointError> {
-        self.ask(|| Order::Check { point: self.number })?;
+        self.ask(|| Request::Check { point: self.number })?;
         Ok(())
     }
 
     fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
-        self.ask(|| Order::Reshape { point: self.number, kernels: kernels.clone() })?;
+        self.ask(|| Request::Reshape { point: self.number, kernels: kernels.clone() })?;
         self.loops = native_loops(&kernels, self.configs[0].element)?;
         self.configs.iter_mut().for_each(|config| config.kernels = kernels.clone());
         Ok(())
     }
 
-    /// Of a fleet that lost a rank, what was seen before.
+    /// When a rank has gone, what was seen before.
     fn seen(&mut self) -> Result<Seen, PointError> {
-        if self.fleet.borrow().broken().is_some() {
+        if self.coordinator.borrow().broken().is_some() {
             return Ok(self.seen.clone());
         }
-        let replies = self.ask(|| Order::See { point: self.number })?;
-        let parts: Vec<Seen> = replies
+        let responses = self.ask(|| Request::Inspect { point: self.number })?;
+        let parts: Vec<Seen> = responses
             .into_iter()
-            .filter_map(|reply| match reply {
-                Reply::Seen(seen) => Some(*seen),
+            .filter_map(|response| match response {
+                Response::Seen(seen) => Some(*seen),
                 _ => None,
             })
             .collect();
@@ -152,7 +153,7 @@ impl Target for FleetPoint {
     }
 }
 
-impl FleetPoint {
+impl RanksPoint {
     fn together(&self, parts: &[Seen]) -> Seen {
         let rank = |(rank, part): (usize, &Seen)| {
             let affinity = part.affinity.iter();
@@ -223,19 +224,14 @@ fn joined(parts: &[Passed]) -> Sample {
     }
 }
 
-impl Drop for FleetPoint {
+impl Drop for RanksPoint {
     fn drop(&mut self) {
-        // A fleet that is broken or about to end gives its memory back by itself.
-        if let Ok(mut fleet) = self.fleet.try_borrow_mut() {
+        // Ranks that have gone or are about to end give their memory back by themselves.
+        if let Ok(mut coordinator) = self.coordinator.try_borrow_mut() {
             let number = self.number;
-            let _ = fleet.ask(self.configs.len(), |_| Order::Forget { point: number });
+            let _ = coordinator.ask(self.configs.len(), |_| Request::Release { point: number });
         }
     }
-}
-
-/// Nodes of a share map as numbers.
-pub(super) fn numbers(shares: &BTreeMap<NodeId, f64>) -> BTreeMap<String, f64> {
-    shares.iter().map(|(node, share)| (node.to_string(), *share)).collect()
 }
 
 #[cfg(test)]

@@ -71,8 +71,13 @@ const LAUNCHERS: [Launcher; 5] = [
 ];
 
 impl Started {
-    /// Looks the variables up, e.g. with `|name| std::env::var(name).ok()`.
-    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    /// The launcher that started this process as one of several ranks.
+    pub fn own() -> Option<Self> {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// Looks the variables up with `lookup`.
+    fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| lookup(name).and_then(|text| text.trim().parse::<u32>().ok());
         // srun speaks PMI itself; a Hydra inside of an allocation is a step of one task a host.
         let by_srun = number("PMI_RANK") == number("SLURM_PROCID")

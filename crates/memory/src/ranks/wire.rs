@@ -1,4 +1,4 @@
-//! What the coordinator and a rank say to each other, one JSON object a line.
+//! The protocol between the coordinator and a rank: requests and responses, one JSON object a line.
 
 use crate::kernels::{Kernel, Shape};
 use crate::point::{PointConfig, Spans};
@@ -10,38 +10,67 @@ use std::io::{self, BufRead, Write};
 
 /// From the coordinator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(super) enum Request {
     /// Map the shared memory at this path.
-    Meet { path: String },
+    Map { path: String },
     /// Set up a point under a number.
     Prepare { point: u32, config: Box<PointConfig> },
     /// Take other loops.
     Reshape { point: u32, kernels: Vec<(Kernel, Shape)> },
-    /// Run one pass together with `ranks - 1` others, with the core-to-core latency between ranks before and after
-    /// if `courts`.
-    Pass { point: u32, ranks: usize, courts: bool },
+    /// Run one pass together with `ranks - 1` others, with the core-to-core latency between ranks
+    /// before and after if `ping_pong`.
+    Pass { point: u32, ranks: usize, ping_pong: bool },
     /// Check the arrays.
     Check { point: u32 },
     /// Ask the kernel what was got.
-    See { point: u32 },
+    Inspect { point: u32 },
     /// Give the arrays of a point back.
-    Forget { point: u32 },
+    Release { point: u32 },
     /// Leave with this exit code.
     End { code: u8 },
 }
 
+/// A rank's description of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handshake {
+    /// Its number.
+    pub rank: u32,
+    /// How many there are.
+    pub ranks: u32,
+    /// Its process.
+    pub process: u32,
+    /// The CPUs that it was given.
+    pub cpus: Vec<u32>,
+    /// The program, so that ranks of different builds do not measure together.
+    pub version: String,
+}
+
+impl Handshake {
+    /// Of this process.
+    pub fn own(rank: u32, ranks: u32) -> Self {
+        let cpus = nodegauge_placement::pin::current_affinity().unwrap_or_default();
+        Self {
+            rank,
+            ranks,
+            process: std::process::id(),
+            cpus: cpus.iter().map(|cpu| cpu.0).collect(),
+            version: format!("{} {}", env!("CARGO_PKG_VERSION"), crate::kernels::compiled_in()),
+        }
+    }
+}
+
 /// From a rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Reply {
-    /// The first thing that a rank says.
-    Hello(super::Hello),
-    /// Carried out.
+pub(super) enum Response {
+    /// The first message of a rank.
+    Handshake(Handshake),
+    /// Done.
     Done,
     /// A pass.
     Passed(Passed),
     /// What the kernel says.
     Seen(Box<Seen>),
-    /// Not carried out, and why.
+    /// Not done, and why.
     Failed(String),
 }
 
@@ -50,8 +79,8 @@ pub(super) enum Reply {
 pub(super) struct Passed {
     /// First start and last end of each kernel.
     pub(super) spans: Spans,
-    /// Fingerprint before and after; `None` for a single thread, and for the rank of a pair that
-    /// answers.
+    /// Core-to-core latency before and after; `None` for a single thread, and for the rank of a pair
+    /// that answers.
     pub(super) round_trips: (Option<f64>, Option<f64>),
     /// Why the pass does not count.
     pub(super) causes: Vec<Cause>,
@@ -64,7 +93,7 @@ pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<
     to.write_all(&line)
 }
 
-/// Reads one message; `None` when the other side has gone or says what is no message.
+/// Reads one message; `None` when the connection has ended or the line is no message.
 pub(super) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<T> {
     let mut line = String::new();
     match from.read_line(&mut line) {

@@ -1,7 +1,7 @@
-//! The life of a rank: join the coordinator, carry out its orders, answer, leave.
+//! A rank: joins the coordinator, handles its requests, responds, ends.
 
-use super::wire::{self, Order, Passed, Reply};
-use super::{Hello, RankError, link};
+use super::wire::{self, Handshake, Passed, Request, Response};
+use super::{RankError, join_timeout, link};
 use crate::point::{Point, PointError};
 use crate::target::Target;
 use nodegauge_os::ProcessBarrier;
@@ -13,56 +13,56 @@ use std::time::{Duration, Instant};
 
 /// The exit code of a rank whose coordinator has gone.
 const ABANDONED: i32 = 3;
-/// How long the main thread may take to leave.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long the main thread may take to end.
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Serves the coordinator that listens under `name` as this rank, and returns the exit code that it
+/// Measures as a rank for the coordinator that listens under `name`, and returns the exit code that it
 /// gives.
 ///
 /// # Errors
-/// When there is no coordinator within the patience, or it goes away.
-pub fn serve(name: &str, hello: Hello, patience: Duration) -> Result<u8, RankError> {
+/// When there is no coordinator in time, or it ends.
+pub fn serve(name: &str, rank: u32, ranks: u32) -> Result<u8, RankError> {
+    let timeout = join_timeout()?;
+    let handshake = Handshake::own(rank, ranks);
     // The coordinator decides what becomes of the run, and ranks end when it does.
     nodegauge_os::ignore_interrupts();
-    let number = hello.rank;
-    let alone =
-        RankError::Alone { rank: hello.rank, ranks: hello.ranks, seconds: patience.as_secs() };
-    let stream = link::join(name, Instant::now() + patience).ok_or(alone)?;
+    let alone = RankError::Alone { rank, ranks, seconds: timeout.as_secs() };
+    let stream = link::join(name, Instant::now() + timeout).ok_or(alone)?;
     let talk = |cause| RankError::system("talk to rank 0", cause);
-    let mut answers = stream.try_clone().map_err(talk)?;
-    wire::send(&mut answers, &Reply::Hello(hello)).map_err(talk)?;
-    let orders = listen(stream);
-    let mut rank = Rank { number: number as usize, points: BTreeMap::new(), barrier: None };
+    let mut responses = stream.try_clone().map_err(talk)?;
+    wire::send(&mut responses, &Response::Handshake(handshake)).map_err(talk)?;
+    let requests = listen(stream);
+    let mut state = Rank { number: rank as usize, points: BTreeMap::new(), barrier: None };
     // The channel ends only with the process, see `listen`.
-    for order in orders {
-        let reply = match order {
-            Order::End { code } => return Ok(code),
-            order => rank.carry_out(order).unwrap_or_else(Reply::Failed),
+    for request in requests {
+        let response = match request {
+            Request::End { code } => return Ok(code),
+            request => state.handle(request).unwrap_or_else(Response::Failed),
         };
-        wire::send(&mut answers, &reply).map_err(talk)?;
+        wire::send(&mut responses, &response).map_err(talk)?;
     }
     Ok(ABANDONED as u8)
 }
 
-/// Reads orders on a thread of its own, so that a coordinator that goes away ends this process even
+/// Reads requests on a thread of its own, so that a coordinator that goes away ends this process even
 /// while its team waits at the barrier.
-fn listen(stream: UnixStream) -> Receiver<Order> {
-    let (sender, orders) = mpsc::channel();
+fn listen(stream: UnixStream) -> Receiver<Request> {
+    let (sender, requests) = mpsc::channel();
     std::thread::spawn(move || {
         let mut reader = BufReader::new(stream);
         let mut code = ABANDONED;
-        while let Some(order) = wire::receive(&mut reader) {
-            let end = if let Order::End { code } = &order { Some(*code) } else { None };
-            let sent = sender.send(order).is_ok();
+        while let Some(request) = wire::receive(&mut reader) {
+            let end = if let Request::End { code } = &request { Some(*code) } else { None };
+            let sent = sender.send(request).is_ok();
             if let (Some(given), true) = (end, sent) {
                 // The main thread leaves, unless its team waits for a rank that has gone.
-                std::thread::sleep(FAREWELL);
+                std::thread::sleep(GRACE_PERIOD);
                 code = given.into();
             }
         }
         std::process::exit(code);
     });
-    orders
+    requests
 }
 
 /// What a rank holds.
@@ -73,40 +73,40 @@ struct Rank {
 }
 
 impl Rank {
-    /// Carries one order out; the error is what the coordinator is told.
-    fn carry_out(&mut self, order: Order) -> Result<Reply, String> {
+    /// Handles one request; the error is the text of [`Response::Failed`].
+    fn handle(&mut self, request: Request) -> Result<Response, String> {
         let in_words = |error: PointError| error.to_string();
-        match order {
-            Order::Meet { path } => {
+        match request {
+            Request::Map { path } => {
                 let barrier = ProcessBarrier::open(&path).map_err(|cause| {
                     RankError::system("open the memory that ranks share", cause).to_string()
                 })?;
                 self.barrier = Some(barrier);
             }
-            Order::Prepare { point, config } => {
+            Request::Prepare { point, config } => {
                 self.points.insert(point, Point::prepare(*config).map_err(in_words)?);
             }
-            Order::Reshape { point, kernels } => {
+            Request::Reshape { point, kernels } => {
                 self.point(point)?.reshape(kernels).map_err(in_words)?;
             }
-            Order::Pass { point, ranks, courts } => return self.pass(point, ranks, courts),
-            Order::Check { point } => self.point(point)?.check().map_err(in_words)?,
-            Order::See { point } => {
-                return Ok(Reply::Seen(Box::new(self.point(point)?.seen().map_err(in_words)?)));
+            Request::Pass { point, ranks, ping_pong } => return self.pass(point, ranks, ping_pong),
+            Request::Check { point } => self.point(point)?.check().map_err(in_words)?,
+            Request::Inspect { point } => {
+                return Ok(Response::Seen(Box::new(self.point(point)?.seen().map_err(in_words)?)));
             }
-            Order::Forget { point } => {
+            Request::Release { point } => {
                 self.points.remove(&point);
             }
-            Order::End { .. } => {}
+            Request::End { .. } => {}
         }
-        Ok(Reply::Done)
+        Ok(Response::Done)
     }
 
     fn point(&mut self, number: u32) -> Result<&mut Point, String> {
         self.points.get_mut(&number).ok_or_else(|| format!("there is no point {number}"))
     }
 
-    fn pass(&mut self, number: u32, ranks: usize, courts: bool) -> Result<Reply, String> {
+    fn pass(&mut self, number: u32, ranks: usize, ping_pong: bool) -> Result<Response, String> {
         let point = self.points.get_mut(&number);
         let point = point.ok_or_else(|| format!("there is no point {number}"))?;
         let barrier = self.barrier.as_ref().ok_or("there is no barrier")?;
@@ -123,18 +123,18 @@ impl Rank {
         let in_words = |error: PointError| error.to_string();
         // The last of an odd number has no partner.
         let paired = self.number / 2 * 2 + 1 < ranks;
-        let ball = barrier.line(self.number / 2).filter(|_| paired);
-        let court = ball.map(|ball| (ball, self.number.is_multiple_of(2)));
-        let rally = |point: &mut Point| match courts {
-            true => point.ping_pong(court, &gate, &idle),
+        let line = barrier.line(self.number / 2).filter(|_| paired);
+        let line = line.map(|line| (line, self.number.is_multiple_of(2)));
+        let latency = |point: &mut Point| match ping_pong {
+            true => point.ping_pong(line, &gate, &idle),
             false => Ok(None),
         };
-        let before = rally(point).map_err(in_words)?;
+        let before = latency(point).map_err(in_words)?;
         let (sample, spans) = point.pass_with(Some(&gate)).map_err(in_words)?;
-        let after = rally(point).map_err(in_words)?;
+        let after = latency(point).map_err(in_words)?;
         let known = |trip: f64| Some(trip).filter(|trip| trip.is_finite());
         let own = (known(sample.round_trips.0), known(sample.round_trips.1));
-        Ok(Reply::Passed(Passed {
+        Ok(Response::Passed(Passed {
             spans,
             round_trips: (before.or(own.0), after.or(own.1)),
             causes: sample.causes,

@@ -264,10 +264,9 @@ fn run_once(
 ) -> Result<Output, Unusable> {
     let path = &build.program.path;
     let job = Job {
-        command: CommandLine::new(path.display().to_string(), []),
         folder: path.parent().map_or_else(|| PathBuf::from("."), std::path::Path::to_owned),
         environment: environment.to_vec(),
-        limit,
+        ..Job::new(CommandLine::new(path.display().to_string(), []), limit)
     };
     let because = |error: ToolchainError| match error {
         ToolchainError::Interrupted => Unusable::Interrupted,

@@ -114,7 +114,6 @@ fn code(m: &Measurement, config: &StreamConfig) -> Code {
 }
 
 /// The code of a loop in a few words; `None` when it is not known.
-#[allow(dead_code)] // The view of sweeps says it of compilers on an axis.
 pub(crate) fn in_words((m, config): &Figure<'_>) -> Option<String> {
     config.code.as_ref()?;
     let Code { vectors, stores, fma, calls } = code(m, config);

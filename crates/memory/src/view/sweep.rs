@@ -1,10 +1,211 @@
-//! The view of `stream --sweep`.
+//! The view of `stream --sweep`: a line a configuration, and a chart of the kernel that trends are read
+//! from.
 
-use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::Section;
-use nodegauge_measure::record::Record;
+use super::stream::{Figure, variants};
+use super::{compiled, words};
+use crate::config::{RelativeConfig, StreamConfig};
+use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::stats::Summary;
+use serde_json::Value;
 
-/// The sections of this family; none where the record has no such figures.
-pub(crate) fn sections(_record: &Record, _detail: Detail) -> Vec<Section> {
-    Vec::new()
+/// The table with its chart, and the doubts; none where the record has no sweep.
+pub(crate) fn section(record: &Record) -> Option<Section> {
+    let figures = variants(record);
+    let cells: Vec<&[Figure<'_>]> = figures
+        .chunk_by(|(_, one), (_, next)| one.sweep == next.sweep)
+        .filter(|cell| cell[0].1.sweep.is_some())
+        .collect();
+    let first = cells.first()?;
+    let triad = first.iter().position(|(m, _)| m.name == "triad");
+    let charted = triad.unwrap_or(first.len() - 1);
+    let name = &first[charted].0.name;
+    let of = |cell: &[Figure<'_>]| cell.get(charted).and_then(|(m, _)| m.summary.clone());
+    let most = cells.iter().filter_map(|cell| of(cell)).map(|s| s.median).fold(0.0, f64::max);
+    let relative = |cell: &[Figure<'_>]| cell.get(charted)?.1.relative.clone();
+    let reference = cells.iter().find_map(|cell| relative(cell));
+    let compilers = Compilers::of(&cells);
+
+    let axes = coordinates(&first[0].1).into_iter().map(|(axis, _)| axis.to_owned());
+    let kernels = first.iter().map(|(m, _)| m.name.clone());
+    let mut titles: Vec<String> = axes.chain(kernels).collect();
+    titles.push("5 %..95 %".to_owned());
+    titles.extend(reference.iter().map(|_| "x".to_owned()));
+    let titles: Vec<String> = titles.iter().map(|title| format!(">{title}")).collect();
+    let mut titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    titles.push("");
+    let mut table = Table::new(&titles);
+    for cell in &cells {
+        let places = coordinates(&cell[0].1).into_iter().map(|at| compilers.short(at).into());
+        let mut row: Vec<Cell> = places.chain(cell.iter().map(|(m, _)| median(m))).collect();
+        let summary = of(cell);
+        row.push(summary.as_ref().map_or_else(|| "-".into(), spread));
+        if reference.is_some() {
+            let ratio = relative(cell).and_then(|relative| relative.median);
+            let word = |x| Cell::figure(x, Unit::Factor, format!("{x:.2}"));
+            row.push(ratio.map_or_else(|| "-".into(), word));
+        }
+        row.push(Cell::bar(summary.map_or(0.0, |summary| summary.median / most)));
+        table.row(row);
+    }
+    let mut section = Section::new("sweep");
+    section.push(table).gap();
+    section.push(Block::Text(format!("medians in GB/s; spread and bars are of {name}")));
+    if let Some(reference) = &reference {
+        let reference = reference_in_words(reference);
+        let text = format!("x: median of {name} over that of {reference}");
+        section.push(Block::Text(text));
+    }
+    for (short, legend) in compilers.legend(&cells, charted) {
+        section.note(&short, legend);
+    }
+    for (status, doubt) in doubts(&cells, &compilers) {
+        section.note(status.name(), doubt);
+    }
+    section.push(words::variant());
+    Some(section)
+}
+
+/// What rates are held against: `1 rank of policy 5`.
+fn reference_in_words(relative: &RelativeConfig) -> String {
+    match relative.to.get("policy").and_then(Value::as_str) {
+        Some(policy) => format!("1 rank of policy {policy}"),
+        None => "1 rank".to_owned(),
+    }
+}
+
+fn spread(summary: &Summary) -> Cell {
+    format!("{}..{}", words::gb(summary.p05), words::gb(summary.p95)).into()
+}
+
+fn median(m: &Measurement) -> Cell {
+    match (&m.summary, m.value) {
+        (Some(summary), Some(_)) => words::rate(Some(summary.median)),
+        _ => m.validity.status.name().into(),
+    }
+}
+
+/// The value on each axis.
+fn coordinates(config: &StreamConfig) -> Vec<(&str, &str)> {
+    let axes = config.sweep.iter().flatten();
+    axes.filter_map(|(axis, value)| Some((axis.as_str(), value.as_str()?))).collect()
+}
+
+/// What is to be doubted, each doubt once with the configurations that it concerns.
+fn doubts(cells: &[&[Figure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, String)> {
+    let mut groups: Vec<((Status, Vec<&str>), Vec<&StreamConfig>)> = Vec::new();
+    for cell in cells {
+        let doubt = doubt(cell);
+        match groups.iter_mut().find(|(known, _)| *known == doubt) {
+            Some((_, members)) => members.push(&cell[0].1),
+            None => groups.push((doubt, vec![&cell[0].1])),
+        }
+    }
+    groups.retain(|((_, reasons), _)| !reasons.is_empty());
+    let words = |((status, reasons), members): ((Status, Vec<&str>), Vec<&StreamConfig>)| {
+        let reasons = reasons.join("; ");
+        match place_of(&members, cells, compilers) {
+            place if place.is_empty() => (status, reasons),
+            place => (status, format!("{place}: {reasons}")),
+        }
+    };
+    groups.into_iter().map(words).collect()
+}
+
+/// The worst verdict on a configuration, for of the loops that a compiler made some may be wrong and
+/// others right; and its reasons, those that differ only in a figure once.
+fn doubt<'a>(cell: &[Figure<'a>]) -> (Status, Vec<&'a str>) {
+    let worst = cell.iter().map(|(m, _)| m.validity.status).max().unwrap_or(Status::Valid);
+    let kind = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in cell.iter().flat_map(|(m, _)| &m.validity.reasons) {
+        if reasons.iter().all(|known| kind(known) != kind(reason)) {
+            reasons.push(reason);
+        }
+    }
+    (worst, reasons)
+}
+
+/// Configurations in words: `size 32MiB or 48MiB`, without axes all of whose values are among them;
+/// one by one when they are no such block.
+fn place_of(
+    members: &[&StreamConfig],
+    cells: &[&[Figure<'_>]],
+    compilers: &Compilers<'_>,
+) -> String {
+    let values = |of: &mut dyn Iterator<Item = &StreamConfig>, axis: usize| {
+        let mut values: Vec<String> = Vec::new();
+        for config in of {
+            let Some(place) = coordinates(config).get(axis).copied() else { continue };
+            let value = compilers.short(place);
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
+    };
+    let mut block = 1;
+    let mut words = Vec::new();
+    for (axis, (name, _)) in coordinates(members[0]).into_iter().enumerate() {
+        let here = values(&mut members.iter().copied(), axis);
+        block *= here.len();
+        if here.len() < values(&mut cells.iter().map(|cell| &cell[0].1), axis).len() {
+            words.push(format!("{name} {}", here.join(" or ")));
+        }
+    }
+    if block == members.len() {
+        return words.join(", ");
+    }
+    let one = |config: &&StreamConfig| {
+        let word = |at: (&str, &str)| format!("{} {}", at.0, compilers.short(at));
+        coordinates(config).into_iter().map(word).collect::<Vec<_>>().join(", ")
+    };
+    members.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Commands on the axis `compiler`, which have short names when they would make the table too wide.
+struct Compilers<'a> {
+    commands: Vec<&'a str>,
+}
+
+impl<'a> Compilers<'a> {
+    /// A command as long as this stands in the table itself.
+    const FITS: usize = 14;
+
+    fn of(cells: &[&'a [Figure<'a>]]) -> Self {
+        let mut commands: Vec<&str> = Vec::new();
+        for (axis, value) in cells.iter().flat_map(|cell| coordinates(&cell[0].1)) {
+            if axis == "compiler" && value != "native" && !commands.contains(&value) {
+                commands.push(value);
+            }
+        }
+        if commands.iter().all(|command| command.len() <= Self::FITS) {
+            commands.clear();
+        }
+        Self { commands }
+    }
+
+    /// A coordinate as the table has it.
+    fn short(&self, (_, value): (&str, &str)) -> String {
+        let number = self.commands.iter().position(|command| *command == value);
+        number.map_or_else(|| value.to_owned(), |number| format!("c{}", number + 1))
+    }
+
+    /// Each short name with its command, and what it made of the kernel that is charted.
+    fn legend(&self, cells: &[&[Figure<'_>]], charted: usize) -> Vec<(String, String)> {
+        let of = |(i, command): (usize, &&str)| {
+            let here = |cell: &&&[Figure<'_>]| {
+                coordinates(&cell[0].1).iter().any(|(axis, v)| *axis == "compiler" && v == command)
+            };
+            let figure = cells.iter().find(here).and_then(|cell| cell.get(charted));
+            let made = figure
+                .and_then(|figure| {
+                    Some(format!(" ({}: {})", figure.0.name, compiled::in_words(figure)?))
+                })
+                .unwrap_or_default();
+            (format!("c{}", i + 1), format!("{command}{made}"))
+        };
+        self.commands.iter().enumerate().map(of).collect()
+    }
 }

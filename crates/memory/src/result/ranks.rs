@@ -1,47 +1,48 @@
 //! What the record says of ranks: their places, their own rates, and whether their memory is where
 //! it was to be. Pure.
 
-use super::point::numbers;
-use crate::result::Evidence;
+use super::Evidence;
+use crate::config::{RankConfig, RankMemory, StreamConfig};
 use crate::target::RankSeen;
+use nodegauge_machine::NodeId;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::cpus::number_ranges;
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Share of pages that may be elsewhere before it is said.
 const ELSEWHERE: f64 = 0.02;
 /// By how much a node's share of interleaved pages may differ from an even one.
 const UNEVEN: f64 = 0.1;
 
-/// Entries of a measurement's configuration, for kernel number `i`: `processes` and `ranks`, one
-/// object each; none for a single process.
-pub(crate) fn config(evidence: &Evidence<'_>, i: usize) -> Map<String, Value> {
-    let mut map = Map::new();
+/// What several processes add to the configuration of kernel number `i`.
+pub(crate) fn describe(evidence: &Evidence<'_>, i: usize, config: &mut StreamConfig) {
     let seen = &evidence.seen.ranks;
     if seen.is_empty() {
-        return map;
+        return;
     }
-    let config = evidence.target.config();
-    let bytes = (config.kernels[i].0.counted(config.element) * config.elements) as f64;
+    let asked = evidence.target.config();
+    let bytes = (asked.kernels[i].0.counted(asked.element) * asked.elements) as f64;
     let passes = evidence.sorted.headline().map(|group| group.passes.clone()).unwrap_or_default();
     let rank = |rank: &RankSeen| {
         let own = |pass: &usize| evidence.samples[*pass].each.get(rank.rank as usize);
         let rates: Vec<f64> =
             passes.iter().filter_map(own).map(|seconds| bytes / seconds[i]).collect();
         let summary = Summary::of(&rates, Better::Higher);
-        json!({
-            "rank": rank.rank,
-            "cpus": rank.cpus,
-            "memory": {"policy": rank.memory.0, "nodes": rank.memory.1},
-            "memory_got": rank.nodes.as_ref().map(numbers),
-            "best": summary.as_ref().map(|summary| summary.best),
-            "median": summary.as_ref().map(|summary| summary.median),
-        })
+        let numbered = |nodes: &BTreeMap<NodeId, f64>| -> BTreeMap<u32, f64> {
+            nodes.iter().map(|(node, share)| (node.0, *share)).collect()
+        };
+        RankConfig {
+            rank: rank.rank,
+            cpus: rank.cpus.clone(),
+            memory: RankMemory { policy: rank.memory.0.clone(), nodes: rank.memory.1.clone() },
+            memory_got: rank.nodes.as_ref().map(numbered),
+            best: summary.as_ref().map(|summary| summary.best),
+            median: summary.as_ref().map(|summary| summary.median),
+        }
     };
-    map.insert("processes".to_owned(), json!(seen.len()));
-    map.insert("threads_per_rank".to_owned(), json!(config.places.len()));
-    map.insert("ranks".to_owned(), seen.iter().map(rank).collect());
-    map
+    config.processes = Some(seen.len() as u64);
+    config.threads_per_rank = Some(asked.places.len() as u64);
+    config.ranks = Some(seen.iter().map(rank).collect());
 }
 
 /// What is to be said of ranks whose pages are not where they were to be.
@@ -86,7 +87,6 @@ fn doubt(rank: &RankSeen) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::NodeId;
 
     fn rank(number: u32, policy: &str, expected: &[u32], got: &[(u32, f64)]) -> RankSeen {
         RankSeen {

@@ -1,0 +1,89 @@
+//! Options of the arrays and loops of STREAM's kernels, and `explain`.
+
+// Doc comments here are help texts, in which brackets are grammar and no links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
+use super::{Common, PlacementArgs, fraction};
+use clap::Args as ClapArgs;
+use nodegauge_memory::arrays::Pages;
+use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
+use nodegauge_memory::size::SizeSpec;
+use std::str::FromStr;
+
+/// `explain`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) arrays: ArrayArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What kernels run over which arrays.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ArrayArgs {
+    /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
+    ///
+    /// auto is STREAM's rule: four times the last-level caches that the threads reach, at least a
+    /// million elements, cut to the memory that can be had. Example: --size 2GiB
+    #[arg(
+        long,
+        value_name = "SIZE",
+        allow_negative_numbers = true,
+        default_value = "auto",
+        help_heading = "What"
+    )]
+    pub(crate) size: SizeSpec,
+    /// Largest share of the available memory that the arrays may take
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
+    pub(crate) memory_fraction: f64,
+    /// Type of the elements: f64, f32
+    #[arg(long, value_name = "TYPE", default_value = "f64", help_heading = "What")]
+    pub(crate) element: Element,
+    /// Lay arrays one after another, padded by N elements, as stream.c does [default: staggered]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "What")]
+    pub(crate) offset: Option<u64>,
+    /// Kernels by name.
+    #[arg(
+        long,
+        help = kernel_names(),
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "copy,scale,add,triad",
+        help_heading = "What"
+    )]
+    pub(crate) kernels: Vec<Kernel>,
+    /// Stores: auto, regular, nontemporal
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Stores>, help_heading = "How")]
+    pub(crate) stores: Choice<Stores>,
+    /// Pages: auto, 4k, thp, 2m, 1g
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Pages>, help_heading = "How")]
+    pub(crate) pages: Choice<Pages>,
+    /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
+    pub(crate) prefetch: Choice<Prefetch>,
+}
+
+/// A value, or `auto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice<T>(pub(crate) Option<T>);
+
+pub(crate) fn or_auto<T: FromStr>(
+    text: &str,
+) -> Result<Choice<T>, Box<dyn std::error::Error + Send + Sync>>
+where
+    T::Err: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match text {
+        "auto" => Ok(Choice(None)),
+        _ => text.parse().map(|value| Choice(Some(value))).map_err(Into::into),
+    }
+}
+
+/// The help of `--kernels`.
+fn kernel_names() -> String {
+    let passes = nodegauge_memory::kernels::KERNELS.iter().filter(|spec| spec.in_passes());
+    format!("Kernels: {}", passes.map(|spec| spec.name).collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,248 @@
+//! From the axes of a sweep to its combinations, before they are planned on a machine.
+
+use crate::GAUGE;
+use crate::axis::{Axis, Setting};
+use crate::compiled::{self, ChosenCompiler, CompilerChoice};
+use nodegauge_measure::{Failure, Notice, NoticeId};
+use nodegauge_placement::Policy;
+
+/// Axes at most.
+const MOST_AXES: usize = 2;
+/// Cells at most: each has arrays of its own.
+const MOST_CELLS: usize = 256;
+
+/// Why a sweep is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SweepError {
+    /// Two axes of the same option.
+    #[error("the axis {name} is given twice\nhint: give all values at once, e.g. --sweep {axis}")]
+    Twice {
+        /// The option.
+        name: &'static str,
+        /// The axis as it can be typed.
+        axis: String,
+    },
+    /// An option and its axis.
+    #[error("--{name} is fixed and swept at once\nhint: give it once, e.g. --sweep {axis}")]
+    Fixed {
+        /// The option.
+        name: &'static str,
+        /// The axis as it can be typed.
+        axis: String,
+    },
+    /// Too many axes.
+    #[error("a sweep has at most two axes\nhint: fix one with its own option")]
+    Axes,
+    /// Too many combinations.
+    #[error("{cells} combinations are more than {most}\nhint: take fewer values")]
+    Combinations {
+        /// How many there are.
+        cells: usize,
+        /// How many may be.
+        most: usize,
+    },
+    /// Too many threads.
+    #[error(
+        "the configurations have {threads} threads in all, more than {most}\nhint: take fewer values"
+    )]
+    Threads {
+        /// How many there are.
+        threads: usize,
+        /// How many may be.
+        most: usize,
+    },
+    /// Compiled loops are in this process alone.
+    #[error(
+        "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out"
+    )]
+    RanksAndCompilers,
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        Self::usage(error)
+    }
+}
+
+/// One value of each axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Combination {
+    /// The values.
+    pub settings: Vec<Setting>,
+    /// The combination that its rates are held against.
+    pub reference: Option<usize>,
+}
+
+/// Checks what can be known of the axes alone; `is_fixed` says whether the option of a name has a
+/// value of its own.
+///
+/// # Errors
+/// Too many axes, or an option that has two values.
+pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), SweepError> {
+    let named = |axis: &Axis| (axis.name(), axis.to_string());
+    for (i, axis) in axes.iter().enumerate() {
+        if axes[..i].iter().any(|other| other.name() == axis.name()) {
+            let (name, axis) = named(axis);
+            return Err(SweepError::Twice { name, axis });
+        }
+    }
+    if let Some(axis) = axes.iter().find(|axis| is_fixed(axis.name())) {
+        let (name, axis) = named(axis);
+        return Err(SweepError::Fixed { name, axis });
+    }
+    if axes.len() > MOST_AXES { Err(SweepError::Axes) } else { Ok(()) }
+}
+
+/// Puts the compilers that are meant on this system in the place of what was asked for.
+///
+/// # Errors
+/// When all installed compilers are asked for, and there are none.
+pub fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
+    let choice = |setting: &Setting| match setting {
+        Setting::Compiler(choice) => Some(choice.clone()),
+        _ => None,
+    };
+    for axis in axes {
+        let choices: Vec<CompilerChoice> = axis.settings().iter().filter_map(choice).collect();
+        if !choices.is_empty() {
+            let chosen = compiled::resolve(&choices)?;
+            *axis = Axis::compilers(chosen.iter().map(CompilerChoice::from));
+            return Ok(chosen);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Every combination of the axes' values, each once; and notices.
+///
+/// Rates of ranks are held against one rank of policy 5, as in the ccNUMA lecture's plot: where ranks
+/// or policies are swept, `fixed` names the other of the two, and a reference that is missing is
+/// added. Without a policy one rank is the reference, if it is in the sweep.
+///
+/// # Errors
+/// When there are too many.
+pub fn combinations(
+    axes: &[Axis],
+    fixed: &[Setting],
+) -> Result<(Vec<Combination>, Vec<Notice>), SweepError> {
+    let mut all: Vec<Vec<Setting>> = vec![Vec::new()];
+    for axis in axes {
+        let with = |settings: &Vec<Setting>| {
+            let settings = settings.clone();
+            axis.settings().iter().map(move |value| [&settings[..], &[value.clone()]].concat())
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    let mut notices = Vec::new();
+    let mut each: Vec<Vec<Setting>> = Vec::new();
+    for settings in all {
+        if each.contains(&settings) {
+            let words: Vec<String> =
+                settings.iter().map(|value| format!("{} {value}", value.axis())).collect();
+            let text = format!("{} is given twice and measured once", words.join(", "));
+            notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+        } else {
+            each.push(settings);
+        }
+    }
+    let references = references(&mut each, fixed, &mut notices);
+    if each.len() > MOST_CELLS {
+        return Err(SweepError::Combinations { cells: each.len(), most: MOST_CELLS });
+    }
+    let combination = |(settings, reference)| Combination { settings, reference };
+    Ok((each.into_iter().zip(references).map(combination).collect(), notices))
+}
+
+/// The index of each combination's reference.
+fn references(
+    each: &mut Vec<Vec<Setting>>,
+    fixed: &[Setting],
+    notices: &mut Vec<Notice>,
+) -> Vec<Option<usize>> {
+    let of_ranks = |value: &Setting| matches!(value, Setting::Ranks(_) | Setting::Policy(_));
+    if !each.iter().flatten().any(of_ranks) {
+        return vec![None; each.len()];
+    }
+    for settings in each.iter_mut() {
+        for value in fixed.iter().filter(|value| of_ranks(value)) {
+            if settings.iter().all(|known| known.axis() != value.axis()) {
+                settings.push(value.clone());
+            }
+        }
+    }
+    let mut added = false;
+    for i in 0..each.len() {
+        let wanted = reference(&each[i]);
+        let has_policy = wanted.iter().any(|value| matches!(value, Setting::Policy(_)));
+        if has_policy && !each.contains(&wanted) {
+            each.push(wanted);
+            added = true;
+        }
+    }
+    if added {
+        let text = "one rank of policy 5 is measured too: the others are held against it";
+        notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+    }
+    each.iter().map(|one| each.iter().position(|other| *other == reference(one))).collect()
+}
+
+/// The same with one rank, and with policy 5 where there is a policy.
+fn reference(settings: &[Setting]) -> Vec<Setting> {
+    let replaced = |value: &Setting| match value {
+        Setting::Ranks(_) => Setting::Ranks(1),
+        Setting::Policy(_) => Setting::Policy(Policy::REFERENCE),
+        other => other.clone(),
+    };
+    settings.iter().map(replaced).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(text: &str) -> Axis {
+        text.parse().unwrap()
+    }
+
+    fn words(combinations: &[Combination]) -> Vec<String> {
+        let one = |c: &Combination| {
+            let values: Vec<String> = c.settings.iter().map(ToString::to_string).collect();
+            let reference = c.reference.map_or(String::new(), |i| format!(" over {i}"));
+            format!("{}{reference}", values.join("/"))
+        };
+        combinations.iter().map(one).collect()
+    }
+
+    #[test]
+    fn combinations_come_once_in_the_order_of_the_axes() {
+        let (all, notices) =
+            combinations(&[axis("threads=1,2,1"), axis("pages=4k,thp")], &[]).unwrap();
+        assert_eq!(words(&all), ["1/4k", "1/thp", "2/4k", "2/thp"]);
+        assert_eq!(notices[0].text, "threads 1, pages 4k is given twice and measured once");
+        let many = combinations(&[axis("threads=1-200"), axis("pages=4k,thp")], &[]);
+        assert_eq!(many, Err(SweepError::Combinations { cells: 400, most: MOST_CELLS }));
+    }
+
+    #[test]
+    fn ranks_are_held_against_one_of_policy_5() {
+        let policy = |number| Setting::Policy(Policy::new(number).unwrap());
+        let (all, notices) = combinations(&[axis("ranks=1,2")], &[policy(3)]).unwrap();
+        assert_eq!(words(&all), ["1/3 over 2", "2/3 over 2", "1/5 over 2"]);
+        assert_eq!(notices.len(), 1);
+        let (all, notices) = combinations(&[axis("ranks=1,2")], &[]).unwrap();
+        assert_eq!((words(&all), notices.len()), (vec!["1 over 0".into(), "2 over 0".into()], 0));
+        let (all, _) = combinations(&[axis("policy=0,5")], &[Setting::Ranks(2)]).unwrap();
+        assert_eq!(words(&all), ["0/2 over 2", "5/2 over 2", "5/1 over 2"]);
+    }
+
+    #[test]
+    fn an_option_has_one_value() {
+        let axes = [axis("threads=1,2"), axis("threads=3")];
+        assert!(matches!(check(&axes, |_| false), Err(SweepError::Twice { name: "threads", .. })));
+        let fixed = check(&axes[..1], |name| name == "threads");
+        assert!(matches!(fixed, Err(SweepError::Fixed { name: "threads", .. })));
+        let axes = [axis("threads=1"), axis("pages"), axis("stores")];
+        assert_eq!(check(&axes, |_| false), Err(SweepError::Axes));
+        assert_eq!(check(&axes[..2], |_| false), Ok(()));
+    }
+}
