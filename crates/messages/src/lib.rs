@@ -56,7 +56,7 @@ impl Gauge for Messages {
     }
 
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
-        Ok(Some(Box::new(choice::glance(site, ask)?)))
+        Ok(Some(Box::new(MessagesPlan::glance(site, ask)?)))
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
