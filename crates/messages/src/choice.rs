@@ -1,21 +1,12 @@
 //! Which MPIs, programs and hosts a run is about: those that were named, else what is found.
 
 use crate::MessagesError;
-use crate::options::MessageOptions;
 use crate::osu::OsuPrograms;
-use crate::pattern::Pattern;
-use crate::plan::{Between, MessagesPlan};
-use crate::start::refuses_root;
-use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_toolchain::mpi::{Mpi, USUAL};
 use nodegauge_toolchain::{CommandLine, Job};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Sizes of a quick look.
-const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
-/// Time for a size of a quick look.
-const QUICK_LIMIT: Duration = Duration::from_millis(150);
 /// Time for Slurm to tell its hosts.
 const SLURM_LIMIT: Duration = Duration::from_secs(10);
 
@@ -75,7 +66,7 @@ impl MpiRequest {
 }
 
 /// The first MPI under one of the usual names that is `fit`.
-fn usual(
+pub(crate) fn usual(
     launcher: Option<&CommandLine>,
     fit: impl Fn(&Mpi) -> Result<(), MessagesError>,
 ) -> Result<Mpi, MessagesError> {
@@ -93,23 +84,6 @@ fn usual(
         }
     }
     Err(first.unwrap_or(MessagesError::NoMpi))
-}
-
-/// The plan of `run`: a few sizes between the nearest two cores, with the first MPI that can.
-pub(crate) fn glance(site: &Site, ask: &Glance<'_>) -> Result<MessagesPlan, MessagesError> {
-    let mut options = MessageOptions {
-        patterns: vec![Pattern::Latency, Pattern::Bw],
-        named: true,
-        as_root: ask.allow_root,
-        ..MessageOptions::default()
-    };
-    if ask.depth == Depth::Quick {
-        options.sizes = QUICK_SIZES.to_vec();
-        options.size_limit = QUICK_LIMIT;
-        options.starts = 1;
-    }
-    let mpi = usual(None, |mpi| refuses_root(mpi, ask.allow_root))?;
-    MessagesPlan::with(&site.topology, options, Between::EachDistance, None, vec![mpi])
 }
 
 /// The hosts of the Slurm job that this runs in.

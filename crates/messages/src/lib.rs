@@ -1,10 +1,10 @@
 //! Messages between MPI processes: latency, bandwidth, message rate, collectives.
 //!
-//! The site's MPI is a plug-in: a probe (`probes/messages.c`) is compiled by its wrapper ([`probe`]),
-//! started by its launcher with an explicit binding ([`launch`], [`start`]), and answers line by
-//! line ([`protocol`]). What it printed is judged and made into measurements ([`result`], [`curve`]).
-//! [`plan`] says which ranks play which patterns in which starts, [`gauge`] carries the plan out.
-//! [`osu`] runs the OSU micro-benchmarks by turns with the probe, [`nodes`] pairs many nodes, [`view`]
+//! The site's MPI is a plug-in: a probe (`probes/messages.c`) is compiled by its wrapper (`probe`),
+//! started by its launcher with an explicit binding (`launch`, `start`), and answers line by
+//! line (`protocol`). What it printed is judged and made into measurements (`result`, `curve`).
+//! `plan` says which ranks play which patterns in which starts, `gauge` carries the plan out.
+//! `osu` runs the OSU micro-benchmarks by turns with the probe, `nodes` pairs many nodes, `view`
 //! is what people see. Nothing here prints, saves or knows another gauge.
 #![forbid(unsafe_code)]
 
@@ -56,7 +56,7 @@ impl Gauge for Messages {
     }
 
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
-        Ok(Some(Box::new(choice::glance(site, ask)?)))
+        Ok(Some(Box::new(MessagesPlan::glance(site, ask)?)))
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

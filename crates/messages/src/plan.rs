@@ -1,16 +1,24 @@
 //! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
 
 use crate::MessagesError;
-use crate::choice::{MpiRequest, job_hosts};
+use crate::choice::{MpiRequest, job_hosts, usual};
 use crate::launch::{Launch, Where};
 use crate::nodes;
 use crate::options::{Buffers, MessageOptions, Threads};
 use crate::osu::OsuPrograms;
 use crate::pattern::{Participants, Pattern};
+use crate::start::refuses_root;
+use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
 use nodegauge_toolchain::mpi::Mpi;
+use std::time::Duration;
+
+/// Sizes of a quick look.
+const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
+/// Time for a size of a quick look.
+const QUICK_LIMIT: Duration = Duration::from_millis(150);
 
 /// Between which ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -96,8 +104,28 @@ impl MessagesPlan {
         Ok(plan)
     }
 
+    /// The part of `run`: a few sizes between the nearest two cores, with the first MPI that can.
+    ///
+    /// # Errors
+    /// When there is no MPI that can start ranks here, or there are no two CPUs.
+    pub(crate) fn glance(site: &Site, ask: &Glance<'_>) -> Result<Self, MessagesError> {
+        let mut options = MessageOptions {
+            patterns: vec![Pattern::Latency, Pattern::Bw],
+            named: true,
+            as_root: ask.allow_root,
+            ..MessageOptions::default()
+        };
+        if ask.depth == Depth::Quick {
+            options.sizes = QUICK_SIZES.to_vec();
+            options.size_limit = QUICK_LIMIT;
+            options.starts = 1;
+        }
+        let mpi = usual(None, |mpi| refuses_root(mpi, ask.allow_root))?;
+        Self::with(&site.topology, options, Between::EachDistance, None, vec![mpi])
+    }
+
     /// Plans with these MPIs, for the probe alone.
-    pub(crate) fn with(
+    fn with(
         topology: &Topology,
         options: MessageOptions,
         between: Between,

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn error_tail_leave_out_rules_and_chatter() {
+    fn the_error_tail_leaves_out_rules_and_chatter() {
         let text =
             "-----\nmpirun has exited\n[vm:1] mca: bml: Using vader\n\n  rank 1 died  \n----\n";
         assert_eq!(error_tail(text), "mpirun has exited\nrank 1 died");

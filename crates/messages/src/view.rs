@@ -200,3 +200,52 @@ fn shown(value: Option<f64>, unit: Unit) -> Cell {
         None => NONE.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_gauge::view::{Block, Note};
+    use nodegauge_measure::Notice;
+
+    fn recorded() -> Record {
+        let text = include_str!("../../../tests/golden/mpi-all/record.json");
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn why_nothing_was_measured_is_told() {
+        let mut record = recorded();
+        record.measurements.clear();
+        record.notices = vec![
+            Notice::new(NoticeId::LeftOut, "files", "another gauge"),
+            Notice::new(NoticeId::LeftOut, GAUGE, "not measured: there is no mpicc"),
+        ];
+        let sections = sections(&record, Detail::Brief);
+        assert_eq!(
+            sections[0].blocks,
+            [Note::new(GAUGE, "not measured: there is no mpicc").into()]
+        );
+        record.notices.clear();
+        assert!(super::sections(&record, Detail::Brief).is_empty());
+    }
+
+    #[test]
+    fn a_pattern_that_is_not_known_is_shown() {
+        let mut record = recorded();
+        record.measurements.truncate(1);
+        record.measurements[0].name = "osu_put".to_owned();
+        let sections = sections(&record, Detail::Brief);
+        let Some(Block::Table(table)) = sections[0].blocks.last() else { panic!("{sections:?}") };
+        assert_eq!((table.rows.len(), table.rows[0][0].text.as_str()), (1, "osu_put"));
+    }
+
+    #[test]
+    fn the_brief_view_has_no_curves() {
+        let tables = |detail| {
+            let sections = sections(&recorded(), detail);
+            let blocks = sections.into_iter().flat_map(|section| section.blocks);
+            blocks.filter(|block| matches!(block, Block::Table(_))).count()
+        };
+        assert_eq!((tables(Detail::Brief), tables(Detail::Full)), (1, 4));
+    }
+}
