@@ -18,7 +18,8 @@ use nodegauge_compute::{
 };
 use nodegauge_measure::stats;
 use nodegauge_team::Team;
-use nodegauge_toolchain::blas::Library;
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::blas::{self, BlasLibrary, BlasProber};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -94,6 +95,16 @@ fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 
     lu::flops(n) / times.total
 }
 
+/// Loads the library once a child process has tried it.
+fn load(blas: &str) -> BlasLibrary {
+    let request = blas.parse().expect("a request");
+    let candidate = blas::find::resolve(&request, &[]).expect("a library");
+    let program = std::env::current_exe().expect("this program").display().to_string();
+    let prober = BlasProber { command: CommandLine::new(program, ["probe".to_owned()]) };
+    let probed = prober.probe(&candidate, None, &|| false).expect("a child process");
+    BlasLibrary::load(&probed.expect("a library that computes")).expect("the library")
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let n: usize = variable("N").unwrap_or(8000);
@@ -101,13 +112,17 @@ fn main() {
         println!("{}", dgetrf(Path::new(&args[at + 1]), n));
         return;
     }
+    if let Some(at) = args.iter().position(|word| word == "probe") {
+        println!("{}", blas::probe::answer(Path::new(&args[at + 1]), None));
+        return;
+    }
     let default =
         format!("/usr/lib/{}-linux-gnu/openblas-pthread/libopenblas.so.0", std::env::consts::ARCH);
     let blas: String = variable("BLAS").unwrap_or(default);
-    let cpus = nodegauge_machine::sys::affinity().expect("CPUs");
+    let cpus = nodegauge_placement::pin::current_affinity().expect("CPUs");
     let places: Vec<_> = cpus.iter().map(|cpu| vec![*cpu]).collect();
     let mut team = Team::start(&places).expect("threads");
-    let multiplier = Multiplier::Library(Library::load(Path::new(&blas)).expect("the library"));
+    let multiplier = Multiplier::Library(load(&blas));
     let mut rates = Rates::new();
     let mut keep = |name: String, rate: f64| {
         note(&format!("{name:24} {:.1} GFLOP/s", rate / 1e9));

@@ -48,7 +48,7 @@ impl Place {
         self.script(&format!(
             r#"[ "$1" = --version ] && {{ echo 'bad cc 1.0'; exit 0; }}
             for word; do case $word in */kernels.c) source=$word ;; esac; done
-            sed -i 's|a\[j\] = b\[j\] + s \* c\[j\];|{statement};|' "$source"
+            sed -i 's|^MAP(triad, .*|MAP(triad, {statement})|' "$source"
             exec gcc "$@""#
         ))
     }
@@ -418,7 +418,7 @@ fn wrong_usage_is_refused() {
         (&["--compiler", "gcc 'x"], "the quote is not closed"),
         (&["--sweep", "compiler=gcc;"], "expected a program and its options"),
         (&["--sweep", "compiler=gcc", "--compiler", "gcc"], "the axis compiler is given twice"),
-        (&["--stream-text", "--compiler", "gcc"], "--stream-text shows one configuration"),
+        (&["--stream-text", "--compiler", "gcc"], "cannot be used with"),
         (&["--sweep", "compiler"], "expected '=' and values"),
     ];
     for (more, message) in cases {

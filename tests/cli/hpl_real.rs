@@ -166,7 +166,7 @@ fn ranks_are_spread_over_the_hosts_that_are_named() {
         (
             "srun",
             "slurm-wlm 22.05.8",
-            "--ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --nodelist=one,two",
+            "--nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --nodelist=one,two",
         ),
     ] {
         let launcher = launcher(&harness, name, version);

@@ -338,9 +338,10 @@ pub(crate) struct StreamArgs {
     /// Lay arrays one after another, padded by N elements, as stream.c does [default: staggered]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "What")]
     pub(crate) offset: Option<u64>,
-    /// Kernels: copy, scale, add, triad, read, write, update, dot, nstream
+    /// Kernels by name.
     #[arg(
         long,
+        help = kernel_names(),
         value_name = "NAMES",
         value_delimiter = ',',
         default_value = "copy,scale,add,triad",
@@ -473,6 +474,12 @@ pub(crate) enum HistoryCommand {
 /// The command with what only the running program knows.
 pub(crate) fn command() -> clap::Command {
     Args::command().long_version(long_version())
+}
+
+/// The help of `--kernels`.
+fn kernel_names() -> String {
+    let passes = nodegauge_memory::kernels::KERNELS.iter().filter(|spec| spec.in_passes());
+    format!("Kernels: {}", passes.map(|spec| spec.name).collect::<Vec<_>>().join(", "))
 }
 
 /// Version, build, and what this processor can run.

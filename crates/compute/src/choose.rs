@@ -7,7 +7,9 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::FlopsPerSec;
 use nodegauge_team::{Team, TeamError};
 use nodegauge_toolchain::ToolchainError;
-use nodegauge_toolchain::blas::{self, BlasError, Candidate, Library, Probed, Prober, Wish};
+use nodegauge_toolchain::blas::{
+    self, BlasCandidate, BlasError, BlasLibrary, BlasProber, BlasRequest, ProbedBlas,
+};
 use std::time::Duration;
 
 /// Why there is nothing that multiplies.
@@ -28,7 +30,7 @@ pub enum ChoiceError {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tried {
     /// A library with its kernels.
-    Library(Probed),
+    Library(ProbedBlas),
     /// The compiled-in kernels, at this rate on one thread.
     BuiltIn(FlopsPerSec),
 }
@@ -37,7 +39,7 @@ impl Tried {
     /// Rate of a short DGEMM on one thread.
     pub fn rate(&self) -> FlopsPerSec {
         match self {
-            Self::Library(probed) => FlopsPerSec(probed.rate),
+            Self::Library(probed) => FlopsPerSec(probed.rate()),
             Self::BuiltIn(rate) => *rate,
         }
     }
@@ -45,7 +47,7 @@ impl Tried {
     /// In words: `OpenBLAS 0.3.21 (Haswell kernels)`.
     pub fn name(&self) -> String {
         match self {
-            Self::Library(probed) => probed.about.to_string(),
+            Self::Library(probed) => probed.about().to_string(),
             Self::BuiltIn(_) => Multiplier::BuiltIn.to_string(),
         }
     }
@@ -53,10 +55,10 @@ impl Tried {
     /// The variable that gives it these kernels, for the notice.
     pub fn setting(&self) -> Option<String> {
         match self {
-            Self::Library(Probed { environment: Some((name, value)), .. }) => {
-                Some(format!("{name}={value}"))
+            Self::Library(probed) => {
+                probed.environment().map(|(name, value)| format!("{name}={value}"))
             }
-            _ => None,
+            Self::BuiltIn(_) => None,
         }
     }
 
@@ -66,12 +68,12 @@ impl Tried {
     /// When the library cannot be loaded after all.
     pub fn load(&self) -> Result<Multiplier, BlasError> {
         let Self::Library(probed) = self else { return Ok(Multiplier::BuiltIn) };
-        if let Some((name, value)) = &probed.environment {
+        if let Some((name, value)) = probed.environment() {
             // SAFETY: called before a team starts; the only other thread of the program waits for
             // signals and reads no variables.
             unsafe { std::env::set_var(name, value) };
         }
-        Library::load(&probed.about.path).map(Multiplier::Library)
+        BlasLibrary::load(probed).map(Multiplier::Library)
     }
 }
 
@@ -87,28 +89,28 @@ pub struct Found {
 /// For how long the built-in kernels are tried.
 const TRIAL: Duration = Duration::from_millis(30);
 
-/// Tries what `wishes` name, in their order; without a wish everything that is found, fastest first.
+/// Tries what `requests` name, in their order; without a request everything that is found, fastest first.
 ///
 /// # Errors
 /// When a library that was wished for cannot be used, or the user ends the run.
 pub fn find(
-    wishes: &[Wish],
-    prober: &Prober,
+    requests: &[BlasRequest],
+    prober: &BlasProber,
     isa: &dyn Fn(&str) -> bool,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Found, ChoiceError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let mut found = Found::default();
-    for wish in wishes {
-        if wish.is_builtin() {
+    for request in requests {
+        if request.is_builtin() {
             found.tried.push(Tried::BuiltIn(built_in()?));
             continue;
         }
-        let candidate = blas::find::resolve(wish, &candidates)?;
-        let probed = prober.probe(&candidate, wish.kernel(), interrupted)??;
+        let candidate = blas::find::resolve(request, &candidates)?;
+        let probed = prober.probe(&candidate, request.kernel.as_deref(), interrupted)??;
         found.tried.push(Tried::Library(probed));
     }
-    if wishes.is_empty() {
+    if requests.is_empty() {
         for candidate in &candidates {
             match prober.probe_all(candidate, isa, interrupted)? {
                 Ok(probed) => found.tried.extend(probed.into_iter().map(Tried::Library)),
@@ -120,13 +122,13 @@ pub fn find(
     }
     for tried in &found.tried {
         let Tried::Library(probed) = tried else { continue };
-        let Some(name) = probed.about.vendor.kernel_variable() else { continue };
-        if probed.environment.is_none()
+        let Some(name) = probed.about().vendor.kernel_variable() else { continue };
+        if probed.environment().is_none()
             && let Ok(value) = std::env::var(name)
         {
             let notice = format!(
                 "{name}={value} is set and rules which kernels {} takes",
-                probed.about.vendor
+                probed.about().vendor
             );
             if !found.notices.contains(&notice) {
                 found.notices.push(notice);
@@ -136,7 +138,7 @@ pub fn find(
     Ok(found)
 }
 
-fn first_line(candidate: &Candidate, error: &BlasError) -> String {
+fn first_line(candidate: &BlasCandidate, error: &BlasError) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     format!("{} is left out: {line}", candidate.path.display())

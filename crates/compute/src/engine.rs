@@ -1,7 +1,7 @@
 //! What multiplies: a library of the site on one thread, or the kernels that are compiled in.
 
 use crate::leaf::{Leaf, Product};
-use nodegauge_toolchain::blas::Library;
+use nodegauge_toolchain::blas::BlasLibrary;
 use std::fmt;
 
 /// Order below which a triangular solve is done by plain loops.
@@ -15,7 +15,7 @@ const LIBRARY_SOLVE: usize = 64;
 #[derive(Debug)]
 pub enum Multiplier {
     /// A library, loaded.
-    Library(Library),
+    Library(BlasLibrary),
     /// The `gemm` crate's kernels.
     BuiltIn,
 }
@@ -51,7 +51,7 @@ impl<'a> Engine<'a> {
     /// `C -= A B`.
     ///
     /// # Safety
-    /// As for [`Library::dgemm`].
+    /// As for [`BlasLibrary::dgemm`].
     pub(crate) unsafe fn update(&self, job: Product) {
         let Product { size: (m, n, k), a, lda, b, ldb, c, ldc } = job;
         if m == 0 || n == 0 || k == 0 {
@@ -83,7 +83,7 @@ impl<'a> Engine<'a> {
     /// Solves L X = B in place of B: L of order `m`, unit lower triangular, B of `n` columns.
     ///
     /// # Safety
-    /// As for [`Library::solve_unit_lower`].
+    /// As for [`BlasLibrary::solve_unit_lower`].
     pub(crate) unsafe fn solve(
         &self,
         (m, n): (usize, usize),

@@ -237,7 +237,7 @@ impl Drop for AbandonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.progress.stop.store(true, Ordering::Relaxed);
-            self.0.crew.barrier.abandon();
+            self.0.crew.barrier.poison();
             self.0.schedule.abandon();
         }
     }

@@ -6,10 +6,11 @@ use crate::output::{self, Output, Row};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Category, Measurement, Status, Validity};
 use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_os::describe_launched;
 use nodegauge_placement::RankPlan;
 use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
-use nodegauge_toolchain::mpi::{self, Launcher, LauncherKind, Library, MpiError};
-use nodegauge_toolchain::{CommandLine, Ended, Job, Scratch, ToolchainError};
+use nodegauge_toolchain::mpi::{self, HostRanks, LauncherKind, MpiError, MpiLauncher, MpiLibrary};
+use nodegauge_toolchain::{CommandLine, Job, Scratch, ToolchainError};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -88,9 +89,9 @@ pub struct Real {
     program: PathBuf,
     kind: Kind,
     /// The MPI that it names.
-    pub library: Option<Library>,
+    pub library: Option<MpiLibrary>,
     /// Who starts its ranks.
-    pub launcher: Launcher,
+    pub launcher: MpiLauncher,
     /// Hosts; empty for this node, or the hosts of a job.
     hosts: Vec<String>,
     as_root: bool,
@@ -108,7 +109,10 @@ impl Real {
         as_root: bool,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, RealError> {
-        let found = program.to_str().and_then(mpi::which).and_then(|path| path.canonicalize().ok());
+        let found = program
+            .to_str()
+            .and_then(nodegauge_toolchain::which)
+            .and_then(|path| path.canonicalize().ok());
         let Some(path) = found else { return Err(RealError::NoProgram(program.to_owned())) };
         let library = mpi::library_of_program(&path);
         let launcher = mpi::launcher_for(&path, library.as_ref(), launcher, interrupted)?;
@@ -159,53 +163,44 @@ impl Real {
                 .to_vec();
         let job =
             Job { command: command.clone(), folder: folder.path().to_owned(), environment, limit };
-        let finished = nodegauge_toolchain::run(&job, interrupted)?;
+        let output = nodegauge_toolchain::run(&job, interrupted)?;
         let text = match self.kind {
-            Kind::Xhpl => finished.stdout.clone(),
+            Kind::Xhpl => output.stdout.clone(),
             // Appended to as it goes on; what is there counts.
             Kind::Hpcc => {
                 std::fs::read_to_string(folder.path().join("hpccoutf.txt")).unwrap_or_default()
             }
         };
         let read = output::read(&text);
-        match finished.ended {
-            Ended::Interrupted => return Err(ToolchainError::Interrupted.into()),
-            Ended::TooLong => {
-                finished.success(&job)?;
-            }
-            Ended::Itself(status) if read.rows.is_empty() || !status.success() => {
-                let errors = if read.errors.is_empty() {
-                    output::read(&finished.stderr).errors
-                } else {
-                    read.errors.clone()
-                };
-                let last = finished
-                    .stderr
-                    .lines()
-                    .rev()
-                    .filter(|line| !line.trim().is_empty() && !line.starts_with("---"));
-                let said = match errors.first() {
-                    Some(error) => format!(":\n{error}"),
-                    None => last.take(1).map(|line| format!(":\n{line}")).collect(),
-                };
-                let alone = read
-                    .errors
-                    .iter()
-                    .chain(&errors)
-                    .any(|error| error.starts_with("Need at least"));
-                let hint = if alone {
-                    "each rank was started alone, as by the launcher of another MPI than the program's: give its own with --launcher"
-                } else {
-                    "run it by hand in a folder with the input that --hpl-dat-only writes"
-                };
-                return Err(RealError::Nothing {
-                    command: command.to_string(),
-                    how: in_words(status),
-                    said,
-                    hint,
-                });
-            }
-            Ended::Itself(_) => {}
+        let status = job.status(&output)?;
+        if read.rows.is_empty() || !status.success() {
+            let errors = if read.errors.is_empty() {
+                output::read(&output.stderr).errors
+            } else {
+                read.errors.clone()
+            };
+            let last = output
+                .stderr
+                .lines()
+                .rev()
+                .filter(|line| !line.trim().is_empty() && !line.starts_with("---"));
+            let said = match errors.first() {
+                Some(error) => format!(":\n{error}"),
+                None => last.take(1).map(|line| format!(":\n{line}")).collect(),
+            };
+            let alone =
+                read.errors.iter().chain(&errors).any(|error| error.starts_with("Need at least"));
+            let hint = if alone {
+                "each rank was started alone, as by the launcher of another MPI than the program's: give its own with --launcher"
+            } else {
+                "run it by hand in a folder with the input that --hpl-dat-only writes"
+            };
+            return Err(RealError::Nothing {
+                command: command.to_string(),
+                how: describe_launched(status),
+                said,
+                hint,
+            });
         }
         Ok((read, command.to_string()))
     }
@@ -221,46 +216,9 @@ impl Real {
         let as_root = || (self.as_root).then(|| OpenMpi::AS_ROOT.to_owned());
         if !self.hosts.is_empty() {
             // The plan is for one host; every host gets the like.
-            let (each, ranks) = (ranks, ranks * self.hosts.len());
             let threads = plan.ranks.first().map_or(1, |rank| rank.placement.threads.len());
-            let words: Vec<String> = match self.launcher.kind {
-                LauncherKind::OpenMpi => {
-                    let slots: Vec<String> =
-                        self.hosts.iter().map(|host| format!("{host}:{each}")).collect();
-                    let map = format!("ppr:{each}:node:PE={threads}");
-                    vec![
-                        "-np".into(),
-                        ranks.to_string(),
-                        "--host".into(),
-                        slots.join(","),
-                        "--map-by".into(),
-                        map,
-                        "--bind-to".into(),
-                        "core".into(),
-                    ]
-                }
-                LauncherKind::Hydra => [
-                    "-np",
-                    &ranks.to_string(),
-                    "-ppn",
-                    &each.to_string(),
-                    "-hosts",
-                    &self.hosts.join(","),
-                    "-bind-to",
-                    &format!("core:{threads}"),
-                ]
-                .map(str::to_owned)
-                .to_vec(),
-                LauncherKind::Slurm => {
-                    vec![
-                        format!("--ntasks={ranks}"),
-                        format!("--ntasks-per-node={each}"),
-                        format!("--cpus-per-task={threads}"),
-                        format!("--nodelist={}", self.hosts.join(",")),
-                        "--cpu-bind=cores".into(),
-                    ]
-                }
-            };
+            let ranks = HostRanks { hosts: &self.hosts, each: ranks, threads: Some(threads) };
+            let words = ranks.arguments(self.launcher.kind);
             let root = (self.launcher.kind == LauncherKind::OpenMpi).then(as_root).flatten();
             return (words.into_iter().chain(root).collect(), None);
         }
@@ -275,17 +233,6 @@ impl Real {
             LauncherKind::Hydra => (emit::mpich(plan), None),
             LauncherKind::Slurm => (emit::slurm(plan), None),
         }
-    }
-}
-
-fn in_words(status: std::process::ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    match (status.code(), status.signal()) {
-        // Launchers report a rank that was killed as 128 plus its signal.
-        (Some(code), _) if code > 128 => format!("exit status {code}: signal {}", code - 128),
-        (Some(code), _) => format!("exit status {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "ended".to_owned(),
     }
 }
 

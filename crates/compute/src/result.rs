@@ -85,8 +85,8 @@ fn common(placement: &Placement) -> Map<String, Value> {
 fn describe(config: &mut Map<String, Value>, tried: &Tried) {
     config.insert("blas".into(), tried.name().into());
     if let Tried::Library(probed) = tried {
-        config.insert("blas_path".into(), probed.about.path.display().to_string().into());
-        config.insert("blas_integer_bits".into(), probed.about.integer_bits.into());
+        config.insert("blas_path".into(), probed.about().path.display().to_string().into());
+        config.insert("blas_integer_bits".into(), probed.about().integer_bits.into());
         if let Some(setting) = tried.setting() {
             config.insert("blas_setting".into(), setting.into());
         }

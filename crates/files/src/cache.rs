@@ -3,8 +3,8 @@
 
 use crate::FilesError;
 use crate::engine::{self, Access};
-use crate::memory::Memory;
 use crate::volume::Volume;
+use nodegauge_os::{Buffer, Mapping};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -19,36 +19,13 @@ const WINDOW: u64 = 1 << 30;
 /// When the file cannot be mapped.
 pub fn resident(file: &File) -> io::Result<f64> {
     let bytes = file.metadata()?.len();
-    // SAFETY: asks for a number.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as u64;
-    let (mut pages, mut inside) = (0u64, 0u64);
+    let (mut pages, mut inside) = (0, 0);
     let mut at = 0;
     while at < bytes {
         let length = (bytes - at).min(WINDOW) as usize;
-        let mut vector = vec![0u8; length.div_ceil(page as usize)];
-        // SAFETY: a fresh mapping of an open file is made, only looked at through `mincore`, which
-        // writes a byte a page into `vector`, and unmapped.
-        unsafe {
-            let start = libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                at as libc::off_t,
-            );
-            if start == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            let done = libc::mincore(start, length, vector.as_mut_ptr());
-            let error = io::Error::last_os_error();
-            libc::munmap(start, length);
-            if done != 0 {
-                return Err(error);
-            }
-        }
-        pages += vector.len() as u64;
-        inside += vector.iter().filter(|byte| **byte & 1 == 1).count() as u64;
+        let (resident, all) = Mapping::of_file(file, at, length, false)?.resident_pages()?;
+        inside += resident;
+        pages += all;
         at += length as u64;
     }
     Ok(if pages == 0 { 0.0 } else { inside as f64 / pages as f64 })
@@ -109,7 +86,7 @@ pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<(), FilesError> {
 
 fn try_direct(path: &Path) -> Result<f64, (&'static str, io::Error)> {
     let direct = Access { direct: true, sync: None };
-    let mut memory = Memory::new(PROOF).map_err(|cause| ("for want of memory", cause))?;
+    let mut memory = Buffer::new(PROOF).map_err(|cause| ("for want of memory", cause))?;
     memory.fill(0x5a);
     let file = direct.create(path).map_err(|cause| ("when a file is opened", cause))?;
     for at in (0..PROOF).step_by(ALIGNED * 16) {

@@ -8,6 +8,7 @@
 
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Seconds;
+use nodegauge_os::monotonic_nanos;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,7 @@ impl Clock {
     pub fn now(self) -> u64 {
         match self.source {
             Source::Counter => counter(),
-            Source::Kernel => kernel_nanos(),
+            Source::Kernel => monotonic_nanos(),
         }
     }
 
@@ -88,14 +89,7 @@ fn counter() -> u64 {
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn counter() -> u64 {
-    kernel_nanos()
-}
-
-fn kernel_nanos() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the structure, which lives for the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    monotonic_nanos()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -4,8 +4,8 @@
 //! Random bytes do not compress. The stamp keeps file systems that store equal blocks once from
 //! doing so, and tells a block that went to the wrong place, or that is left from an earlier pass.
 
-use crate::memory::Memory;
 use crate::pattern::mix;
+use nodegauge_os::Buffer;
 use std::io;
 
 /// A stamp stands at the beginning of each piece of this size of a block.
@@ -27,7 +27,7 @@ pub struct WrongByte {
 /// The contents of files.
 #[derive(Debug)]
 pub struct Data {
-    pristine: Memory,
+    pristine: Buffer,
     seed: u64,
 }
 
@@ -38,7 +38,7 @@ impl Data {
     /// # Errors
     /// When there is no memory.
     pub fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
-        let mut pristine = Memory::new(longest)?;
+        let mut pristine = Buffer::new(longest)?;
         fill(&mut pristine, compressible, seed);
         Ok(Self { pristine, seed })
     }

@@ -21,7 +21,6 @@ pub mod gauge;
 pub mod grid;
 pub mod ground;
 pub mod latency;
-mod memory;
 pub mod operation;
 mod pass;
 pub mod pattern;

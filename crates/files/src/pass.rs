@@ -10,10 +10,10 @@ use crate::clock::Clock;
 use crate::data::Data;
 use crate::engine::{self, Access, Engine, Mover, Msync, Queue, aio::Aio, uring::Uring};
 use crate::latency::Latency;
-use crate::memory::Memory;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::{Pattern, Walk, mix};
 use nodegauge_measure::Bytes;
+use nodegauge_os::{Buffer, check};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -140,8 +140,8 @@ pub(crate) struct Done {
 pub(crate) struct Bench {
     pub(crate) clock: Clock,
     pub(crate) data: Arc<Data>,
-    out: Memory,
-    into: Memory,
+    out: Buffer,
+    into: Buffer,
     pub(crate) latency: Latency,
 }
 
@@ -159,7 +159,7 @@ impl Bench {
     pub(crate) fn new(data: Arc<Data>) -> Result<Self, FilesError> {
         let longest = data.longest();
         let memory = |_| {
-            Memory::new(longest)
+            Buffer::new(longest)
                 .map_err(|cause| FilesError::NoMemory { block: Bytes(2 * longest as u64), cause })
         };
         let (mut out, into) = (memory(())?, memory(())?);
@@ -381,7 +381,8 @@ impl Bench {
 fn close(file: File) -> io::Result<()> {
     use std::os::fd::IntoRawFd;
     // SAFETY: the descriptor was owned by `file` and is closed once.
-    engine::check(unsafe { libc::close(file.into_raw_fd()) } as isize).map(drop)
+    check("close", unsafe { libc::close(file.into_raw_fd()) })?;
+    Ok(())
 }
 
 /// A block under way.

@@ -22,7 +22,6 @@ mod processor;
 pub mod published;
 mod root;
 mod synthetic;
-pub mod sys;
 pub mod topology;
 
 pub use describe::{DescribeOptions, describe};

@@ -57,7 +57,7 @@ pub(crate) fn pages(root: &SysRoot) -> Pages {
     let thp =
         |file: &str| chosen(&root.text(&format!("sys/kernel/mm/transparent_hugepage/{file}"))?);
     Pages {
-        base: crate::sys::page_size(),
+        base: nodegauge_os::page_bytes() as u64,
         thp: thp("enabled"),
         thp_defrag: thp("defrag"),
         huge: huge_pages_below(root, "sys/kernel/mm/hugepages"),
@@ -96,7 +96,7 @@ fn chosen(text: &str) -> Option<String> {
 /// The share of free memory that lies in blocks of at least 2 MiB, 0 to 1, from
 /// `/proc/buddyinfo`: what can become huge pages at once.
 pub(crate) fn share_in_large_blocks(root: &SysRoot) -> Option<f64> {
-    large_share(&root.text("proc/buddyinfo")?, crate::sys::page_size())
+    large_share(&root.text("proc/buddyinfo")?, nodegauge_os::page_bytes() as u64)
 }
 
 fn large_share(buddyinfo: &str, page: u64) -> Option<f64> {

@@ -176,8 +176,11 @@ impl Topology {
     fn from_hwloc(hwloc: &Hwloc, source: &TopologySource) -> Self {
         let mut numbering = Numbering::default();
         let llc_type = last_level_cache(hwloc);
-        let affinity =
-            matches!(source, TopologySource::Live).then(crate::sys::affinity).and_then(Result::ok);
+        let affinity = match source {
+            TopologySource::Live => nodegauge_os::affinity().ok(),
+            _ => None,
+        };
+        let affinity = affinity.map(|cpus| cpus.into_iter().map(CpuId).collect::<Vec<_>>());
         let allowed_set = hwloc.allowed_cpuset();
         let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
         let nodes = nodes(hwloc, source);

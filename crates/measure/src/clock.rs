@@ -15,16 +15,6 @@ pub struct ClockQuality {
     pub overhead: Seconds,
 }
 
-/// Nanoseconds since an origin that all processes of this machine share: the clock behind
-/// [`Instant`], which does not give its number away.
-#[allow(unsafe_code)]
-pub fn nanos() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the structure; every Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 /// Readings used to judge the clock: some 30 us in all.
 const READINGS: u32 = 1000;
 

@@ -17,6 +17,8 @@ use crate::notice::Notice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The schema that this version writes.
 pub const SCHEMA: &str = "nodegauge/1";
@@ -106,19 +108,19 @@ pub struct Finding {
 
 /// An identifier for a new record: a ULID of now.
 pub fn new_id() -> String {
-    let now = jiff::Timestamp::now().as_millisecond();
-    ulid::Ulid::from_parts(u64::try_from(now).unwrap_or(0), fastrand::u128(..)).to_string()
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ulid::Ulid::from_parts(now.as_millis() as u64, fastrand::u128(..)).to_string()
 }
 
-/// A time in RFC 3339 with seconds; `None` outside the years that it knows.
-pub fn rfc3339(time: std::time::SystemTime) -> Option<String> {
-    let time = jiff::Timestamp::try_from(time).ok()?;
-    time.round(jiff::Unit::Second).ok().map(|second| second.to_string())
+/// A time in RFC 3339 with whole seconds; `None` before 1970 and after 9999.
+pub fn rfc3339(time: SystemTime) -> Option<String> {
+    time.duration_since(UNIX_EPOCH).ok()?;
+    let mut text = String::new();
+    write!(text, "{}", humantime::format_rfc3339_seconds(time)).ok()?;
+    Some(text)
 }
 
-/// Now, in RFC 3339 with seconds.
+/// Now, in RFC 3339 with whole seconds.
 pub fn now_rfc3339() -> String {
-    jiff::Timestamp::now()
-        .round(jiff::Unit::Second)
-        .map_or_else(|_| jiff::Timestamp::now().to_string(), |second| second.to_string())
+    rfc3339(SystemTime::now()).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
 }

@@ -3,9 +3,8 @@
 //! The only place that sorts samples into counted, disturbed and regimes. Pure: no clock, no kernel.
 
 use crate::interference::Cause;
-use crate::record::{Disturbed, RegimeSamples};
 use crate::regime::{self, Regime};
-use crate::stats::{self, Better, Summary};
+use crate::stats;
 use std::collections::BTreeMap;
 
 /// Fewer samples than this in a regime say nothing of it.
@@ -161,48 +160,6 @@ impl Sorted {
         group.passes.iter().map(|i| counted / samples[*i].seconds[part]).collect()
     }
 
-    /// What each regime says of a part whose time makes `value`, when more than one was met.
-    pub fn regimes(
-        &self,
-        samples: &[Sample],
-        part: usize,
-        better: Better,
-        value: &dyn Fn(f64) -> f64,
-    ) -> Vec<RegimeSamples> {
-        if self.groups.len() < 2 {
-            return Vec::new();
-        }
-        self.groups
-            .iter()
-            .filter_map(|group| {
-                let values: Vec<f64> =
-                    group.passes.iter().map(|i| value(samples[*i].seconds[part])).collect();
-                Some(RegimeSamples {
-                    round_trip_s: group.round_trip,
-                    share: group.passes.len() as f64 / self.counted() as f64,
-                    summary: Summary::of(&values, better)?,
-                    samples: values,
-                })
-            })
-            .collect()
-    }
-
-    /// The samples of a part that do not count, with the reasons in words.
-    pub fn disturbed(
-        &self,
-        samples: &[Sample],
-        part: usize,
-        value: &dyn Fn(f64) -> f64,
-    ) -> Vec<Disturbed> {
-        self.disturbed
-            .iter()
-            .map(|(pass, causes)| Disturbed {
-                value: value(samples[*pass].seconds[part]),
-                reason: causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-            })
-            .collect()
-    }
-
     /// Why disturbances make a figure suspect; `what` are `passes`, `samples` or `rounds`.
     pub fn doubt(&self, what: Plural) -> Option<String> {
         let Plural { one, several } = what;
@@ -273,6 +230,7 @@ pub fn clean_rounds<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::Better;
 
     fn sample(seconds: f64, before: f64, after: f64, causes: Vec<Cause>) -> Sample {
         Sample { seconds: vec![seconds], round_trips: (before, after), causes, each: Vec::new() }

@@ -7,7 +7,7 @@
 
 use crate::kernels::{Args, Element, SCALAR};
 pub use crate::mapping::ArrayError;
-use crate::mapping::Mapping;
+use crate::mapping::PagedMapping;
 use nodegauge_measure::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ pub const STAGGER: u64 = 64 * 1024 + 4096 / 4 + 256;
 /// Three arrays of equal length.
 #[derive(Debug)]
 pub struct Arrays {
-    mapping: Mapping,
+    mapping: PagedMapping,
     /// The first element of `a`, `b`, `c`.
     starts: [NonNull<u8>; 3],
     /// Elements an array.
@@ -129,10 +129,8 @@ impl Arrays {
                 Layout::Sequential { offset } => offsets[i - 1] + bytes + offset * element.bytes(),
             };
         }
-        let mapping = Mapping::map(Bytes(offsets[2] + bytes), pages)?;
-        let start = NonNull::new(mapping.range().0 as *mut u8).expect("a mapping is never at 0");
-        // SAFETY: the mapping is as long as the last offset and an array.
-        let starts = offsets.map(|offset| unsafe { start.add(offset as usize) });
+        let mapping = PagedMapping::map(Bytes(offsets[2] + bytes), pages)?;
+        let starts = offsets.map(|offset| mapping.at(offset as usize, bytes as usize));
         Ok(Self { starts, mapping, elements, element })
     }
 
@@ -180,7 +178,7 @@ impl Arrays {
         Args { at: [a, b, c, NonNull::dangling()], n: n as usize, scalar: SCALAR, repeats: 1 }
     }
 
-    /// The share of the mapping that lies on pages of each size; see [`Mapping::pages_got`].
+    /// The share of the mapping that lies on pages of each size; see [`nodegauge_os::Mapping::pages_got`].
     ///
     /// # Errors
     /// When `/proc/self/smaps` cannot be read.

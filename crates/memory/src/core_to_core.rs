@@ -5,8 +5,9 @@
 //! regime of a machine whose CPUs are moved (see [`nodegauge_measure::regime`]). It takes
 //! a fraction of a millisecond and is measured before and after every pass.
 
-use crate::team::{Line, Member, Team, TeamError};
+use crate::team::{Member, Team, TeamError};
 use nodegauge_measure::stats;
+use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,17 +21,15 @@ const BATCHES: u64 = 8;
 const TIMEOUT: Duration = Duration::from_millis(2);
 /// Tells the partner to end.
 const END: u64 = u64::MAX;
-/// Looks at the line before the CPU is offered to others.
-const SPINS_BEFORE_YIELD: u32 = 10_000;
 
 /// The lines that the pairs of a team share.
 #[derive(Debug)]
-pub struct SharedLines(Vec<Line<AtomicU64>>);
+pub struct SharedLines(Vec<CacheLine<AtomicU64>>);
 
 impl SharedLines {
     /// Lines for a team of `members`.
     pub fn new(members: usize) -> Self {
-        Self((0..members / 2).map(|_| Line::default()).collect())
+        Self((0..members / 2).map(|_| CacheLine::default()).collect())
     }
 }
 
@@ -103,18 +102,13 @@ pub(crate) fn pong(line: &AtomicU64, idle: &dyn Fn()) {
 
 /// Spins until `done` holds of the value, and returns it.
 fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> u64 {
-    let mut spins = 0u32;
+    let mut spin = Spin::default();
     loop {
         let seen = line.load(Ordering::Acquire);
         if done(seen) {
             return seen;
         }
-        spins += 1;
-        if spins < SPINS_BEFORE_YIELD {
-            std::hint::spin_loop();
-        } else {
-            idle();
-        }
+        spin.pause_or(|_| idle());
     }
 }
 

@@ -12,14 +12,14 @@ use crate::traffic::{self, Counted};
 use crate::values::{Values, WrongValue};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Seconds;
-use nodegauge_measure::clock::nanos;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 pub use nodegauge_measure::samples::Sample;
+use nodegauge_os::monotonic_nanos;
 use nodegauge_placement::display::ObservedAffinity;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// When each kernel of a pass started on the first thread and ended on the last, nanoseconds of
-/// [`nanos`].
+/// [`monotonic_nanos`].
 pub(crate) type Spans = Vec<(u64, u64)>;
 
 /// Waits until every process of several is here.
@@ -360,22 +360,22 @@ fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: 
     };
     // Who gives other processes their orders must not count as a disturbance of this one.
     together();
-    let begun = nanos();
+    let begun = monotonic_nanos();
     let counts = ThreadCounts::now();
     for each in loops {
         let args = arrays.share(member.index, member.count);
         together();
-        let start = nanos();
+        let start = monotonic_nanos();
         // SAFETY: the loop was found available on this processor, or was tried on it; the share has
         // `n` elements of the loop's type in each array, and is this member's alone between two
         // barriers.
         let sum = unsafe { each.run(&args) };
-        let end = nanos();
+        let end = monotonic_nanos();
         times.push((start, end));
         sums.push(std::hint::black_box(sum));
     }
     let counts = ThreadCounts::now() - counts;
-    let wall_nanos = nanos() - begun;
+    let wall_nanos = monotonic_nanos() - begun;
     together();
     Lap { times, sums, span: Stretch { counts, wall_nanos } }
 }

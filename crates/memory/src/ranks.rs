@@ -11,7 +11,6 @@
 //! process ends. Ranks are started here ([`Fleet::start`]), or by an MPI launcher or srun
 //! ([`started`]): then the process of rank 0 coordinates, and starts one more that measures for it.
 
-mod barrier;
 pub(crate) mod evidence;
 mod fleet;
 mod link;
@@ -44,7 +43,7 @@ pub enum RankError {
         rank: u32,
         /// Its process.
         process: u32,
-        /// `: killed by signal 9`, where that is known.
+        /// `: signal 9 (killed, perhaps for want of memory)`, where that is known.
         how: String,
     },
     /// A rank says why it cannot go on.

@@ -13,7 +13,7 @@ use nodegauge_placement::emit::{self, OpenMpiVersion};
 use nodegauge_placement::ranks::{RankPlace, RankPlan};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::mpi::{Launcher, LauncherKind};
+use nodegauge_toolchain::mpi::{HostRanks, LauncherKind, MpiLauncher};
 use std::time::Duration;
 
 /// Where ranks go.
@@ -137,7 +137,7 @@ impl Launch {
     /// system has given the node.
     pub fn words(
         &self,
-        launcher: &Launcher,
+        launcher: &MpiLauncher,
         topology: &Topology,
         as_root: bool,
         rankfile: &str,
@@ -156,7 +156,7 @@ impl Launch {
 
     fn open_mpi(
         &self,
-        launcher: &Launcher,
+        launcher: &MpiLauncher,
         topology: &Topology,
         as_root: bool,
         rankfile: &str,
@@ -170,10 +170,7 @@ impl Launch {
             words.extend(["--mca", &format!("{framework}_base_verbose"), "10"].map(str::to_owned));
         }
         if let Where::Hosts(hosts) = &self.ranks {
-            let slots: Vec<String> = hosts.iter().map(|host| format!("{host}:1")).collect();
-            words.extend(["-np".to_owned(), hosts.len().to_string()]);
-            words.extend(["--host".to_owned(), slots.join(",")]);
-            words.extend(["--map-by", "node", "--bind-to", "core"].map(str::to_owned));
+            words.extend(one_each(hosts, LauncherKind::OpenMpi));
             return (words, None);
         }
         let version = match launcher.major() {
@@ -208,10 +205,7 @@ impl Launch {
 
     fn hydra(&self) -> Vec<String> {
         let Where::Hosts(hosts) = &self.ranks else { return emit::mpich(&self.plan()) };
-        let mut words = ["-np", &hosts.len().to_string()].map(str::to_owned).to_vec();
-        words.extend(["-ppn", "1", "-bind-to", "core", "-hosts"].map(str::to_owned));
-        words.push(hosts.join(","));
-        words
+        one_each(hosts, LauncherKind::Hydra)
     }
 
     fn slurm(&self) -> Vec<String> {
@@ -221,13 +215,14 @@ impl Launch {
             words.extend(emit::slurm(&self.plan()));
             return words;
         };
-        words.push(format!("--nodes={}", hosts.len()));
-        words.push(format!("--ntasks={}", hosts.len()));
-        words.push("--ntasks-per-node=1".to_owned());
-        words.push(format!("--nodelist={}", hosts.join(",")));
-        words.push("--cpu-bind=cores".to_owned());
+        words.extend(one_each(hosts, LauncherKind::Slurm));
         words
     }
+}
+
+/// The words that start a rank on each host.
+fn one_each(hosts: &[String], launcher: LauncherKind) -> Vec<String> {
+    HostRanks { hosts, each: 1, threads: None }.arguments(launcher)
 }
 
 #[cfg(test)]
@@ -235,9 +230,9 @@ mod tests {
     use super::*;
     use nodegauge_machine::TopologySource;
 
-    fn launcher(kind: LauncherKind, version: &str) -> Launcher {
+    fn launcher(kind: LauncherKind, version: &str) -> MpiLauncher {
         let command = CommandLine::new("run", []);
-        Launcher { command, kind, version: Some(version.to_owned()) }
+        MpiLauncher { command, kind, version: Some(version.to_owned()) }
     }
 
     fn launch(cpus: &[&[u32]]) -> Launch {
@@ -252,7 +247,7 @@ mod tests {
         }
     }
 
-    fn words(launch: &Launch, launcher: &Launcher, in_job: bool) -> (String, Option<String>) {
+    fn words(launch: &Launch, launcher: &MpiLauncher, in_job: bool) -> (String, Option<String>) {
         // Logical and physical numbers differ: the operating system counts over the sockets in turn.
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
@@ -309,7 +304,7 @@ mod tests {
             of(LauncherKind::OpenMpi, "4.1.4")
                 .ends_with("--host a:1,b:1 --map-by node --bind-to core")
         );
-        assert_eq!(of(LauncherKind::Hydra, "4.0.2"), "run -np 2 -ppn 1 -bind-to core -hosts a,b");
+        assert_eq!(of(LauncherKind::Hydra, "4.0.2"), "run -np 2 -ppn 1 -hosts a,b -bind-to core");
         assert_eq!(
             of(LauncherKind::Slurm, "22.05.8"),
             "run --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=a,b --cpu-bind=cores"

@@ -7,8 +7,9 @@ use crate::pattern::Pattern;
 use crate::result;
 use crate::session::{Report, Stage, last_words};
 use nodegauge_measure::record::Measurement;
+use nodegauge_os::describe;
 use nodegauge_placement::Distance;
-use nodegauge_toolchain::{Ended, run_family};
+use nodegauge_toolchain::{ChildEnd, KillReason, run_with_descendants};
 use serde_json::{Map, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -165,18 +166,19 @@ fn one(stage: &Stage<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
     let (mut job, _, _folder) =
         stage.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
     job.limit = ANSWER;
-    let mut listener =
-        |_: &str| ended.load(Ordering::Relaxed).then_some(nodegauge_toolchain::Ended::Interrupted);
-    match run_family(&job, &mut listener) {
+    let mut listener = |_: &str| ended.load(Ordering::Relaxed).then_some(KillReason::Interrupted);
+    match run_with_descendants(&job, &mut listener) {
         Err(error) => Err(error.to_string()),
-        Ok(finished) => match finished.ended {
-            Ended::Itself(status) if status.success() => Ok(()),
-            Ended::Itself(status) => {
-                let words = last_words(&finished.stderr).replace('\n', " ");
-                Err(format!("{}: {words}", nodegauge_toolchain::in_words(status)))
+        Ok(output) => match output.end {
+            ChildEnd::Exited(status) if status.success() => Ok(()),
+            ChildEnd::Exited(status) => {
+                let words = last_words(&output.stderr).replace('\n', " ");
+                Err(format!("{}: {words}", describe(status)))
             }
-            Ended::TooLong => Err(format!("no answer within {} s", ANSWER.as_secs())),
-            Ended::Interrupted => Err("interrupted".to_owned()),
+            ChildEnd::Killed(KillReason::TimedOut) => {
+                Err(format!("no answer within {} s", ANSWER.as_secs()))
+            }
+            ChildEnd::Killed(KillReason::Interrupted) => Err("interrupted".to_owned()),
         },
     }
 }

@@ -8,9 +8,9 @@ use crate::probe::Probe;
 use crate::protocol::{Heard, SizeRun};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Watch;
+use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
-use nodegauge_toolchain::{Ended, Job, Listener, Scratch, run_family};
-use std::path::PathBuf;
+use nodegauge_toolchain::{ChildEnd, Job, KillReason, Scratch, run_with_descendants};
 use std::time::{Duration, Instant};
 
 /// Why a start did not come to its end, though something was measured.
@@ -88,8 +88,8 @@ struct Ear<'a> {
     watch: &'a mut dyn Watch,
 }
 
-impl Listener for Ear<'_> {
-    fn hear(&mut self, lines: &str) -> Option<Ended> {
+impl Ear<'_> {
+    fn hear(&mut self, lines: &str) -> Option<KillReason> {
         if self.heard.hear(lines) {
             self.last = Instant::now();
             let done = self.heard.sizes.iter().filter(|size| size.done.is_some()).count();
@@ -103,9 +103,9 @@ impl Listener for Ear<'_> {
         }
         let limit = if self.heard.hello { self.patience } else { self.start };
         if self.watch.interrupted() {
-            Some(Ended::Interrupted)
+            Some(KillReason::Interrupted)
         } else if self.last.elapsed() > limit {
-            Some(Ended::TooLong)
+            Some(KillReason::TimedOut)
         } else {
             None
         }
@@ -133,14 +133,14 @@ impl Stage<'_> {
             expected: launch.count(self.options),
             watch,
         };
-        let finished = run_family(&job, &mut ear)?;
+        let finished = run_with_descendants(&job, &mut |lines| ear.hear(lines))?;
         let silent_for = if ear.heard.hello { ear.patience } else { ear.start };
         let heard = ear.heard;
-        let broken = match finished.ended {
-            Ended::Itself(status) if status.success() && heard.end => None,
-            Ended::Itself(status) => Some(Broken::Died(nodegauge_toolchain::in_words(status))),
-            Ended::TooLong => Some(Broken::Hung(silent_for)),
-            Ended::Interrupted => Some(Broken::Interrupted),
+        let broken = match finished.end {
+            ChildEnd::Exited(status) if status.success() && heard.end => None,
+            ChildEnd::Exited(status) => Some(Broken::Died(describe(status))),
+            ChildEnd::Killed(KillReason::TimedOut) => Some(Broken::Hung(silent_for)),
+            ChildEnd::Killed(KillReason::Interrupted) => Some(Broken::Interrupted),
         };
         let all_words = format!("{}\n{}", finished.stderr, heard.others.join("\n"));
         let something = heard.sizes.iter().any(|size| !size.groups.is_empty());
@@ -214,7 +214,7 @@ impl Stage<'_> {
         arguments: &[String],
     ) -> Result<(Job, String, Scratch), MessagesError> {
         if self.mpi.launcher.kind == LauncherKind::OpenMpi
-            && nodegauge_toolchain::is_root()
+            && nodegauge_os::is_root()
             && !self.options.as_root
             && !open_mpi_is_told()
         {
@@ -240,12 +240,8 @@ impl Stage<'_> {
             .into_iter()
             .filter(|(name, _)| std::env::var_os(name).is_none())
             .collect();
-        let job = Job {
-            command: words.command.with([program.to_owned()]).with(arguments.iter().cloned()),
-            folder: PathBuf::from("."),
-            environment,
-            limit: FOREVER,
-        };
+        let all = words.command.with([program.to_owned()]).with(arguments.iter().cloned());
+        let job = Job { environment, ..Job::new(all, FOREVER) };
         Ok((job, command, folder))
     }
 

@@ -5,8 +5,9 @@
 //! scripts that read it read this, too. CPUs are in range notation.
 
 use crate::cpus::ranges;
-use crate::sys::{self, SysError};
+use crate::pin::current_affinity;
 use nodegauge_machine::CpuId;
+use nodegauge_os::SysError;
 use std::fmt;
 
 /// Where a thread may run, as the kernel says.
@@ -28,8 +29,8 @@ impl ObservedAffinity {
     /// # Errors
     /// When the kernel does not say.
     pub fn of_current(thread: u32) -> Result<Self, SysError> {
-        let (process, kernel_thread) = sys::ids();
-        Ok(Self { process, kernel_thread, thread, cpus: sys::affinity()? })
+        let (process, kernel_thread) = nodegauge_os::process_and_thread();
+        Ok(Self { process, kernel_thread, thread, cpus: current_affinity()? })
     }
 }
 

@@ -3,9 +3,9 @@
 //!
 //! Planning is pure: a [`Request`] and a [`Topology`](nodegauge_machine::Topology) give a
 //! [`Placement`], for this machine or any other that can be described. Only [`pin`], [`numa`] and
-//! [`display`] ask the kernel, through one door. Measuring is left to others.
+//! [`display`] ask the kernel, through `nodegauge_os`. Measuring is left to others.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod bind;
 mod cpu_list;
@@ -24,7 +24,6 @@ pub mod pin;
 pub mod places;
 mod plan;
 pub mod ranks;
-mod sys;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -34,11 +33,11 @@ pub use cpu_list::CpuList;
 pub use env::Environment;
 pub use error::PlacementError;
 pub use kmp::KmpAffinity;
+pub use nodegauge_os::SysError;
 pub use numa::{MemoryPolicy, NumaSpec};
 pub use pairs::{CpuPair, Distance};
 pub use pin::{PinError, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, Request, ThreadPlace, plan};
 pub use ranks::{Policy, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};
-pub use sys::SysError;
 pub use threads::ThreadList;

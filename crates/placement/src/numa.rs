@@ -7,11 +7,10 @@
 use crate::cpus::{joined, number_ranges};
 use crate::error::PlacementError;
 use crate::grammar;
-use crate::sys::{self, SysError};
-use nodegauge_machine::sys::page_size;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
+use nodegauge_os::SysError;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -216,7 +215,7 @@ impl MemoryPolicy {
             Self::Preferred(_) => libc::MPOL_PREFERRED,
         };
         let nodes: Vec<u32> = self.nodes().unwrap_or_default().iter().map(|node| node.0).collect();
-        sys::mbind(address, bytes, mode, &nodes)
+        nodegauge_os::mbind(address, bytes, mode, &nodes)
     }
 
     /// The policy that the kernel has for the mapping that holds `address`; `None` for one that is
@@ -227,7 +226,7 @@ impl MemoryPolicy {
     pub fn of(address: usize) -> Result<Option<Self>, SysError> {
         /// The flags that Linux returns with the mode: `MPOL_F_STATIC_NODES` and its relatives.
         const FLAGS: libc::c_int = 0b111 << 13;
-        let (mode, nodes) = sys::policy_at(address)?;
+        let (mode, nodes) = nodegauge_os::policy_at(address)?;
         let nodes: Vec<NodeId> = nodes.into_iter().map(NodeId).collect();
         Ok(match mode & !FLAGS {
             libc::MPOL_DEFAULT => Some(Self::Default),
@@ -267,13 +266,13 @@ pub struct PageNodes {
 /// # Errors
 /// When the kernel has no `move_pages`, or a container forbids it.
 pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<PageNodes, SysError> {
-    let page = page_size() as usize;
+    let page = nodegauge_os::page_bytes();
     let first = address / page;
     let count = address.saturating_add(bytes).div_ceil(page).saturating_sub(first);
     let asked = count.min(sample);
     let pages: Vec<usize> = (0..asked).map(|k| (first + sampled(k, asked, count)) * page).collect();
     let mut result = PageNodes::default();
-    for status in sys::nodes_of_pages(&pages)? {
+    for status in nodegauge_os::nodes_of_pages(&pages)? {
         match u32::try_from(status) {
             Ok(node) => *result.nodes.entry(NodeId(node)).or_default() += 1,
             Err(_) => result.unknown += 1,

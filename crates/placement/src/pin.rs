@@ -4,8 +4,8 @@
 //! and the thread keeps the mask it had.
 
 use crate::cpus::{ranges, sorted};
-use crate::sys::{self, SysError};
 use nodegauge_machine::CpuId;
+use nodegauge_os::SysError;
 use std::fmt;
 
 /// Why a thread could not be bound.
@@ -85,27 +85,27 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     if wanted.is_empty() {
         return Err(PinError::new(cpus, PinCause::Nothing));
     }
-    let before = sys::affinity().map_err(refused)?;
-    match sys::set_affinity(&wanted) {
+    let before = current_affinity().map_err(refused)?;
+    match set_affinity(&wanted) {
         // None of the CPUs is in the cpuset.
         Err(SysError { errno: libc::EINVAL, .. }) => {}
         Err(error) => return Err(refused(error)),
         Ok(()) => {
-            if sys::affinity().map_err(refused)? == wanted {
+            if current_affinity().map_err(refused)? == wanted {
                 return Ok(());
             }
         }
     }
     let error = diagnose(&wanted);
-    sys::set_affinity(&before).map_err(refused)?;
+    set_affinity(&before).map_err(refused)?;
     Err(error)
 }
 
 /// Finds out why the CPUs were not given, by asking for all: the kernel answers with the cpuset.
 /// Leaves the thread unbound.
 fn diagnose(wanted: &[CpuId]) -> PinError {
-    let observed = sys::affinity();
-    let cpuset = match sys::set_affinity_to_all().and_then(|()| sys::affinity()) {
+    let observed = current_affinity();
+    let cpuset = match nodegauge_os::set_affinity_to_all().and_then(|()| current_affinity()) {
         Ok(cpuset) => cpuset,
         Err(error) => return PinError::new(wanted, PinCause::Refused(error)),
     };
@@ -125,7 +125,12 @@ fn diagnose(wanted: &[CpuId]) -> PinError {
 /// # Errors
 /// When the kernel does not say.
 pub fn current_affinity() -> Result<Vec<CpuId>, SysError> {
-    sys::affinity()
+    Ok(nodegauge_os::affinity()?.into_iter().map(CpuId).collect())
+}
+
+fn set_affinity(cpus: &[CpuId]) -> Result<(), SysError> {
+    let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+    nodegauge_os::set_affinity(&cpus)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
 
 use nodegauge_machine::CpuId;
+use nodegauge_os::Barrier;
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{PinError, SysError, pin};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -38,68 +38,9 @@ pub enum TeamError {
     Panicked(usize),
 }
 
-/// How often a waiting thread looks before it lets others run: a place may be shared, and then
-/// the one that is waited for needs the CPU. At some 40 cycles a look this is about 100 us.
-pub const SPINS_BEFORE_YIELD: u32 = 10_000;
-
 /// Stack of a member, bytes: what a job calls may be another's library, which expects the usual room.
 /// Only what is used takes memory.
 const STACK: usize = 2 << 20;
-
-/// A barrier for threads that all have a CPU: the last to arrive releases the others, which spin.
-#[derive(Debug)]
-pub struct Barrier {
-    count: usize,
-    arrived: Line<AtomicUsize>,
-    round: Line<AtomicUsize>,
-    broken: AtomicBool,
-}
-
-/// A value on a cache line (and its prefetched neighbour) of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Line<T>(pub T);
-
-impl Barrier {
-    /// A barrier for `count` threads.
-    pub fn new(count: usize) -> Self {
-        Self {
-            count,
-            arrived: Line::default(),
-            round: Line::default(),
-            broken: AtomicBool::new(false),
-        }
-    }
-
-    /// Makes everybody who waits here, now or later, panic: somebody will never come.
-    pub fn abandon(&self) {
-        self.broken.store(true, Ordering::Relaxed);
-    }
-
-    /// Waits, spinning, until all have called this.
-    ///
-    /// # Panics
-    /// When the barrier was abandoned.
-    pub fn wait(&self) {
-        let round = self.round.0.load(Ordering::Acquire);
-        if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
-            self.arrived.0.store(0, Ordering::Relaxed);
-            self.round.0.store(round.wrapping_add(1), Ordering::Release);
-            return;
-        }
-        let mut spins = 0u32;
-        while self.round.0.load(Ordering::Acquire) == round {
-            // A member that panicked never arrives; the others must not wait for it.
-            assert!(!self.broken.load(Ordering::Relaxed), "another member of the team failed");
-            spins += 1;
-            if spins < SPINS_BEFORE_YIELD {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-        }
-    }
-}
 
 /// What a job sees of its place in the team.
 #[derive(Debug)]
@@ -122,7 +63,7 @@ impl Member<'_> {
 type Job = *const (dyn Fn(&Member<'_>) + Sync);
 
 /// What the leader tells the members.
-struct Order {
+struct Assignment {
     /// Rises with every job.
     round: usize,
     /// `None` asks the members to end.
@@ -135,26 +76,26 @@ struct Order {
 
 // SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive, and the job is
 // `Sync`, so sharing it among the members is what its type allows.
-unsafe impl Send for Order {}
+unsafe impl Send for Assignment {}
 
-struct Shared {
-    order: Mutex<Order>,
+struct TeamState {
+    assignment: Mutex<Assignment>,
     changed: Condvar,
     finished: Condvar,
     barrier: Barrier,
 }
 
-impl Shared {
-    /// Locks the order. A poisoned lock is taken as it is: the members' panics are caught, and no
-    /// code between lock and unlock leaves the order half changed.
-    fn lock(&self) -> MutexGuard<'_, Order> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+impl TeamState {
+    /// Locks the assignment. A poisoned lock is taken as it is: the members' panics are caught, and no
+    /// code between lock and unlock leaves the assignment half changed.
+    fn lock(&self) -> MutexGuard<'_, Assignment> {
+        self.assignment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A team of pinned threads.
 pub struct Team {
-    shared: Arc<Shared>,
+    shared: Arc<TeamState>,
     members: Vec<JoinHandle<()>>,
     observed: Vec<ObservedAffinity>,
 }
@@ -167,8 +108,8 @@ impl Team {
     /// A thread that cannot be started, or whose affinity, read back, is not what was asked.
     pub fn start(places: &[Vec<CpuId>]) -> Result<Self, TeamError> {
         let count = places.len();
-        let shared = Arc::new(Shared {
-            order: Mutex::new(Order { round: 0, job: None, running: 0, failed: None }),
+        let shared = Arc::new(TeamState {
+            assignment: Mutex::new(Assignment { round: 0, job: None, running: 0, failed: None }),
             changed: Condvar::new(),
             finished: Condvar::new(),
             barrier: Barrier::new(count),
@@ -224,15 +165,16 @@ impl Team {
                 *const (dyn Fn(&Member<'_>) + Sync + 'static),
             >(job)
         };
-        let mut order = self.shared.lock();
-        order.round += 1;
-        order.job = Some(job);
-        order.running = self.members.len();
+        let mut assignment = self.shared.lock();
+        assignment.round += 1;
+        assignment.job = Some(job);
+        assignment.running = self.members.len();
         self.shared.changed.notify_all();
-        while order.running > 0 {
-            order = self.shared.finished.wait(order).unwrap_or_else(PoisonError::into_inner);
+        while assignment.running > 0 {
+            assignment =
+                self.shared.finished.wait(assignment).unwrap_or_else(PoisonError::into_inner);
         }
-        match order.failed {
+        match assignment.failed {
             Some(index) => Err(TeamError::Panicked(index)),
             None => Ok(()),
         }
@@ -266,9 +208,9 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         {
-            let mut order = self.shared.lock();
-            order.round += 1;
-            order.job = None;
+            let mut assignment = self.shared.lock();
+            assignment.round += 1;
+            assignment.job = None;
             self.shared.changed.notify_all();
         }
         for member in self.members.drain(..) {
@@ -286,17 +228,18 @@ fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     Ok(ObservedAffinity::of_current(index)?)
 }
 
-/// A member's life: wait for an order, carry it out, report.
-fn work(shared: &Shared, index: usize, count: usize) {
+/// A member's life: wait for a job, run it, report.
+fn work(shared: &TeamState, index: usize, count: usize) {
     let mut seen = 0;
     loop {
         let job = {
-            let mut order = shared.lock();
-            while order.round == seen {
-                order = shared.changed.wait(order).unwrap_or_else(PoisonError::into_inner);
+            let mut assignment = shared.lock();
+            while assignment.round == seen {
+                assignment =
+                    shared.changed.wait(assignment).unwrap_or_else(PoisonError::into_inner);
             }
-            seen = order.round;
-            match order.job {
+            seen = assignment.round;
+            match assignment.job {
                 Some(job) => job,
                 None => return,
             }
@@ -307,13 +250,13 @@ fn work(shared: &Shared, index: usize, count: usize) {
             // reported below.
             unsafe { (*job)(&member) }
         }));
-        let mut order = shared.lock();
+        let mut assignment = shared.lock();
         if outcome.is_err() {
-            shared.barrier.abandon();
-            order.failed.get_or_insert(index);
+            shared.barrier.poison();
+            assignment.failed.get_or_insert(index);
         }
-        order.running -= 1;
-        if order.running == 0 {
+        assignment.running -= 1;
+        if assignment.running == 0 {
             shared.finished.notify_one();
         }
     }
@@ -322,6 +265,7 @@ fn work(shared: &Shared, index: usize, count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn unbound(count: usize) -> Team {
         Team::start(&vec![Vec::new(); count]).unwrap()
@@ -370,7 +314,7 @@ mod tests {
 
     #[test]
     fn members_are_bound_where_they_were_told() {
-        let allowed = nodegauge_machine::sys::affinity().unwrap();
+        let allowed = pin::current_affinity().unwrap();
         let cpu = allowed[allowed.len() - 1];
         let team = Team::start(&[vec![cpu], allowed.clone()]).unwrap();
         let observed: Vec<_> = team.observed().iter().map(|o| o.cpus.clone()).collect();

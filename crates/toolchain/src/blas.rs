@@ -2,14 +2,18 @@
 //! at run time, never linked.
 //!
 //! [`find`] knows where libraries lie, [`probe`] loads one in a child process that may crash, and
-//! [`library`] is the one that is used. Integers are passed so that libraries of 32- and of 64-bit
+//! [`BlasLibrary`] is one that is used. Integers are passed so that libraries of 32- and of 64-bit
 //! integers both understand them.
 
 pub mod find;
+mod info;
 #[allow(unsafe_code)]
-pub mod library;
+mod library;
 pub mod probe;
+mod probed;
 
-pub use find::{Candidate, Wish};
-pub use library::{About, BlasError, Library, Vendor};
-pub use probe::{Probed, Prober};
+pub use find::{BlasCandidate, BlasRequest};
+pub use info::{BlasError, BlasInfo, Vendor};
+pub use library::BlasLibrary;
+pub use probe::BlasProber;
+pub use probed::ProbedBlas;

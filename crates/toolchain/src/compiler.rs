@@ -1,7 +1,7 @@
 //! A compiler of this system: found, asked for its version, and made to compile.
 
-use crate::guard::{self, Ended, Job};
-use crate::{CommandLine, Scratch, ToolchainError};
+use crate::{CommandLine, Job, Scratch, ToolchainError, run};
+use nodegauge_os::{describe, first_errors};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Program {
 
 /// How long what belongs to compiling may take before it counts as hanging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct CompileLimits {
     /// A compiler that is asked for its version.
     pub version: Duration,
     /// A compiler at work.
@@ -35,7 +35,7 @@ pub struct Limits {
     pub trial: Duration,
 }
 
-impl Limits {
+impl CompileLimits {
     /// A minute for compiling, as long as nobody waits gladly.
     pub const USUAL: Self = Self {
         version: Duration::from_secs(10),
@@ -50,7 +50,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for CompileLimits {
     fn default() -> Self {
         Self::USUAL
     }
@@ -65,7 +65,7 @@ impl Compiler {
         command: CommandLine,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, ToolchainError> {
-        Self::find_within(command, Limits::USUAL.version, interrupted)
+        Self::find_within(command, CompileLimits::USUAL.version, interrupted)
     }
 
     /// The same with a limit of one's own.
@@ -77,29 +77,17 @@ impl Compiler {
         limit: Duration,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, ToolchainError> {
-        let job = Job {
-            command: CommandLine::new(command.program(), ["--version"]),
-            folder: PathBuf::from("."),
-            environment: Vec::new(),
-            limit,
-        };
-        let finished = match guard::run(&job, interrupted) {
+        let job = Job::new(CommandLine::new(command.program(), ["--version"]), limit);
+        let output = match run(&job, interrupted) {
             Err(ToolchainError::Start { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
                 return Err(ToolchainError::NoCompiler { program: command.program().to_owned() });
             }
             other => other?,
         };
         // A compiler that fails here may still compile; one that hangs or was interrupted will not.
-        let version = match finished.ended {
-            Ended::Itself(status) if status.success() => finished
-                .stdout
-                .lines()
-                .map(str::trim)
-                .find(|line| !line.is_empty())
-                .map(str::to_owned),
-            Ended::Itself(_) => None,
-            _ => return Err(finished.success(&job).err().unwrap_or(ToolchainError::Interrupted)),
-        };
+        let succeeds = job.status(&output)?.success();
+        let mut lines = output.stdout.lines().map(str::trim);
+        let version = lines.find(|line| succeeds && !line.is_empty()).map(str::to_owned);
         Ok(Self { command, version })
     }
 
@@ -115,7 +103,7 @@ impl Compiler {
         name: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Program, ToolchainError> {
-        let limit = Limits::USUAL.compile;
+        let limit = CompileLimits::USUAL.compile;
         self.compile_within(limit, sources, flags, scratch, name, interrupted)
     }
 
@@ -139,28 +127,20 @@ impl Compiler {
             .with(flags.iter().cloned())
             .with(sources.iter().map(|source| source.display().to_string()))
             .with(["-o".to_owned(), path.display().to_string()]);
-        let job = Job {
-            command: command.clone(),
-            // Relative paths in the user's flags mean what they mean to the user.
-            folder: PathBuf::from("."),
-            environment: Vec::new(),
-            limit,
-        };
-        let finished = guard::run(&job, interrupted)?;
-        match finished.ended {
-            Ended::Itself(status) if status.success() && path.is_file() => {
-                Ok(Program { path, command })
-            }
-            Ended::Itself(status) => Err(ToolchainError::Compile {
-                command: command.to_string(),
-                status: if status.success() {
-                    "it made no program".to_owned()
-                } else {
-                    guard::in_words(status)
-                },
-                errors: guard::first_errors(&finished.stderr),
-            }),
-            _ => Err(finished.success(&job).err().unwrap_or(ToolchainError::Interrupted)),
+        // In the current folder: relative paths in the user's flags mean what they mean to the user.
+        let job = Job::new(command.clone(), limit);
+        let output = run(&job, interrupted)?;
+        let status = job.status(&output)?;
+        if status.success() && path.is_file() {
+            return Ok(Program { path, command });
         }
+        Err(ToolchainError::Compile {
+            command: command.to_string(),
+            status: match status.success() {
+                true => "it made no program".to_owned(),
+                false => describe(status),
+            },
+            errors: first_errors(&output.stderr),
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! The user's compilers and programs, run under guard.
+//! The user's compilers and programs, run as child processes that end.
 //!
 //! A command is a vector of words, never a shell's string; what it makes lies in a private folder
 //! that goes with its owner; it runs in a process group of its own, which is killed at a time limit
@@ -11,19 +11,18 @@ pub mod code;
 mod command;
 mod compiler;
 mod error;
-mod family;
-mod guard;
+mod job;
 mod libc;
 pub mod mpi;
 pub mod presets;
 mod scratch;
-mod user;
+mod search;
 
 pub use command::CommandLine;
-pub use compiler::{Compiler, Limits, Program};
+pub use compiler::{CompileLimits, Compiler, Program};
 pub use error::ToolchainError;
-pub use family::{Listener, run_family};
-pub use guard::{Ended, Finished, Job, in_words, run};
+pub use job::{Job, run, run_with_descendants};
 pub use libc::memcpy_streams_from;
+pub use nodegauge_os::{ChildEnd, ChildOutput, KillReason};
 pub use scratch::Scratch;
-pub use user::is_root;
+pub use search::which;

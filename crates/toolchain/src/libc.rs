@@ -1,7 +1,7 @@
 //! What the C library of this system says of itself.
 
 use crate::{CommandLine, Job, run};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 /// glibc's dynamic linker, by the paths that its ABI fixes.
@@ -14,14 +14,9 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Bytes from which on `memcpy` of the C library stores past the caches, as glibc's dynamic linker
 /// lists it (since version 2.33); `None` where it does not say.
 pub fn memcpy_streams_from(interrupted: &dyn Fn() -> bool) -> Option<u64> {
-    let linker = LINKERS.into_iter().find(|path| PathBuf::from(path).is_file())?;
-    let job = Job {
-        command: CommandLine::new(linker, ["--list-tunables"]),
-        folder: PathBuf::from("/"),
-        environment: Vec::new(),
-        limit: LIMIT,
-    };
-    threshold(&run(&job, interrupted).ok()?.success(&job).ok()?)
+    let linker = LINKERS.into_iter().find(|path| Path::new(path).is_file())?;
+    let job = Job::new(CommandLine::new(linker, ["--list-tunables"]), LIMIT);
+    threshold(&job.success(run(&job, interrupted).ok()?).ok()?)
 }
 
 /// The threshold in a list of tunables; 0 is that nobody has set it.

@@ -7,21 +7,23 @@
 //! `PATH`, and taken only if it says that it is of the same family: a launcher of another one would
 //! start every rank as rank 0 of 1.
 
-use crate::guard::{self, Ended, Job};
-use crate::{CommandLine, Compiler, ToolchainError};
+use crate::search::{is_program, which};
+use crate::{CommandLine, Compiler, Job, ToolchainError, run};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod hosts;
 mod linked;
 mod words;
 
+pub use hosts::HostRanks;
 pub use linked::library_of_program;
 pub use words::{launcher_of, library_of};
 
 /// Libraries that differ in their launchers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum MpiFamily {
     /// Open MPI and what is made of it.
     OpenMpi,
     /// MPICH and what is made of it, Intel MPI and MVAPICH too.
@@ -30,9 +32,9 @@ pub enum Family {
 
 /// An MPI library, as its compiler wrapper names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Library {
+pub struct MpiLibrary {
     /// Which launchers start its ranks.
-    pub family: Family,
+    pub family: MpiFamily,
     /// `Open MPI`, `MPICH`, `Intel MPI`, `MVAPICH`.
     pub name: String,
     /// Its version; `None` when the wrapper does not say.
@@ -52,7 +54,7 @@ pub enum LauncherKind {
 
 /// A launcher that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launcher {
+pub struct MpiLauncher {
     /// Program and the words that the user wants with it.
     pub command: CommandLine,
     /// Its kind.
@@ -61,7 +63,7 @@ pub struct Launcher {
     pub version: Option<String>,
 }
 
-impl Launcher {
+impl MpiLauncher {
     /// The first number of its version.
     pub fn major(&self) -> Option<u32> {
         self.version.as_ref()?.split('.').next()?.parse().ok()
@@ -76,9 +78,9 @@ pub struct Mpi {
     /// Where the wrapper is.
     pub path: PathBuf,
     /// What it links.
-    pub library: Library,
+    pub library: MpiLibrary,
     /// Who starts its ranks.
-    pub launcher: Launcher,
+    pub launcher: MpiLauncher,
 }
 
 /// Why there is no MPI.
@@ -188,18 +190,18 @@ impl Mpi {
     }
 }
 
-impl Library {
+impl MpiLibrary {
     /// Whether ranks of this library can be started by such a launcher.
     pub fn started_by(&self, kind: LauncherKind) -> bool {
         match kind {
-            LauncherKind::OpenMpi => self.family == Family::OpenMpi,
-            LauncherKind::Hydra => self.family == Family::Mpich,
+            LauncherKind::OpenMpi => self.family == MpiFamily::OpenMpi,
+            LauncherKind::Hydra => self.family == MpiFamily::Mpich,
             LauncherKind::Slurm => true,
         }
     }
 }
 
-impl fmt::Display for Library {
+impl fmt::Display for MpiLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.version {
             Some(version) => write!(f, "{} {version}", self.name),
@@ -225,15 +227,15 @@ impl fmt::Display for LauncherKind {
 /// When there is none, or the named one does not start programs of that library.
 pub fn launcher_for(
     program: &Path,
-    library: Option<&Library>,
+    library: Option<&MpiLibrary>,
     named: Option<&CommandLine>,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Launcher, MpiError> {
+) -> Result<MpiLauncher, MpiError> {
     let name = program.display().to_string();
     let families = match library {
         Some(library) => vec![library.clone()],
-        None => [(Family::OpenMpi, "Open MPI"), (Family::Mpich, "MPICH")]
-            .map(|(family, name)| Library { family, name: name.to_owned(), version: None })
+        None => [(MpiFamily::OpenMpi, "Open MPI"), (MpiFamily::Mpich, "MPICH")]
+            .map(|(family, name)| MpiLibrary { family, name: name.to_owned(), version: None })
             .to_vec(),
     };
     let mut last = None;
@@ -253,10 +255,10 @@ pub fn launcher_for(
 /// The launcher that the user names.
 fn named_launcher(
     command: &CommandLine,
-    library: &Library,
+    library: &MpiLibrary,
     wrapper: &str,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Launcher, MpiError> {
+) -> Result<MpiLauncher, MpiError> {
     let program = command.program().to_owned();
     if which(&program).is_none() {
         return Err(MpiError::NoSuchLauncher { program });
@@ -274,16 +276,16 @@ fn named_launcher(
             program: wrapper.to_owned(),
         });
     }
-    Ok(Launcher { command: command.clone(), kind, version })
+    Ok(MpiLauncher { command: command.clone(), kind, version })
 }
 
 /// The launcher that stands beside the wrapper, or in `PATH`.
 fn own_launcher(
     wrapper: &Path,
-    library: &Library,
+    library: &MpiLibrary,
     program: &str,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Launcher, MpiError> {
+) -> Result<MpiLauncher, MpiError> {
     let mut others = Vec::new();
     for candidate in candidates(wrapper) {
         let words =
@@ -291,14 +293,14 @@ fn own_launcher(
         match launcher_of(&words) {
             Some((kind, version)) if library.started_by(kind) => {
                 let command = CommandLine::new(candidate, []);
-                return Ok(Launcher { command, kind, version });
+                return Ok(MpiLauncher { command, kind, version });
             }
             Some((kind, _)) => others.push(format!("{candidate} is {kind}'s")),
             None => {}
         }
     }
     others.dedup();
-    let open = library.family == Family::OpenMpi;
+    let open = library.family == MpiFamily::OpenMpi;
     Err(MpiError::NoLauncher {
         program: program.to_owned(),
         library: library.to_string(),
@@ -341,35 +343,12 @@ fn candidates(wrapper: &Path) -> Vec<String> {
     found
 }
 
-/// Where `PATH` leads for this name; names with a slash are paths.
-pub fn which(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return is_program(&path).then_some(path);
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path)
-        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-}
-
 /// All that a program says when it is asked with these words, whatever its exit status.
 fn said(command: &CommandLine, interrupted: &dyn Fn() -> bool) -> Result<String, ToolchainError> {
-    let job = Job {
-        command: command.clone(),
-        folder: PathBuf::from("."),
-        environment: Vec::new(),
-        limit: VERSION_LIMIT,
-    };
-    let finished = guard::run(&job, interrupted)?;
-    match finished.ended {
-        Ended::Itself(_) => Ok(finished.stdout + "\n" + &finished.stderr),
-        _ => Err(finished.success(&job).err().unwrap_or(ToolchainError::Interrupted)),
-    }
+    let job = Job::new(command.clone(), VERSION_LIMIT);
+    let output = run(&job, interrupted)?;
+    job.status(&output)?;
+    Ok(output.stdout + "\n" + &output.stderr)
 }
 impl From<MpiError> for nodegauge_measure::Failure {
     fn from(error: MpiError) -> Self {

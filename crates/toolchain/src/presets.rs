@@ -2,11 +2,12 @@
 //! STREAM. Knowledge as data: a family is an entry of [`FAMILIES`].
 
 use crate::CommandLine;
+use crate::search::{expand, is_program};
 use std::path::{Path, PathBuf};
 
 /// A family of compilers that understand the same flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Family {
+pub struct CompilerFamily {
     /// Its name.
     pub name: &'static str,
     /// The C compiler's program.
@@ -25,8 +26,8 @@ const NATIVE: &str = if cfg!(target_arch = "aarch64") { "-mcpu=native" } else { 
 
 /// The families. A flag that a compiler refuses takes its variant out, and the user is told; so a
 /// variant may name what only newer, or only one vendor's versions know.
-pub const FAMILIES: [Family; 6] = [
-    Family {
+pub const FAMILIES: [CompilerFamily; 6] = [
+    CompilerFamily {
         name: "gcc",
         program: "gcc",
         places: &[],
@@ -46,7 +47,7 @@ pub const FAMILIES: [Family; 6] = [
         ],
         openmp: "-fopenmp",
     },
-    Family {
+    CompilerFamily {
         // AMD's AOCC is a clang, and is found here when its folder is on the search path.
         name: "clang",
         program: "clang",
@@ -54,7 +55,7 @@ pub const FAMILIES: [Family; 6] = [
         variants: CLANG,
         openmp: "-fopenmp",
     },
-    Family {
+    CompilerFamily {
         name: "aocc",
         program: "clang",
         // AOCC's user guide: where its packages install it.
@@ -62,7 +63,7 @@ pub const FAMILIES: [Family; 6] = [
         variants: CLANG,
         openmp: "-fopenmp",
     },
-    Family {
+    CompilerFamily {
         name: "icx",
         program: "icx",
         places: &[
@@ -73,14 +74,14 @@ pub const FAMILIES: [Family; 6] = [
         variants: INTEL,
         openmp: "-qopenmp",
     },
-    Family {
+    CompilerFamily {
         name: "icc",
         program: "icc",
         places: &["/opt/intel/oneapi/compiler/latest/linux/bin/intel64/icc"],
         variants: INTEL,
         openmp: "-qopenmp",
     },
-    Family {
+    CompilerFamily {
         // NVIDIA HPC SDK, once PGI: "HPC Compilers Reference Guide", -M options.
         name: "nvc",
         program: "nvc",
@@ -123,7 +124,7 @@ const INTEL: &[&[&str]] = &[
 ];
 
 /// Arm Compiler for Linux: "Arm C/C++ Compiler Developer and Reference Guide".
-const ARM: Family = Family {
+const ARM: CompilerFamily = CompilerFamily {
     name: "armclang",
     program: "armclang",
     places: &["/opt/arm/arm-linux-compiler-*/bin/armclang"],
@@ -139,7 +140,7 @@ const ARM: Family = Family {
 const UNKNOWN: &[&str] = &["-O3", "-march=native"];
 
 /// All families.
-pub fn families() -> impl Iterator<Item = &'static Family> {
+pub fn families() -> impl Iterator<Item = &'static CompilerFamily> {
     FAMILIES.iter().chain(std::iter::once(&ARM))
 }
 
@@ -147,7 +148,7 @@ pub fn families() -> impl Iterator<Item = &'static Family> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     /// Which it is.
-    pub family: &'static Family,
+    pub family: &'static CompilerFamily,
     /// What starts it: its program's name when the search path leads to it, else its path.
     pub command: String,
 }
@@ -203,38 +204,9 @@ pub fn usual_flags(program: &str) -> &'static [&'static str] {
         .unwrap_or(UNKNOWN)
 }
 
-/// Whether there is a file that may be run.
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path)
-        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-}
-
-/// The program that a pattern of [`Family::places`] leads to, the last in order of several.
+/// The program that a pattern of [`CompilerFamily::places`] leads to, the newest of several.
 fn newest(root: &Path, pattern: &str) -> Option<PathBuf> {
-    let mut folders = vec![root.to_owned()];
-    for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        folders = match part.split_once('*') {
-            None => folders.iter().map(|folder| folder.join(part)).collect(),
-            Some((before, after)) => folders
-                .iter()
-                .filter_map(|folder| std::fs::read_dir(folder).ok())
-                .flatten()
-                .flatten()
-                .filter(|entry| {
-                    let name = entry.file_name();
-                    let name = name.to_string_lossy();
-                    name.len() >= before.len() + after.len()
-                        && name.starts_with(before)
-                        && name.ends_with(after)
-                })
-                .map(|entry| entry.path())
-                .collect(),
-        };
-    }
-    folders.retain(|program| is_program(program));
-    folders.sort();
-    folders.pop()
+    expand(root, pattern).into_iter().find(|program| is_program(program))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::blas::Wish;
+use nodegauge_toolchain::blas::BlasRequest;
 use std::path::PathBuf;
 
 /// `hpl`.
@@ -35,7 +35,7 @@ pub(crate) struct HplArgs {
     /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers;
     /// several are set side by side. Example: --blas openblas --blas blis@skx
     #[arg(long, value_name = "LIBRARY", help_heading = "What")]
-    pub(crate) blas: Vec<Wish>,
+    pub(crate) blas: Vec<BlasRequest>,
     /// Show N, NB, the grid, time and memory with their formulas; measure nothing
     #[arg(long, help_heading = "Output")]
     pub(crate) plan: bool,

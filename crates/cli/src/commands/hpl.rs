@@ -23,7 +23,7 @@ use nodegauge_measure::{BytesPerSec, FlopsPerSec, Watch};
 use nodegauge_placement::Placement;
 use nodegauge_team::Team;
 use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::blas::{self, Prober, Wish};
+use nodegauge_toolchain::blas::{self, BlasProber, BlasRequest};
 use std::path::Path;
 use std::time::Duration;
 
@@ -106,12 +106,12 @@ fn refuse(node: &Site, placement: &Placement, options: &Options) -> Result<(), F
 }
 
 /// This program, to try libraries with.
-fn prober() -> Result<Prober, Failure> {
+fn prober() -> Result<BlasProber, Failure> {
     let program = std::env::current_exe().map_err(|cause| {
         Failure::missing(format!("cannot find this program's own file: {cause}"))
     })?;
     let command = CommandLine::new(program.display().to_string(), ["try-blas".to_owned()]);
-    Ok(Prober { command })
+    Ok(BlasProber { command })
 }
 
 /// The libraries to measure: those that were asked for, else the fastest of all.
@@ -120,15 +120,15 @@ fn libraries(args: &HplArgs, notices: &mut Vec<String>) -> Result<Vec<Tried>, Fa
     Ok(if args.blas.is_empty() { tried.into_iter().take(1).collect() } else { tried })
 }
 
-fn try_all(wishes: &[Wish], notices: &mut Vec<String>) -> Result<Vec<Tried>, Failure> {
+fn try_all(requests: &[BlasRequest], notices: &mut Vec<String>) -> Result<Vec<Tried>, Failure> {
     let flags = SysRoot::live().text("proc/cpuinfo").unwrap_or_default();
     let flags =
         flags.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
     let flags = flags.unwrap_or_default().to_owned();
     let isa = |name: &str| flags.split_whitespace().any(|flag| flag == name);
-    let found = choose::find(wishes, &prober()?, &isa, &|| false)?;
+    let found = choose::find(requests, &prober()?, &isa, &|| false)?;
     notices.extend(found.notices);
-    if wishes.is_empty() && found.tried.len() > 1 {
+    if requests.is_empty() && found.tried.len() > 1 {
         let list: Vec<String> =
             found.tried.iter().map(|tried| format!("{} {}", tried.name(), tried.rate())).collect();
         notices.push(format!("tried on one thread, fastest first: {}", list.join("; ")));

@@ -12,8 +12,8 @@ use nodegauge_messages::probe::{self, Probe};
 use nodegauge_messages::session::Stage;
 use nodegauge_messages::{MessagesError, Options, Pattern, nodes};
 use nodegauge_report::messages::NOT_MEASURED;
+use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::{Mpi, USUAL};
-use nodegauge_toolchain::{CommandLine, is_root};
 use std::time::Duration;
 
 /// Sizes of a quick look.
@@ -217,13 +217,9 @@ pub(crate) fn slurm_hosts() -> Result<Vec<String>, Failure> {
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
         Failure::missing("this is no Slurm job: SLURM_JOB_NODELIST is not set\nhint: run it under salloc or sbatch, or name the hosts")
     })?;
-    let job = nodegauge_toolchain::Job {
-        command: CommandLine::new("scontrol", ["show", "hostnames", list.as_str()]),
-        folder: ".".into(),
-        environment: Vec::new(),
-        limit: Duration::from_secs(10),
-    };
-    let said = nodegauge_toolchain::run(&job, &|| false).and_then(|done| done.success(&job))?;
+    let command = CommandLine::new("scontrol", ["show", "hostnames", list.as_str()]);
+    let job = nodegauge_toolchain::Job::new(command, Duration::from_secs(10));
+    let said = job.success(nodegauge_toolchain::run(&job, &|| false)?)?;
     Ok(said.split_whitespace().map(str::to_owned).collect())
 }
 
@@ -297,7 +293,7 @@ pub(crate) fn quick(
         match measure(&mpi, topology, full, as_root, watch) {
             Ok(outcome) => return found(Vec::new(), outcome),
             // Another MPI may start programs of root.
-            Err(error @ MessagesError::Root { .. }) if is_root() => {
+            Err(error @ MessagesError::Root { .. }) if nodegauge_os::is_root() => {
                 first = Some(error.to_string());
             }
             Err(MessagesError::Interrupted) => {

@@ -17,7 +17,7 @@ use nodegauge_memory::ranks::SharedFleet;
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::sweep::{self, Cell, Coordinates};
 use nodegauge_placement::{MemoryPolicy, ThreadList};
-use nodegauge_toolchain::Limits;
+use nodegauge_toolchain::CompileLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -200,7 +200,7 @@ fn not_theirs(axes: &[Axis]) -> Option<String> {
 fn give_variants(
     cells: &mut Vec<Cell>,
     chosen: &[ChosenCompiler],
-    limits: Limits,
+    limits: CompileLimits,
     progress: &mut Progress,
 ) -> Result<Option<Vec<String>>, Failure> {
     let Some(options) = cells.first().map(|cell| cell.options.clone()) else {

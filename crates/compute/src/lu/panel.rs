@@ -8,7 +8,7 @@
 
 use super::{Shared, swaps};
 use crate::leaf::{Elimination, Largest, Product};
-use nodegauge_team::Barrier;
+use nodegauge_os::Barrier;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,6 +9,7 @@
 use super::panel::{NoPivot, Panel};
 use super::{Shared, swaps};
 use crate::leaf::Product;
+use nodegauge_os::Spin;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -286,12 +287,10 @@ pub(super) fn work(shared: &Shared<'_>, index: usize) -> Spent {
 fn wait_for_change(shared: &Shared<'_>, version: u64, index: usize, joined: usize) -> f64 {
     let schedule = &shared.schedule;
     let called = || index < shared.crew.size && schedule.called.load(Ordering::Acquire) > joined;
-    let (mut spins, mut slept) = (0u32, 0.0);
+    let (mut spin, mut slept) = (Spin::new(SPINS_BEFORE_YIELD), 0.0);
     let over = || shared.stopped() && (index == 0 || index >= shared.crew.size);
     while schedule.version.load(Ordering::Acquire) == version && !over() && !called() {
-        spins += 1;
-        match spins {
-            ..SPINS_BEFORE_YIELD => std::hint::spin_loop(),
+        spin.pause_or(|looks| match looks {
             // Far beyond the time of a piece: threads share CPUs, or the machine is busy.
             1_000_000.. => {
                 let start = Instant::now();
@@ -299,7 +298,7 @@ fn wait_for_change(shared: &Shared<'_>, version: u64, index: usize, joined: usiz
                 slept += start.elapsed().as_secs_f64();
             }
             _ => std::thread::yield_now(),
-        }
+        });
     }
     slept
 }

@@ -1,8 +1,8 @@
 //! POSIX asynchronous I/O. glibc carries it out with threads and takes the requests of one
 //! descriptor one after another, so that a depth beyond one hides the hand-over, not the device.
 
-use super::{Completion, Queue, check, nothing_moved};
-use crate::memory::Memory;
+use super::{Completion, Queue, nothing_moved};
+use nodegauge_os::{Buffer, check};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 /// One request.
 struct Slot {
     control: Box<libc::aiocb>,
-    memory: Memory,
+    memory: Buffer,
     busy: bool,
     write: bool,
 }
@@ -35,7 +35,7 @@ impl<'f> Aio<'f> {
         let slot = || {
             // SAFETY: all fields are numbers and pointers, for which zero is a value.
             let control = Box::new(unsafe { std::mem::zeroed::<libc::aiocb>() });
-            Ok(Slot { control, memory: Memory::new(block)?, busy: false, write: false })
+            Ok(Slot { control, memory: Buffer::new(block)?, busy: false, write: false })
         };
         let slots = (0..depth).map(|_| slot()).collect::<io::Result<_>>()?;
         Ok(Self { file, slots, block })
@@ -54,7 +54,7 @@ impl<'f> Aio<'f> {
         }
         // SAFETY: the list holds control blocks of requests under way, which live until they end.
         let done = unsafe { libc::aio_suspend(list.as_ptr(), list.len() as i32, std::ptr::null()) };
-        match check(done as isize) {
+        match check("aio_suspend", done).map_err(io::Error::from) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
             _ => Ok(()),
         }
@@ -102,7 +102,7 @@ impl Queue for Aio<'_> {
         // heap, and `drop` waits.
         let started =
             unsafe { if write { libc::aio_write(control) } else { libc::aio_read(control) } };
-        check(started as isize)?;
+        check("aio_read or aio_write", started)?;
         slot.busy = true;
         slot.write = write;
         Ok(())

@@ -11,6 +11,7 @@ pub(crate) mod uring;
 
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::Pattern;
+use nodegauge_os::check;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -199,12 +200,8 @@ fn in_sequence(operation: &Operation) -> bool {
 /// Waits until the file's data is on the device (`fsync`).
 pub(crate) fn fsync(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open while `file` lives.
-    check(unsafe { libc::fsync(file.as_raw_fd()) } as isize).map(drop)
-}
-
-/// A result of the C library: negative is an error with its cause in `errno`.
-pub(crate) fn check(result: isize) -> io::Result<usize> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
+    check("fsync", unsafe { libc::fsync(file.as_raw_fd()) })?;
+    Ok(())
 }
 
 /// Nothing was moved although something was asked for.

@@ -1,17 +1,24 @@
 //! Calls that return when the block is moved: `read`, `write`, `pread`, `pwrite`, `preadv`,
 //! `pwritev`.
 
-use super::{Mover, check, nothing_moved};
+use super::{Mover, nothing_moved};
+use nodegauge_os::check;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+
+/// The bytes that a call has moved.
+#[inline]
+fn bytes(moved: isize) -> io::Result<usize> {
+    Ok(check("read or write", moved)? as usize)
+}
 
 /// Repeats a call until the whole block is moved; most often the first moves all of it.
 #[inline]
 fn whole(write: bool, length: usize, mut call: impl FnMut(usize) -> isize) -> io::Result<()> {
     let mut moved = 0;
     while moved < length {
-        match check(call(moved)) {
+        match bytes(call(moved)) {
             Ok(0) => return Err(nothing_moved(write)),
             Ok(n) => moved += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -134,7 +141,7 @@ impl Mover for Vector<'_> {
         let length = block.len();
         let (vectors, count) = Self::vectors(block.as_mut_ptr(), length);
         // SAFETY: the vectors are pieces of `block`, which the kernel may fill.
-        let moved = check(unsafe {
+        let moved = bytes(unsafe {
             libc::preadv(fd, vectors.as_ptr(), count as i32, offset as libc::off_t)
         });
         match moved {
@@ -149,7 +156,7 @@ impl Mover for Vector<'_> {
         let fd = self.0.as_raw_fd();
         let (vectors, count) = Self::vectors(block.as_ptr().cast_mut(), block.len());
         // SAFETY: the vectors are pieces of `block`, which the kernel only reads.
-        let moved = check(unsafe {
+        let moved = bytes(unsafe {
             libc::pwritev(fd, vectors.as_ptr(), count as i32, offset as libc::off_t)
         });
         match moved {

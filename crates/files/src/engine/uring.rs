@@ -2,8 +2,8 @@
 //! over and to wait.
 
 use super::{Completion, Queue, nothing_moved};
-use crate::memory::Memory;
 use io_uring::{IoUring, opcode, types};
+use nodegauge_os::Buffer;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 pub(crate) struct Uring<'f> {
     ring: IoUring,
     file: &'f File,
-    memory: Vec<Memory>,
+    memory: Vec<Buffer>,
     block: usize,
     write: Vec<bool>,
     under_way: usize,
@@ -27,7 +27,7 @@ impl<'f> Uring<'f> {
     pub(crate) fn new(file: &'f File, depth: usize, block: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth.next_power_of_two()).map_err(io::Error::other)?;
         let ring = IoUring::new(entries)?;
-        let memory = (0..depth).map(|_| Memory::new(block)).collect::<io::Result<_>>()?;
+        let memory = (0..depth).map(|_| Buffer::new(block)).collect::<io::Result<_>>()?;
         Ok(Self { ring, file, memory, block, write: vec![false; depth], under_way: 0 })
     }
 

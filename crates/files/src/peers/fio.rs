@@ -169,12 +169,9 @@ impl Fio {
         limit: Option<Duration>,
     ) -> Result<Self, FilesError> {
         let program = located(program, "fio")?;
-        let job = Job {
-            command: CommandLine::new(program.as_str(), ["--version"]),
-            folder: std::env::temp_dir(),
-            environment: Vec::new(),
-            limit: Duration::from_secs(10),
-        };
+        let command = CommandLine::new(program.as_str(), ["--version"]);
+        let job =
+            Job { folder: std::env::temp_dir(), ..Job::new(command, Duration::from_secs(10)) };
         let version = nodegauge_toolchain::run(&job, &|| false)?.stdout.trim().to_owned();
         if !version.starts_with("fio-") {
             return Err(FilesError::Peer { program, why: "this is not fio: it prints no version\nhint: --fio takes the path of the program fio".to_owned() });
@@ -261,13 +258,8 @@ impl Fio {
             remove_files(ground);
         }
         let command = CommandLine::new(self.program.clone(), arguments);
-        let job = Job {
-            command: command.clone(),
-            folder: ground.folder().to_owned(),
-            environment: Vec::new(),
-            limit,
-        };
-        let text = nodegauge_toolchain::run(&job, interrupted)?.success(&job)?;
+        let job = Job { folder: ground.folder().to_owned(), ..Job::new(command.clone(), limit) };
+        let text = job.success(nodegauge_toolchain::run(&job, interrupted)?)?;
         let output = FioOutput::read(&text).map_err(|error| FilesError::Peer {
             program: command.to_string(),
             why: error.to_string(),

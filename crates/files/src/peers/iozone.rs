@@ -28,12 +28,9 @@ impl Iozone {
     /// When it is not there or is not IOzone.
     pub fn new(program: &Path, crew: Option<Crew>) -> Result<Self, FilesError> {
         let program = located(program, "iozone")?;
-        let job = Job {
-            command: CommandLine::new(program.as_str(), ["-v"]),
-            folder: std::env::temp_dir(),
-            environment: Vec::new(),
-            limit: Duration::from_secs(10),
-        };
+        let command = CommandLine::new(program.as_str(), ["-v"]);
+        let job =
+            Job { folder: std::env::temp_dir(), ..Job::new(command, Duration::from_secs(10)) };
         let said = nodegauge_toolchain::run(&job, &|| false)?.stdout;
         let version = said
             .split("Version $Revision:")
@@ -123,13 +120,9 @@ impl Beside for Iozone {
     ) -> Result<Figures, FilesError> {
         let Some(arguments) = self.arguments(task) else { return Ok(Vec::new()) };
         let command = CommandLine::new(self.program.clone(), arguments);
-        let job = Job {
-            command: command.clone(),
-            folder: ground.folder().to_owned(),
-            environment: Vec::new(),
-            limit: time_limit(left),
-        };
-        let text = nodegauge_toolchain::run(&job, interrupted)?.success(&job)?;
+        let limit = time_limit(left);
+        let job = Job { folder: ground.folder().to_owned(), ..Job::new(command.clone(), limit) };
+        let text = job.success(nodegauge_toolchain::run(&job, interrupted)?)?;
         let output = IozoneOutput::read(&text).map_err(|error| FilesError::Peer {
             program: command.to_string(),
             why: error.to_string(),

@@ -15,7 +15,7 @@ use crate::data::Data;
 use crate::grid::Cell;
 use crate::operation::Operation;
 use crate::pass::{Bench, Done, Ended};
-use crate::team::shared::Shared;
+use crate::team::shared::SharedFlags;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(crate) struct Report {
 pub(crate) struct Team {
     crew: Crew,
     benches: Vec<Bench>,
-    shared: Shared,
+    shared: SharedFlags,
 }
 
 /// What is done at once.
@@ -71,9 +71,9 @@ impl Team {
     pub(crate) fn new(crew: Crew, data: &Arc<Data>) -> Result<Self, FilesError> {
         let benches =
             (0..crew.count).map(|_| Bench::new(Arc::clone(data))).collect::<Result<_, _>>()?;
-        let shared = Shared::new().map_err(|cause| FilesError::NoMemory {
+        let shared = SharedFlags::zeroed().map_err(|cause| FilesError::NoMemory {
             block: nodegauge_measure::Bytes(4096),
-            cause,
+            cause: cause.into(),
         })?;
         Ok(Self { crew, benches, shared })
     }
@@ -197,7 +197,7 @@ impl Work<'_> {
         &self,
         worker: usize,
         bench: &mut Bench,
-        shared: &Shared,
+        shared: &SharedFlags,
     ) -> Result<Report, FilesError> {
         use std::cell::Cell;
         use std::sync::atomic::Ordering;

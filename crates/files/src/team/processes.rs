@@ -5,13 +5,13 @@ use super::{Report, Work};
 use crate::FilesError;
 use crate::counters::Counters;
 use crate::pass::Bench;
-use crate::team::shared::Shared;
+use crate::team::shared::SharedFlags;
 use crate::volume::Volume;
 use nodegauge_machine::SysRoot;
+use nodegauge_os::{ForkedChild, SysError, receive};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 
 /// How often the user is asked, in milliseconds.
@@ -30,54 +30,39 @@ enum Message {
     },
 }
 
-/// A worker and its pipe. Dropped, it is killed and reaped.
-struct Child {
-    pid: libc::pid_t,
-    pipe: File,
-    said: Vec<u8>,
-    open: bool,
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        let mut status = 0;
-        // SAFETY: the process is a child that nobody else reaps, so its number is still its own.
-        unsafe {
-            if self.open {
-                libc::kill(self.pid, libc::SIGKILL);
-            }
-            libc::waitpid(self.pid, &raw mut status, 0);
-        }
-    }
-}
-
 /// Lets all work; their reports in order, and when they were let go.
 pub(super) fn run(
     work: &Work<'_>,
     benches: &mut [Bench],
-    shared: &Shared,
+    shared: &SharedFlags,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(Vec<Report>, u64), FilesError> {
     let mut children = Vec::new();
     for (worker, bench) in benches.iter_mut().enumerate() {
-        let child = fork(work, worker, bench, shared)
-            .map_err(|cause| FilesError::Worker { worker, why: cause.to_string() })?;
-        children.push(child);
+        let failed = |cause: SysError| FilesError::Worker {
+            worker,
+            why: io::Error::from(cause).to_string(),
+        };
+        // SAFETY: a worker uses memory that was made before, the allocator and system calls, and waits
+        // for flags only.
+        let child = unsafe { nodegauge_os::fork(|pipe| speak(work, worker, bench, shared, pipe)) };
+        children.push(child.map_err(failed)?);
     }
     let released = shared.release(children.len(), || {
         // A worker that is gone without a word has closed its pipe.
-        listen(&mut children, 0);
-        interrupted() || children.iter().any(|child| !child.open && child.said.is_empty())
+        receive(&mut children, 0);
+        interrupted()
+            || children.iter().any(|child| !child.is_open() && child.received().is_empty())
     });
-    while children.iter().any(|child| child.open) {
-        listen(&mut children, LOOK_EVERY);
+    while children.iter().any(ForkedChild::is_open) {
+        receive(&mut children, LOOK_EVERY);
         if interrupted() {
             shared.end.store(true, Ordering::Relaxed);
         }
     }
     let mut reports = Vec::new();
     for (worker, child) in children.iter().enumerate() {
-        let message = serde_json::from_slice(&child.said).map_err(|_| FilesError::Worker {
+        let message = serde_json::from_slice(child.received()).map_err(|_| FilesError::Worker {
             worker,
             why: "it was killed, perhaps for want of memory".to_owned(),
         })?;
@@ -112,92 +97,25 @@ fn failure(
     }
 }
 
-/// Takes what the workers say, for at most so many milliseconds.
-fn listen(children: &mut [Child], milliseconds: i32) {
-    let mut waiting: Vec<libc::pollfd> = children
-        .iter()
-        .filter(|child| child.open)
-        .map(|child| libc::pollfd { fd: child.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
-    // SAFETY: the kernel reads and fills as many structures as are given.
-    let ready = unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as u64, milliseconds) };
-    if ready <= 0 {
-        return;
-    }
-    for child in children.iter_mut().filter(|child| child.open) {
-        let fd = child.pipe.as_raw_fd();
-        if !waiting.iter().any(|entry| entry.fd == fd && entry.revents != 0) {
-            continue;
-        }
-        let mut buffer = [0; 16 << 10];
-        match child.pipe.read(&mut buffer) {
-            Ok(0) => child.open = false,
-            Ok(n) => child.said.extend_from_slice(&buffer[..n]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => child.open = false,
-        }
-    }
-}
-
-/// Starts a worker.
-fn fork(work: &Work<'_>, worker: usize, bench: &mut Bench, shared: &Shared) -> io::Result<Child> {
-    let mut ends = [0; 2];
-    // SAFETY: the kernel fills two descriptors, which become owned files below.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: both descriptors are fresh and owned by nobody.
-    let (reader, writer) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
-    // SAFETY: asks for a number.
-    let parent = unsafe { libc::getpid() };
-    // SAFETY: the child goes on with this thread alone. It uses memory that was made before, the
-    // allocator, which the C library makes usable in the child of a process with threads, and system
-    // calls; it ends without running what the parent registered for its end.
-    let pid = unsafe { libc::fork() };
-    if pid < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if pid > 0 {
-        return Ok(Child { pid, pipe: reader, said: Vec::new(), open: true });
-    }
-    drop(reader);
-    // SAFETY: plain system calls. The worker dies with its parent, and leaves Ctrl-C to it.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != parent {
-            libc::_exit(1);
-        }
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGTERM, libc::SIG_DFL);
-    }
-    speak(work, worker, bench, shared, writer);
-    // SAFETY: ends the process at once: what is registered for its end belongs to the parent.
-    unsafe { libc::_exit(0) }
-}
-
-/// A worker's part, and its report. A panic must not unwind into the parent's code.
-fn speak(work: &Work<'_>, worker: usize, bench: &mut Bench, shared: &Shared, mut pipe: File) {
+/// A worker's part, and its report.
+fn speak(work: &Work<'_>, worker: usize, bench: &mut Bench, shared: &SharedFlags, mut pipe: File) {
     let root = SysRoot::live();
     let nowhere = Volume::default();
     let before = Counters::now(&root, &nowhere);
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        work.carry_out(worker, bench, shared)
-    }));
-    let message = match result {
-        Ok(Ok(report)) => {
+    let message = match work.carry_out(worker, bench, shared) {
+        Ok(report) => {
             let rise = Counters::now(&root, &nowhere).since(&before);
             Message::Report(Report { rise, ..report })
         }
-        Ok(Err(FilesError::Io { what, offset, cause, .. })) => {
+        Err(FilesError::Io { what, offset, cause, .. }) => {
             Message::Failure { text: what, errno: cause.raw_os_error(), offset, wrong: false }
         }
-        Ok(Err(error)) => Message::Failure {
+        Err(error) => Message::Failure {
             text: error.to_string(),
             errno: None,
             offset: None,
             wrong: matches!(error, FilesError::Wrong { .. }),
         },
-        Err(_) => return,
     };
     if let Ok(text) = serde_json::to_vec(&message) {
         // A parent that does not listen any more has no use for it.

@@ -1,8 +1,6 @@
 //! Flags that workers share, be they threads or processes.
 
-use std::io;
-use std::ops::Deref;
-use std::ptr::NonNull;
+use nodegauge_os::{SharedValue, ZeroedShared};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -19,51 +17,11 @@ pub(crate) struct Flags {
     pub(crate) end: AtomicBool,
 }
 
+// SAFETY: atomics, of which zeros are a value.
+unsafe impl ZeroedShared for Flags {}
+
 /// Flags in memory that stays shared after a fork.
-pub(crate) struct Shared(NonNull<Flags>);
-
-// SAFETY: the flags are atomics, in memory that this owns.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: asks for fresh shared memory anywhere, filled with zeros.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Flags>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let flags = NonNull::new(start.cast::<Flags>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: the memory is large enough, aligned to a page, and nobody else's.
-        unsafe { flags.write(Flags::default()) };
-        Ok(Self(flags))
-    }
-}
-
-impl Deref for Shared {
-    type Target = Flags;
-    fn deref(&self) -> &Flags {
-        // SAFETY: the flags were written by `new` and live as long as `self`.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly what `new` mapped; atomics need no drop.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Flags>()) };
-    }
-}
+pub(crate) type SharedFlags = SharedValue<Flags>;
 
 impl Flags {
     pub(crate) fn reset(&self) {

@@ -3,7 +3,7 @@
 use super::{Report, Work};
 use crate::FilesError;
 use crate::pass::Bench;
-use crate::team::shared::Shared;
+use crate::team::shared::SharedFlags;
 use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub(super) fn run(
     work: &Work<'_>,
     benches: &mut [Bench],
-    shared: &Shared,
+    shared: &SharedFlags,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(Vec<Report>, u64), FilesError> {
     let (released, results) = std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! One figure with its evidence.
 
 use crate::samples::{RegimeGroup, Sample, Sorted};
-use crate::stats::{self, Summary};
+use crate::stats::{self, Better, Summary};
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -319,5 +319,49 @@ impl Measurement {
     pub fn is_published(&self) -> bool {
         self.category == Category::Reference
             && self.config.get("engine").and_then(Value::as_str) == Some(PUBLISHED)
+    }
+}
+
+impl Sorted {
+    /// What each regime says of a part whose time makes `value`, when more than one was met.
+    pub fn regimes(
+        &self,
+        samples: &[Sample],
+        part: usize,
+        better: Better,
+        value: &dyn Fn(f64) -> f64,
+    ) -> Vec<RegimeSamples> {
+        if self.groups.len() < 2 {
+            return Vec::new();
+        }
+        self.groups
+            .iter()
+            .filter_map(|group| {
+                let values: Vec<f64> =
+                    group.passes.iter().map(|i| value(samples[*i].seconds[part])).collect();
+                Some(RegimeSamples {
+                    round_trip_s: group.round_trip,
+                    share: group.passes.len() as f64 / self.counted() as f64,
+                    summary: Summary::of(&values, better)?,
+                    samples: values,
+                })
+            })
+            .collect()
+    }
+
+    /// The samples of a part that do not count, with the reasons in words.
+    pub fn disturbed(
+        &self,
+        samples: &[Sample],
+        part: usize,
+        value: &dyn Fn(f64) -> f64,
+    ) -> Vec<Disturbed> {
+        self.disturbed
+            .iter()
+            .map(|(pass, causes)| Disturbed {
+                value: value(samples[*pass].seconds[part]),
+                reason: causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            })
+            .collect()
     }
 }

@@ -8,7 +8,8 @@ use crate::result;
 use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
 use nodegauge_toolchain::{
-    CommandLine, Compiler, Ended, Finished, Job, Limits, Scratch, ToolchainError, run,
+    ChildEnd, ChildOutput, CommandLine, CompileLimits, Compiler, Job, KillReason, Scratch,
+    ToolchainError, run,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ pub struct KernelBuilder<'a> {
     /// [`self_test::run`] does, says [`self_test::PASSED`] when it passed, and else ends with a failure and
     /// the reason on standard error.
     self_test: CommandLine,
-    limits: Limits,
+    limits: CompileLimits,
     kernels: &'a [Kernel],
     element: Element,
     made: usize,
@@ -86,7 +87,7 @@ impl<'a> KernelBuilder<'a> {
     /// When there is no place to work.
     pub fn open(
         self_test: CommandLine,
-        limits: Limits,
+        limits: CompileLimits,
         kernels: &'a [Kernel],
         element: Element,
     ) -> Result<Self, ToolchainError> {
@@ -220,35 +221,33 @@ impl<'a> KernelBuilder<'a> {
     ) -> Result<SelfTest, ToolchainError> {
         let words = [library.display().to_string(), kernel.to_string(), self.element.to_string()];
         let job = Job {
-            command: self.self_test.with(words),
             folder: self.scratch.path().to_owned(),
-            environment: Vec::new(),
-            limit: self.limits.trial,
+            ..Job::new(self.self_test.with(words), self.limits.trial)
         };
-        let finished = run(&job, interrupted)?;
-        Ok(match finished.ended {
-            Ended::Itself(status)
-                if status.success() && finished.stdout.trim() == self_test::PASSED =>
+        let output = run(&job, interrupted)?;
+        Ok(match output.end {
+            ChildEnd::Exited(status)
+                if status.success() && output.stdout.trim() == self_test::PASSED =>
             {
                 SelfTest::Passed
             }
-            Ended::Itself(status) if status.code() == Some(1) => {
-                SelfTest::Failed(format!("{kernel} is wrong: {}", last_line(&finished)))
+            ChildEnd::Exited(status) if status.code() == Some(1) => {
+                SelfTest::Failed(format!("{kernel} is wrong: {}", last_line(&output)))
             }
-            Ended::Itself(status) if status.success() => {
+            ChildEnd::Exited(status) if status.success() => {
                 SelfTest::Failed(format!("{kernel} ends the program"))
             }
-            Ended::Itself(_) => {
-                let how = finished.success(&job).err().map(|error| error.to_string());
+            ChildEnd::Exited(_) => {
+                let how = job.success(output).err().map(|error| error.to_string());
                 let how = how.as_deref().and_then(|how| how.split_once(" ended with "));
                 let how = how.map_or("a failure", |(_, how)| how);
                 SelfTest::Failed(format!("{kernel} crashes: {how}"))
             }
-            Ended::TooLong => SelfTest::Hung(format!(
+            ChildEnd::Killed(KillReason::TimedOut) => SelfTest::Hung(format!(
                 "{kernel} hangs: it took longer than {} s and was killed",
                 job.limit.as_secs_f64()
             )),
-            Ended::Interrupted => return Err(ToolchainError::Interrupted),
+            ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
         })
     }
 }
@@ -261,8 +260,8 @@ enum SelfTest {
 }
 
 /// The last line of error output that says something.
-fn last_line(finished: &Finished) -> &str {
-    finished.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given")
+fn last_line(output: &ChildOutput) -> &str {
+    output.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given")
 }
 
 #[cfg(test)]
@@ -277,7 +276,7 @@ mod tests {
         for element in Element::ALL {
             let passed = CommandLine::new("sh", ["-c", "echo passed"]);
             let mut builder =
-                KernelBuilder::open(passed, Limits::USUAL, &kernels, *element).unwrap();
+                KernelBuilder::open(passed, CompileLimits::USUAL, &kernels, *element).unwrap();
             let made = builder.make(&CommandLine::new("cc", ["-O2"]), &|| false).unwrap();
             assert_eq!(made.refusal(), None);
             let loops = made.loops();

@@ -10,7 +10,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Placement;
 use nodegauge_toolchain::presets::{self, Installed};
-use nodegauge_toolchain::{CommandLine, Limits, ToolchainError};
+use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,11 +47,11 @@ pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failur
 ///
 /// # Errors
 /// When the variable that says so holds no such time.
-pub fn limits() -> Result<Limits, Failure> {
-    let Ok(text) = std::env::var(LIMIT) else { return Ok(Limits::USUAL) };
+pub fn limits() -> Result<CompileLimits, Failure> {
+    let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::USUAL) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
-            Ok(Limits::of(Duration::from_secs_f64(seconds)))
+            Ok(CompileLimits::of(Duration::from_secs_f64(seconds)))
         }
         _ => Err(Failure::usage(format!(
             "{LIMIT} is {text:?}: expected seconds from 0.1 to 86400\nhint: unset it for the usual 60"
@@ -74,7 +74,7 @@ pub struct Made {
 pub fn make(
     chosen: &[ChosenCompiler],
     options: &Options,
-    limits: Limits,
+    limits: CompileLimits,
     observer: &mut dyn Observer,
 ) -> Result<Option<Made>, Failure> {
     // This very program, even when its file has been replaced since.
@@ -106,7 +106,7 @@ pub struct CompiledPlan {
     placement: Placement,
     options: Options,
     chosen: Vec<ChosenCompiler>,
-    limits: Limits,
+    limits: CompileLimits,
     notices: Vec<Notice>,
 }
 

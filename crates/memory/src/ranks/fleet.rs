@@ -1,17 +1,16 @@
 //! The coordinator's side: the ranks, orders to them, and their answers.
 
-use super::barrier::Barrier;
 use super::wire::{self, Order, Reply};
 use super::{RankError, link};
 use nodegauge_measure::Watch;
+use nodegauge_os::{KillOnDrop, ProcessBarrier, describe};
 use nodegauge_placement::cpus::number_ranges;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command};
+use std::process::{Command, ExitStatus};
 use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -56,8 +55,8 @@ impl Hello {
 pub struct Fleet {
     members: Vec<Member>,
     inbox: Receiver<(usize, Option<Reply>)>,
-    barrier: Barrier,
-    children: BTreeMap<u32, Child>,
+    barrier: ProcessBarrier,
+    children: BTreeMap<u32, KillOnDrop>,
     points: u32,
     /// Why nothing more can be measured.
     broken: Option<RankError>,
@@ -85,13 +84,11 @@ impl Fleet {
         patience: Duration,
         watch: &dyn Watch,
     ) -> Result<Self, RankError> {
-        let name =
-            format!("nodegauge-{}-{}", std::process::id(), nodegauge_measure::clock::nanos());
+        let name = format!("nodegauge-{}-{}", std::process::id(), nodegauge_os::monotonic_nanos());
         let listener = link::listen(&name)?;
-        let mut children = Children(BTreeMap::new());
-        for rank in 0..ranks {
-            children.spawn(rank, command(&name, rank, ranks))?;
-        }
+        let children = (0..ranks)
+            .map(|rank| Ok((rank, spawn(command(&name, rank, ranks))?)))
+            .collect::<Result<_, RankError>>()?;
         Self::gather(&listener, ranks, children, patience, watch)
     }
 
@@ -108,15 +105,14 @@ impl Fleet {
         watch: &dyn Watch,
     ) -> Result<Self, RankError> {
         let listener = link::listen(name)?;
-        let mut children = Children(BTreeMap::new());
-        children.spawn(0, command(name, 0, ranks))?;
+        let children = BTreeMap::from([(0, spawn(command(name, 0, ranks))?)]);
         Self::gather(&listener, ranks, children, patience, watch)
     }
 
     fn gather(
         listener: &UnixListener,
         ranks: u32,
-        mut children: Children,
+        mut children: BTreeMap<u32, KillOnDrop>,
         patience: Duration,
         watch: &dyn Watch,
     ) -> Result<Self, RankError> {
@@ -132,9 +128,9 @@ impl Fleet {
                     return Err(RankError::Failed { rank, message });
                 }
             }
-            for (rank, child) in &mut children.0 {
+            for (rank, child) in &mut children {
                 if !came.contains_key(rank)
-                    && let Ok(Some(status)) = child.try_wait()
+                    && let Some(status) = child.wait_within(Duration::ZERO)
                 {
                     return Err(lost(*rank, child.id(), Some(status)));
                 }
@@ -152,15 +148,10 @@ impl Fleet {
             let talk = |cause| RankError::system("talk to a rank", cause);
             hear(index, member.stream.try_clone().map_err(talk)?, sender.clone())?;
         }
-        let mut fleet = Self {
-            members,
-            inbox,
-            barrier: Barrier::create(ranks as usize)?,
-            children: std::mem::take(&mut children.0),
-            points: 0,
-            broken: None,
-            code: 0,
-        };
+        let barrier = ProcessBarrier::create(ranks.div_ceil(2) as usize)
+            .map_err(|cause| RankError::system("share memory among ranks", cause))?;
+        let mut fleet =
+            Self { members, inbox, barrier, children, points: 0, broken: None, code: 0 };
         let path = fleet.barrier.path();
         fleet.ask(ranks as usize, |_| Order::Meet { path: path.clone() })?;
         Ok(fleet)
@@ -256,7 +247,7 @@ impl Fleet {
     }
 
     fn break_with(&mut self, error: RankError) -> RankError {
-        self.barrier.give_up();
+        self.barrier.poison();
         self.broken = Some(error.clone());
         error
     }
@@ -264,7 +255,7 @@ impl Fleet {
     /// What became of a rank whose socket has ended.
     fn lost(&mut self, index: usize) -> RankError {
         let Hello { rank, process, .. } = self.members[index].hello;
-        let status = self.children.get_mut(&rank).and_then(|child| wait(child, FAREWELL));
+        let status = self.children.get_mut(&rank).and_then(|child| child.wait_within(FAREWELL));
         lost(rank, process, status)
     }
 }
@@ -278,54 +269,17 @@ impl Drop for Fleet {
         }
         let deadline = Instant::now() + FAREWELL;
         for child in self.children.values_mut() {
-            wait(child, deadline.saturating_duration_since(Instant::now()));
-        }
-        Children(std::mem::take(&mut self.children));
-    }
-}
-
-/// Processes that do not outlive this value.
-struct Children(BTreeMap<u32, Child>);
-
-impl Children {
-    fn spawn(&mut self, rank: u32, mut command: Command) -> Result<(), RankError> {
-        let child = command.spawn().map_err(|cause| RankError::system("start a rank", cause))?;
-        self.0.insert(rank, child);
-        Ok(())
-    }
-}
-
-impl Drop for Children {
-    fn drop(&mut self) {
-        for child in self.0.values_mut() {
-            // An error means that it has ended.
-            let _ = child.kill();
-            let _ = child.wait();
+            child.wait_within(deadline.saturating_duration_since(Instant::now()));
         }
     }
 }
 
-/// Waits for the end of a process; `None` when it does not come in time.
-fn wait(child: &mut Child, patience: Duration) -> Option<std::process::ExitStatus> {
-    let deadline = Instant::now() + patience;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
-            _ => return None,
-        }
-    }
+fn spawn(command: Command) -> Result<KillOnDrop, RankError> {
+    KillOnDrop::spawn(command).map_err(|cause| RankError::system("start a rank", cause))
 }
 
-fn lost(rank: u32, process: u32, status: Option<std::process::ExitStatus>) -> RankError {
-    let how = match status {
-        Some(status) => match (status.signal(), status.code()) {
-            (Some(signal), _) => format!(": killed by signal {signal}"),
-            (None, Some(code)) => format!(" with exit code {code}"),
-            _ => String::new(),
-        },
-        None => String::new(),
-    };
+fn lost(rank: u32, process: u32, status: Option<ExitStatus>) -> RankError {
+    let how = status.map(|status| format!(": {}", describe(status))).unwrap_or_default();
     RankError::Lost { rank, process, how }
 }
 

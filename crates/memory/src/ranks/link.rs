@@ -58,12 +58,6 @@ pub(super) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
     }
 }
 
-/// The user of this process.
-pub(super) fn user() -> u32 {
-    // SAFETY: no arguments, always succeeds.
-    unsafe { libc::geteuid() }
-}
-
 /// Whether the other side belongs to the same user.
 fn is_own(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
@@ -78,5 +72,5 @@ fn is_own(stream: &UnixStream) -> bool {
             &raw mut length,
         )
     };
-    done == 0 && peer.uid == user()
+    done == 0 && peer.uid == nodegauge_os::effective_user()
 }

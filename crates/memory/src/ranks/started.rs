@@ -5,8 +5,6 @@
 //! allocation is the one that counts. One rank is no ranks, so that `srun -n1`, a batch script
 //! (which has `SLURM_PROCID` but is no step of several tasks) and `mpirun -np 1` measure as ever.
 
-use super::link;
-
 /// What the launcher says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
@@ -120,7 +118,7 @@ impl Started {
         let proxy = if self.job.is_empty() { ancestor("hydra_") } else { None };
         let proxy = proxy.map_or(String::new(), |process| process.to_string());
         let words = format!("{}/{}{proxy}/{}", self.launcher, self.job, self.ranks);
-        format!("nodegauge-{}-{:016x}", link::user(), digest(&words))
+        format!("nodegauge-{}-{:016x}", nodegauge_os::effective_user(), digest(&words))
     }
 }
 

@@ -1,11 +1,10 @@
 //! The life of a rank: join the coordinator, carry out its orders, answer, leave.
-#![allow(unsafe_code)]
 
-use super::barrier::Barrier;
 use super::wire::{self, Order, Passed, Reply};
 use super::{Hello, RankError, link};
 use crate::point::{Point, PointError};
 use crate::target::Target;
+use nodegauge_os::ProcessBarrier;
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::os::unix::net::UnixStream;
@@ -23,7 +22,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// # Errors
 /// When there is no coordinator within the patience, or it goes away.
 pub fn serve(name: &str, hello: Hello, patience: Duration) -> Result<u8, RankError> {
-    leave_signals_to_the_coordinator();
+    // The coordinator decides what becomes of the run, and ranks end when it does.
+    nodegauge_os::ignore_interrupts();
     let number = hello.rank;
     let alone =
         RankError::Alone { rank: hello.rank, ranks: hello.ranks, seconds: patience.as_secs() };
@@ -42,15 +42,6 @@ pub fn serve(name: &str, hello: Hello, patience: Duration) -> Result<u8, RankErr
         wire::send(&mut answers, &reply).map_err(talk)?;
     }
     Ok(ABANDONED as u8)
-}
-
-/// Ctrl-C goes to all processes of a terminal, and launchers pass signals on to all ranks: the
-/// coordinator decides what becomes of the run, and ranks end when it does.
-fn leave_signals_to_the_coordinator() {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: ignoring a signal runs no handler.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
 }
 
 /// Reads orders on a thread of its own, so that a coordinator that goes away ends this process even
@@ -78,7 +69,7 @@ fn listen(stream: UnixStream) -> Receiver<Order> {
 struct Rank {
     number: usize,
     points: BTreeMap<u32, Point>,
-    barrier: Option<Barrier>,
+    barrier: Option<ProcessBarrier>,
 }
 
 impl Rank {
@@ -87,7 +78,10 @@ impl Rank {
         let in_words = |error: PointError| error.to_string();
         match order {
             Order::Meet { path } => {
-                self.barrier = Some(Barrier::open(&path).map_err(|error| error.to_string())?);
+                let barrier = ProcessBarrier::open(&path).map_err(|cause| {
+                    RankError::system("open the memory that ranks share", cause).to_string()
+                })?;
+                self.barrier = Some(barrier);
             }
             Order::Prepare { point, config } => {
                 self.points.insert(point, Point::prepare(*config).map_err(in_words)?);
@@ -117,19 +111,19 @@ impl Rank {
         let point = point.ok_or_else(|| format!("there is no point {number}"))?;
         let barrier = self.barrier.as_ref().ok_or("there is no barrier")?;
         let gate = || {
-            if !barrier.wait(ranks) {
+            if barrier.wait(ranks).is_err() {
                 // Another rank has gone, so there is nothing left to do.
                 std::process::exit(ABANDONED);
             }
         };
-        let idle = || match barrier.is_broken() {
+        let idle = || match barrier.is_poisoned() {
             true => std::process::exit(ABANDONED),
             false => std::thread::yield_now(),
         };
         let in_words = |error: PointError| error.to_string();
         // The last of an odd number has no partner.
         let paired = self.number / 2 * 2 + 1 < ranks;
-        let ball = barrier.court(self.number / 2).filter(|_| paired);
+        let ball = barrier.line(self.number / 2).filter(|_| paired);
         let court = ball.map(|ball| (ball, self.number.is_multiple_of(2)));
         let rally = |point: &mut Point| match courts {
             true => point.ping_pong(court, &gate, &idle),

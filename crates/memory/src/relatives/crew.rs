@@ -5,8 +5,8 @@ use crate::core_to_core::{self, SharedLines};
 use crate::point::{self, PointError, Stretch, have_cpus_of_their_own};
 use crate::team::{Member, Team};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::clock::nanos;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
+use nodegauge_os::monotonic_nanos;
 use nodegauge_placement::display::ObservedAffinity;
 
 /// Workers, and perhaps a witness.
@@ -143,9 +143,9 @@ fn part<T>(
     // The witness passes the barrier too, which waits for all.
     member.barrier();
     let before = before?;
-    let start = nanos();
+    let start = monotonic_nanos();
     let made = job(member.index);
-    let end = nanos();
+    let end = monotonic_nanos();
     let counts = ThreadCounts::now() - before;
     let stretch = Stretch { counts, wall_nanos: end - start };
     Some(Part { times: (start, end), made, stretch })
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_witness_plays_but_does_not_work() {
-        let allowed = nodegauge_machine::sys::affinity().unwrap();
+        let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let spare = allowed.get(1).copied();
         let mut crew = Crew::start(&[vec![allowed[0]]], spare).unwrap();
         assert_eq!(crew.workers(), 1);

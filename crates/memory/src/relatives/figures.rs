@@ -2,7 +2,7 @@
 //! a step in a curve, and every reason for doubt.
 
 use crate::arrays::Pages;
-use crate::mapping::Mapping;
+use crate::mapping::PagedMapping;
 use crate::point::Sample;
 use crate::relatives::Site;
 use nodegauge_machine::NodeId;
@@ -242,7 +242,7 @@ impl Judged {
 }
 
 /// The pages of a mapping, asked and got, and a doubt when they are not what was asked.
-pub(crate) fn pages(mapping: &Mapping) -> (Value, Validity) {
+pub(crate) fn pages(mapping: &PagedMapping) -> (Value, Validity) {
     let asked = mapping.pages_asked();
     let got: Option<BTreeMap<u64, f64>> = mapping.pages_got().ok();
     let mut validity = Validity::valid();
@@ -267,7 +267,7 @@ const ASKED: usize = 1000;
 
 /// Share (0 to 1) of a mapping on each NUMA node, from a sample of its pages; `None` when the kernel
 /// does not say.
-pub(crate) fn node_shares(mapping: &Mapping) -> Option<BTreeMap<NodeId, f64>> {
+pub(crate) fn node_shares(mapping: &PagedMapping) -> Option<BTreeMap<NodeId, f64>> {
     let (start, length) = mapping.range();
     let counts = numa::pages_by_node(start, length, ASKED).ok()?.nodes;
     let total: u64 = counts.values().sum();
@@ -276,7 +276,7 @@ pub(crate) fn node_shares(mapping: &Mapping) -> Option<BTreeMap<NodeId, f64>> {
 }
 
 /// Where a mapping was asked to be and where it is, as the record has it.
-pub(crate) fn nodes(mapping: &Mapping, policy: &MemoryPolicy) -> Value {
+pub(crate) fn nodes(mapping: &PagedMapping, policy: &MemoryPolicy) -> Value {
     let got = node_shares(mapping).map(|shares| {
         shares.into_iter().map(|(node, share)| (node.to_string(), json!(share))).collect()
     });

@@ -2,7 +2,7 @@
 
 use crate::arrays::Pages;
 use crate::kernels::{ARRAYS, Args, Element, Kernel, LINE};
-use crate::mapping::Mapping;
+use crate::mapping::PagedMapping;
 use crate::point::PointError;
 use crate::relatives::crew::Crew;
 use nodegauge_measure::Bytes;
@@ -21,7 +21,7 @@ pub(crate) fn value(i: usize) -> f64 {
 /// A piece of memory for each worker.
 #[derive(Debug)]
 pub(crate) struct Ground {
-    mapping: Mapping,
+    mapping: PagedMapping,
     /// Bytes from one worker's piece to the next.
     piece: usize,
 }
@@ -40,7 +40,7 @@ impl Ground {
         // Whole huge pages, so that no page belongs to two workers.
         let granule = if pages == Pages::Base { 4096 } else { 2 << 20 };
         let piece = piece.0.next_multiple_of(granule);
-        let mapping = Mapping::map(Bytes(piece * workers as u64), pages)?;
+        let mapping = PagedMapping::map(Bytes(piece * workers as u64), pages)?;
         let (start, length) = mapping.range();
         policy.apply_to(start, length)?;
         Ok(Self { mapping, piece: piece as usize })
@@ -52,15 +52,15 @@ impl Ground {
     /// When a worker fails.
     pub(crate) fn touch(&self, crew: &mut Crew) -> Result<(), PointError> {
         crew.work(|worker| {
-            let (start, _) = self.mapping.range();
-            // SAFETY: the piece is this worker's alone, and no longer than the mapping.
-            unsafe { fill((start + worker * self.piece) as *mut f64, self.piece / 8) };
+            let start = self.mapping.at(worker * self.piece, self.piece).cast().as_ptr();
+            // SAFETY: the piece is this worker's alone, and lies in the mapping.
+            unsafe { fill(start, self.piece / 8) };
         })?;
         Ok(())
     }
 
     /// The mapping, for questions to the kernel.
-    pub(crate) fn mapping(&self) -> &Mapping {
+    pub(crate) fn mapping(&self) -> &PagedMapping {
         &self.mapping
     }
 
@@ -71,11 +71,11 @@ impl Ground {
     /// address bits. Worker k's set begins k sets later within its piece, as far as there is room,
     /// as if the sets of all workers lay side by side.
     pub(crate) fn set(&self, worker: usize, bytes: usize) -> usize {
-        let (start, _) = self.mapping.range();
         let bytes = bytes.min(self.piece);
         let room = self.piece - bytes;
         let offset = if room == 0 { 0 } else { (worker * bytes) % (room + 1) };
-        start + worker * self.piece + offset - offset % 4096
+        let at = worker * self.piece + offset - offset % 4096;
+        self.mapping.at(at, bytes).as_ptr() as usize
     }
 
     /// The arrays of `kernel` in a worker's set of `bytes`: equal, whole lines, one behind the

@@ -15,7 +15,6 @@ use crate::relatives::latency::{Pursuit, region};
 use crate::relatives::rounds::{self, Until};
 use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use crate::stream::masks;
-use crate::team::Line;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::Validity;
@@ -23,6 +22,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats;
 use nodegauge_measure::watch::Watch;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
+use nodegauge_os::CacheLine;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -116,7 +116,7 @@ fn sample(
 ) -> Result<(Sample, f64), PointError> {
     let before = crew.round_trip()?;
     let (chain, steps) = pursuit.stretch();
-    let stop = Line(AtomicBool::new(false));
+    let stop = CacheLine(AtomicBool::new(false));
     let timed = crew.timed(|worker| {
         if worker == 0 {
             let mut chain = chain;

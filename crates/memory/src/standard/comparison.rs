@@ -264,10 +264,9 @@ fn run_once(
 ) -> Result<Output, Unusable> {
     let path = &build.program.path;
     let job = Job {
-        command: CommandLine::new(path.display().to_string(), []),
         folder: path.parent().map_or_else(|| PathBuf::from("."), std::path::Path::to_owned),
         environment: environment.to_vec(),
-        limit,
+        ..Job::new(CommandLine::new(path.display().to_string(), []), limit)
     };
     let because = |error: ToolchainError| match error {
         ToolchainError::Interrupted => Unusable::Interrupted,
@@ -277,7 +276,7 @@ fn run_once(
         }
     };
     let text = nodegauge_toolchain::run(&job, &|| observer.interrupted())
-        .and_then(|finished| finished.success(&job))
+        .and_then(|output| job.success(output))
         .map_err(because)?;
     Output::read(&text).map_err(|error| {
         Unusable::Because(format!("the program is not STREAM as it is known: {error}"))

@@ -12,9 +12,10 @@ use crate::result::{self, Evidence};
 use crate::session::Stage;
 use nodegauge_measure::Watch;
 use nodegauge_measure::interference::Work;
+use nodegauge_os::describe;
 use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::LauncherKind;
-use nodegauge_toolchain::{Ended, run_family};
+use nodegauge_toolchain::{ChildEnd, KillReason, run_with_descendants};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,7 @@ impl Programs {
                 }
             } else if let Some(pattern) = name.strip_prefix("osu_").and_then(|n| n.parse().ok())
                 && self.of(pattern).is_none()
-                && nodegauge_toolchain::mpi::which(&path.display().to_string()).is_some()
+                && nodegauge_toolchain::which(&path.display().to_string()).is_some()
             {
                 self.0.push((pattern, path));
             }
@@ -209,24 +210,24 @@ fn osu(
                 last = Instant::now();
             }
             match (watch.interrupted(), last.elapsed() > PATIENCE) {
-                (true, _) => Some(Ended::Interrupted),
-                (false, true) => Some(Ended::TooLong),
+                (true, _) => Some(KillReason::Interrupted),
+                (false, true) => Some(KillReason::TimedOut),
                 _ => None,
             }
         };
-        run_family(&job, &mut listener)?
+        run_with_descendants(&job, &mut listener)?
     };
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    match finished.ended {
-        Ended::Interrupted => return Err(MessagesError::Interrupted),
-        Ended::TooLong => {
+    match finished.end {
+        ChildEnd::Killed(KillReason::Interrupted) => return Err(MessagesError::Interrupted),
+        ChildEnd::Killed(KillReason::TimedOut) => {
             return Err(MessagesError::Silent {
                 launcher: name,
                 limit: PATIENCE,
                 words: String::new(),
             });
         }
-        Ended::Itself(_) => {}
+        ChildEnd::Exited(_) => {}
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is
     // printed counts, not the status.
@@ -240,10 +241,10 @@ fn osu(
     }
     output.map_err(|error| MessagesError::Osu {
         program: program.display().to_string(),
-        why: match finished.ended {
-            Ended::Itself(status) if !status.success() => format!(
+        why: match finished.end {
+            ChildEnd::Exited(status) if !status.success() => format!(
                 "{}: {}",
-                nodegauge_toolchain::in_words(status),
+                describe(status),
                 crate::session::last_words(&all).replace('\n', " ")
             ),
             _ => error.to_string(),

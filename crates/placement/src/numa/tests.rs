@@ -66,7 +66,7 @@ fn wrong_texts_are_pointed_at() {
 
 /// Whole pages of this process, page-aligned, not touched yet.
 fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
-    let page = page_size() as usize;
+    let page = nodegauge_os::page_bytes();
     let memory: Vec<u8> = Vec::with_capacity((pages + 1) * page);
     let address = (memory.as_ptr() as usize).next_multiple_of(page);
     (memory, address, pages * page)

@@ -2,7 +2,8 @@
 //! an environment module names, and where vendors install.
 
 use super::BlasError;
-use super::library::Vendor;
+use super::info::Vendor;
+use crate::search::expand;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
@@ -58,21 +59,21 @@ const ROOTS: [&str; 13] = [
 
 /// A library that was asked for: `openblas`, `/opt/lib/libblis.so`, `openblas@SkylakeX`, `builtin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct BlasRequest {
     /// A vendor's name or a path; as typed.
     pub name: String,
     /// The kernels that it shall take, by the library's own name of them.
     pub kernel: Option<String>,
 }
 
-impl Wish {
+impl BlasRequest {
     /// Whether the kernels that are compiled in are meant.
     pub fn is_builtin(&self) -> bool {
         ["builtin", "built-in", "gemm"].contains(&self.name.to_lowercase().as_str())
     }
 }
 
-impl FromStr for Wish {
+impl FromStr for BlasRequest {
     type Err = Infallible;
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let (name, kernel) = match text.rsplit_once('@') {
@@ -86,7 +87,7 @@ impl FromStr for Wish {
     }
 }
 
-impl fmt::Display for Wish {
+impl fmt::Display for BlasRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         self.kernel.as_ref().map_or(Ok(()), |kernel| write!(f, "@{kernel}"))
@@ -95,7 +96,7 @@ impl fmt::Display for Wish {
 
 /// A file that may be a BLAS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct BlasCandidate {
     /// The file, links resolved.
     pub path: PathBuf,
     /// Whose it is by its name; what it says itself may differ.
@@ -103,31 +104,31 @@ pub struct Candidate {
 }
 
 /// All libraries that lie in the usual places and where the environment points, each once.
-pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Candidate> {
-    let mut found: Vec<Candidate> = Vec::new();
+pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
+    let mut found: Vec<BlasCandidate> = Vec::new();
     for folder in folders(variable) {
         for (vendor, files) in FILES {
             let file = files.iter().map(|file| folder.join(file)).find(|path| path.is_file());
             let Some(path) = file.and_then(|path| path.canonicalize().ok()) else { continue };
             if found.iter().all(|known| known.path != path) {
-                found.push(Candidate { path, vendor });
+                found.push(BlasCandidate { path, vendor });
             }
         }
     }
     found
 }
 
-/// The library that `wish` means, of those that were found.
+/// The library that `request` means, of those that were found.
 ///
 /// # Errors
 /// When there is none.
-pub fn resolve(wish: &Wish, found: &[Candidate]) -> Result<Candidate, BlasError> {
-    let path = Path::new(&wish.name);
+pub fn resolve(request: &BlasRequest, found: &[BlasCandidate]) -> Result<BlasCandidate, BlasError> {
+    let path = Path::new(&request.name);
     if path.is_file() {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        return Ok(Candidate { path, vendor: Vendor::Other });
+        return Ok(BlasCandidate { path, vendor: Vendor::Other });
     }
-    let wanted = wish.name.to_lowercase();
+    let wanted = request.name.to_lowercase();
     let alias = match wanted.as_str() {
         "aocl" | "amd" => "blis",
         "onemkl" | "intel" => "mkl",
@@ -138,7 +139,7 @@ pub fn resolve(wish: &Wish, found: &[Candidate]) -> Result<Candidate, BlasError>
         .find(|candidate| candidate.vendor.name().to_lowercase() == alias)
         .cloned()
         .ok_or_else(|| BlasError::NotFound {
-            wanted: wish.name.clone(),
+            wanted: request.name.clone(),
             found: found.iter().map(|c| c.path.display().to_string()).collect(),
         })
 }
@@ -154,7 +155,8 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     for root in ROOTS.iter().filter_map(|name| variable(name)).map(PathBuf::from) {
         folders.extend(["lib", "lib64", "lib/intel64", "lib_LP64"].map(|below| root.join(below)));
     }
-    folders.extend(VENDOR_FOLDERS.iter().flat_map(|pattern| expand(pattern)));
+    let vendors = VENDOR_FOLDERS.iter().flat_map(|pattern| expand(Path::new("/"), pattern));
+    folders.extend(vendors.filter(|folder| folder.is_dir()));
     let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     for system in std::iter::once(triplet.as_str()).chain(FOLDERS) {
         let system = PathBuf::from(system);
@@ -178,44 +180,18 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     folders
 }
 
-/// The folders that `pattern` stands for; newest version first as far as names tell.
-fn expand(pattern: &str) -> Vec<PathBuf> {
-    let mut folders = vec![PathBuf::from("/")];
-    for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        folders = folders
-            .into_iter()
-            .flat_map(|folder| {
-                if part != "*" {
-                    return vec![folder.join(part)];
-                }
-                let mut below: Vec<PathBuf> = std::fs::read_dir(folder)
-                    .into_iter()
-                    .flatten()
-                    .flatten()
-                    .map(|entry| entry.path())
-                    .collect();
-                below.sort();
-                below.reverse();
-                below
-            })
-            .filter(|folder| folder.is_dir())
-            .collect();
-    }
-    folders
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_is_a_library_and_perhaps_its_kernels() {
-        let wish = |text: &str| text.parse::<Wish>().unwrap();
-        assert_eq!(wish("openblas"), Wish { name: "openblas".into(), kernel: None });
-        assert_eq!(wish("blis@skx").kernel.as_deref(), Some("skx"));
-        assert_eq!(wish("/opt/a@b/lib.so").kernel, None);
-        assert_eq!(wish("blis@skx").to_string(), "blis@skx");
-        assert!(wish("builtin").is_builtin());
+    fn a_request_is_a_library_and_perhaps_its_kernels() {
+        let request = |text: &str| text.parse::<BlasRequest>().unwrap();
+        assert_eq!(request("openblas"), BlasRequest { name: "openblas".into(), kernel: None });
+        assert_eq!(request("blis@skx").kernel.as_deref(), Some("skx"));
+        assert_eq!(request("/opt/a@b/lib.so").kernel, None);
+        assert_eq!(request("blis@skx").to_string(), "blis@skx");
+        assert!(request("builtin").is_builtin());
     }
 
     #[test]

@@ -4,162 +4,11 @@
 //! behind. Integers are 64 bits wide with the value in their low half as well, so that on a
 //! little-endian machine a library of either width reads the right number.
 
-use serde::{Deserialize, Serialize};
+use super::info::{BlasError, BlasInfo, Vendor};
+use super::probed::ProbedBlas;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
-use std::path::{Path, PathBuf};
-
-/// Whose library it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Vendor {
-    /// OpenBLAS.
-    OpenBlas,
-    /// BLIS, AMD's AOCL-BLAS among them.
-    Blis,
-    /// Intel's oneMKL.
-    Mkl,
-    /// Arm Performance Libraries.
-    ArmPl,
-    /// Another that has the routines, e.g. the reference BLAS.
-    Other,
-}
-
-impl Vendor {
-    /// The name that people use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OpenBlas => "OpenBLAS",
-            Self::Blis => "BLIS",
-            Self::Mkl => "MKL",
-            Self::ArmPl => "ArmPL",
-            Self::Other => "BLAS",
-        }
-    }
-
-    /// The variable by which a library is told, before it is loaded, which kernels to take.
-    pub fn kernel_variable(self) -> Option<&'static str> {
-        match self {
-            Self::OpenBlas => Some("OPENBLAS_CORETYPE"),
-            Self::Blis => Some("BLIS_ARCH_TYPE"),
-            Self::Mkl => Some("MKL_ENABLE_INSTRUCTIONS"),
-            Self::ArmPl | Self::Other => None,
-        }
-    }
-}
-
-impl fmt::Display for Vendor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// What a library says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
-    /// Whose.
-    pub vendor: Vendor,
-    /// Version, when it tells.
-    pub version: Option<String>,
-    /// The processor whose kernels it runs, when it tells.
-    pub kernel: Option<String>,
-    /// Where it lies.
-    pub path: PathBuf,
-    /// Width of its integers: 32 or 64.
-    pub integer_bits: u32,
-}
-
-impl fmt::Display for About {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.vendor)?;
-        if let Some(version) = &self.version {
-            write!(f, " {version}")?;
-        }
-        if let Some(kernel) = &self.kernel {
-            write!(f, " ({kernel} kernels)")?;
-        }
-        Ok(())
-    }
-}
-
-/// Why a library cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BlasError {
-    /// Nothing by that name is installed.
-    #[error(
-        "no BLAS library {wanted:?} was found{}\nhint: give its path with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread",
-        among(found)
-    )]
-    NotFound {
-        /// As it was asked for.
-        wanted: String,
-        /// What there is.
-        found: Vec<String>,
-    },
-    /// The dynamic linker refuses it.
-    #[error(
-        "cannot load {path}: {cause}\nhint: give a shared library of BLAS, e.g. libopenblas.so.0"
-    )]
-    Load {
-        /// The file.
-        path: PathBuf,
-        /// What the linker said.
-        cause: String,
-    },
-    /// It is no BLAS, or not a whole one.
-    #[error(
-        "{path} has no {symbol}: it is no BLAS library with Fortran names\nhint: give another with --blas"
-    )]
-    Symbol {
-        /// The file.
-        path: PathBuf,
-        /// What it lacks.
-        symbol: &'static str,
-    },
-    /// Its routines give wrong results.
-    #[error("{path} computes {routine} wrongly: {what}\nhint: give another with --blas")]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// Which routine.
-        routine: &'static str,
-        /// What it gave.
-        what: String,
-    },
-    /// It brought the process that tried it to an end.
-    #[error(
-        "{path} cannot be used: the process that tried it ended with {how}{said}\nhint: give another with --blas"
-    )]
-    Crashed {
-        /// The file.
-        path: PathBuf,
-        /// Exit status or signal.
-        how: String,
-        /// Its last words, on lines of their own.
-        said: String,
-    },
-    /// What another process said of it.
-    #[error("{0}")]
-    Said(String),
-    /// A kernel was asked for that it does not take.
-    #[error(
-        "{path} runs its {got} kernels, not {wanted}\nhint: {vendor} has no such kernels here; leave out '@{wanted}'"
-    )]
-    Kernel {
-        /// The file.
-        path: PathBuf,
-        /// Whose.
-        vendor: Vendor,
-        /// As it was asked for.
-        wanted: String,
-        /// What it runs.
-        got: String,
-    },
-}
-
-fn among(found: &[String]) -> String {
-    if found.is_empty() { String::new() } else { format!(" (there are: {})", found.join(", ")) }
-}
+use std::path::Path;
 
 /// An integer as both widths read it: the value in the low half, and as a whole.
 type Int = i64;
@@ -210,16 +59,16 @@ enum Threads {
 }
 
 /// A loaded library. It is never unloaded: its threads and handlers would outlive its code.
-pub struct Library {
-    about: About,
+pub struct BlasLibrary {
+    about: BlasInfo,
     dgemm: Dgemm,
     dtrsm: Dtrsm,
     threads: Vec<Threads>,
 }
 
-impl fmt::Debug for Library {
+impl fmt::Debug for BlasLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Library").field("about", &self.about).finish_non_exhaustive()
+        f.debug_struct("BlasLibrary").field("about", &self.about).finish_non_exhaustive()
     }
 }
 
@@ -262,15 +111,22 @@ impl Symbols {
     }
 }
 
-impl Library {
-    /// Loads the library at `path` and makes sure that it computes rightly.
+impl BlasLibrary {
+    /// Loads a library that [`crate::blas::BlasProber`] has tried in a child process: one that crashes
+    /// when it is loaded would take this process with it.
     ///
-    /// A library that crashes when it is loaded takes this process with it: [`crate::blas::Prober`]
-    /// tries it in another first.
+    /// # Errors
+    /// When it cannot be loaded after all, or computes wrongly here.
+    pub fn load(probed: &ProbedBlas) -> Result<Self, BlasError> {
+        Self::open(&probed.about().path)
+    }
+
+    /// Loads the library at `path` and makes sure that it computes rightly; for the child process that
+    /// tries it.
     ///
     /// # Errors
     /// When it cannot be loaded, lacks DGEMM, DTRSM or DDOT, or computes them wrongly.
-    pub fn load(path: &Path) -> Result<Self, BlasError> {
+    pub(super) fn open(path: &Path) -> Result<Self, BlasError> {
         let symbols = Symbols::open(path)?;
         let missing = |symbol| BlasError::Symbol { path: path.to_owned(), symbol };
         // Builds with 64-bit integers may carry a suffix.
@@ -300,7 +156,7 @@ impl Library {
     }
 
     /// What it says of itself.
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &BlasInfo {
         &self.about
     }
 
@@ -348,7 +204,7 @@ impl Library {
     /// that are not stored, B `m` by `n`.
     ///
     /// # Safety
-    /// As for [`Library::dgemm`].
+    /// As for [`BlasLibrary::dgemm`].
     pub unsafe fn solve_unit_lower(
         &self,
         (m, n): (usize, usize),
@@ -447,8 +303,8 @@ fn integer_bits(ddot: Ddot) -> Option<u32> {
     }
 }
 
-fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> About {
-    let mut about = About {
+fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> BlasInfo {
+    let mut about = BlasInfo {
         vendor: Vendor::Other,
         version: None,
         kernel: None,
@@ -496,7 +352,7 @@ fn blis_kernel(symbols: &Symbols) -> Option<String> {
 ///
 /// # Errors
 /// When the library cannot be loaded.
-pub fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, BlasError> {
+pub(super) fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, BlasError> {
     let symbols = Symbols::open(path)?;
     type Named = unsafe extern "C" fn(c_int) -> *const c_char;
     // SAFETY: BLIS declares `char* bli_arch_string(arch_t)`; its table ends with "generic", and no

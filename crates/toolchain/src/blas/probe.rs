@@ -4,28 +4,20 @@
 //! Libraries older than the processor they run on fall back to kernels of an older one, silently: a
 //! factor of two or more. What a variable of the library can mend is therefore tried.
 
-use super::find::{Candidate, Wish};
-use super::library::{self, About, BlasError, Library, Vendor};
-use crate::{CommandLine, Ended, Job, ToolchainError, guard};
+use super::find::BlasCandidate;
+use super::info::{BlasError, BlasInfo, Vendor};
+use super::library::{self, BlasLibrary};
+use super::probed::ProbedBlas;
+use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
+use nodegauge_os::describe;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What a try tells.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Probed {
-    /// What the library is.
-    pub about: About,
-    /// Rate of a short DGEMM on one thread, FLOP/s.
-    pub rate: f64,
-    /// The variable with its value that makes the library take these kernels, if one is needed.
-    pub environment: Option<(String, String)>,
-}
-
 /// The child's answer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
-    about: Option<About>,
+    about: Option<BlasInfo>,
     rate: f64,
     error: Option<String>,
 }
@@ -49,22 +41,22 @@ const KERNELS: [(Vendor, &str, &str); 6] = [
 
 /// Starts tries.
 #[derive(Debug, Clone)]
-pub struct Prober {
+pub struct BlasProber {
     /// This program with the words that make it run [`answer`]; the path and the kernel follow.
     pub command: CommandLine,
 }
 
-impl Prober {
+impl BlasProber {
     /// Tries the library of `candidate` with the kernels that it takes by itself, or with `kernel`.
     ///
     /// # Errors
     /// When it cannot be used, with what it said; or when the user ends the run.
     pub fn probe(
         &self,
-        candidate: &Candidate,
+        candidate: &BlasCandidate,
         kernel: Option<&str>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Result<Probed, BlasError>, ToolchainError> {
+    ) -> Result<Result<ProbedBlas, BlasError>, ToolchainError> {
         let environment = match kernel {
             None => None,
             Some(kernel) => self.setting(candidate, kernel, interrupted)?,
@@ -90,7 +82,7 @@ impl Prober {
                 got: got.clone(),
             }));
         }
-        Ok(Ok(Probed { about, rate: answer.rate, environment }))
+        Ok(Ok(ProbedBlas::new(about, answer.rate, environment)))
     }
 
     /// Tries `candidate` as it is, and with every other kernel that this processor has the
@@ -98,40 +90,41 @@ impl Prober {
     /// `/proc/cpuinfo` names them.
     ///
     /// # Errors
-    /// As for [`Prober::probe`]; a kernel that cannot be had is left out.
+    /// As for [`BlasProber::probe`]; a kernel that cannot be had is left out.
     pub fn probe_all(
         &self,
-        candidate: &Candidate,
+        candidate: &BlasCandidate,
         isa: &dyn Fn(&str) -> bool,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Result<Vec<Probed>, BlasError>, ToolchainError> {
+    ) -> Result<Result<Vec<ProbedBlas>, BlasError>, ToolchainError> {
         let first = match self.probe(candidate, None, interrupted)? {
             Ok(first) => first,
             Err(error) => return Ok(Err(error)),
         };
         let mut probed = vec![first];
         for (vendor, kernel, needs) in KERNELS {
-            let known = |probed: &Probed| {
-                probed.about.kernel.as_deref().is_some_and(|k| k.eq_ignore_ascii_case(kernel))
+            let known = |probed: &ProbedBlas| {
+                probed.about().kernel.as_deref().is_some_and(|k| k.eq_ignore_ascii_case(kernel))
             };
             // What the user's environment says already is not overruled.
             let told =
                 vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
-            if vendor != probed[0].about.vendor || told || !isa(needs) || probed.iter().any(known) {
+            if vendor != probed[0].about().vendor || told || !isa(needs) || probed.iter().any(known)
+            {
                 continue;
             }
             if let Ok(other) = self.probe(candidate, Some(kernel), interrupted)? {
                 probed.push(other);
             }
         }
-        probed.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        probed.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
         Ok(Ok(probed))
     }
 
     /// The variable, with its value, that makes the library take `kernel`.
     fn setting(
         &self,
-        candidate: &Candidate,
+        candidate: &BlasCandidate,
         kernel: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(String, String)>, ToolchainError> {
@@ -139,36 +132,29 @@ impl Prober {
         if vendor == Vendor::Other
             && let Ok(probed) = self.probe(candidate, None, interrupted)?
         {
-            vendor = probed.about.vendor;
+            vendor = probed.about().vendor;
         }
         let Some(variable) = vendor.kernel_variable() else { return Ok(None) };
         let mut value = kernel.to_owned();
         if vendor == Vendor::Blis {
             let mut job = self.job(candidate.path.as_path());
             job.command = job.command.with(["--number-of", kernel]);
-            if let Ended::Itself(status) = guard::run(&job, interrupted).map(|finished| {
-                if let Ok(number) = finished.stdout.trim().parse::<i32>() {
-                    value = number.to_string();
-                }
-                finished.ended
-            })? && !status.success()
-            {
-                value = kernel.to_owned();
+            let output = run(&job, interrupted)?;
+            let failed = matches!(output.end, ChildEnd::Exited(status) if !status.success());
+            if let (false, Ok(number)) = (failed, output.stdout.trim().parse::<i32>()) {
+                value = number.to_string();
             }
         }
         Ok(Some((variable.to_owned(), value)))
     }
 
     fn job(&self, path: &Path) -> Job {
-        Job {
-            command: self.command.with([path.display().to_string()]),
-            folder: std::path::PathBuf::from("."),
-            // A pool of threads for a try of a tenth of a second would cost more than the try.
-            environment: ["OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
-                .map(|name| (name.to_owned(), Some("1".to_owned())))
-                .to_vec(),
-            limit: LIMIT,
-        }
+        // A pool of threads for a try of a tenth of a second would cost more than the try.
+        let environment = ["OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
+            .map(|name| (name.to_owned(), Some("1".to_owned())))
+            .to_vec();
+        let command = self.command.with([path.display().to_string()]);
+        Job { environment, ..Job::new(command, LIMIT) }
     }
 
     fn ask(
@@ -177,36 +163,38 @@ impl Prober {
         path: &Path,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Result<Answer, BlasError>, ToolchainError> {
-        let finished = guard::run(job, interrupted)?;
-        let said = finished.stderr.lines().rfind(|line| !line.trim().is_empty());
+        let output = run(job, interrupted)?;
+        let said = output.stderr.lines().rfind(|line| !line.trim().is_empty());
         let crashed = |how: String| BlasError::Crashed {
             path: path.to_owned(),
             how,
             said: said.map(|line| format!(":\n{line}")).unwrap_or_default(),
         };
-        Ok(match finished.ended {
-            Ended::Interrupted => return Err(ToolchainError::Interrupted),
-            Ended::TooLong => Err(crashed(format!("no answer in {} s", LIMIT.as_secs()))),
-            Ended::Itself(status) => {
+        Ok(match output.end {
+            ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
+            ChildEnd::Killed(KillReason::TimedOut) => {
+                Err(crashed(format!("no answer in {} s", LIMIT.as_secs())))
+            }
+            ChildEnd::Exited(status) => {
                 // A library may print on standard output itself; the answer is the last line.
-                let line = finished.stdout.lines().next_back().unwrap_or_default();
+                let line = output.stdout.lines().next_back().unwrap_or_default();
                 match serde_json::from_str::<Answer>(line) {
                     Ok(answer) if status.success() => Ok(answer),
-                    _ => Err(crashed(guard::in_words(status))),
+                    _ => Err(crashed(describe(status))),
                 }
             }
         })
     }
 }
 
-/// What the child process prints: one line of JSON about the library at `path`. With `number_of`,
+/// What the child process, which may crash, prints: one line of JSON about the library at `path`. With `number_of`,
 /// the number by which BLIS knows the kernel of that name, or nothing.
 pub fn answer(path: &Path, number_of: Option<&str>) -> String {
     if let Some(kernel) = number_of {
         let number = library::blis_number_of(path, kernel).ok().flatten();
         return number.map(|number| number.to_string()).unwrap_or_default();
     }
-    let answer = match Library::load(path) {
+    let answer = match BlasLibrary::open(path) {
         Ok(library) => {
             Answer { about: Some(library.about().clone()), rate: short_rate(&library), error: None }
         }
@@ -217,7 +205,7 @@ pub fn answer(path: &Path, number_of: Option<&str>) -> String {
 
 /// Rate of a short DGEMM on this thread, FLOP/s: the best of repetitions.
 #[allow(unsafe_code)]
-fn short_rate(library: &Library) -> f64 {
+fn short_rate(library: &BlasLibrary) -> f64 {
     let matrix = |seed: usize| -> Vec<f64> {
         (0..ORDER * ORDER).map(|x| ((x * 7 + seed) % 17) as f64 / 8.0 - 1.0).collect()
     };
@@ -243,12 +231,4 @@ fn short_rate(library: &Library) -> f64 {
         best = best.min(before.elapsed().as_secs_f64());
     }
     2.0 * (ORDER as f64).powi(3) / best
-}
-
-/// The choice that a wish and its probe make.
-impl Wish {
-    /// The kernel that was asked for.
-    pub fn kernel(&self) -> Option<&str> {
-        self.kernel.as_deref()
-    }
 }

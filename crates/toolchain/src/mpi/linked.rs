@@ -1,30 +1,30 @@
 //! Which MPI a finished program was linked with, by the libraries that it names.
 
-use super::{Family, Library};
+use super::{MpiFamily, MpiLibrary};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
 use std::path::Path;
 
 /// The MPI that `program` needs; `None` when it names none (linked statically, or a script) or
 /// cannot be read.
-pub fn library_of_program(program: &Path) -> Option<Library> {
+pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
     let data = std::fs::read(program).ok()?;
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
 
 /// The library whose file has this name. Open MPI numbers its libmpi 12 (versions 1.7 to 1.10), 20
 /// (2) and 40 (3 to 5); MPICH's ABI has libmpi.so.12 too, which since 2014 is the likelier.
-fn library_by_file(name: &str) -> Option<Library> {
+fn library_by_file(name: &str) -> Option<MpiLibrary> {
     let (family, said) = match name {
         _ if name.starts_with("libmpi.so.40") || name.starts_with("libmpi.so.20") => {
-            (Family::OpenMpi, "Open MPI")
+            (MpiFamily::OpenMpi, "Open MPI")
         }
         _ if name.starts_with("libmpich.so") || name.starts_with("libmpi.so.12") => {
-            (Family::Mpich, "MPICH")
+            (MpiFamily::Mpich, "MPICH")
         }
         _ => return None,
     };
-    Some(Library { family, name: said.to_owned(), version: None })
+    Some(MpiLibrary { family, name: said.to_owned(), version: None })
 }
 
 /// The libraries that an ELF program of this machine's word size names.
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn files_of_libraries_tell_the_family() {
         let family = |name: &str| library_by_file(name).map(|library| library.family);
-        assert_eq!(family("libmpi.so.40"), Some(Family::OpenMpi));
-        assert_eq!(family("libmpich.so.12"), Some(Family::Mpich));
+        assert_eq!(family("libmpi.so.40"), Some(MpiFamily::OpenMpi));
+        assert_eq!(family("libmpich.so.12"), Some(MpiFamily::Mpich));
         assert_eq!(family("libm.so.6"), None);
     }
 }

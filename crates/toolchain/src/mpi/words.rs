@@ -1,13 +1,13 @@
 //! What wrappers and launchers say of themselves. Pure.
 
-use super::{Family, LauncherKind, Library};
+use super::{LauncherKind, MpiFamily, MpiLibrary};
 
 /// The library, from what a wrapper prints for `--showme:version` or `-v`.
-pub fn library_of(said: &str) -> Option<Library> {
+pub fn library_of(said: &str) -> Option<MpiLibrary> {
     for line in said.lines() {
         if let Some((_, rest)) = line.split_once("Open MPI ") {
-            return Some(Library {
-                family: Family::OpenMpi,
+            return Some(MpiLibrary {
+                family: MpiFamily::OpenMpi,
                 name: "Open MPI".to_owned(),
                 version: version_at(rest),
             });
@@ -17,8 +17,8 @@ pub fn library_of(said: &str) -> Option<Library> {
         {
             let named = line.contains(" for ") || line.contains("version");
             if let Some((_, rest)) = line.split_once(mark).filter(|_| named) {
-                return Some(Library {
-                    family: Family::Mpich,
+                return Some(MpiLibrary {
+                    family: MpiFamily::Mpich,
                     name: name.to_owned(),
                     version: rest.split_whitespace().find_map(version_at),
                 });

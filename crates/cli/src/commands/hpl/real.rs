@@ -14,7 +14,7 @@ use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{Bytes, FlopsPerSec, Watch};
 use nodegauge_placement::ranks::{RankRequest, plan_ranks};
 use nodegauge_placement::{RankPlan, Request};
-use nodegauge_toolchain::{ToolchainError, is_root};
+use nodegauge_toolchain::ToolchainError;
 use std::time::Duration;
 
 /// Widths that a search of the real HPL tries.
@@ -92,7 +92,7 @@ pub(super) fn find(args: &HplArgs, node: &Site) -> Result<Option<Ready>, Failure
     let Some(program) = &args.real.xhpl else { return Ok(None) };
     let plan = place(args, node)?;
     // Inside a container everybody is root, and Open MPI asks for a word.
-    let as_root = args.real.allow_run_as_root && is_root();
+    let as_root = args.real.allow_run_as_root && nodegauge_os::is_root();
     let real = Real::find(program, args.real.launcher.as_ref(), &hosts(args)?, as_root, &|| false)?;
     let hosts = hosts(args)?.len().max(1);
     let total = plan.ranks.len() * hosts;

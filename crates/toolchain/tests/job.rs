@@ -1,7 +1,9 @@
 //! Real compilers and real programs: good ones, and every kind of bad one.
 #![allow(clippy::unwrap_used)]
 
-use nodegauge_toolchain::{CommandLine, Compiler, Ended, Job, Scratch, ToolchainError, run};
+use nodegauge_toolchain::{
+    ChildEnd, CommandLine, Compiler, Job, KillReason, Scratch, ToolchainError, run,
+};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -35,7 +37,7 @@ fn a_good_program_says_what_it_has_to_say_and_its_folder_goes() {
         #include <stdlib.h>
         int main(void) { printf("%s %s %d\n", WORD, getenv("GIVEN"), getenv("HOME") == 0); return 0; }"#;
     let job = job(&scratch, source, LONG).unwrap();
-    assert_eq!(run(&job, &no).unwrap().success(&job).unwrap(), "well 7 1\n");
+    assert_eq!(job.success(run(&job, &no).unwrap()).unwrap(), "well 7 1\n");
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
     drop(scratch);
@@ -68,13 +70,13 @@ fn a_crash_and_a_failure_are_told_with_their_last_words() {
         #include <signal.h>
         int main(void) { fprintf(stderr, "about to fall\n"); raise(SIGSEGV); return 0; }"#;
     let crash = job(&scratch, source, LONG).unwrap();
-    let error = run(&crash, &no).unwrap().success(&crash).unwrap_err().to_string();
+    let error = crash.success(run(&crash, &no).unwrap()).unwrap_err().to_string();
     assert!(
         error.ends_with("ended with signal 11 (segmentation fault):\nabout to fall"),
         "{error}"
     );
     let failing = job(&scratch, "int main(void) { return 9; }", LONG).unwrap();
-    let error = run(&failing, &no).unwrap().success(&failing).unwrap_err().to_string();
+    let error = failing.success(run(&failing, &no).unwrap()).unwrap_err().to_string();
     assert!(error.ends_with("ended with exit status 9"), "{error}");
 }
 
@@ -106,10 +108,10 @@ fn is_gone(number: &str) -> bool {
 fn a_program_that_hangs_is_killed_with_its_children() {
     let scratch = Scratch::new().unwrap();
     let job = job(&scratch, HANGS, Duration::from_millis(300)).unwrap();
-    let finished = run(&job, &no).unwrap();
-    assert_eq!(finished.ended, Ended::TooLong);
-    assert!(is_gone(finished.stdout.trim()), "child {} still runs", finished.stdout);
-    let error = finished.success(&job).unwrap_err().to_string();
+    let output = run(&job, &no).unwrap();
+    assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
+    assert!(is_gone(output.stdout.trim()), "child {} still runs", output.stdout);
+    let error = job.success(output).unwrap_err().to_string();
     assert!(error.contains("took longer than 0.3 s and was killed"), "{error}");
 }
 
@@ -118,10 +120,10 @@ fn an_interrupted_program_is_killed_with_its_children() {
     let scratch = Scratch::new().unwrap();
     let job = job(&scratch, HANGS, LONG).unwrap();
     let started = Instant::now();
-    let finished = run(&job, &|| started.elapsed() > Duration::from_millis(300)).unwrap();
-    assert_eq!(finished.ended, Ended::Interrupted);
-    assert!(is_gone(finished.stdout.trim()));
-    assert!(matches!(finished.success(&job), Err(ToolchainError::Interrupted)));
+    let output = run(&job, &|| started.elapsed() > Duration::from_millis(300)).unwrap();
+    assert_eq!(output.end, ChildEnd::Killed(KillReason::Interrupted));
+    assert!(is_gone(output.stdout.trim()));
+    assert!(matches!(job.success(output), Err(ToolchainError::Interrupted)));
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn what_a_program_leaves_running_goes_with_it() {
     let scratch = Scratch::new().unwrap();
     let source = HANGS.replace("for (;;) pause();\n    }", "return 0; }");
     let job = job(&scratch, &source, LONG).unwrap();
-    let output = run(&job, &no).unwrap().success(&job).unwrap();
+    let output = job.success(run(&job, &no).unwrap()).unwrap();
     assert!(is_gone(output.trim()));
 }
 
@@ -139,7 +141,7 @@ fn endless_output_is_cut_and_stops_nobody() {
     let source = r#"#include <stdio.h>
         int main(void) { for (;;) puts("more and more and more and more"); }"#;
     let job = job(&scratch, source, Duration::from_millis(500)).unwrap();
-    let finished = run(&job, &no).unwrap();
-    assert_eq!(finished.ended, Ended::TooLong);
-    assert_eq!(finished.stdout.len(), 1 << 20);
+    let output = run(&job, &no).unwrap();
+    assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
+    assert_eq!(output.stdout.len(), 1 << 20);
 }

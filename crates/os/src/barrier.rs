@@ -1,0 +1,205 @@
+//! Spinning barriers: of the threads of a process, and of processes that share memory without a name.
+
+use crate::call::check;
+use crate::mapping::Mapping;
+use crate::spin::Spin;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// A value on a cache line (and its prefetched neighbour) of its own.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+pub struct CacheLine<T>(pub T);
+
+/// The barrier was poisoned: one that is waited for will not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the barrier is poisoned")]
+pub struct Poisoned;
+
+/// The state of a barrier. Any bytes are a value, zeros its start, so that it may lie in memory that
+/// processes share.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Gate {
+    arrived: CacheLine<AtomicUsize>,
+    round: CacheLine<AtomicUsize>,
+    poisoned: CacheLine<AtomicU32>,
+}
+
+impl Gate {
+    /// The last of `count` to arrive releases the others, which spin.
+    #[inline]
+    fn wait(&self, count: usize) -> Result<(), Poisoned> {
+        let round = self.round.0.load(Ordering::Acquire);
+        if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == count {
+            self.arrived.0.store(0, Ordering::Relaxed);
+            self.round.0.store(round.wrapping_add(1), Ordering::Release);
+            return Ok(());
+        }
+        let mut spin = Spin::default();
+        while self.round.0.load(Ordering::Acquire) == round {
+            if self.is_poisoned() {
+                return Err(Poisoned);
+            }
+            spin.pause();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn is_poisoned(&self) -> bool {
+        self.poisoned.0.load(Ordering::Relaxed) != 0
+    }
+
+    fn poison(&self) {
+        self.poisoned.0.store(1, Ordering::Relaxed);
+    }
+}
+
+/// A barrier for threads that all have a CPU.
+#[derive(Debug)]
+pub struct Barrier {
+    count: usize,
+    gate: Gate,
+}
+
+impl Barrier {
+    /// A barrier for `count` threads.
+    pub fn new(count: usize) -> Self {
+        Self { count, gate: Gate::default() }
+    }
+
+    /// Poisons the barrier; waiters panic, now or later.
+    pub fn poison(&self) {
+        self.gate.poison();
+    }
+
+    /// Waits, spinning, until all threads have called this.
+    ///
+    /// # Panics
+    /// When the barrier is poisoned.
+    #[inline]
+    pub fn wait(&self) {
+        assert!(self.gate.wait(self.count).is_ok(), "another member of the team failed");
+    }
+}
+
+/// A barrier for processes, in memory without a name: a memfd that one process makes and the others
+/// open through `/proc`, so that nothing is left when they have gone. Behind the barrier lie cache
+/// lines that pairs of processes share.
+#[derive(Debug)]
+pub struct ProcessBarrier {
+    mapping: Mapping,
+    lines: usize,
+    /// The file to which its path leads.
+    file: File,
+}
+
+impl ProcessBarrier {
+    /// A new barrier with so many shared lines.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory.
+    pub fn create(lines: usize) -> io::Result<Self> {
+        // SAFETY: the name is a C string; the call makes a new descriptor.
+        let fd = check("memfd_create", unsafe {
+            libc::memfd_create(c"nodegauge-ranks".as_ptr(), libc::MFD_CLOEXEC)
+        })?;
+        // SAFETY: the descriptor is new and belongs to nobody else.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len((size_of::<Gate>() + lines * size_of::<CacheLine<AtomicU64>>()) as u64)?;
+        Self::map(file)
+    }
+
+    /// The barrier that another process has made, by its path.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is too short for a barrier.
+    pub fn open(path: &str) -> io::Result<Self> {
+        Self::map(File::options().read(true).write(true).open(path)?)
+    }
+
+    fn map(file: File) -> io::Result<Self> {
+        let length = file.metadata()?.len() as usize;
+        let Some(rest) = length.checked_sub(size_of::<Gate>()) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let mapping = Mapping::of_file(&file, 0, length, true)?;
+        Ok(Self { mapping, lines: rest / size_of::<CacheLine<AtomicU64>>(), file })
+    }
+
+    /// The path under which other processes of this user open it.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    #[inline]
+    fn gate(&self) -> &Gate {
+        let at = self.mapping.at(0, size_of::<Gate>()).cast::<Gate>();
+        // SAFETY: mapped, page-aligned and long enough while `self` lives; any bytes are a value of
+        // its atomics.
+        unsafe { at.as_ref() }
+    }
+
+    /// Shared line number `index`; `None` beyond the last.
+    pub fn line(&self, index: usize) -> Option<&AtomicU64> {
+        const LINE: usize = size_of::<CacheLine<AtomicU64>>();
+        (index < self.lines).then(|| {
+            let at = self.mapping.at(size_of::<Gate>() + index * LINE, LINE);
+            // SAFETY: within the mapping, and aligned: the size of the gate is a multiple of a line.
+            // Any bytes are a value of an atomic.
+            unsafe { &at.cast::<CacheLine<AtomicU64>>().as_ref().0 }
+        })
+    }
+
+    /// Waits until `count` processes are here.
+    ///
+    /// # Errors
+    /// When the barrier is poisoned.
+    #[inline]
+    pub fn wait(&self, count: usize) -> Result<(), Poisoned> {
+        self.gate().wait(count)
+    }
+
+    /// Whether it is poisoned.
+    #[inline]
+    pub fn is_poisoned(&self) -> bool {
+        self.gate().is_poisoned()
+    }
+
+    /// Poisons the barrier for all processes: waiters get an error, now or later.
+    pub fn poison(&self) {
+        self.gate().poison();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_processes_are_released_by_the_last_and_by_poison() {
+        let barrier = ProcessBarrier::create(2).unwrap();
+        let other = ProcessBarrier::open(&barrier.path()).unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| (0..100).all(|_| other.wait(2).is_ok()));
+            assert!((0..100).all(|_| barrier.wait(2).is_ok()));
+            assert!(waits.join().unwrap());
+            let waits = scope.spawn(|| other.wait(2));
+            barrier.poison();
+            assert_eq!(waits.join().unwrap(), Err(Poisoned));
+        });
+        assert!(barrier.is_poisoned() && other.is_poisoned());
+        assert!(barrier.line(1).is_some() && other.line(2).is_none());
+        assert!(ProcessBarrier::open("/dev/null").is_err());
+    }
+
+    #[test]
+    fn a_poisoned_barrier_panics() {
+        let barrier = Barrier::new(2);
+        barrier.poison();
+        assert!(std::panic::catch_unwind(|| barrier.wait()).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! Errors of the device below a mapped file. A full file system, a failing device or a file that
+//! shrinks shows as SIGBUS at the access. A handler puts a page of zeros in the place of the one that
+//! failed, so that the access ends, and marks the mapping. Accesses elsewhere keep their fate.
+
+use crate::mapping::Mapping;
+use std::io;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Mappings that can be guarded at once: one a thread.
+const SLOTS: usize = 1024;
+
+/// A mapping as the handler knows it; a start of zero is none.
+struct Slot {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    failed: AtomicBool,
+}
+
+static SLOTS_IN_USE: [Slot; SLOTS] = [const {
+    Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), failed: AtomicBool::new(false) }
+}; SLOTS];
+
+/// Size of the page that replaces one that failed; every page size is a multiple of it on x86-64, and
+/// elsewhere the kernel refuses the replacement and the signal keeps its fate.
+const PAGE: usize = 4096;
+
+/// A file's mapping whose bus errors are caught and remembered.
+#[derive(Debug)]
+pub struct BusErrorGuard {
+    /// `Some` until it is dropped.
+    mapping: Option<Mapping>,
+    slot: &'static Slot,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").field("failed", &self.failed).finish_non_exhaustive()
+    }
+}
+
+impl BusErrorGuard {
+    /// Guards a mapping, which must be accessed through raw pointers only.
+    ///
+    /// # Errors
+    /// When too many are guarded at once.
+    pub fn new(mapping: Mapping) -> io::Result<Self> {
+        install_handler();
+        let (address, length) = mapping.range();
+        let free = SLOTS_IN_USE.iter().find(|slot| {
+            slot.start.compare_exchange(0, address, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        });
+        let slot = free.ok_or_else(|| io::Error::other("too many mappings at once"))?;
+        slot.failed.store(false, Ordering::Release);
+        slot.end.store(address + length, Ordering::Release);
+        Ok(Self { mapping: Some(mapping), slot })
+    }
+
+    /// The mapping.
+    ///
+    /// # Panics
+    /// Never: it is taken away only when the guard is dropped.
+    pub fn mapping(&self) -> &Mapping {
+        match &self.mapping {
+            Some(mapping) => mapping,
+            None => unreachable!("the mapping lives as long as its guard"),
+        }
+    }
+
+    /// Whether an access has failed since the last time.
+    pub fn take_failure(&self) -> bool {
+        self.slot.failed.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Drop for BusErrorGuard {
+    fn drop(&mut self) {
+        self.slot.end.store(0, Ordering::Release);
+        // Unmapped before the slot is free: nobody can map there and take the slot meanwhile.
+        self.mapping = None;
+        self.slot.start.store(0, Ordering::Release);
+    }
+}
+
+extern "C" fn on_bus_error(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the address of this thread's errno is valid as long as the thread runs.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: the kernel passes a valid structure, which for SIGBUS holds an address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    if !replace_page(address) {
+        // Not ours: with the usual fate restored, the access fails again on return.
+        // SAFETY: restoring a default is permitted in a handler.
+        unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
+    }
+    // SAFETY: as above; the code that was interrupted may be about to read it.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Puts a page of zeros below `address`, if it lies in a guarded mapping.
+fn replace_page(address: usize) -> bool {
+    for slot in &SLOTS_IN_USE {
+        let start = slot.start.load(Ordering::Acquire);
+        if start == 0 || address < start || address >= slot.end.load(Ordering::Acquire) {
+            continue;
+        }
+        slot.failed.store(true, Ordering::Release);
+        let page = address & !(PAGE - 1);
+        // SAFETY: the page lies in a guarded mapping, which is used through raw pointers only; mmap is
+        // a plain system call and may be made in a handler.
+        let got = unsafe {
+            libc::mmap(
+                page as *mut libc::c_void,
+                PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            )
+        };
+        if got != libc::MAP_FAILED {
+            return true;
+        }
+    }
+    false
+}
+
+fn install_handler() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: zero is a value of the structure; the handler has the type that SA_SIGINFO asks for
+        // and keeps to what a handler may do.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_beyond_a_file_that_shrank_is_marked_and_keeps_errno() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8192).unwrap();
+        let guard = BusErrorGuard::new(Mapping::of_file(&file, 0, 8192, true).unwrap()).unwrap();
+        let at = guard.mapping().at(4096, 1);
+        file.set_len(0).unwrap();
+        assert!(!guard.take_failure());
+        // SAFETY: the address of this thread's errno is valid; the byte lies in the mapping.
+        let (byte, errno) = unsafe {
+            *libc::__errno_location() = 77;
+            (at.as_ptr().read_volatile(), *libc::__errno_location())
+        };
+        assert_eq!((byte, errno), (0, 77));
+        assert!(guard.take_failure() && !guard.take_failure());
+    }
+}

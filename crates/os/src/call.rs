@@ -1,0 +1,55 @@
+//! The door for foreign calls: a failure keeps the call's name and its error number.
+
+use std::io;
+
+/// A call that the kernel refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{call}: {}", io::Error::from_raw_os_error(*.errno))]
+pub struct SysError {
+    /// The name of the call, e.g. `mbind`.
+    pub call: &'static str,
+    /// Its error number.
+    pub errno: i32,
+}
+
+impl SysError {
+    /// The error of the call that has just failed on this thread.
+    pub(crate) fn last(call: &'static str) -> Self {
+        Self { call, errno: io::Error::last_os_error().raw_os_error().unwrap_or(0) }
+    }
+}
+
+impl From<SysError> for io::Error {
+    fn from(error: SysError) -> Self {
+        Self::from_raw_os_error(error.errno)
+    }
+}
+
+/// The result of a call; -1 is an error, whose number is in `errno`.
+///
+/// # Errors
+/// When the call failed.
+pub fn check<T: PartialEq + From<i8>>(call: &'static str, result: T) -> Result<T, SysError> {
+    if result == T::from(-1) { Err(SysError::last(call)) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_call() {
+        let error = SysError { call: "mbind", errno: libc::EINVAL };
+        assert_eq!(error.to_string(), "mbind: Invalid argument (os error 22)");
+        assert_eq!(io::Error::from(error).raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn only_minus_one_is_an_error() {
+        assert_eq!(check("read", 0), Ok(0));
+        assert_eq!(check("read", -2), Ok(-2));
+        // SAFETY: no such descriptor; closing it changes nothing.
+        let error = check("close", unsafe { libc::close(-1) }).unwrap_err();
+        assert_eq!(error, SysError { call: "close", errno: libc::EBADF });
+    }
+}

@@ -1,0 +1,144 @@
+//! Workers that are forked processes, each with a pipe to its parent.
+
+use crate::call::{SysError, check};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd};
+
+/// A forked child and what it has said. Dropped, it is killed and reaped.
+#[derive(Debug)]
+pub struct ForkedChild {
+    pid: libc::pid_t,
+    pipe: File,
+    received: Vec<u8>,
+    open: bool,
+}
+
+impl ForkedChild {
+    /// Whether it may still say something: its end of the pipe is open.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// What it has said so far.
+    pub fn received(&self) -> &[u8] {
+        &self.received
+    }
+}
+
+impl Drop for ForkedChild {
+    fn drop(&mut self) {
+        let mut status = 0;
+        // SAFETY: the process is a child that nobody else reaps, so its number is still its own.
+        unsafe {
+            if self.open {
+                libc::kill(self.pid, libc::SIGKILL);
+            }
+            libc::waitpid(self.pid, &raw mut status, 0);
+        }
+    }
+}
+
+/// Forks a child that runs `body` with its end of a pipe and exits. It dies with its parent, and leaves
+/// Ctrl-C to it.
+///
+/// # Errors
+/// When the kernel gives no pipe or no process.
+///
+/// # Safety
+/// The child goes on with the calling thread alone. `body` may use memory that was made before, the
+/// allocator, which the C library makes usable in the child of a process with threads, and system calls;
+/// it must not wait for another thread or take a lock that one may hold.
+pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
+    let mut ends = [0; 2];
+    // SAFETY: the kernel fills two descriptors, which become owned files below.
+    check("pipe2", unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: both descriptors are fresh and owned by nobody.
+    let (reader, writer) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    let parent = std::process::id() as libc::pid_t;
+    // SAFETY: the caller's promise; the child ends below without running what the parent registered
+    // for its end.
+    let pid = check("fork", unsafe { libc::fork() })?;
+    if pid > 0 {
+        return Ok(ForkedChild { pid, pipe: reader, received: Vec::new(), open: true });
+    }
+    drop(reader);
+    // SAFETY: plain system calls.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent {
+            libc::_exit(1);
+        }
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGTERM, libc::SIG_DFL);
+    }
+    // A panic must not unwind into the parent's code.
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(writer)));
+    // SAFETY: ends the process at once: what is registered for its end belongs to the parent.
+    unsafe { libc::_exit(i32::from(done.is_err())) }
+}
+
+/// Takes what the children say, for at most so many milliseconds.
+pub fn receive(children: &mut [ForkedChild], milliseconds: i32) {
+    let mut waiting: Vec<libc::pollfd> = children
+        .iter()
+        .filter(|child| child.open)
+        .map(|child| libc::pollfd { fd: child.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    // SAFETY: the kernel reads and fills as many structures as are given.
+    let ready = unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as u64, milliseconds) };
+    if ready <= 0 {
+        return;
+    }
+    for child in children.iter_mut().filter(|child| child.open) {
+        let fd = child.pipe.as_raw_fd();
+        if !waiting.iter().any(|entry| entry.fd == fd && entry.revents != 0) {
+            continue;
+        }
+        let mut buffer = [0; 16 << 10];
+        match child.pipe.read(&mut buffer) {
+            Ok(0) => child.open = false,
+            Ok(n) => child.received.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => child.open = false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn children_say_something_and_end() {
+        let mut children: Vec<ForkedChild> = (0..3u8)
+            .map(|number| {
+                // SAFETY: the body makes a system call only.
+                unsafe { fork(move |mut pipe| drop(pipe.write_all(&[number; 5]))) }.unwrap()
+            })
+            .collect();
+        while children.iter().any(ForkedChild::is_open) {
+            receive(&mut children, 100);
+        }
+        let said: Vec<&[u8]> = children.iter().map(ForkedChild::received).collect();
+        assert_eq!(said, [[0; 5], [1; 5], [2; 5]]);
+    }
+
+    #[test]
+    fn a_child_that_is_busy_is_killed() {
+        // SAFETY: the body does nothing but wait.
+        let child = unsafe {
+            fork(|_| {
+                loop {
+                    std::thread::park()
+                }
+            })
+        }
+        .unwrap();
+        let pid = child.pid;
+        drop(child);
+        // SAFETY: signal 0 only asks whether the process is there.
+        assert_eq!(unsafe { libc::kill(pid, 0) }, -1);
+    }
+}

@@ -1,0 +1,36 @@
+//! What nodegauge asks of the operating system, each thing once: memory on chosen pages that are read
+//! back, barriers of threads and of processes, child processes with time limits, affinity and NUMA
+//! policy, signals. Knows no other crate of nodegauge.
+//!
+//! Every resource is owned and released by its type. Every foreign call that fails gives a
+//! [`SysError`] with the call's name and its error number.
+
+mod affinity;
+mod barrier;
+mod bus_error;
+mod call;
+mod child;
+mod fork;
+mod mapping;
+mod numa;
+mod smaps;
+mod spin;
+mod status;
+mod system;
+
+pub use affinity::{affinity, set_affinity, set_affinity_to_all};
+pub use barrier::{Barrier, CacheLine, Poisoned, ProcessBarrier};
+pub use bus_error::BusErrorGuard;
+pub use call::{SysError, check};
+pub use child::{
+    ChildEnd, ChildError, ChildOutput, KillOnDrop, KillReason, first_errors, last_lines, run_group,
+    run_with_descendants,
+};
+pub use fork::{ForkedChild, fork, receive};
+pub use mapping::{Accounting, Buffer, MapError, Mapping, PageSize, SharedValue, ZeroedShared};
+pub use numa::{mbind, nodes_of_pages, policy_at};
+pub use spin::Spin;
+pub use status::{describe, describe_launched};
+pub use system::{
+    effective_user, ignore_interrupts, is_root, monotonic_nanos, page_bytes, process_and_thread,
+};

@@ -1,0 +1,420 @@
+//! Memory from the kernel: anonymous on pages of a chosen size, shared with forked processes, or that
+//! of a file. Asking for a page size decides nothing; [`Mapping::pages_got`] reads back what the kernel
+//! gave.
+
+use crate::call::{SysError, check};
+use crate::smaps;
+use crate::system::page_bytes;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+/// A transparent huge page on x86-64 and, with 4 KiB base pages, on Arm.
+const HUGE: usize = 2 << 20;
+
+/// Which pages memory is asked to lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageSize {
+    /// The base page, and transparent huge pages refused.
+    Base,
+    /// Transparent huge pages if the kernel has any.
+    PreferHuge,
+    /// Transparent huge pages; a kernel that takes no such advice is an error.
+    Transparent,
+    /// Reserved huge pages of so many bytes.
+    Reserved(usize),
+}
+
+/// Whether the kernel holds a mapping against the memory there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accounting {
+    /// The kernel checks as it checks every program's memory.
+    Checked,
+    /// The caller has checked the size against the memory that can be had; strict accounting of
+    /// address space would refuse what fits.
+    Unchecked,
+}
+
+/// Why memory could not be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    /// Reserved huge pages are missing.
+    #[error("{free} of the {total} reserved huge pages are free, {needed} are needed")]
+    NoReservedPages {
+        /// Bytes that were to be mapped, whole pages.
+        length: usize,
+        /// Reserved.
+        total: u64,
+        /// Reserved and free.
+        free: u64,
+        /// Needed.
+        needed: u64,
+    },
+    /// The kernel refused: `mmap` the memory, or `madvise` the page size.
+    #[error(transparent)]
+    Refused(#[from] SysError),
+}
+
+impl From<MapError> for io::Error {
+    fn from(error: MapError) -> Self {
+        match error {
+            MapError::Refused(error) => error.into(),
+            MapError::NoReservedPages { .. } => io::ErrorKind::OutOfMemory.into(),
+        }
+    }
+}
+
+/// A piece of mapped memory, unmapped when it is dropped. It hands out addresses and raw pointers only;
+/// whoever uses them says why nobody else uses that part.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: it owns its memory, and gives access only by raw pointers.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps at least `length` bytes of private memory, whole pages. From 2 MiB on it starts on a
+    /// boundary of 2 MiB, or of the reserved page. Nothing is touched: pages appear where a thread first
+    /// writes them.
+    ///
+    /// # Errors
+    /// No such huge pages reserved, or no memory.
+    pub fn anonymous(
+        length: usize,
+        pages: PageSize,
+        accounting: Accounting,
+    ) -> Result<Self, MapError> {
+        let base = page_bytes();
+        let page = if let PageSize::Reserved(page) = pages { page } else { base };
+        let too_long = SysError { call: "mmap", errno: libc::ENOMEM };
+        let length = length.max(1).checked_next_multiple_of(page).ok_or(too_long)?;
+        let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // Alignment: map more, and cut the ends off.
+        let mut slack = if length >= HUGE { HUGE - base } else { 0 };
+        if let PageSize::Reserved(page) = pages {
+            let needed = (length / page) as u64;
+            let (total, free) = reserved_pages(page);
+            if free < needed {
+                return Err(MapError::NoReservedPages { length, total, free, needed });
+            }
+            // The pages are reserved now: a pool that others empty meanwhile would end the program
+            // at first touch.
+            flags |= libc::MAP_HUGETLB | (page.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT;
+            slack = 0;
+        } else if accounting == Accounting::Unchecked {
+            flags |= libc::MAP_NORESERVE;
+        }
+        let long = length.checked_add(slack).ok_or(too_long)?;
+        let mut mapping = Self::map(long, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)?;
+        if slack > 0 {
+            mapping.cut(length);
+        }
+        mapping.advise(pages)?;
+        Ok(mapping)
+    }
+
+    /// Maps memory that stays shared with processes that are forked, filled with zeros.
+    ///
+    /// # Errors
+    /// When the kernel has no memory.
+    pub fn shared(length: usize) -> Result<Self, SysError> {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        Self::map(length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    }
+
+    /// Maps `length` bytes of a file from `offset`, a multiple of a page, kept equal to the file.
+    ///
+    /// # Errors
+    /// When the kernel refuses; files that are no regular files have no mappings.
+    pub fn of_file(
+        file: &File,
+        offset: u64,
+        length: usize,
+        writable: bool,
+    ) -> Result<Self, SysError> {
+        let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
+        let offset = offset as libc::off_t;
+        Self::map(length, protection, libc::MAP_SHARED, file.as_raw_fd(), offset)
+    }
+
+    fn map(
+        length: usize,
+        protection: i32,
+        flags: i32,
+        fd: i32,
+        offset: libc::off_t,
+    ) -> Result<Self, SysError> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { start, length }),
+            _ => Err(SysError::last("mmap")),
+        }
+    }
+
+    /// Keeps `length` bytes from the first boundary of a huge page on.
+    fn cut(&mut self, length: usize) {
+        let before = self.start.align_offset(HUGE);
+        let after = self.length - before - length;
+        let start = self.at(before, length);
+        for (from, bytes) in [(self.start, before), (self.at(before + length, after), after)] {
+            if bytes > 0 {
+                // SAFETY: the range is a part of this mapping that nobody uses.
+                unsafe { libc::munmap(from.as_ptr().cast(), bytes) };
+            }
+        }
+        (self.start, self.length) = (start, length);
+    }
+
+    fn advise(&self, pages: PageSize) -> Result<(), SysError> {
+        let advice = match pages {
+            PageSize::Base => libc::MADV_NOHUGEPAGE,
+            PageSize::Transparent | PageSize::PreferHuge => libc::MADV_HUGEPAGE,
+            PageSize::Reserved(_) => return Ok(()),
+        };
+        // SAFETY: advice on a mapping of our own changes no data.
+        let done = unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, advice) };
+        match check("madvise", done) {
+            // A kernel without transparent huge pages has base pages only, so refusing them there is
+            // no failure.
+            Err(error) if pages == PageSize::Transparent => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Address and length in bytes, for questions to the kernel.
+    pub fn range(&self) -> (usize, usize) {
+        (self.start.as_ptr() as usize, self.length)
+    }
+
+    /// The place of `bytes` bytes at `offset`; `None` beyond the end.
+    #[inline]
+    pub fn get(&self, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
+        let end = offset.checked_add(bytes)?;
+        // SAFETY: the offset lies within the mapping or at its end.
+        (end <= self.length).then(|| unsafe { self.start.add(offset) })
+    }
+
+    /// The place of `bytes` bytes at `offset`.
+    ///
+    /// # Panics
+    /// Beyond the end.
+    #[inline]
+    pub fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+        let Some(place) = self.get(offset, bytes) else {
+            panic!("{bytes} bytes at {offset} of a mapping of {}", self.length)
+        };
+        place
+    }
+
+    /// The share of the mapping that lies on pages of each size, as the kernel reports it: page size in
+    /// bytes to share (0 to 1) of what is resident.
+    ///
+    /// # Errors
+    /// When `/proc/self/smaps` cannot be read.
+    pub fn pages_got(&self) -> io::Result<BTreeMap<u64, f64>> {
+        let (start, length) = self.range();
+        smaps::pages_of(start..start + length)
+    }
+
+    /// Writes what was changed back to the file; `wait` is until it is on the device.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn sync(&self, wait: bool) -> Result<(), SysError> {
+        let flags = if wait { libc::MS_SYNC } else { libc::MS_ASYNC };
+        // SAFETY: the range is the mapping.
+        let done = unsafe { libc::msync(self.start.as_ptr().cast(), self.length, flags) };
+        check("msync", done).map(drop)
+    }
+
+    /// How many pages of the mapping are in memory, of how many.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn resident_pages(&self) -> Result<(usize, usize), SysError> {
+        let mut pages = vec![0u8; self.length.div_ceil(page_bytes())];
+        // SAFETY: the kernel writes a byte for each page of the range, which is the mapping.
+        let done = unsafe {
+            libc::mincore(self.start.as_ptr().cast(), self.length, pages.as_mut_ptr().cast())
+        };
+        check("mincore", done)?;
+        Ok((pages.iter().filter(|page| **page & 1 == 1).count(), pages.len()))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and whoever uses its memory borrows from its owner.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Reserved and free huge pages of a size; zero when the kernel has no such size.
+fn reserved_pages(page: usize) -> (u64, u64) {
+    let read = |file: &str| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page >> 10);
+        std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    };
+    (read("nr_hugepages"), read("free_hugepages").saturating_sub(read("resv_hugepages")))
+}
+
+/// A page-aligned piece of memory, filled with zeros and touched, on huge pages where the kernel gives
+/// them. Used like a slice.
+#[derive(Debug)]
+pub struct Buffer {
+    mapping: Mapping,
+    length: usize,
+}
+
+impl Buffer {
+    /// `length` bytes; at least one page is taken.
+    ///
+    /// # Errors
+    /// When the kernel has no memory.
+    pub fn new(length: usize) -> io::Result<Self> {
+        let length = length.max(1);
+        let mapping = Mapping::anonymous(length, PageSize::PreferHuge, Accounting::Checked)?;
+        let mut buffer = Self { mapping, length };
+        buffer.fill(0);
+        Ok(buffer)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let start = self.mapping.at(0, self.length);
+        // SAFETY: so many bytes are mapped, filled by the kernel, and live as long as `self`; its
+        // pointers leave this type only as slices.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let start = self.mapping.at(0, self.length);
+        // SAFETY: as above, and `&mut self` is the only way in.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.length) }
+    }
+}
+
+/// A type that processes may share after a fork.
+///
+/// # Safety
+/// All-zero bytes are a value of the type, and it holds no pointers and nothing that needs a drop:
+/// plain atomics and structures of them.
+pub unsafe trait ZeroedShared: Sync {}
+
+/// A value of zeros in memory that stays shared with processes that are forked.
+#[derive(Debug)]
+pub struct SharedValue<T: ZeroedShared> {
+    mapping: Mapping,
+    value: PhantomData<T>,
+}
+
+impl<T: ZeroedShared> SharedValue<T> {
+    /// The value whose bytes are zeros.
+    ///
+    /// # Errors
+    /// When the kernel has no memory.
+    pub fn zeroed() -> Result<Self, SysError> {
+        const { assert!(align_of::<T>() <= 4096, "aligned to a page at most") };
+        Ok(Self { mapping: Mapping::shared(size_of::<T>().max(1))?, value: PhantomData })
+    }
+}
+
+impl<T: ZeroedShared> Deref for SharedValue<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the memory is long enough, aligned to a page, lives as long as `self`, and zeros and
+        // whatever was stored since are values of the type, as its trait promises.
+        unsafe { self.mapping.at(0, size_of::<T>()).cast::<T>().as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    // SAFETY: zeros are a value of an atomic.
+    unsafe impl ZeroedShared for AtomicU64 {}
+
+    #[test]
+    fn large_mappings_are_aligned_and_read_back() {
+        let length = (4 << 20) + 4096;
+        let mapping = Mapping::anonymous(length, PageSize::Base, Accounting::Unchecked).unwrap();
+        assert_eq!((mapping.range().0 % HUGE, mapping.range().1), (0, length));
+        assert!(mapping.get(0, length).is_some() && mapping.get(1, length).is_none());
+        assert!(mapping.get(usize::MAX, 2).is_none());
+        // SAFETY: the whole mapping, which nobody else uses.
+        unsafe { mapping.at(0, length).write_bytes(1, length) };
+        let got = mapping.pages_got().unwrap();
+        assert!((got[&(page_bytes() as u64)] - 1.0).abs() < 1e-9, "{got:?}");
+        assert_eq!(
+            mapping.resident_pages().unwrap(),
+            (length / page_bytes(), length / page_bytes())
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "2 bytes at 4095 of a mapping of 4096")]
+    fn a_view_beyond_the_end_is_refused() {
+        let _ = Mapping::shared(4096).unwrap().at(4095, 2);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_an_error() {
+        let huge = Mapping::anonymous(usize::MAX / 2, PageSize::Base, Accounting::Checked);
+        assert!(matches!(huge, Err(MapError::Refused(SysError { call: "mmap", .. }))));
+        // No machine reserves so many pages.
+        let reserved =
+            Mapping::anonymous(1 << 60, PageSize::Reserved(2 << 20), Accounting::Checked);
+        assert!(
+            matches!(reserved, Err(MapError::NoReservedPages { needed, .. }) if needed == 1 << 39)
+        );
+    }
+
+    #[test]
+    fn a_buffer_is_a_slice_of_zeros() {
+        let mut buffer = Buffer::new(5000).unwrap();
+        assert_eq!((buffer.len(), buffer.iter().any(|byte| *byte != 0)), (5000, false));
+        buffer[4999] = 7;
+        assert_eq!(buffer[4999], 7);
+        assert_eq!(buffer.as_ptr() as usize % page_bytes(), 0);
+    }
+
+    #[test]
+    fn a_file_and_its_mapping_are_equal() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        let mapping = Mapping::of_file(&file, 0, 4096, true).unwrap();
+        // SAFETY: nobody else uses the file.
+        unsafe { mapping.at(10, 1).write(9) };
+        mapping.sync(true).unwrap();
+        let mut byte = [0];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut byte, 10).unwrap();
+        assert_eq!(byte, [9]);
+    }
+
+    #[test]
+    fn a_shared_value_starts_with_zeros() {
+        let value = SharedValue::<AtomicU64>::zeroed().unwrap();
+        assert_eq!(value.fetch_add(3, Ordering::Relaxed), 0);
+        assert_eq!(value.load(Ordering::Relaxed), 3);
+    }
+}

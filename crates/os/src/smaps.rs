@@ -1,0 +1,79 @@
+//! What pages memory lies on, as `/proc/self/smaps` tells it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+
+/// The share of a range of addresses that lies on pages of each size: page size in bytes to share
+/// (0 to 1) of what is resident. Transparent huge pages below 2 MiB are not told apart from base pages
+/// by the kernel and count as such.
+pub(crate) fn pages_of(range: Range<usize>) -> io::Result<BTreeMap<u64, f64>> {
+    Ok(pages_in(&std::fs::read_to_string("/proc/self/smaps")?, range))
+}
+
+/// Sums up the mappings of `smaps` that overlap the range.
+fn pages_in(text: &str, range: Range<usize>) -> BTreeMap<u64, f64> {
+    let mut inside = false;
+    let mut kernel_page = 0u64;
+    let mut by_size: BTreeMap<u64, u64> = BTreeMap::new();
+    for line in text.lines() {
+        let Some((head, rest)) = line.split_once(' ') else { continue };
+        if let Some((from, to)) = head.split_once('-') {
+            let parse = |hex: &str| usize::from_str_radix(hex, 16).unwrap_or(0);
+            inside = parse(from) < range.end && parse(to) > range.start;
+            continue;
+        }
+        if !inside {
+            continue;
+        }
+        let kib: u64 = rest.trim().trim_end_matches(" kB").parse().unwrap_or(0);
+        let mut add = |size: u64, kib: u64| *by_size.entry(size).or_default() += kib;
+        match head {
+            "KernelPageSize:" => kernel_page = kib << 10,
+            // Resident memory counts as kernel pages first, and moves to 2 MiB pages below.
+            "Rss:" => add(kernel_page, kib),
+            "Private_Hugetlb:" | "Shared_Hugetlb:" => add(kernel_page, kib),
+            "AnonHugePages:" if kib > 0 => {
+                add(2 << 20, kib);
+                let base = by_size.entry(kernel_page).or_default();
+                *base = base.saturating_sub(kib);
+            }
+            _ => {}
+        }
+    }
+    let total: u64 = by_size.values().sum();
+    by_size
+        .into_iter()
+        .filter(|(_, kib)| *kib > 0)
+        .map(|(size, kib)| (size, kib as f64 / total as f64))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transparent_and_reserved_huge_pages_are_told_apart() {
+        let text = "\
+7f0000000000-7f0000c00000 rw-p 00000000 00:00 0
+Size:              12288 kB
+KernelPageSize:        4 kB
+MMUPageSize:           4 kB
+Rss:                8192 kB
+AnonHugePages:      6144 kB
+Private_Hugetlb:       0 kB
+VmFlags: rd wr mr mw me ac sd hg
+7f0040000000-7f0040400000 rw-p 00000000 00:0f 1 /anon_hugepage (deleted)
+KernelPageSize:     2048 kB
+Rss:                   0 kB
+AnonHugePages:         0 kB
+Private_Hugetlb:    4096 kB
+";
+        let transparent = pages_in(text, 0x7f00_0000_0000..0x7f00_00c0_0000);
+        assert_eq!(transparent, BTreeMap::from([(4096, 0.25), (2 << 20, 0.75)]));
+        let reserved = pages_in(text, 0x7f00_4000_0000..0x7f00_4040_0000);
+        assert_eq!(reserved, BTreeMap::from([(2 << 20, 1.0)]));
+        assert_eq!(pages_in(text, 0x1000..0x2000), BTreeMap::new());
+    }
+}

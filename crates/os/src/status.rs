@@ -1,0 +1,51 @@
+//! How a process ended, in words.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// `exit status 1`, `signal 11 (segmentation fault)`.
+pub fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(number)) => signal(number),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// The same for a launcher, which reports a process that was killed as 128 plus its signal.
+pub fn describe_launched(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) if code > 128 => format!("exit status {code}: {}", signal(code - 128)),
+        _ => describe(status),
+    }
+}
+
+fn signal(number: i32) -> String {
+    let name = match number {
+        libc::SIGILL => " (illegal instruction)",
+        libc::SIGABRT => " (abort)",
+        libc::SIGBUS => " (bus error)",
+        libc::SIGFPE => " (arithmetic error)",
+        libc::SIGKILL => " (killed, perhaps for want of memory)",
+        libc::SIGSEGV => " (segmentation fault)",
+        _ => "",
+    };
+    format!("signal {number}{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_signals_are_told_apart() {
+        assert_eq!(describe(ExitStatus::from_raw(3 << 8)), "exit status 3");
+        assert_eq!(describe(ExitStatus::from_raw(11)), "signal 11 (segmentation fault)");
+        assert_eq!(describe(ExitStatus::from_raw(1)), "signal 1");
+        assert_eq!(
+            describe_launched(ExitStatus::from_raw(134 << 8)),
+            "exit status 134: signal 6 (abort)"
+        );
+        assert_eq!(describe_launched(ExitStatus::from_raw(1 << 8)), "exit status 1");
+    }
+}

@@ -1,0 +1,44 @@
+//! Small questions to the system, and signals.
+
+/// Bytes in a page of the base size.
+pub fn page_bytes() -> usize {
+    // SAFETY: reads a constant of the system.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    // The kernel always knows this one; 4 KiB is the smallest page of all architectures here.
+    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(4096)
+}
+
+/// The numbers of the calling process and thread.
+pub fn process_and_thread() -> (u32, u32) {
+    // SAFETY: no arguments, always succeeds.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    (std::process::id(), thread as u32)
+}
+
+/// The effective user of this process.
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether this process runs as root, for which some programs ask for an option.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Nanoseconds since an origin that all processes of this machine share: the clock behind
+/// [`std::time::Instant`], which does not give its number away.
+pub fn monotonic_nanos() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills the structure; every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Ignores SIGINT and SIGTERM. Ctrl-C goes to all processes of a terminal, and launchers pass signals
+/// on to all ranks; a process whose parent decides about the run's end leaves them to it.
+pub fn ignore_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: ignoring a signal runs no handler.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
