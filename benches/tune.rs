@@ -34,16 +34,13 @@ fn main() {
     let options = Options { budget: Duration::from_secs(20), ..Options::default() };
     let request = Request::default();
     let space = Space::of(&topology, &machine, &request, &options).expect("a space");
+    let site = Site { topology, machine, root: SysRoot::live() };
+    let (topology, machine) = (&site.topology, &site.machine);
 
     let begun = Instant::now();
-    let site = Site { topology, machine, root: SysRoot::live() };
-    let (tuned, choice) =
-        tune::search(&site, &request, &options, &mut Silent).expect("it is tuned");
-    let Site { topology, machine, .. } = site;
+    let (tuned, choice) = tune::search(&site, &request, &options, &mut Silent).expect("a search");
     let tuning = begun.elapsed();
     let choice = choice.expect("nobody interrupts");
-    let of_choice = tuned.measurements.iter().find(|m| m.name == "choice");
-    let tuning_passes = of_choice.and_then(|m| m.read_config::<TuneConfig>().passes).unwrap_or(0);
 
     let mut points: Vec<Point> = space
         .setups
@@ -55,7 +52,7 @@ fn main() {
                 ..options.clone()
             };
             let (_, config) =
-                stream::plan(&topology, &machine, &site.placement, &options).expect("it fits");
+                stream::plan(topology, machine, &site.placement, &options).expect("it fits");
             Point::prepare(config).expect("a point")
         })
         .collect();
@@ -75,7 +72,9 @@ fn main() {
     let count = space.setups.len() * space.shapes.len();
     println!("| | configurations | passes | seconds |\n| --- | --- | --- | --- |");
     println!("| exhaustive | {count} | {} | {:.1} |", count * passes, exhausting.as_secs_f64());
-    println!("| `--tune` | {count} | {} | {:.1} |", tuning_passes, tuning.as_secs_f64());
+    let of_search: TuneConfig = tuned.measurements.last().expect("a figure").read_config();
+    let passes = of_search.passes.unwrap_or(0);
+    println!("| `--tune` | {count} | {passes} | {:.1} |", tuning.as_secs_f64());
     println!(
         "\ntuned over exhaustive, pairs by turns: median {:.4}, quartiles {:.4} to {:.4} ({} pairs); \
          time {:.3}",

@@ -83,52 +83,6 @@ pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     Ok(Site { topology, machine, root: SysRoot::live() })
 }
 
-/// What one or several gauges found, before it is a record.
-#[derive(Default)]
-pub(crate) struct Found {
-    /// The results.
-    pub(crate) measurements: Vec<Measurement>,
-    /// What was found out about the machine while measuring.
-    pub(crate) findings: Vec<record::Finding>,
-    /// What was clamped, assumed or replaced.
-    pub(crate) notices: Vec<String>,
-    /// Lines that `-v` adds to the text.
-    pub(crate) details: Vec<String>,
-    /// Whether something was cut short.
-    pub(crate) interrupted: bool,
-    /// What ended the measuring early; what was measured before is kept.
-    pub(crate) failure: Option<Failure>,
-}
-
-impl Found {
-    /// Puts what another gauge found behind this.
-    pub(crate) fn extend(&mut self, more: Self) {
-        self.measurements.extend(more.measurements);
-        self.findings.extend(more.findings);
-        for notice in more.notices {
-            if !self.notices.contains(&notice) {
-                self.notices.push(notice);
-            }
-        }
-        self.details.extend(more.details);
-        self.interrupted |= more.interrupted;
-        self.failure = self.failure.take().or(more.failure);
-    }
-}
-
-impl From<Found> for Outcome {
-    fn from(found: Found) -> Self {
-        Self {
-            measurements: found.measurements,
-            findings: found.findings,
-            notices: found.notices.into_iter().map(typed).collect(),
-            details: found.details,
-            stop: found.interrupted.then_some(Stop::Interrupted),
-            failure: found.failure,
-        }
-    }
-}
-
 /// What standard output gets.
 pub(crate) enum Shown {
     /// A text for people, followed by where the record was saved.
@@ -141,10 +95,10 @@ pub(crate) enum Shown {
 /// progress and signals, makes the record, shows it as `show` says, saves it, and turns all that into
 /// an exit code. What can be refused is refused before this is called, so that a refusal touches no
 /// history.
-pub(crate) fn conduct<O: Into<Outcome>>(
+pub(crate) fn conduct(
     common: &Common,
     node: Site,
-    gauge: impl FnOnce(&Site, &mut Progress) -> Result<O, Failure>,
+    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
     if common.against == Some(Against::List) {
@@ -154,7 +108,7 @@ pub(crate) fn conduct<O: Into<Outcome>>(
     let session = Session::begin(common)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     let mut progress = Progress::new(common.quiet, session.signals.clone());
-    let mut found: Outcome = gauge(&node, &mut progress)?.into();
+    let mut found = gauge(&node, &mut progress)?;
     progress.finish();
     published(common, &node.machine, &mut found);
     let complete = found.is_complete();
@@ -197,11 +151,6 @@ pub(crate) fn conduct<O: Into<Outcome>>(
         (Exit::Success | Exit::Unmet, Some(failure)) => Err(failure),
         _ => Ok(ended),
     }
-}
-
-/// A notice of which only the text is known.
-fn typed(text: String) -> Notice {
-    Notice::new(NoticeId::Other, "", text)
 }
 
 /// Puts the published figures behind what was measured: those that were asked for, of the same tests;

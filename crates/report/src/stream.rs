@@ -3,7 +3,7 @@
 use crate::table::Style;
 use crate::text;
 use nodegauge_gauge::view::Section;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::Measurement;
 
 /// Every reason for doubt, once.
 pub(crate) fn doubts(measurements: &[&Measurement], style: Style) -> String {

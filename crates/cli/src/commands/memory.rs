@@ -5,7 +5,9 @@ use crate::args::memory::{MemoryArgs, MemoryCommand, OrderArgs};
 use crate::commands::places::{self, Planned};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
-use crate::session::{self, Found, Shown};
+use crate::session::{self, Shown};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_memory::relatives::chase::Order;
 use nodegauge_memory::relatives::{
     Options, Outcome, RelativeError, Site, ladder, latency, loaded, matrix, mix,
@@ -118,15 +120,16 @@ fn measure(
             let site =
                 Site { topology: &node.topology, machine: &node.machine, placement: &placement };
             let outcome = gauge(&site, &options, progress)?;
-            let mut all = notices.clone();
-            all.extend(outcome.notices);
-            Ok(Found {
+            let placed = notices.iter().map(|text| (NoticeId::Environment, text));
+            let clamped = outcome.notices.iter().map(|text| (NoticeId::Clamped, text));
+            let notices = placed.chain(clamped);
+            Ok(nodegauge_measure::Outcome {
                 measurements: outcome.measurements,
                 findings: outcome.findings,
-                notices: all,
+                notices: notices.map(|(id, text)| Notice::new(id, "memory", text)).collect(),
                 details: outcome.affinity,
-                interrupted: outcome.interrupted,
-                ..Found::default()
+                stop: outcome.interrupted.then_some(Stop::Interrupted),
+                failure: None,
             })
         },
         |record, style| Shown::Text(nodegauge_report::memory::render(record, style)),

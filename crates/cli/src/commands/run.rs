@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::session::{self, Shown};
 use nodegauge_gauge::{Depth, Glance};
-use nodegauge_measure::Outcome;
+use nodegauge_measure::{Notice, NoticeId, Outcome};
 use nodegauge_memory::stream::{self, Options};
 use nodegauge_placement::{Environment, Request};
 use std::time::Duration;
@@ -21,14 +21,18 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let node = session::site(common)?;
     let mut request = Request::default();
     let environment = Environment::read(|name| std::env::var(name).ok());
-    let mut notices = environment.apply(&mut request).map_err(Failure::usage)?;
+    let applied = environment.apply(&mut request).map_err(Failure::usage)?;
+    let mut notices: Vec<Notice> = applied
+        .into_iter()
+        .map(|text| Notice::new(NoticeId::Environment, "memory", text))
+        .collect();
     let mut options = Options {
         budget: common.budget.unwrap_or(if args.full { FULL } else { QUICK }),
         samples: common.samples.map(|n| n as usize),
         ..Options::default()
     };
     if let Some(remembered) = tune::remembered(&common.db, &node) {
-        notices.push(remembered.notice.text);
+        notices.push(remembered.notice);
         if let Some(choice) = remembered.choice {
             choice.fill(&mut options);
             if request == Request::default() {
@@ -43,7 +47,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         node,
         |node, progress| {
             let outcome = stream::run(node, &placement, &options, progress)?;
-            let mut found = Outcome::from(super::stream::found(notices, outcome));
+            let mut found = Outcome { notices, ..Outcome::default() };
+            found.extend(outcome);
             for gauge in GAUGES {
                 if found.is_interrupted() {
                     break;

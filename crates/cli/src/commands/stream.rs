@@ -6,7 +6,7 @@ use crate::commands::ranks::measure;
 use crate::commands::{compiled, standard, sweep, tune};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::session::{self, Found, Shown};
+use crate::session::{self, Shown};
 use nodegauge_gauge::{Planned as _, Site};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Notice, NoticeId, Outcome};
@@ -175,20 +175,6 @@ pub(crate) fn refuse_empty_table(args: &StreamArgs, options: &Options) -> Result
 /// The page of `stream`.
 pub(crate) fn shown(record: &Record, style: Style) -> Shown {
     Shown::Text(nodegauge_report::run::own(record, &nodegauge_memory::Memory, style))
-}
-
-/// What a run found, with what was noticed before it.
-pub(crate) fn found(mut notices: Vec<String>, outcome: Outcome) -> Found {
-    let interrupted = outcome.is_interrupted();
-    notices.extend(outcome.notices.into_iter().map(|notice| notice.text));
-    Found {
-        measurements: outcome.measurements,
-        findings: outcome.findings,
-        notices,
-        details: outcome.details,
-        interrupted,
-        failure: outcome.failure,
-    }
 }
 
 /// The classic table; without a valid result the reason on standard error, and no table.
