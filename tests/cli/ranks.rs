@@ -295,11 +295,11 @@ fn what_cannot_be_is_refused_with_its_numbers() {
     refuses(&["--ranks", "1", "--rank-map", "round"], "unknown map 'round'");
     refuses(&["--ranks", "1", "--policy", "3", "--numa", "local"], "both say where memory goes");
     refuses(&["--ranks", "1", "--compiler", "gcc"], "--compiler runs one process");
-    refuses(&["--ranks", "1", "--tune"], "--ranks has no meaning with --tune");
+    refuses(&["--ranks", "1", "--tune"], "'--ranks <N>' cannot be used with '--tune'");
     refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is fixed and swept at once");
     refuses(&["--sweep", "policy=0-6"], "policy 6 is out of range");
     refuses(&["--sweep", "policy=0-5"], "--policy places ranks, of which there are none");
-    harness.run(&["explain", "--ranks", "2"]).exits(2).complains("no meaning with explain");
+    harness.run(&["explain", "--ranks", "2"]).exits(2).complains("unexpected argument '--ranks'");
 }
 
 #[test]
