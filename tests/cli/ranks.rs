@@ -260,10 +260,10 @@ fn ranks_that_never_come_are_named() {
         harness.run_with(&variables, &["stream", "--no-save"]).exits(3)
     };
     one("0").only_error(
-        "only 1 of 4 ranks came within 0 s; missing: 1-3\nhint: start all ranks with the same command on one host",
+        "only 1 of 4 ranks joined within 0 s; missing: 1-3\nhint: start all ranks with the same command on one host",
     );
     one("2").only_error(
-        "rank 2 of 4: rank 0 has not come within 0 s\nhint: start all ranks with the same command on one host",
+        "rank 2 of 4: rank 0 has not joined within 0 s\nhint: start all ranks with the same command on one host",
     );
 }
 
@@ -295,11 +295,11 @@ fn what_cannot_be_is_refused_with_its_numbers() {
     refuses(&["--ranks", "1", "--rank-map", "round"], "unknown map 'round'");
     refuses(&["--ranks", "1", "--policy", "3", "--numa", "local"], "both say where memory goes");
     refuses(&["--ranks", "1", "--compiler", "gcc"], "--compiler runs one process");
-    refuses(&["--ranks", "1", "--tune"], "cannot be used with");
+    refuses(&["--ranks", "1", "--tune"], "'--ranks <N>' cannot be used with '--tune'");
     refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is fixed and swept at once");
     refuses(&["--sweep", "policy=0-6"], "policy 6 is out of range");
     refuses(&["--sweep", "policy=0-5"], "--policy places ranks, of which there are none");
-    harness.run(&["explain", "--ranks", "2"]).exits(2).complains("no meaning with explain");
+    harness.run(&["explain", "--ranks", "2"]).exits(2).complains("unexpected argument '--ranks'");
 }
 
 #[test]

@@ -12,7 +12,6 @@ use nodegauge_history::Store;
 use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
-use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 use nodegauge_report::Style;
 use std::path::PathBuf;

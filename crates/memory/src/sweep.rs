@@ -14,7 +14,6 @@ use crate::GAUGE;
 use crate::axis::Setting;
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
-use crate::kernels::{Prefetch, Stores};
 use crate::point::{Point, PointError, Sample};
 use crate::ranks::{Coordinator, RanksPoint, SharedCoordinator};
 use crate::result::{self, Evidence};
@@ -63,8 +62,8 @@ impl Cell {
     }
 
     /// What the user left open about its loops.
-    fn constraints(&self) -> (Option<Stores>, Option<Prefetch>) {
-        (self.options.stores, self.options.prefetch)
+    fn constraints(&self) -> Constraints {
+        Constraints { stores: self.options.stores, prefetch: self.options.prefetch }
     }
 
     /// Its value on each axis, for the record.
@@ -313,7 +312,7 @@ impl Running {
     /// compiler made is as it is.
     fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), StreamError> {
         let Self { cells, candidates, limits, notices } = self;
-        let mut groups: Vec<((Option<Stores>, Option<Prefetch>), Vec<usize>)> = Vec::new();
+        let mut groups: Vec<(Constraints, Vec<usize>)> = Vec::new();
         for (i, cell) in cells.iter().enumerate() {
             if let Some(compiled) = &cell.compiled {
                 candidates[i].point.set_loops(compiled.loops())?;
@@ -325,10 +324,10 @@ impl Running {
             }
         }
         let share = policy::SWEEP.choose / groups.len().max(1) as f64;
-        for (done, ((stores, prefetch), members)) in groups.into_iter().enumerate() {
+        for (done, (constraints, members)) in groups.into_iter().enumerate() {
             let threads = |i: &usize| cells[*i].placement.threads.len();
             let Some(widest) = members.iter().copied().max_by_key(threads) else { continue };
-            let shapes = tuner::candidates(Constraints { stores, prefetch }, Breadth::Likely);
+            let shapes = tuner::candidates(constraints, Breadth::Likely);
             let least = Instant::now() + limits.budget.mul_f64(share / 2.0);
             let deadline = limits.at(share * (done + 1) as f64).max(least);
             let point = &mut *candidates[widest].point;

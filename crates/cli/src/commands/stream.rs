@@ -9,7 +9,7 @@ use crate::output;
 use crate::session::{self, Shown};
 use nodegauge_gauge::{Planned as _, Site};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Notice, NoticeId, Outcome};
+use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_memory::GAUGE;
 use nodegauge_memory::axis::Axis;
 use nodegauge_memory::kernels::STREAM;

@@ -9,7 +9,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-/// Between two looks for somebody who has not come.
+/// Between two tries while the other side is not there yet.
 const PAUSE: Duration = Duration::from_millis(10);
 
 fn address(name: &str) -> io::Result<SocketAddr> {
@@ -28,7 +28,7 @@ pub(super) fn listen(name: &str) -> Result<UnixListener, RankError> {
     Ok(listener)
 }
 
-/// The next process of this user that comes before the deadline.
+/// The next process of this user that connects before the deadline.
 pub(super) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixStream> {
     loop {
         match listener.accept() {

@@ -129,7 +129,9 @@ pub fn combinations(
     for axis in axes {
         let with = |settings: &Vec<Setting>| {
             let settings = settings.clone();
-            axis.settings().iter().map(move |value| [&settings[..], &[value.clone()]].concat())
+            axis.settings()
+                .iter()
+                .map(move |value| [&settings[..], std::slice::from_ref(value)].concat())
         };
         all = all.iter().flat_map(with).collect();
     }

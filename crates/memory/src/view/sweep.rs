@@ -92,9 +92,12 @@ fn coordinates(config: &StreamConfig) -> Vec<(&str, &str)> {
     axes.filter_map(|(axis, value)| Some((axis.as_str(), value.as_str()?))).collect()
 }
 
+/// A verdict and its reasons.
+type Doubt<'a> = (Status, Vec<&'a str>);
+
 /// What is to be doubted, each doubt once with the configurations that it concerns.
 fn doubts(cells: &[&[Figure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, String)> {
-    let mut groups: Vec<((Status, Vec<&str>), Vec<&StreamConfig>)> = Vec::new();
+    let mut groups: Vec<(Doubt<'_>, Vec<&StreamConfig>)> = Vec::new();
     for cell in cells {
         let doubt = doubt(cell);
         match groups.iter_mut().find(|(known, _)| *known == doubt) {
@@ -103,7 +106,7 @@ fn doubts(cells: &[&[Figure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, St
         }
     }
     groups.retain(|((_, reasons), _)| !reasons.is_empty());
-    let words = |((status, reasons), members): ((Status, Vec<&str>), Vec<&StreamConfig>)| {
+    let words = |((status, reasons), members): (Doubt<'_>, Vec<&StreamConfig>)| {
         let reasons = reasons.join("; ");
         match place_of(&members, cells, compilers) {
             place if place.is_empty() => (status, reasons),
@@ -115,7 +118,7 @@ fn doubts(cells: &[&[Figure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, St
 
 /// The worst verdict on a configuration, for of the loops that a compiler made some may be wrong and
 /// others right; and its reasons, those that differ only in a figure once.
-fn doubt<'a>(cell: &[Figure<'a>]) -> (Status, Vec<&'a str>) {
+fn doubt<'a>(cell: &[Figure<'a>]) -> Doubt<'a> {
     let worst = cell.iter().map(|(m, _)| m.validity.status).max().unwrap_or(Status::Valid);
     let kind = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
     let mut reasons: Vec<&str> = Vec::new();
