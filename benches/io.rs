@@ -11,7 +11,7 @@ use nodegauge_files::cell::CacheMode;
 use nodegauge_files::operation::{OperationList, in_order};
 use nodegauge_files::plan::GridShape;
 use nodegauge_files::reference::{Fio, Iozone, ReferenceProgram};
-use nodegauge_files::{FilesOptions, IoEngine, Setup, cost_of_latency, plan};
+use nodegauge_files::{FilesOptions, IoEngine, Setup, cost_of_latency, plan, run};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::progress::Silent;
@@ -144,7 +144,7 @@ fn device(folder: &std::path::Path, rounds: usize) {
 
 fn measured(options: FilesOptions, programs: Vec<Box<dyn ReferenceProgram>>) -> Vec<Measurement> {
     let plan = plan(options, programs).expect("this can be measured here");
-    let outcome = plan.measure(&SysRoot::live(), &mut Silent).expect("there is memory");
+    let outcome = run(plan, &SysRoot::live(), &mut Silent).expect("there is memory");
     if let Some(failure) = outcome.failure {
         note(&failure.to_string());
         std::process::exit(1);

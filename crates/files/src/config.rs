@@ -2,6 +2,7 @@
 
 use crate::cell::CacheMode;
 use crate::engine::{Msync, SyncWrites};
+use crate::latency::Quantiles;
 use crate::pass::PassEnd;
 use crate::volume::Volume;
 use schemars::JsonSchema;
@@ -122,22 +123,6 @@ pub enum Latencies {
     },
     /// Of all operations.
     All(Quantiles),
-}
-
-/// What shares of the operations do not exceed, seconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Quantiles {
-    /// Half of them.
-    pub p50: Option<f64>,
-    /// 90 %.
-    pub p90: Option<f64>,
-    /// 99 %.
-    pub p99: Option<f64>,
-    /// 99.9 %.
-    #[serde(rename = "p99.9")]
-    pub p99_9: Option<f64>,
-    /// All.
-    pub max: Option<f64>,
 }
 
 /// The clock that timed single operations.

@@ -2,9 +2,26 @@
 //! width grows with the value, so that every value is known to three digits).
 
 use crate::clock::Clock;
-use crate::config::Quantiles;
 use hdrhistogram::Histogram;
 use nodegauge_measure::Seconds;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What shares of the operations do not exceed, seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantiles {
+    /// Half of them.
+    pub p50: Option<f64>,
+    /// 90 %.
+    pub p90: Option<f64>,
+    /// 99 %.
+    pub p99: Option<f64>,
+    /// 99.9 %.
+    #[serde(rename = "p99.9")]
+    pub p99_9: Option<f64>,
+    /// All.
+    pub max: Option<f64>,
+}
 
 /// Longest latency kept apart, in ticks: more than an hour at 4 GHz. Longer ones count as this.
 const LONGEST: u64 = 1 << 44;

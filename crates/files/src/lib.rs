@@ -38,7 +38,7 @@ pub use engine::{IoEngine, Msync, OpenMode, SyncWrites};
 pub use error::FilesError;
 pub use pass::{PassEnd, Setup};
 pub use plan::{FilesOptions, plan};
-pub use run::cost_of_latency;
+pub use run::{cost_of_latency, run};
 
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};

@@ -11,9 +11,8 @@ use crate::reference::ReferenceProgram;
 use crate::volume::{self, Volume};
 use crate::workers::{WorkerKind, Workers};
 use crate::{GAUGE, scratch};
-use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::{SysRoot, cgroup, memory};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, notice};
+use nodegauge_measure::{Bytes, Notice, NoticeId, notice};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -122,20 +121,6 @@ pub struct FilesPlan {
     pub(crate) programs: Vec<Box<dyn ReferenceProgram>>,
     /// What was clamped or left out.
     pub(crate) notices: Vec<Notice>,
-}
-
-impl Planned for FilesPlan {
-    fn foreseen(&self) -> Foreseen {
-        let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
-        // A block to write and one to read for each worker, those under way, and the contents.
-        let blocks = 1 + workers * (2 + u64::from(self.options.setup.depth));
-        let memory = Some(Bytes(blocks * self.longest_block().0));
-        Foreseen { time: self.options.budget, memory }
-    }
-
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        Ok(self.measure(&site.root, observer)?)
-    }
 }
 
 /// Largest share of the free space that files of the automatic grid may take.
@@ -449,18 +434,6 @@ fn left_out(text: String) -> Notice {
 }
 
 impl FilesPlan {
-    /// Carries it out, with the kernel's files below `root`.
-    ///
-    /// # Errors
-    /// When nothing can be measured; later failures are in the outcome.
-    pub fn measure(
-        self,
-        root: &SysRoot,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, FilesError> {
-        crate::run::run(self, root, observer)
-    }
-
     /// Longest block of all tasks.
     pub(crate) fn longest_block(&self) -> Bytes {
         self.tasks.iter().map(|(_, task)| task.cell.block).max().unwrap_or_default()

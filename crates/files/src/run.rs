@@ -12,18 +12,33 @@ use crate::scratch::{self, Leftover, ScratchDirectory};
 use crate::volume::Volume;
 use crate::workers::WorkerPool;
 use crate::{FilesError, GAUGE, cache, latency};
+use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy::FILES;
 use nodegauge_measure::schedule::{Limits, Schedule};
-use nodegauge_measure::{Bytes, BytesPerSec, Notice, NoticeId, Observer, Outcome, Seconds};
+use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds};
 use nodegauge_toolchain::ToolchainError;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+impl Planned for FilesPlan {
+    fn foreseen(&self) -> Foreseen {
+        let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
+        // A block to write and one to read for each worker, those under way, and the contents.
+        let blocks = 1 + workers * (2 + u64::from(self.options.setup.depth));
+        let memory = Some(Bytes(blocks * self.longest_block().0));
+        Foreseen { time: self.options.budget, memory }
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        Ok(run(*self, &site.root, observer)?)
+    }
+}
 
 /// Time for everything where nobody sets any: beyond what a machine lives.
 const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -48,7 +63,7 @@ impl Runner {
 /// # Errors
 /// When there is no memory, no scratch directory or no direct I/O to begin with. Later failures are in
 /// the outcome, with what was measured before.
-pub(crate) fn run(
+pub fn run(
     mut plan: FilesPlan,
     root: &SysRoot,
     observer: &mut dyn Observer,

@@ -3,7 +3,7 @@
 use super::{ReferenceFigure, ReferenceFigures, ReferenceProgram, located, time_limit};
 use crate::FilesError;
 use crate::cell::Task;
-use crate::config::Quantiles;
+use crate::latency::Quantiles;
 use crate::engine::{IoEngine, SyncWrites};
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::AccessPattern;

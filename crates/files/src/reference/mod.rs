@@ -13,7 +13,7 @@ pub use saved::{Imported, read};
 
 use crate::FilesError;
 use crate::cell::Task;
-use crate::config::Quantiles;
+use crate::latency::Quantiles;
 use crate::operation::Operation;
 use crate::scratch::ScratchDirectory;
 use std::path::{Path, PathBuf};
