@@ -8,8 +8,6 @@ pub const CYCLES: &[(&str, &[&str])] = &[
     ("memory", &["arrays", "mapping"]),
     ("memory", &["point", "ranks", "result", "samples", "stream", "target", "tuner"]),
     ("memory::ranks", &["fleet", "wire"]),
-    ("report", &["compiled", "published", "standard", "stream", "sweep"]),
-    ("report", &["ranks", "words"]),
 ];
 
 /// Files over the limit of lines.
