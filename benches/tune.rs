@@ -8,9 +8,11 @@
 mod common;
 
 use common::variable;
+use nodegauge_gauge::Site;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_measure::watch::Unwatched;
+use nodegauge_measure::progress::Silent;
 use nodegauge_measure::{regime, stats};
+use nodegauge_memory::config::TuneConfig;
 use nodegauge_memory::kernels::{Kernel, Shape};
 use nodegauge_memory::point::Point;
 use nodegauge_memory::stream::{self, Options};
@@ -32,23 +34,25 @@ fn main() {
     let options = Options { budget: Duration::from_secs(20), ..Options::default() };
     let request = Request::default();
     let space = Space::of(&topology, &machine, &request, &options).expect("a space");
+    let site = Site { topology, machine, root: SysRoot::live() };
+    let (topology, machine) = (&site.topology, &site.machine);
 
     let begun = Instant::now();
-    let tuned = tune::run(&topology, &machine, &request, &options, &mut Unwatched).expect("tuned");
+    let (tuned, choice) = tune::search(&site, &request, &options, &mut Silent).expect("a search");
     let tuning = begun.elapsed();
-    let choice = tuned.choice.expect("nobody interrupts");
+    let choice = choice.expect("nobody interrupts");
 
     let mut points: Vec<Point> = space
-        .sites
+        .setups
         .iter()
         .map(|site| {
             let options = Options {
                 pages: Some(site.pages),
-                memory_fraction: options.memory_fraction / space.sites.len() as f64,
+                memory_fraction: options.memory_fraction / space.setups.len() as f64,
                 ..options.clone()
             };
             let (_, config) =
-                stream::plan(&topology, &machine, &site.placement, &options).expect("it fits");
+                stream::plan(topology, machine, &site.placement, &options).expect("it fits");
             Point::prepare(config).expect("a point")
         })
         .collect();
@@ -59,16 +63,18 @@ fn main() {
     let best = best(&space, &samples);
 
     let of_choice = space
-        .sites
+        .setups
         .iter()
         .position(|site| site.request == choice.request && site.pages == choice.pages)
         .expect("the choice is of the space");
     let ratios =
         play_off(&mut points, (of_choice, &choice), &best, variable("FINAL").unwrap_or(60));
-    let count = space.sites.len() * space.shapes.len();
+    let count = space.setups.len() * space.shapes.len();
     println!("| | configurations | passes | seconds |\n| --- | --- | --- | --- |");
     println!("| exhaustive | {count} | {} | {:.1} |", count * passes, exhausting.as_secs_f64());
-    println!("| `--tune` | {count} | {} | {:.1} |", tuned.passes, tuning.as_secs_f64());
+    let of_search: TuneConfig = tuned.measurements.last().expect("a figure").read_config();
+    let passes = of_search.passes.unwrap_or(0);
+    println!("| `--tune` | {count} | {passes} | {:.1} |", tuning.as_secs_f64());
     println!(
         "\ntuned over exhaustive, pairs by turns: median {:.4}, quartiles {:.4} to {:.4} ({} pairs); \
          time {:.3}",
@@ -141,7 +147,7 @@ fn best(space: &Space, samples: &Samples) -> Configuration {
     };
     let element = Options::default().element;
     let mut found: Vec<(f64, Configuration)> = Vec::new();
-    for site in 0..space.sites.len() {
+    for site in 0..space.setups.len() {
         let mut loops = Vec::new();
         let mut rates = Vec::new();
         for kernel in Options::default().kernels {

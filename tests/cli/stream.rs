@@ -399,7 +399,7 @@ fn what_moves_is_counted_or_it_is_said_why_not() {
             }
             None if counters["factor"].is_number() => {
                 assert_eq!(m["traffic"]["basis"], "counters");
-                assert!(m["config"]["moved_computed"]["value"].is_number());
+                assert!(m["config"]["traffic_computed"]["value"].is_number());
             }
             None => assert!(counters["family"].is_string(), "{counters:#}"),
         }

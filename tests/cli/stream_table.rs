@@ -9,14 +9,14 @@ fn the_table_says_how_it_was_measured() {
     let words: Vec<&str> = header.split_whitespace().collect();
     assert_eq!(
         words,
-        ["GB/s", "best", "median", "5", "%", "95", "%", "moved", "of", "limit", "loop"]
+        ["GB/s", "best", "median", "5", "%", "95", "%", "traffic", "of", "limit", "loop"]
     );
     outcome
         .says("\nhow ")
         .tells("3 arrays of 7.6 MiB")
         .says("\nsamples ")
         .tells("limit 163.8 TB/s theoretical (option)")
-        .tells("counters moved ")
+        .tells("counters traffic ")
         .tells("name based on a variant of the STREAM benchmark code")
         .says("\nOMP: pid ")
         .says("\nsaved ");
