@@ -4,6 +4,7 @@ mod ablation;
 pub mod classic;
 mod compiled;
 pub mod curves;
+pub(crate) mod figures;
 mod standard;
 pub mod stream;
 mod sweep;
@@ -13,7 +14,10 @@ pub(crate) mod words;
 use crate::GAUGE;
 use nodegauge_gauge::view::{Section, plain_table};
 use nodegauge_gauge::{Detail, published};
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Finding, Measurement, Record};
+
+/// Findings that come from the measurement itself and explain its figures.
+const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 
 /// Tests that a family shows.
 const KNOWN: [&str; 8] =
@@ -21,12 +25,33 @@ const KNOWN: [&str; 8] =
 
 /// The sections of all families, in the order of a page.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
-    let mut sections = stream::sections(record, detail);
+    let mut sections = of_stream(record, detail);
     sections.extend(sweep::section(record));
     sections.extend(ablation::section(record));
     published::add(&mut sections, record, GAUGE, detail);
     sections.extend(curves::sections(record, detail));
     sections.extend(unknown(record));
+    sections
+}
+
+/// The sections of `stream` in all its modes but sweeps.
+fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
+    let variants = figures::variants(record);
+    let sweep = variants.iter().any(|(_, config)| config.sweep.is_some());
+    let rates = if sweep {
+        Section::new("stream")
+    } else {
+        stream::section(&figures::native(record), detail)
+    };
+    let mut sections =
+        vec![tune::section(record), rates, compiled::section(record), standard::section(record)];
+    sections.retain(|section| !section.blocks.is_empty());
+    if let (Detail::Full, Some(last)) = (detail, sections.last_mut()) {
+        let own = |finding: &&Finding| OWN_FINDINGS.contains(&finding.id.as_str());
+        for finding in record.findings.iter().filter(own) {
+            last.note("finding", &finding.text);
+        }
+    }
     sections
 }
 

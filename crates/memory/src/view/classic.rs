@@ -1,7 +1,7 @@
 //! The table of stream.c 5.10, line for line in its shape, so that existing parsers read it, headed
 //! as a variant. MB are 10^6 bytes, as there. Kernels that stream.c lacks are left out.
 
-use super::stream;
+use super::figures;
 use super::words::VARIANT;
 use crate::arrays::Layout;
 use nodegauge_measure::record::{Measurement, Record};
@@ -18,7 +18,7 @@ const NAMES: [(&str, &str, f64); 4] = [
 /// One run in stream.c's words. Returns `None` when a figure is missing or failed its check: no
 /// table that looks whole.
 pub fn render(record: &Record) -> Option<String> {
-    let native = stream::native(record);
+    let native = figures::native(record);
     let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, ..)| m.name == *n))?;
     let version = &record.tool.version;
     let (elements, bytes, threads) = (config.array_elements?, config.array_bytes?, config.threads?);

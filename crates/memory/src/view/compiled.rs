@@ -1,27 +1,21 @@
 //! The view of what compilers made of STREAM's loops, beside the native kernels of the same run: a
 //! block for each compiler, with what its machine code says, and what follows from it.
 
-use super::standard::comparable;
-use super::stream::{self, Figure};
+use super::figures::{self, Figure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_measure::record::{Measurement, Record};
 
-/// Whether a compiler of the system made the loop.
-pub(crate) fn is_compiled(config: &StreamConfig) -> bool {
-    config.engine.as_deref() == Some("compiled")
-}
-
 /// A block for each compiler, and what their code columns mean; empty without any.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("compiled");
-    let variants = stream::variants(record);
+    let variants = figures::variants(record);
     let compiled: Vec<&Figure<'_>> = variants
         .iter()
         .filter(|(_, config)| is_compiled(config) && config.sweep.is_none())
         .collect();
-    let native = stream::native(record);
+    let native = figures::native(record);
     for made in compiled.chunk_by(|(_, one), (_, next)| command(one) == command(next)) {
         if !section.blocks.is_empty() {
             section.gap();

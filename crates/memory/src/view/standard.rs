@@ -1,23 +1,23 @@
 //! The view of standard results of STREAM, beside the native variant of the same run where there is
 //! one.
 
-use super::stream::{self, Figure};
+use super::figures::{self, Figure, comparable};
 use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement, Record};
-use nodegauge_measure::{Bytes, regime};
 
 /// The table and the evidence of the standard results; empty without any.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("standard");
-    let all = stream::all(record);
+    let all = figures::all(record);
     let figures: Vec<&Figure<'_>> =
         all.iter().filter(|(m, _)| m.category == Category::Standard).collect();
     if figures.is_empty() {
         return section;
     }
-    let native = stream::native(record);
+    let native = figures::native(record);
     let titles = ["GB/s", ">standard", ">median", ">variant", ">ratio", "program"];
     let mut table = Table::new(&titles);
     for (m, config) in &figures {
@@ -41,21 +41,6 @@ pub(crate) fn section(record: &Record) -> Section {
         section.doubts(&measurements);
     }
     section
-}
-
-/// The best of the native kernel in the regime of another result of the same run; `None` when it
-/// never met that regime: figures of different regimes are not set beside each other.
-pub(crate) fn comparable((own, config): &Figure<'_>, other: &StreamConfig) -> Option<f64> {
-    own.value?;
-    let Some(trip) = other.round_trip_s else { return own.value };
-    match config.round_trip_s {
-        Some(mine) if !regime::same(mine, trip) => own
-            .regimes
-            .iter()
-            .find(|met| regime::same(met.round_trip_s, trip))
-            .map(|met| met.summary.best),
-        _ => own.value,
-    }
 }
 
 /// `stream.c, gcc -O3 -fopenmp`.

@@ -1,54 +1,15 @@
 //! The view of `stream`: a table with the evidence below it.
 
-use super::{compiled, standard, tune, words};
-use crate::GAUGE;
+use super::figures::Figure;
+use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Section, Table};
-use nodegauge_measure::record::{Category, Finding, Measurement, Record};
+use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{BytesPerSec, Seconds};
 
-/// A figure with its configuration.
-pub(crate) type Figure<'a> = (&'a Measurement, StreamConfig);
-
-/// Findings that come from the measurement itself and explain its figures.
-const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
-
-/// All of STREAM's figures of a record, in order.
-pub(crate) fn all(record: &Record) -> Vec<Figure<'_>> {
-    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == "stream";
-    record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
-}
-
-/// Those of changed code, native and compiled.
-pub(crate) fn variants(record: &Record) -> Vec<Figure<'_>> {
-    all(record).into_iter().filter(|(m, _)| m.category == Category::Variant).collect()
-}
-
-/// Those of the native kernels.
-pub(crate) fn native(record: &Record) -> Vec<Figure<'_>> {
-    variants(record).into_iter().filter(|(_, config)| !compiled::is_compiled(config)).collect()
-}
-
-/// The sections of `stream` in all its modes but sweeps.
-pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
-    let figures = variants(record);
-    let sweep = figures.iter().any(|(_, config)| config.sweep.is_some());
-    let rates = if sweep { Section::new("stream") } else { block(&native(record), detail) };
-    let mut sections =
-        vec![tune::section(record), rates, compiled::section(record), standard::section(record)];
-    sections.retain(|section| !section.blocks.is_empty());
-    if let (Detail::Full, Some(last)) = (detail, sections.last_mut()) {
-        let own = |finding: &&Finding| OWN_FINDINGS.contains(&finding.id.as_str());
-        for finding in record.findings.iter().filter(own) {
-            last.note("finding", &finding.text);
-        }
-    }
-    sections
-}
-
 /// The table and evidence of one run over some kernels.
-fn block(figures: &[Figure<'_>], detail: Detail) -> Section {
+pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
     let mut section = Section::new("stream");
     let (Some((first, config)), Some((last, of_last))) = (figures.first(), figures.last()) else {
         return section;

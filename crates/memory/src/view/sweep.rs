@@ -1,7 +1,7 @@
 //! The view of `stream --sweep`: a line a configuration, and a chart of the kernel that trends are read
 //! from.
 
-use super::stream::{Figure, variants};
+use super::figures::{Figure, variants};
 use super::{compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
 use nodegauge_gauge::view::{Block, Cell, Section, Table};

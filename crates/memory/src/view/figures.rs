@@ -1,0 +1,45 @@
+//! STREAM's figures of a record with their configurations.
+
+use crate::GAUGE;
+use crate::config::StreamConfig;
+use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::regime;
+
+/// A figure with its configuration.
+pub(crate) type Figure<'a> = (&'a Measurement, StreamConfig);
+
+/// All of STREAM's figures of a record, in order.
+pub(crate) fn all(record: &Record) -> Vec<Figure<'_>> {
+    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == "stream";
+    record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
+}
+
+/// Those of changed code, native and compiled.
+pub(crate) fn variants(record: &Record) -> Vec<Figure<'_>> {
+    all(record).into_iter().filter(|(m, _)| m.category == Category::Variant).collect()
+}
+
+/// Those of the native kernels.
+pub(crate) fn native(record: &Record) -> Vec<Figure<'_>> {
+    variants(record).into_iter().filter(|(_, config)| !is_compiled(config)).collect()
+}
+
+/// Whether a compiler of the system made the loop.
+pub(crate) fn is_compiled(config: &StreamConfig) -> bool {
+    config.engine.as_deref() == Some("compiled")
+}
+
+/// The best of the native kernel in the regime of another result of the same run; `None` when it
+/// never met that regime: figures of different regimes are not set beside each other.
+pub(crate) fn comparable((own, config): &Figure<'_>, other: &StreamConfig) -> Option<f64> {
+    own.value?;
+    let Some(trip) = other.round_trip_s else { return own.value };
+    match config.round_trip_s {
+        Some(mine) if !regime::same(mine, trip) => own
+            .regimes
+            .iter()
+            .find(|met| regime::same(met.round_trip_s, trip))
+            .map(|met| met.summary.best),
+        _ => own.value,
+    }
+}
