@@ -448,6 +448,7 @@ impl FilesPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_gauge::Planned;
 
     #[test]
     fn a_plan_touches_nothing_and_refuses_what_can_be_known() {

@@ -1,7 +1,8 @@
 //! Tables of files.
 
 use super::{Row, cells, distinct, size};
-use crate::config::{FilesConfig, Latencies, Quantiles};
+use crate::config::{FilesConfig, Latencies};
+use crate::latency::Quantiles;
 use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::stats::median;
