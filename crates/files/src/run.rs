@@ -19,7 +19,9 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy::FILES;
 use nodegauge_measure::schedule::{Limits, Schedule};
-use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds};
+use nodegauge_measure::{
+    Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds,
+};
 use nodegauge_toolchain::ToolchainError;
 use std::cell::RefCell;
 use std::path::Path;

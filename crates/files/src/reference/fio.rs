@@ -3,8 +3,8 @@
 use super::{ReferenceFigure, ReferenceFigures, ReferenceProgram, located, time_limit};
 use crate::FilesError;
 use crate::cell::Task;
-use crate::latency::Quantiles;
 use crate::engine::{IoEngine, SyncWrites};
+use crate::latency::Quantiles;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::AccessPattern;
 use crate::scratch::ScratchDirectory;
