@@ -425,6 +425,6 @@ fn wrong_usage_is_refused() {
         place.stream(&[], more).exits(2).complains(message);
     }
     let outcome = place.0.run(&["explain", "--compiler", "gcc"]).exits(2);
-    outcome.complains("--compiler is for stream only");
+    outcome.complains("unexpected argument '--compiler'");
     assert!(!place.0.path(".local").exists(), "a refusal opens no history");
 }

@@ -36,7 +36,7 @@ fn csv_is_a_line_a_measurement() {
     let outcome = Harness::new().stream(&["--csv", "-", "--label", "nps=4"]).exits(0).quietly();
     let lines: Vec<Vec<&str>> =
         outcome.stdout.lines().map(|line| line.split(',').collect()).collect();
-    let first = "id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,moved,threads,bind";
+    let first = "id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,complete,labels,reasons,threads,bind";
     let header: Vec<&str> = first.split(',').collect();
     assert_eq!(lines[0][..header.len()], header[..]);
     assert_eq!(lines.len(), 5);
