@@ -1,5 +1,5 @@
 /*
- * The loops of STREAM and its relatives, for the compilers of a site: what would they make of them?
+ * The loops of STREAM and kernels like them, for the compilers of a site: what would they make of them?
  *
  * Each function is one thread's share of a loop. OpenMP stays outside, because what it does to such
  * a loop is known: the body moves into a function of its own whose bounds are known at run time

@@ -161,8 +161,8 @@ fn reason(before: &str) -> String {
 #[test]
 fn a_program_that_prints_something_else_is_told() {
     assert_eq!(
-        reason("puts(\"Hello\"); return 0;"),
-        "the program is not STREAM as it is known: it prints no table of STREAM, but \"Hello\""
+        reason("puts(\"Words\"); return 0;"),
+        "the program is not STREAM as it is known: it prints no table of STREAM, but \"Words\""
     );
     assert_eq!(reason("return 0;"), "the program is not STREAM as it is known: it prints nothing");
 }

@@ -10,13 +10,4 @@ pub const CYCLES: &[(&str, &[&str])] = &[
 pub const LONG_FILES: &[&str] = &[];
 
 /// Folders where words of the house are left.
-pub const WORDS_IN: &[&str] = &[
-    "crates/cli/",
-    "crates/files/",
-    "crates/measure/",
-    "crates/memory/",
-    "crates/placement/",
-    "crates/toolchain/",
-    "probes/",
-    "tests/",
-];
+pub const WORDS_IN: &[&str] = &["crates/memory/"];

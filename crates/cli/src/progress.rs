@@ -2,7 +2,7 @@
 
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nodegauge_measure::Watch;
+use nodegauge_measure::Observer;
 use std::io::IsTerminal;
 
 /// Shows a bar on a terminal and nothing elsewhere.
@@ -39,7 +39,7 @@ impl Drop for Progress {
     }
 }
 
-impl Watch for Progress {
+impl Observer for Progress {
     fn phase(&mut self, what: &str) {
         self.bar.set_position(0);
         self.bar.set_message(what.to_owned());

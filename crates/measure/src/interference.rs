@@ -133,7 +133,7 @@ pub enum Cause {
         /// Clock ticks.
         ticks: u64,
     },
-    /// The fingerprint before and after differ: the CPUs were moved in between.
+    /// The core-to-core latency before and after differ: the CPUs were moved in between.
     Moved,
 }
 

@@ -25,7 +25,6 @@ pub mod schedule;
 pub mod schema;
 pub mod stats;
 mod unit;
-pub mod watch;
 
 pub use failure::{Failure, FailureKind};
 pub use grammar::SyntaxError;
@@ -34,7 +33,6 @@ pub use outcome::Outcome;
 pub use progress::Observer;
 pub use quantity::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds};
 pub use unit::Unit;
-pub use watch::Watch;
 
 // What the macro `config!` needs in the crates that use it.
 #[doc(hidden)]

@@ -3,7 +3,7 @@
 //! A hypervisor may run two virtual CPUs now on cores that share a cache and a link to memory, now
 //! on cores that do not; bandwidth then jumps by a factor, without load or steal time to show for
 //! it. The round trip of a cache line between the CPUs jumps with it (115 ns against 360 ns on a
-//! Zen 4 guest, 50 ns against 390 ns on a Zen 5 guest), so it serves as a fingerprint of each
+//! Zen 4 guest, 50 ns against 390 ns on a Zen 5 guest), so it tells the regime of each
 //! sample. Samples of different regimes are never pooled. Pure functions of slices.
 
 /// Two neighbouring round trips that differ by this factor belong to different regimes. Within a

@@ -1,7 +1,7 @@
 //! The three arrays of STREAM in one mapping: on pages of a chosen size, laid out so that no two
 //! streams meet in the same cache sets or banks, touched first by the thread that will use them.
 //!
-//! What pages were asked for is a wish; [`Arrays::pages_got`] reads from the kernel what became of
+//! What pages were asked for is a request; [`Arrays::pages_got`] reads from the kernel what became of
 //! it. Nothing here is shared between threads but through [`Arrays::share`], whose shares are
 //! disjoint.
 

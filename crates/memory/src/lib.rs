@@ -1,4 +1,4 @@
-//! STREAM and its relatives: what the memory of a node really sustains.
+//! STREAM, and curves of latency and bandwidth: what the memory of a node really sustains.
 //!
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or
 //! knows another gauge. From the bottom up: [`kernels`] (the loops), [`arrays`] on chosen pages,
@@ -6,7 +6,7 @@
 //! hold), [`point`] (one configuration, measured pass by pass), `tuner` (which loop is best here),
 //! [`stream`] (the protocol), [`ablation`] (what each choice is worth), [`compiled`] (what this
 //! system's compilers make of the same loops), [`standard`] (the user's own stream.c beside it) and
-//! [`relatives`] (ladder, latency, matrix, load, mixes).
+//! [`curves`] (ladder, latency, matrix, load, mixes).
 
 pub mod ablation;
 pub mod arrays;
@@ -14,6 +14,7 @@ pub mod axis;
 pub mod compiled;
 pub mod config;
 pub mod core_to_core;
+pub mod curves;
 mod halving;
 pub mod kernels;
 pub mod mapping;
@@ -21,7 +22,7 @@ pub mod pages;
 pub mod point;
 mod rank_error;
 pub mod ranks;
-pub mod relatives;
+
 mod result;
 pub mod size;
 pub mod standard;

@@ -24,7 +24,7 @@ pub mod script;
 pub(crate) enum RankLauncher {
     /// Open MPI's `mpirun`.
     OpenMpi,
-    /// The `mpirun` of MPICH, Hydra, and of its relatives.
+    /// The `mpirun` of MPICH, Hydra, and those derived from it.
     Mpich,
     /// Slurm's `srun`.
     Slurm,

@@ -224,7 +224,7 @@ impl MemoryPolicy {
     /// # Errors
     /// When the address is not mapped, or a container forbids the call.
     pub fn of(address: usize) -> Result<Option<Self>, SysError> {
-        /// The flags that Linux returns with the mode: `MPOL_F_STATIC_NODES` and its relatives.
+        /// The flags that Linux returns with the mode: `MPOL_F_STATIC_NODES` and the like.
         const FLAGS: libc::c_int = 0b111 << 13;
         let (mode, nodes) = nodegauge_os::policy_at(address)?;
         let nodes: Vec<NodeId> = nodes.into_iter().map(NodeId).collect();

@@ -2,7 +2,7 @@
 //! belongs to it.
 //!
 //! The library is what the wrapper says of itself (`--showme:version` of Open MPI, `-v` of MPICH and
-//! its relatives). The launcher is looked for beside the wrapper, along its symbolic links (Debian's
+//! those derived from it). The launcher is looked for beside the wrapper, along its symbolic links (Debian's
 //! alternatives lead from `mpicc` to `mpicc.openmpi`, beside which stands `mpirun.openmpi`), then in
 //! `PATH`, and taken only if it says that it is of the same family: a launcher of another one would
 //! start every rank as rank 0 of 1.
@@ -46,7 +46,7 @@ pub struct MpiLibrary {
 pub enum LauncherKind {
     /// `mpirun` of Open MPI (ORTE to version 4, PRRTE from 5).
     OpenMpi,
-    /// `mpiexec` of MPICH and its relatives.
+    /// `mpiexec` of MPICH and those derived from it.
     Hydra,
     /// Slurm's `srun`.
     Slurm,

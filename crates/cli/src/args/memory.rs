@@ -7,7 +7,7 @@ use super::{Choice, Common, PlacementArgs, fraction, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_measure::Bytes;
 use nodegauge_memory::arrays::Pages;
-use nodegauge_memory::relatives::chase::Locality;
+use nodegauge_memory::curves::chase::Locality;
 
 /// What of the memory system is measured.
 #[derive(Debug, Subcommand)]

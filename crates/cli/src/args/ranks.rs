@@ -47,7 +47,7 @@ pub(crate) enum Emit {
     Numactl,
     /// Open MPI's mpirun, 4 and 5.
     Openmpi,
-    /// MPICH's mpirun (Hydra), and its relatives.
+    /// MPICH's mpirun (Hydra), and those derived from it.
     Mpich,
     /// Slurm's srun.
     Slurm,

@@ -8,9 +8,9 @@ use crate::progress::Progress;
 use crate::session::{self, Shown};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_memory::relatives::chase::Order;
-use nodegauge_memory::relatives::{
-    Options, Outcome, RelativeError, Site, ladder, latency, loaded, matrix, mix,
+use nodegauge_memory::curves::chase::Order;
+use nodegauge_memory::curves::{
+    CurveError, Options, Outcome, Site, ladder, latency, loaded, matrix, mix,
 };
 use nodegauge_placement::{MemoryPolicy, Placement, Request};
 use std::time::Duration;
@@ -19,9 +19,9 @@ use std::time::Duration;
 const BUDGET: Duration = Duration::from_secs(12);
 
 /// A relative as a function.
-type Gauge = fn(&Site<'_>, &Options, &mut Progress) -> Result<Outcome, RelativeError>;
+type Gauge = fn(&Site<'_>, &Options, &mut Progress) -> Result<Outcome, CurveError>;
 /// What can be refused before anything is measured.
-type Check = fn(&Site<'_>, &Options) -> Result<(), RelativeError>;
+type Check = fn(&Site<'_>, &Options) -> Result<(), CurveError>;
 
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     match command {

@@ -81,7 +81,7 @@ pub struct KernelBuilder<'a> {
 }
 
 impl<'a> KernelBuilder<'a> {
-    /// A workshop for `kernels` on arrays of `element`.
+    /// A build directory for `kernels` on arrays of `element`.
     ///
     /// # Errors
     /// When there is no place to work.

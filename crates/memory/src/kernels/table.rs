@@ -69,7 +69,7 @@ macro_rules! kernels {
     ($($kernel:ident, $name:literal, $formula:literal, [$($read:ident)*] => $write:expr,
        flops $flops:literal, scalars $scalars:literal, $loops:ident,
        |$x:pat_param, $s:pat_param| $reference:expr;)*) => {
-        /// A kernel of STREAM or one of its relatives.
+        /// A kernel of STREAM or one beside it.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
         )]

@@ -1,5 +1,5 @@
 //! How ranks find the coordinator: a local socket with an abstract name, which no file system holds
-//! and which ends with its process. Only processes of the same user are heard.
+//! and which ends with its process. Only processes of the same user are accepted.
 #![allow(unsafe_code)]
 
 use super::RankError;

@@ -89,7 +89,7 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
     text + "esac\n"
 }
 
-/// MPICH and its relatives; `MPIRUN` names another `mpirun`.
+/// MPICH and those derived from it; `MPIRUN` names another `mpirun`.
 pub fn mpich(plan: &RankPlan) -> String {
     let args = super::mpich(plan).join(" ");
     let wrapped = wrapped(plan, RankLauncher::Mpich);

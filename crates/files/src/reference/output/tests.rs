@@ -87,7 +87,7 @@ fn nine_digits_touch_their_neighbour() {
 
 #[test]
 fn what_is_broken_is_not_guessed_at() {
-    assert_eq!(IozoneOutput::read("hello"), Err(OutputError::NotIozone));
+    assert_eq!(IozoneOutput::read("nothing"), Err(OutputError::NotIozone));
     let banner = "Iozone: Performance Test of File I/O\n";
     assert_eq!(IozoneOutput::read(banner), Err(OutputError::NoFigures));
     let moved =

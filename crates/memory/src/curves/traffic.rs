@@ -1,10 +1,10 @@
-//! Kernels run on the ground: timed, checked, and the loop that is fastest on a set of a size.
+//! Kernels run on the area: timed, checked, and the loop that is fastest on a set of a size.
 
+use crate::curves::pool::{Timed, WorkerPool};
+use crate::curves::region::{self, MemoryRegion};
 use crate::halving::Shuffler;
 use crate::kernels::{self, Element, Kernel, Resident, Stores};
 use crate::point::PointError;
-use crate::relatives::crew::{Crew, Timed};
-use crate::relatives::ground::{self, Ground};
 use serde_json::{Value, json};
 
 /// How long a timed call lasts at least: a reading of the clock, the barrier and the core-to-core latency are
@@ -36,7 +36,7 @@ impl Traffic {
 
     /// Bytes that a pass of one worker counts.
     pub(crate) fn counted(&self) -> f64 {
-        let elements = ground::array_bytes(self.bytes, self.kernel()) / size_of::<f64>();
+        let elements = region::array_bytes(self.bytes, self.kernel()) / size_of::<f64>();
         (self.kernel().counted(Element::F64) * elements as u64) as f64
     }
 
@@ -65,9 +65,13 @@ impl Traffic {
     }
 
     /// Runs the timed call on all workers; the time is of all its passes.
-    pub(crate) fn run(&self, crew: &mut Crew, ground: &Ground) -> Result<Timed<f64>, PointError> {
-        crew.undisturbed(|worker| {
-            let streams = ground.streams(worker, self.bytes, self.kernel(), self.repeats);
+    pub(crate) fn run(
+        &self,
+        pool: &mut WorkerPool,
+        area: &MemoryRegion,
+    ) -> Result<Timed<f64>, PointError> {
+        pool.undisturbed(|worker| {
+            let streams = area.streams(worker, self.bytes, self.kernel(), self.repeats);
             // SAFETY: the arrays are whole lines apart within this
             // worker's piece, which nobody else uses.
             std::hint::black_box(unsafe { self.variant.run(&streams) })
@@ -78,13 +82,13 @@ impl Traffic {
     /// of a pass in the last call that it tried.
     pub(crate) fn calibrate(
         &mut self,
-        crew: &mut Crew,
-        ground: &Ground,
+        pool: &mut WorkerPool,
+        area: &MemoryRegion,
         wished: f64,
     ) -> Result<f64, PointError> {
         self.repeats = 1;
         loop {
-            let seconds = self.run(crew, ground)?.seconds;
+            let seconds = self.run(pool, area)?.seconds;
             if seconds >= wished || self.repeats > 1 << 40 {
                 return Ok(seconds / self.repeats as f64);
             }
@@ -98,17 +102,17 @@ impl Traffic {
     /// wrong, in words.
     pub(crate) fn check(
         &self,
-        crew: &mut Crew,
-        ground: &Ground,
+        pool: &mut WorkerPool,
+        area: &MemoryRegion,
     ) -> Result<Option<String>, PointError> {
         let few = self.repeats.min(3);
-        let wrong = crew.work(|worker| {
-            let streams = ground.streams(worker, self.bytes, self.kernel(), few);
+        let wrong = pool.work(|worker| {
+            let streams = area.streams(worker, self.bytes, self.kernel(), few);
             // SAFETY: as in `run`; the set is this worker's alone.
             unsafe {
-                ground.refill(worker, self.bytes);
+                area.refill(worker, self.bytes);
                 let sum = self.variant.run(&streams);
-                ground::check(self.kernel(), &streams, sum)
+                region::check(self.kernel(), &streams, sum)
             }
         })?;
         Ok(wrong.into_iter().find_map(Result::err))
@@ -116,10 +120,14 @@ impl Traffic {
 }
 
 /// Writes start values into every worker's set, which also brings it near.
-pub(crate) fn refill(crew: &mut Crew, ground: &Ground, bytes: usize) -> Result<(), PointError> {
-    crew.work(|worker| {
+pub(crate) fn refill(
+    pool: &mut WorkerPool,
+    area: &MemoryRegion,
+    bytes: usize,
+) -> Result<(), PointError> {
+    pool.work(|worker| {
         // SAFETY: the set is this worker's alone.
-        unsafe { ground.refill(worker, bytes) };
+        unsafe { area.refill(worker, bytes) };
     })?;
     Ok(())
 }
@@ -127,8 +135,8 @@ pub(crate) fn refill(crew: &mut Crew, ground: &Ground, bytes: usize) -> Result<(
 /// The fastest loop of a kernel on sets of `bytes`, by a short trial of both widths and all unrolls
 /// by turns; the first when `stop` says so or there is one only. `None` without any.
 pub(crate) fn fastest(
-    crew: &mut Crew,
-    ground: &Ground,
+    pool: &mut WorkerPool,
+    area: &MemoryRegion,
     (kernel, stores): (Kernel, Stores),
     bytes: usize,
     mut stop: impl FnMut() -> bool,
@@ -146,9 +154,9 @@ pub(crate) fn fastest(
     if field.len() < 2 {
         return Ok(field.first().map(|(traffic, _)| traffic.variant));
     }
-    refill(crew, ground, bytes)?;
+    refill(pool, area, bytes)?;
     for (traffic, best) in &mut field {
-        *best = traffic.calibrate(crew, ground, TRIAL_SECONDS)?;
+        *best = traffic.calibrate(pool, area, TRIAL_SECONDS)?;
     }
     let mut shuffler = Shuffler::new(0x6C6F_6F70);
     'rounds: for _ in 0..TRIAL_ROUNDS {
@@ -157,7 +165,7 @@ pub(crate) fn fastest(
             if stop() {
                 break 'rounds;
             }
-            let seconds = traffic.run(crew, ground)?.seconds / traffic.repeats as f64;
+            let seconds = traffic.run(pool, area)?.seconds / traffic.repeats as f64;
             *best = best.min(seconds);
         }
     }

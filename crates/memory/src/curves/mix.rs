@@ -6,21 +6,21 @@
 //! not read. What moves is then what the loop names, whatever the processor does about
 //! write-allocates.
 
+use crate::curves::figures::{self, Figure, Judged};
+use crate::curves::pool::WorkerPool;
+use crate::curves::region::MemoryRegion;
+use crate::curves::rounds::{self, Until};
+use crate::curves::traffic::{self, CALL_SECONDS, Traffic};
+use crate::curves::{CurveError, Options, Outcome, Site, pages_or_best};
 use crate::kernels::{self, Kernel, Stores};
 use crate::point::Sample;
-use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged};
-use crate::relatives::ground::Ground;
-use crate::relatives::rounds::{self, Until};
-use crate::relatives::traffic::{self, CALL_SECONDS, Traffic};
-use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use crate::stream::masks;
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Observer;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::Status;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::watch::Watch;
 use serde_json::json;
 use std::time::Instant;
 
@@ -72,12 +72,12 @@ pub fn plan(
     site: &Site<'_>,
     options: &Options,
     notices: &mut Vec<String>,
-) -> Result<u64, RelativeError> {
+) -> Result<u64, CurveError> {
     let threads = site.placement.threads.len().max(1) as u64;
     let least = Bytes(4096 * threads);
     let array = site.largest(options, notices);
     if array < least {
-        return Err(RelativeError::TooSmall { given: array, least });
+        return Err(CurveError::TooSmall { given: array, least });
     }
     let usable = site.usable(options, options.pages);
     let needed = array * MOST_ARRAYS;
@@ -86,7 +86,7 @@ pub fn plan(
     }
     let fits = (usable.0 / MOST_ARRAYS / threads) & !4095;
     if options.largest.is_some() || fits == 0 {
-        return Err(RelativeError::TooLarge { what: "a mix of four arrays", needed, usable });
+        return Err(CurveError::TooLarge { what: "a mix of four arrays", needed, usable });
     }
     notices.push(format!(
         "arrays are {} instead of {array}: no more memory may be used",
@@ -102,17 +102,17 @@ pub fn plan(
 pub fn run(
     site: &Site<'_>,
     options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Outcome, RelativeError> {
+    watch: &mut dyn Observer,
+) -> Result<Outcome, CurveError> {
     let started = Instant::now();
     let mut notices = Vec::new();
     let array = plan(site, options, &mut notices)?;
     let places = masks(site.placement);
     watch.phase(&format!("preparing 4 arrays of {}", Bytes(array) * places.len() as u64));
-    let mut crew = Crew::start(&places, site.spare())?;
+    let mut pool = WorkerPool::start(&places, site.spare())?;
     let pages = pages_or_best(options, site.machine);
-    let ground = Ground::map(Bytes(array) * MOST_ARRAYS, places.len(), pages, &options.policy)?;
-    ground.touch(&mut crew)?;
+    let area = MemoryRegion::map(Bytes(array) * MOST_ARRAYS, places.len(), pages, &options.policy)?;
+    area.touch(&mut pool)?;
     let mixes: Vec<Mix> = MIXES
         .into_iter()
         .filter(|mix| !kernels::resident(mix.kernel, mix.stores).is_empty())
@@ -130,7 +130,7 @@ pub fn run(
         let bytes = array as usize * mix.kernel.spec().arrays().count();
         let stop = || watch.interrupted() || Instant::now() >= trials_end;
         let wish = (mix.kernel, mix.stores);
-        if let Some(variant) = traffic::fastest(&mut crew, &ground, wish, bytes, stop)? {
+        if let Some(variant) = traffic::fastest(&mut pool, &area, wish, bytes, stop)? {
             cells.push((mix, Traffic { variant, bytes, repeats: 1 }, None));
         }
     }
@@ -141,18 +141,18 @@ pub fn run(
     let rounds = rounds::by_turns(cells.len(), until, watch, |i| {
         let (_, traffic, wrong) = &mut cells[i];
         if wrong.is_none() {
-            *wrong = Some(traffic.check(&mut crew, &ground)?);
-            traffic.calibrate(&mut crew, &ground, CALL_SECONDS)?;
+            *wrong = Some(traffic.check(&mut pool, &area)?);
+            traffic.calibrate(&mut pool, &area, CALL_SECONDS)?;
         }
         // Mixes write into each other's arrays, and sums of sums grow: long before they overflow
         // everything is filled anew.
         if turns % TURNS_A_FILLING == 0 {
-            traffic::refill(&mut crew, &ground, array as usize * MOST_ARRAYS as usize)?;
+            traffic::refill(&mut pool, &area, array as usize * MOST_ARRAYS as usize)?;
         }
         turns += 1;
-        let before = crew.round_trip()?;
-        let timed = traffic.run(&mut crew, &ground)?;
-        let after = crew.round_trip()?;
+        let before = pool.round_trip()?;
+        let timed = traffic.run(&mut pool, &area)?;
+        let after = pool.round_trip()?;
         Ok(Sample {
             seconds: vec![timed.seconds / traffic.repeats as f64],
             round_trips: (before, after),
@@ -161,16 +161,16 @@ pub fn run(
         })
     })?;
     let judged = Judged::new(rounds.samples);
-    let workers = crew.workers();
-    let (pages, doubts) = figures::pages(ground.mapping());
-    let nodes = figures::nodes(ground.mapping(), &options.policy);
+    let workers = pool.workers();
+    let (pages, doubts) = figures::pages(area.mapping());
+    let nodes = figures::nodes(area.mapping(), &options.policy);
     let mut measurements = Vec::new();
     for (i, (mix, traffic, wrong)) in cells.iter().enumerate() {
         let spec = mix.kernel.spec();
         let mut config = figures::object(json!({
             "engine": "native",
             "threads": workers,
-            "places": figures::places(crew.observed()),
+            "places": figures::places(pool.observed()),
             "places_asked": site.placement.places,
             "bind": site.placement.bind.to_string(),
             "pages": pages,
@@ -212,7 +212,7 @@ pub fn run(
         measurements,
         notices,
         findings: judged.findings(),
-        affinity: crew.observed().iter().map(ToString::to_string).collect(),
+        affinity: pool.observed().iter().map(ToString::to_string).collect(),
         interrupted: rounds.stop == Stop::Interrupted,
     })
 }

@@ -10,7 +10,7 @@ use nodegauge_os::monotonic_nanos;
 use nodegauge_placement::display::ObservedAffinity;
 
 /// Workers, and perhaps a witness.
-pub(crate) struct Crew {
+pub(crate) struct WorkerPool {
     team: Team,
     workers: usize,
     shared_lines: SharedLines,
@@ -40,7 +40,7 @@ pub(crate) struct Timed<T> {
 /// Times that a disturbed job is done in all.
 const TRIES: usize = 3;
 
-impl Crew {
+impl WorkerPool {
     /// Starts a worker for each place; an empty place leaves a worker unbound. A single bound worker
     /// gets a witness on `spare`.
     ///
@@ -69,7 +69,7 @@ impl Crew {
         &self.team.observed()[..self.workers]
     }
 
-    /// The core-to-core latency of where the crew is now, seconds; NaN where there is none.
+    /// The core-to-core latency of where the pool is now, seconds; NaN where there is none.
     ///
     /// # Errors
     /// When a member fails.
@@ -159,12 +159,12 @@ mod tests {
     fn a_witness_plays_but_does_not_work() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let spare = allowed.get(1).copied();
-        let mut crew = Crew::start(&[vec![allowed[0]]], spare).unwrap();
-        assert_eq!(crew.workers(), 1);
-        assert_eq!(crew.work(|worker| worker).unwrap(), [0]);
-        let timed = crew.timed(|worker| worker + 7).unwrap();
+        let mut pool = WorkerPool::start(&[vec![allowed[0]]], spare).unwrap();
+        assert_eq!(pool.workers(), 1);
+        assert_eq!(pool.work(|worker| worker).unwrap(), [0]);
+        let timed = pool.timed(|worker| worker + 7).unwrap();
         assert_eq!(timed.parts.iter().map(|part| part.made).collect::<Vec<_>>(), [7]);
-        assert_eq!(crew.round_trip().unwrap().is_finite(), spare.is_some());
-        assert_eq!(crew.observed().len(), 1);
+        assert_eq!(pool.round_trip().unwrap().is_finite(), spare.is_some());
+        assert_eq!(pool.observed().len(), 1);
     }
 }

@@ -5,13 +5,13 @@
 //! machine.
 
 use crate::core_to_core::{self, SharedLines};
+use crate::curves::rounds::{self, Rounds, Until};
 use crate::halving::Shuffler;
 use crate::point::{PointError, Sample};
-use crate::relatives::rounds::{self, Rounds, Until};
 use crate::team::Team;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_measure::watch::Watch;
+use nodegauge_measure::Observer;
 use nodegauge_placement::{CpuPair, Distance};
 
 /// Pairs that are all measured; 48 CPUs have fewer.
@@ -49,7 +49,7 @@ pub fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
 pub(crate) fn run(
     pairs: &[CpuPair],
     until: Until,
-    watch: &mut dyn Watch,
+    watch: &mut dyn Observer,
 ) -> Result<Rounds, PointError> {
     rounds::by_turns(pairs.len(), until, watch, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;

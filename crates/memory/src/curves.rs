@@ -1,16 +1,14 @@
-//! STREAM's relatives: the rest of the memory system.
+//! Curves of latency and bandwidth: the rest of the memory system.
 //!
 //! [`ladder`] (bandwidth by working set), [`latency`] (a pointer chase by working set), [`matrix`]
 //! (every NUMA node to every other, and CPU to CPU), [`loaded`] (latency beside traffic) and [`mix`]
 //! (reads to writes). All take samples of their configurations by turns, in a random order that is
-//! new each round, so that drift becomes spread and not structure. `crew` is who measures, `ground`
+//! new each round, so that drift becomes spread and not structure. `pool` is who measures, `area`
 //! the memory, [`chase`] the chain of pointers, `rounds` the turns, `figures` makes measurements of
 //! samples, [`levels`] reads plateaus off a curve.
 
 pub mod chase;
-mod crew;
 mod figures;
-mod ground;
 pub mod ladder;
 pub mod latency;
 pub mod levels;
@@ -18,6 +16,8 @@ pub mod lines;
 pub mod loaded;
 pub mod matrix;
 pub mod mix;
+mod pool;
+mod region;
 mod rounds;
 mod traffic;
 
@@ -66,7 +66,7 @@ impl Default for Options {
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
-pub enum RelativeError {
+pub enum CurveError {
     /// Threads, memory, pages.
     #[error(transparent)]
     Point(#[from] PointError),
@@ -177,13 +177,13 @@ fn pages_or_best(options: &Options, machine: &Machine) -> Pages {
     options.pages.unwrap_or_else(|| stream::best_pages(machine))
 }
 
-impl From<RelativeError> for nodegauge_measure::Failure {
-    fn from(error: RelativeError) -> Self {
+impl From<CurveError> for nodegauge_measure::Failure {
+    fn from(error: CurveError) -> Self {
         match error {
-            RelativeError::Point(_) | RelativeError::TooLarge { .. } => Self::missing(error),
-            RelativeError::TooSmall { .. }
-            | RelativeError::NoLoaders(_)
-            | RelativeError::OneThread(_) => Self::usage(error),
+            CurveError::Point(_) | CurveError::TooLarge { .. } => Self::missing(error),
+            CurveError::TooSmall { .. } | CurveError::NoLoaders(_) | CurveError::OneThread(_) => {
+                Self::usage(error)
+            }
         }
     }
 }

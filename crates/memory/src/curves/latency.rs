@@ -9,22 +9,22 @@
 //! than one.
 
 use crate::arrays::Pages;
+use crate::curves::chase::{Chain, LINE, Order, SLOTS};
+use crate::curves::figures::{self, Figure, Judged};
+use crate::curves::ladder::{self, SMALLEST};
+use crate::curves::levels::{self, Dot, Named};
+use crate::curves::pool::{Timed, WorkerPool};
+use crate::curves::region::MemoryRegion;
+use crate::curves::rounds::{self, Until};
+use crate::curves::{CurveError, Options, Outcome, Site};
 use crate::point::{PointError, Sample};
-use crate::relatives::chase::{Chain, LINE, Order, SLOTS};
-use crate::relatives::crew::{Crew, Timed};
-use crate::relatives::figures::{self, Figure, Judged};
-use crate::relatives::ground::Ground;
-use crate::relatives::ladder::{self, SMALLEST};
-use crate::relatives::levels::{self, Dot, Named};
-use crate::relatives::rounds::{self, Until};
-use crate::relatives::{Options, Outcome, RelativeError, Site};
 use crate::stream::{self, masks};
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Observer;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::watch::Watch;
 use nodegauge_placement::MemoryPolicy;
 use serde_json::json;
 use std::time::Instant;
@@ -83,18 +83,18 @@ pub(crate) struct Pursuit {
 }
 
 impl Pursuit {
-    /// Writes a chain through `bytes` from `start`, by the first worker of the crew.
+    /// Writes a chain through `bytes` from `start`, by the first worker of the pool.
     ///
     /// # Safety
     /// As for [`Chain::write`].
     pub(crate) unsafe fn write(
-        crew: &mut Crew,
+        pool: &mut WorkerPool,
         (start, bytes): (usize, u64),
         slot: usize,
         order: Order,
         llc: u64,
     ) -> Result<Self, PointError> {
-        let chains = crew.work(|worker| {
+        let chains = pool.work(|worker| {
             // SAFETY: the caller's promise; only the first worker writes.
             (worker == 0).then(|| unsafe {
                 Chain::write(start, bytes as usize, slot, order, bytes ^ slot as u64)
@@ -113,12 +113,16 @@ impl Pursuit {
     ///
     /// # Safety
     /// The chain's memory is still there, and nobody has changed it.
-    pub(crate) unsafe fn warm(&mut self, crew: &mut Crew, seconds: f64) -> Result<(), PointError> {
+    pub(crate) unsafe fn warm(
+        &mut self,
+        pool: &mut WorkerPool,
+        seconds: f64,
+    ) -> Result<(), PointError> {
         let begun = Instant::now();
         let mut step = f64::INFINITY;
         loop {
             // SAFETY: the caller's promise.
-            let taken = unsafe { self.chase(crew, self.warm)? };
+            let taken = unsafe { self.chase(pool, self.warm)? };
             let as_warm = taken > step * (1.0 - WARMER);
             step = taken.min(step);
             if !self.fits || as_warm || begun.elapsed().as_secs_f64() > WARM_SECONDS {
@@ -134,10 +138,10 @@ impl Pursuit {
         Ok(())
     }
 
-    /// Takes steps by the crew's first worker: seconds a step.
-    unsafe fn chase(&mut self, crew: &mut Crew, steps: usize) -> Result<f64, PointError> {
+    /// Takes steps by the pool's first worker: seconds a step.
+    unsafe fn chase(&mut self, pool: &mut WorkerPool, steps: usize) -> Result<f64, PointError> {
         let chain = self.chain;
-        let timed = crew.timed(|worker| {
+        let timed = pool.timed(|worker| {
             let mut chain = chain;
             // SAFETY: the caller's promise; only the first worker chases.
             let taken = if worker == 0 { unsafe { chain.run(steps) } } else { 0 };
@@ -153,7 +157,7 @@ impl Pursuit {
         (part.times.1 - part.times.0) as f64 * 1e-9 / part.made.1.max(1) as f64
     }
 
-    /// The chain with the steps of a timed stretch, for a job of a crew.
+    /// The chain with the steps of a timed stretch, for a job of a pool.
     pub(crate) fn stretch(&self) -> (Chain, usize) {
         (self.chain, self.steps)
     }
@@ -163,20 +167,20 @@ impl Pursuit {
         self.chain = chain;
     }
 
-    /// One timed stretch by the crew's first worker alone: seconds a step.
+    /// One timed stretch by the pool's first worker alone: seconds a step.
     ///
     /// # Safety
     /// As for [`Pursuit::warm`].
-    pub(crate) unsafe fn sample(&mut self, crew: &mut Crew) -> Result<Sample, PointError> {
-        let before = crew.round_trip()?;
+    pub(crate) unsafe fn sample(&mut self, pool: &mut WorkerPool) -> Result<Sample, PointError> {
+        let before = pool.round_trip()?;
         let (chain, steps) = self.stretch();
-        let timed = crew.undisturbed(|worker| {
+        let timed = pool.undisturbed(|worker| {
             let mut chain = chain;
             // SAFETY: the caller's promise; only the first worker chases.
             let taken = if worker == 0 { unsafe { chain.run(steps) } } else { 0 };
             (chain, taken)
         })?;
-        let after = crew.round_trip()?;
+        let after = pool.round_trip()?;
         Ok(Sample {
             seconds: vec![self.after(&timed)],
             round_trips: (before, after),
@@ -186,22 +190,22 @@ impl Pursuit {
     }
 }
 
-/// A region on pages of one kind, mapped and touched by the crew's first worker.
+/// A region on pages of one kind, mapped and touched by the pool's first worker.
 pub(crate) fn region(
-    crew: &mut Crew,
+    pool: &mut WorkerPool,
     bytes: u64,
     pages: Pages,
     policy: &MemoryPolicy,
-) -> Result<Ground, PointError> {
-    let ground = Ground::map(Bytes(bytes), 1, pages, policy)?;
-    let (start, length) = ground.mapping().range();
-    crew.work(|worker| {
+) -> Result<MemoryRegion, PointError> {
+    let area = MemoryRegion::map(Bytes(bytes), 1, pages, policy)?;
+    let (start, length) = area.mapping().range();
+    pool.work(|worker| {
         if worker == 0 {
             // SAFETY: the mapping is ours and nobody else has it.
             unsafe { (start as *mut u8).write_bytes(1, length) };
         }
     })?;
-    Ok(ground)
+    Ok(area)
 }
 
 /// Sets of a run, ascending, and the kinds of page.
@@ -212,10 +216,10 @@ pub fn plan(
     site: &Site<'_>,
     options: &Options,
     notices: &mut Vec<String>,
-) -> Result<(Vec<u64>, Vec<Pages>), RelativeError> {
+) -> Result<(Vec<u64>, Vec<Pages>), CurveError> {
     let threads = site.placement.threads.len();
     if threads != 1 {
-        return Err(RelativeError::OneThread(threads));
+        return Err(CurveError::OneThread(threads));
     }
     let kinds = kinds(options, site.machine);
     let shared = Options {
@@ -228,7 +232,7 @@ pub fn plan(
     sets.retain(|set| *set >= fewest);
     if sets.is_empty() {
         let given = options.largest.unwrap_or_default();
-        return Err(RelativeError::TooSmall { given, least: Bytes(fewest) });
+        return Err(CurveError::TooSmall { given, least: Bytes(fewest) });
     }
     Ok((sets, kinds))
 }
@@ -240,27 +244,27 @@ pub fn plan(
 pub fn run(
     site: &Site<'_>,
     options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Outcome, RelativeError> {
+    watch: &mut dyn Observer,
+) -> Result<Outcome, CurveError> {
     let started = Instant::now();
     let mut notices = Vec::new();
     let (sets, kinds) = plan(site, options, &mut notices)?;
     let llc = site.llc().map_or(UNKNOWN_LLC, |llc| llc.0);
     let (places, bytes) = slots(&sets);
     watch.phase(&format!("preparing {} chains through {}", sets.len() * kinds.len(), Bytes(bytes)));
-    let mut crew = Crew::start(&masks(site.placement), site.spare())?;
-    let mut grounds = Vec::new();
+    let mut pool = WorkerPool::start(&masks(site.placement), site.spare())?;
+    let mut areas = Vec::new();
     let mut cells = Vec::new();
     for pages in &kinds {
-        let ground = region(&mut crew, bytes, *pages, &options.policy)?;
-        let (start, _) = ground.mapping().range();
+        let area = region(&mut pool, bytes, *pages, &options.policy)?;
+        let (start, _) = area.mapping().range();
         for (set, (slot, offset)) in sets.iter().zip(&places) {
             let at = (start + *offset as usize, *set);
             // SAFETY: the region holds all sets; those of one slot do not overlap, and nobody else
             // uses the region.
-            cells.push(unsafe { Pursuit::write(&mut crew, at, *slot, options.order, llc)? });
+            cells.push(unsafe { Pursuit::write(&mut pool, at, *slot, options.order, llc)? });
         }
-        grounds.push(ground);
+        areas.push(area);
     }
     watch.phase("chasing through all sets by turns");
     let until =
@@ -268,22 +272,22 @@ pub fn run(
     let rounds = rounds::by_turns(cells.len(), until, watch, |i| {
         // SAFETY: the regions live until the end of this function, and nobody writes them any more.
         unsafe {
-            cells[i].warm(&mut crew, CHASE_SECONDS)?;
-            cells[i].sample(&mut crew)
+            cells[i].warm(&mut pool, CHASE_SECONDS)?;
+            cells[i].sample(&mut pool)
         }
     })?;
     let judged = Judged::new(rounds.samples);
     let mut outcome = Outcome {
         findings: judged.findings(),
         notices,
-        affinity: crew.observed().iter().map(ToString::to_string).collect(),
+        affinity: pool.observed().iter().map(ToString::to_string).collect(),
         interrupted: rounds.stop == Stop::Interrupted,
         ..Outcome::default()
     };
     let caches = ladder::reported(site.topology, site.placement);
-    for (k, ground) in grounds.iter().enumerate() {
-        let (pages, validity) = figures::pages(ground.mapping());
-        let nodes = figures::nodes(ground.mapping(), &options.policy);
+    for (k, area) in areas.iter().enumerate() {
+        let (pages, validity) = figures::pages(area.mapping());
+        let nodes = figures::nodes(area.mapping(), &options.policy);
         let dots: Vec<Dot> = sets
             .iter()
             .enumerate()
@@ -295,7 +299,7 @@ pub fn run(
             .collect();
         let named = levels::name(&dots, &levels::levels(&dots), &caches);
         // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
-        if k + 1 == grounds.len() && dots.len() == sets.len() {
+        if k + 1 == areas.len() && dots.len() == sets.len() {
             outcome.notices.extend(levels::disagreements(&dots, &named, &caches));
         }
         for (i, set) in sets.iter().enumerate() {
@@ -305,7 +309,7 @@ pub fn run(
             let config = json!({
                 "engine": "native",
                 "threads": 1,
-                "places": figures::places(crew.observed()),
+                "places": figures::places(pool.observed()),
                 "places_asked": site.placement.places,
                 "bind": site.placement.bind.to_string(),
                 "pages": pages,

@@ -6,23 +6,23 @@
 //! again for milliseconds, so that at 4 KiB, some dozens of cycles, the clock and the barrier still
 //! vanish. Stores are regular: a store past the caches has no place on a ladder of caches.
 
+use crate::curves::figures::{self, Figure, Judged};
+use crate::curves::levels::{self, Dot, Named, Reported};
+use crate::curves::pool::WorkerPool;
+use crate::curves::region::MemoryRegion;
+use crate::curves::rounds::{self, Until};
+use crate::curves::traffic::{self, CALL_SECONDS, Traffic};
+use crate::curves::{CurveError, Options, Outcome, Site, pages_or_best};
 use crate::kernels::{Kernel, Resident, Stores};
 use crate::point::{PointError, Sample};
-use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged};
-use crate::relatives::ground::Ground;
-use crate::relatives::levels::{self, Dot, Named, Reported};
-use crate::relatives::rounds::{self, Until};
-use crate::relatives::traffic::{self, CALL_SECONDS, Traffic};
-use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use crate::stream::masks;
 use nodegauge_machine::Topology;
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Observer;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::watch::Watch;
 use nodegauge_placement::{MemoryPolicy, Placement};
 use serde_json::json;
 use std::time::Instant;
@@ -89,12 +89,12 @@ pub fn plan(
     site: &Site<'_>,
     options: &Options,
     notices: &mut Vec<String>,
-) -> Result<Vec<u64>, RelativeError> {
+) -> Result<Vec<u64>, CurveError> {
     let threads = site.placement.threads.len().max(1) as u64;
     let largest = site.largest(options, notices);
     let least = Bytes(SMALLEST * threads);
     if largest < least {
-        return Err(RelativeError::TooSmall { given: largest, least });
+        return Err(CurveError::TooSmall { given: largest, least });
     }
     let asked = options.largest.is_some();
     let mut sets = sizes(largest.0.div_ceil(threads), asked);
@@ -104,7 +104,7 @@ pub fn plan(
     if !sets.last().is_some_and(fits) {
         let few = sets.iter().filter(|set| fits(set)).count();
         if asked || few == 0 {
-            return Err(RelativeError::TooLarge { what: "the largest set", needed, usable });
+            return Err(CurveError::TooLarge { what: "the largest set", needed, usable });
         }
         sets.truncate(few);
         notices.push(format!(
@@ -129,8 +129,8 @@ struct Step {
 pub fn run(
     site: &Site<'_>,
     options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Outcome, RelativeError> {
+    watch: &mut dyn Observer,
+) -> Result<Outcome, CurveError> {
     let started = Instant::now();
     let mut notices = Vec::new();
     let sets = plan(site, options, &mut notices)?;
@@ -138,9 +138,9 @@ pub fn run(
     let pages = pages_or_best(options, site.machine);
     let places = masks(site.placement);
     watch.phase(&format!("preparing {} for each of {} threads", Bytes(largest), places.len()));
-    let mut crew = Crew::start(&places, site.spare())?;
-    let ground = Ground::map(Bytes(largest), places.len(), pages, &options.policy)?;
-    ground.touch(&mut crew)?;
+    let mut pool = WorkerPool::start(&places, site.spare())?;
+    let area = MemoryRegion::map(Bytes(largest), places.len(), pages, &options.policy)?;
+    area.touch(&mut pool)?;
 
     let caches = reported(site.topology, site.placement);
     watch.phase("choosing the fastest loop for each level");
@@ -151,7 +151,7 @@ pub fn run(
         for pattern in PATTERNS {
             let stop = || watch.interrupted() || Instant::now() >= trials_end;
             let wish = (pattern, Stores::Regular);
-            chosen.extend(traffic::fastest(&mut crew, &ground, wish, step as usize, stop)?);
+            chosen.extend(traffic::fastest(&mut pool, &area, wish, step as usize, stop)?);
         }
         variants.push(chosen);
     }
@@ -173,18 +173,18 @@ pub fn run(
     let until =
         Until { deadline: started + options.budget.mul_f64(END_SHARE), samples: options.samples };
     let rounds =
-        rounds::by_turns(steps.len(), until, watch, |i| turn(&mut steps[i], &mut crew, &ground))?;
+        rounds::by_turns(steps.len(), until, watch, |i| turn(&mut steps[i], &mut pool, &area))?;
     let judged = Judged::new(rounds.samples);
     let mut outcome = Outcome {
         findings: judged.findings(),
         notices,
-        affinity: crew.observed().iter().map(ToString::to_string).collect(),
+        affinity: pool.observed().iter().map(ToString::to_string).collect(),
         interrupted: rounds.stop == Stop::Interrupted,
         ..Outcome::default()
     };
     let named = read_levels(&steps, &judged, &caches, site, &mut outcome.notices);
     outcome.measurements =
-        measurements(&steps, &judged, &named, &crew, &ground, site, (&options.policy, rounds.stop));
+        measurements(&steps, &judged, &named, &pool, &area, site, (&options.policy, rounds.stop));
     Ok(outcome)
 }
 
@@ -198,25 +198,25 @@ fn trial_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
 
 /// One turn of a step: its patterns, each timed. The first turn also sets repetitions and checks
 /// every element.
-fn turn(step: &mut Step, crew: &mut Crew, ground: &Ground) -> Result<Sample, PointError> {
+fn turn(step: &mut Step, pool: &mut WorkerPool, area: &MemoryRegion) -> Result<Sample, PointError> {
     let bytes = step.bytes as usize;
     if step.wrong.is_empty() {
         for traffic in &mut step.traffic {
-            let wrong = traffic.check(crew, ground)?;
+            let wrong = traffic.check(pool, area)?;
             step.wrong.push(wrong);
-            traffic.calibrate(crew, ground, CALL_SECONDS)?;
+            traffic.calibrate(pool, area, CALL_SECONDS)?;
         }
     }
-    traffic::refill(crew, ground, bytes)?;
-    let before = crew.round_trip()?;
+    traffic::refill(pool, area, bytes)?;
+    let before = pool.round_trip()?;
     let mut seconds = Vec::with_capacity(step.traffic.len());
     let mut causes = Vec::new();
     for traffic in &step.traffic {
-        let timed = traffic.run(crew, ground)?;
+        let timed = traffic.run(pool, area)?;
         seconds.push(timed.seconds / traffic.repeats as f64);
         causes.extend(timed.causes);
     }
-    let after = crew.round_trip()?;
+    let after = pool.round_trip()?;
     Ok(Sample { seconds, round_trips: (before, after), causes, each: Vec::new() })
 }
 
@@ -246,14 +246,14 @@ fn measurements(
     steps: &[Step],
     judged: &Judged,
     named: &[Named],
-    crew: &Crew,
-    ground: &Ground,
+    pool: &WorkerPool,
+    area: &MemoryRegion,
     site: &Site<'_>,
     (policy, stop): (&MemoryPolicy, Stop),
 ) -> Vec<Measurement> {
-    let workers = crew.workers() as u64;
-    let (pages, doubts) = figures::pages(ground.mapping());
-    let nodes = figures::nodes(ground.mapping(), policy);
+    let workers = pool.workers() as u64;
+    let (pages, doubts) = figures::pages(area.mapping());
+    let nodes = figures::nodes(area.mapping(), policy);
     let mut all = Vec::new();
     for (part, _) in PATTERNS.iter().enumerate() {
         for (i, step) in steps.iter().enumerate() {
@@ -263,7 +263,7 @@ fn measurements(
             let mut config = figures::object(json!({
                 "engine": "native",
                 "threads": workers,
-                "places": figures::places(crew.observed()),
+                "places": figures::places(pool.observed()),
                 "places_asked": site.placement.places,
                 "bind": site.placement.bind.to_string(),
                 "pages": pages,

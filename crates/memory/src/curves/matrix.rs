@@ -4,23 +4,23 @@
 //! Memory is bound to its node, and where its pages are is read back. Each node has one region to
 //! read and one to chase through, which the threads of all nodes use by turns.
 
+use crate::curves::figures::{self, Figure, Judged};
+use crate::curves::latency::{Pursuit, region};
+use crate::curves::lines;
+use crate::curves::pool::{Timed, WorkerPool};
+use crate::curves::region::{MemoryRegion, address};
+use crate::curves::rounds::{self, Until};
+use crate::curves::traffic::{CALL_SECONDS, Traffic};
+use crate::curves::{CurveError, Options, Outcome, Site, pages_or_best};
 use crate::kernels::{self, Kernel, Stores};
 use crate::point::{PointError, Sample};
-use crate::relatives::crew::{Crew, Timed};
-use crate::relatives::figures::{self, Figure, Judged};
-use crate::relatives::ground::{Ground, address};
-use crate::relatives::latency::{Pursuit, region};
-use crate::relatives::lines;
-use crate::relatives::rounds::{self, Until};
-use crate::relatives::traffic::{CALL_SECONDS, Traffic};
-use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::Bytes;
+use nodegauge_measure::Observer;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::{Status, Validity};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::watch::Watch;
 use nodegauge_placement::MemoryPolicy;
 use serde_json::json;
 use std::time::Instant;
@@ -107,24 +107,24 @@ pub fn plan(topology: &Topology, largest: Option<Bytes>) -> Plan {
 ///
 /// # Errors
 /// When they do not, or are too small for all threads of a node.
-pub fn fits(site: &Site<'_>, options: &Options, plan: &Plan) -> Result<(), RelativeError> {
+pub fn fits(site: &Site<'_>, options: &Options, plan: &Plan) -> Result<(), CurveError> {
     let most = plan.readers.iter().map(|readers| readers.cpus.len()).max().unwrap_or(1);
     let least = Bytes(most as u64 * 4096);
     if plan.bytes < least.0 {
-        return Err(RelativeError::TooSmall { given: Bytes(plan.bytes), least });
+        return Err(CurveError::TooSmall { given: Bytes(plan.bytes), least });
     }
     let usable = site.usable(options, options.pages);
     let needed = Bytes(2 * plan.bytes * plan.memories.len() as u64);
     if needed > usable {
-        return Err(RelativeError::TooLarge { what: "two regions a node", needed, usable });
+        return Err(CurveError::TooLarge { what: "two regions a node", needed, usable });
     }
     Ok(())
 }
 
 /// A node's memory: to read and to chase through.
 struct Memory {
-    read: Ground,
-    chased: Ground,
+    read: MemoryRegion,
+    chased: MemoryRegion,
 }
 
 /// Measures both matrices.
@@ -134,8 +134,8 @@ struct Memory {
 pub fn run(
     site: &Site<'_>,
     options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Outcome, RelativeError> {
+    watch: &mut dyn Observer,
+) -> Result<Outcome, CurveError> {
     let started = Instant::now();
     let plan = plan(site.topology, options.largest);
     fits(site, options, &plan)?;
@@ -156,18 +156,18 @@ fn nodes(
     options: &Options,
     plan: &Plan,
     started: Instant,
-    watch: &mut dyn Watch,
+    watch: &mut dyn Observer,
     outcome: &mut Outcome,
-) -> Result<(), RelativeError> {
+) -> Result<(), CurveError> {
     let pages = pages_or_best(options, site.machine);
     watch.phase(&format!("preparing {} on each node", Bytes(2 * plan.bytes)));
     let mut crews = Vec::new();
     let mut chasers = Vec::new();
     for readers in &plan.readers {
         let places: Vec<Vec<CpuId>> = readers.cpus.iter().map(|cpu| vec![*cpu]).collect();
-        crews.push(Crew::start(&places, site.spare())?);
+        crews.push(WorkerPool::start(&places, site.spare())?);
         let other = readers.cpus.get(1).copied().or_else(|| site.spare());
-        chasers.push(Crew::start(&places[..1], other)?);
+        chasers.push(WorkerPool::start(&places[..1], other)?);
     }
     let Some(toucher) = chasers.first_mut() else { return Ok(()) };
     let mut memories = Vec::new();
@@ -189,8 +189,8 @@ fn nodes(
     let cells = plan.cells();
     let mut work = Vec::new();
     for (reader, memory) in &cells {
-        let ground = &memories[*memory];
-        let at = (ground.chased.mapping().range().0, plan.bytes);
+        let area = &memories[*memory];
+        let at = (area.chased.mapping().range().0, plan.bytes);
         // SAFETY: the region is as long as the chain; each chain replaces the one before, with the
         // same seed, so that all are the same.
         let pursuit = unsafe { Pursuit::write(&mut chasers[*reader], at, 0, options.order, llc)? };
@@ -202,19 +202,19 @@ fn nodes(
     let rounds = rounds::by_turns(cells.len(), until, watch, |i| {
         let (reader, memory) = cells[i];
         let (pursuit, traffic, wrong) = &mut work[i];
-        let (crew, ground) = (&mut crews[reader], &memories[memory]);
-        let shared = Shared { ground: &ground.read, bytes: plan.bytes, workers: crew.workers() };
+        let (pool, area) = (&mut crews[reader], &memories[memory]);
+        let shared = Shared { area: &area.read, bytes: plan.bytes, workers: pool.workers() };
         let traffic = match traffic {
             Some(traffic) => traffic,
             none => {
                 let first = shared.first()?;
-                *wrong = shared.check(crew, &first)?;
-                none.insert(shared.calibrated(crew, first)?)
+                *wrong = shared.check(pool, &first)?;
+                none.insert(shared.calibrated(pool, first)?)
             }
         };
-        let before = crew.round_trip()?;
-        let timed = shared.run(crew, traffic)?;
-        let after = crew.round_trip()?;
+        let before = pool.round_trip()?;
+        let timed = shared.run(pool, traffic)?;
+        let after = pool.round_trip()?;
         // SAFETY: the regions live until the end of this function, and nobody writes chains now.
         let chase = unsafe {
             pursuit.warm(&mut chasers[reader], CHASE_SECONDS)?;
@@ -232,11 +232,11 @@ fn nodes(
     let judged = Judged::new(rounds.samples);
     for (i, (reader, memory)) in cells.iter().enumerate() {
         let (readers, node) = (&plan.readers[*reader], plan.memories[*memory]);
-        let ground = &memories[*memory];
+        let area = &memories[*memory];
         let (_, traffic, wrong) = &work[i];
         let Some(traffic) = traffic else { continue };
         for (part, unit) in [(0, Unit::BytesPerSecond), (1, Unit::Seconds)] {
-            let mapping = if part == 0 { ground.read.mapping() } else { ground.chased.mapping() };
+            let mapping = if part == 0 { area.read.mapping() } else { area.chased.mapping() };
             let (got, mut validity) = figures::pages(mapping);
             let shares = figures::node_shares(mapping);
             let on_node = shares.as_ref().map(|shares| shares.get(&node).copied().unwrap_or(0.0));
@@ -286,8 +286,8 @@ fn nodes(
     }
     outcome.findings = judged.findings();
     outcome.interrupted = rounds.stop == Stop::Interrupted;
-    for crew in &crews {
-        outcome.affinity.extend(crew.observed().iter().map(ToString::to_string));
+    for pool in &crews {
+        outcome.affinity.extend(pool.observed().iter().map(ToString::to_string));
     }
     Ok(())
 }
@@ -300,9 +300,9 @@ fn bound_to(topology: &Topology, node: NodeId) -> MemoryPolicy {
     }
 }
 
-/// A region that all workers of a crew read together, each its share.
+/// A region that all workers of a pool read together, each its share.
 struct Shared<'a> {
-    ground: &'a Ground,
+    area: &'a MemoryRegion,
     bytes: u64,
     workers: usize,
 }
@@ -320,29 +320,37 @@ impl Shared<'_> {
         Ok(Traffic { variant, bytes: share, repeats: 1 })
     }
 
-    fn run(&self, crew: &mut Crew, traffic: &Traffic) -> Result<Timed<f64>, PointError> {
-        let (start, _) = self.ground.mapping().range();
-        crew.undisturbed(|worker| {
-            let mut streams = self.ground.streams(0, traffic.bytes, Kernel::Read, traffic.repeats);
+    fn run(&self, pool: &mut WorkerPool, traffic: &Traffic) -> Result<Timed<f64>, PointError> {
+        let (start, _) = self.area.mapping().range();
+        pool.undisturbed(|worker| {
+            let mut streams = self.area.streams(0, traffic.bytes, Kernel::Read, traffic.repeats);
             streams.at[0] = address(start + worker * traffic.bytes);
             // SAFETY: the share lies in the region, and is only read.
             std::hint::black_box(unsafe { traffic.variant.run(&streams) })
         })
     }
 
-    fn calibrated(&self, crew: &mut Crew, mut traffic: Traffic) -> Result<Traffic, PointError> {
-        let seconds = self.run(crew, &traffic)?.seconds;
+    fn calibrated(
+        &self,
+        pool: &mut WorkerPool,
+        mut traffic: Traffic,
+    ) -> Result<Traffic, PointError> {
+        let seconds = self.run(pool, &traffic)?.seconds;
         traffic.repeats = (CALL_SECONDS / seconds.max(1e-9)).ceil() as u64;
         Ok(traffic)
     }
 
     /// Holds the sum of every share against what its elements must add up to.
-    fn check(&self, crew: &mut Crew, traffic: &Traffic) -> Result<Option<String>, PointError> {
-        let timed = self.run(crew, traffic)?;
+    fn check(
+        &self,
+        pool: &mut WorkerPool,
+        traffic: &Traffic,
+    ) -> Result<Option<String>, PointError> {
+        let timed = self.run(pool, traffic)?;
         let words = traffic.bytes / 8;
         let wrong = timed.parts.iter().enumerate().find_map(|(worker, part)| {
             let first = worker * words;
-            let expected: f64 = (first..first + words).map(crate::relatives::ground::value).sum();
+            let expected: f64 = (first..first + words).map(crate::curves::region::value).sum();
             let close = (part.made - expected).abs() <= 1e-12 * expected.abs();
             (!close).then(|| {
                 format!("the sum of share {worker} is {:e}, and must be {expected:e}", part.made)
@@ -357,9 +365,9 @@ fn cpus(
     site: &Site<'_>,
     options: &Options,
     started: Instant,
-    watch: &mut dyn Watch,
+    watch: &mut dyn Observer,
     outcome: &mut Outcome,
-) -> Result<(), RelativeError> {
+) -> Result<(), CurveError> {
     let (pairs, all) = lines::pairs(site.topology);
     if pairs.is_empty() {
         outcome.notices.push("there is one cpu only: no line goes from cpu to cpu".to_owned());

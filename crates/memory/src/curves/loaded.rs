@@ -6,21 +6,21 @@
 //! machine of any speed: at the step of share s a loader without anyone in its way would read at s
 //! of its full rate. What it really reads is measured.
 
+use crate::curves::figures::{self, Figure, Judged};
+use crate::curves::latency::{Pursuit, region};
+use crate::curves::pool::WorkerPool;
+use crate::curves::region::{MemoryRegion, SCALAR, address};
+use crate::curves::rounds::{self, Until};
+use crate::curves::{CurveError, Options, Outcome, Site, pages_or_best};
 use crate::kernels::{self, ARRAYS, Args, Kernel, Resident, Stores};
 use crate::point::{PointError, Sample};
-use crate::relatives::crew::Crew;
-use crate::relatives::figures::{self, Figure, Judged};
-use crate::relatives::ground::{Ground, SCALAR, address};
-use crate::relatives::latency::{Pursuit, region};
-use crate::relatives::rounds::{self, Until};
-use crate::relatives::{Options, Outcome, RelativeError, Site, pages_or_best};
 use crate::stream::masks;
+use nodegauge_measure::Observer;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::record::Validity;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats;
-use nodegauge_measure::watch::Watch;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
 use nodegauge_os::CacheLine;
 use serde_json::json;
@@ -51,28 +51,28 @@ pub fn plan(
     site: &Site<'_>,
     options: &Options,
     notices: &mut Vec<String>,
-) -> Result<(u64, u64), RelativeError> {
+) -> Result<(u64, u64), CurveError> {
     let threads = site.placement.threads.len();
     if threads < 2 {
-        return Err(RelativeError::NoLoaders(threads));
+        return Err(CurveError::NoLoaders(threads));
     }
     let loaders = threads as u64 - 1;
     let set = site.largest(options, notices);
     let least = Bytes(loaders * BLOCK as u64 * 16);
     if set < least {
-        return Err(RelativeError::TooSmall { given: set, least });
+        return Err(CurveError::TooSmall { given: set, least });
     }
     let usable = site.usable(options, options.pages);
     let needed = set * 2;
     if needed > usable {
-        return Err(RelativeError::TooLarge { what: "loaded latency", needed, usable });
+        return Err(CurveError::TooLarge { what: "loaded latency", needed, usable });
     }
     Ok((set.0, (set.0 / loaders).next_multiple_of(BLOCK as u64)))
 }
 
-/// Who loads: blocks of a piece of ground, and where each loader is in its piece.
+/// Who loads: blocks of a piece of area, and where each loader is in its piece.
 struct Load<'a> {
-    ground: &'a Ground,
+    area: &'a MemoryRegion,
     variant: Resident,
     blocks: usize,
 }
@@ -88,7 +88,7 @@ impl Load<'_> {
     /// Reads blocks from number `block` on, waiting `turns` after each, until told to stop; returns
     /// the bytes read and the seconds that it took.
     fn run(&self, worker: usize, mut block: usize, turns: u64, stop: &AtomicBool) -> (u64, f64) {
-        let piece = self.ground.set(worker, self.blocks * BLOCK);
+        let piece = self.area.set(worker, self.blocks * BLOCK);
         let begun = Instant::now();
         let mut read = 0u64;
         while !stop.load(Ordering::Relaxed) {
@@ -108,16 +108,16 @@ impl Load<'_> {
 
 /// One sample at a step: the chaser's seconds a step, and the loaders' bytes per second.
 fn sample(
-    crew: &mut Crew,
+    pool: &mut WorkerPool,
     pursuit: &mut Pursuit,
     load: &Load<'_>,
     turns: Option<u64>,
     start: usize,
 ) -> Result<(Sample, f64), PointError> {
-    let before = crew.round_trip()?;
+    let before = pool.round_trip()?;
     let (chain, steps) = pursuit.stretch();
     let stop = CacheLine(AtomicBool::new(false));
-    let timed = crew.timed(|worker| {
+    let timed = pool.timed(|worker| {
         if worker == 0 {
             let mut chain = chain;
             // Loaders get going before the chase begins, whose start is its own.
@@ -133,7 +133,7 @@ fn sample(
         let (bytes, seconds) = load.run(worker, start % load.blocks, turns, &stop.0);
         (None, bytes as f64 / seconds.max(1e-9))
     })?;
-    let after = crew.round_trip()?;
+    let after = pool.round_trip()?;
     let mut seconds = f64::NAN;
     let mut rate = 0.0;
     for part in &timed.parts {
@@ -165,27 +165,27 @@ const LOADERS_START_TURNS: u64 = 20_000;
 pub fn run(
     site: &Site<'_>,
     options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Outcome, RelativeError> {
+    watch: &mut dyn Observer,
+) -> Result<Outcome, CurveError> {
     let started = Instant::now();
     let mut notices = Vec::new();
     let (set, piece) = plan(site, options, &mut notices)?;
     let places = masks(site.placement);
     let loaders = places.len() - 1;
     watch.phase(&format!("preparing one chaser and {loaders} loaders"));
-    let mut crew = Crew::start(&places, site.spare())?;
+    let mut pool = WorkerPool::start(&places, site.spare())?;
     let pages = pages_or_best(options, site.machine);
     let llc = site.llc().map_or(64 << 20, |llc| llc.0);
-    let chased = region(&mut crew, set, pages, &options.policy)?;
+    let chased = region(&mut pool, set, pages, &options.policy)?;
     let at = (chased.mapping().range().0, set);
     // SAFETY: the region is as long as the set, and nobody else uses it.
-    let mut pursuit = unsafe { Pursuit::write(&mut crew, at, 0, options.order, llc)? };
+    let mut pursuit = unsafe { Pursuit::write(&mut pool, at, 0, options.order, llc)? };
     // Worker 0 has a piece too, which costs nothing: it is never touched.
-    let ground = Ground::map(Bytes(piece), places.len(), pages, &options.policy)?;
-    crew.work(|worker| {
+    let area = MemoryRegion::map(Bytes(piece), places.len(), pages, &options.policy)?;
+    pool.work(|worker| {
         if worker > 0 {
             // SAFETY: the piece is this worker's alone.
-            unsafe { ground.refill(worker, piece as usize) };
+            unsafe { area.refill(worker, piece as usize) };
         }
     })?;
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
@@ -193,11 +193,11 @@ pub fn run(
     let Some(variant) = by_four.or(variants.first()).copied() else {
         return Ok(Outcome::default());
     };
-    let load = Load { ground: &ground, variant, blocks: (piece as usize / BLOCK).max(1) };
+    let load = Load { area: &area, variant, blocks: (piece as usize / BLOCK).max(1) };
     // SAFETY: the chain's region lives until the end of this function.
-    unsafe { pursuit.warm(&mut crew, SAMPLE_SECONDS)? };
+    unsafe { pursuit.warm(&mut pool, SAMPLE_SECONDS)? };
     // The time of a block at full rate, and of a turn of a wait.
-    let (_, full) = sample(&mut crew, &mut pursuit, &load, Some(0), 0)?;
+    let (_, full) = sample(&mut pool, &mut pursuit, &load, Some(0), 0)?;
     let block_seconds = BLOCK as f64 * loaders as f64 / full.max(1.0);
     let begun = Instant::now();
     wait(TURNS_TIMED);
@@ -214,7 +214,7 @@ pub fn run(
     let rounds = rounds::by_turns(SHARES.len(), until, watch, |i| {
         // Loaders go on elsewhere in their pieces, where nothing of the last sample lies near.
         at += load.blocks / 7 + 1;
-        Ok(sample(&mut crew, &mut pursuit, &load, turns(SHARES[i]), at)?.0)
+        Ok(sample(&mut pool, &mut pursuit, &load, turns(SHARES[i]), at)?.0)
     })?;
     let judged = Judged::new(rounds.samples);
     let (chased_pages, doubts) = figures::pages(chased.mapping());
@@ -226,7 +226,7 @@ pub fn run(
             "engine": "native",
             "threads": places.len(),
             "loaders": if share > 0 { loaders } else { 0 },
-            "places": figures::places(crew.observed()),
+            "places": figures::places(pool.observed()),
             "places_asked": site.placement.places,
             "bind": site.placement.bind.to_string(),
             "pages": chased_pages,
@@ -292,7 +292,7 @@ pub fn run(
         measurements,
         notices,
         findings: judged.findings(),
-        affinity: crew.observed().iter().map(ToString::to_string).collect(),
+        affinity: pool.observed().iter().map(ToString::to_string).collect(),
         interrupted: rounds.stop == Stop::Interrupted,
     })
 }

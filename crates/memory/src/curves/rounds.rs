@@ -3,10 +3,10 @@
 
 use crate::halving::Shuffler;
 use crate::point::{PointError, Sample};
+use nodegauge_measure::Observer;
 use nodegauge_measure::repeat::{Stop, StopRule};
 use nodegauge_measure::samples::{self, Sorted};
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::watch::Watch;
 use std::time::{Duration, Instant};
 
 /// How long to go on.
@@ -43,7 +43,7 @@ pub(crate) struct Rounds {
 pub(crate) fn by_turns(
     cells: usize,
     until: Until,
-    watch: &mut dyn Watch,
+    watch: &mut dyn Observer,
     mut turn: impl FnMut(usize) -> Result<Sample, PointError>,
 ) -> Result<Rounds, PointError> {
     let begun = Instant::now();
@@ -95,7 +95,7 @@ pub(crate) fn by_turns(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::watch::Unwatched;
+    use nodegauge_measure::progress::Silent;
 
     fn sample(seconds: f64) -> Sample {
         Sample {
@@ -110,7 +110,7 @@ mod tests {
     fn a_number_of_rounds_is_kept_and_the_warm_up_is_one_more() {
         let until = Until { deadline: Instant::now(), samples: Some(4) };
         let mut turns = 0;
-        let rounds = by_turns(3, until, &mut Unwatched, |_| {
+        let rounds = by_turns(3, until, &mut Silent, |_| {
             turns += 1;
             Ok(sample(1.0))
         })
@@ -123,7 +123,7 @@ mod tests {
     fn a_stable_cell_leaves_and_a_scattered_one_goes_on() {
         let until = Until { deadline: Instant::now() + Duration::from_millis(60), samples: None };
         let mut n = 0u32;
-        let rounds = by_turns(2, until, &mut Unwatched, |cell| {
+        let rounds = by_turns(2, until, &mut Silent, |cell| {
             n += 1;
             std::thread::sleep(Duration::from_micros(200));
             // The golden ratio spreads values evenly over 1 to 2.
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn whoever_ends_it_keeps_what_there_is() {
         struct After(std::cell::Cell<u32>);
-        impl Watch for After {
+        impl Observer for After {
             fn phase(&mut self, _: &str) {}
             fn progress(&mut self, _: f64, _: &str) {}
             fn interrupted(&self) -> bool {

@@ -1,10 +1,10 @@
 //! The memory that workers measure: a piece of one mapping each, touched first by its worker.
 
 use crate::arrays::Pages;
+use crate::curves::pool::WorkerPool;
 use crate::kernels::{ARRAYS, Args, Element, Kernel, LINE};
 use crate::mapping::PagedMapping;
 use crate::point::PointError;
-use crate::relatives::crew::Crew;
 use nodegauge_measure::Bytes;
 use nodegauge_placement::MemoryPolicy;
 use std::ptr::NonNull;
@@ -20,13 +20,13 @@ pub(crate) fn value(i: usize) -> f64 {
 
 /// A piece of memory for each worker.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct MemoryRegion {
     mapping: PagedMapping,
     /// Bytes from one worker's piece to the next.
     piece: usize,
 }
 
-impl Ground {
+impl MemoryRegion {
     /// Maps `piece` bytes for each of `workers`; nothing is touched yet.
     ///
     /// # Errors
@@ -50,8 +50,8 @@ impl Ground {
     ///
     /// # Errors
     /// When a worker fails.
-    pub(crate) fn touch(&self, crew: &mut Crew) -> Result<(), PointError> {
-        crew.work(|worker| {
+    pub(crate) fn touch(&self, pool: &mut WorkerPool) -> Result<(), PointError> {
+        pool.work(|worker| {
             let start = self.mapping.at(worker * self.piece, self.piece).cast().as_ptr();
             // SAFETY: the piece is this worker's alone, and lies in the mapping.
             unsafe { fill(start, self.piece / 8) };
@@ -171,17 +171,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn ground(piece: u64, workers: usize) -> Ground {
-        Ground::map(Bytes(piece), workers, Pages::Base, &MemoryPolicy::Default).unwrap()
+    fn area(piece: u64, workers: usize) -> MemoryRegion {
+        MemoryRegion::map(Bytes(piece), workers, Pages::Base, &MemoryPolicy::Default).unwrap()
     }
 
     #[test]
     fn a_wrong_element_is_found() {
-        let ground = ground(1 << 16, 1);
-        let streams = ground.streams(0, 4096, Kernel::Copy, 1);
+        let area = area(1 << 16, 1);
+        let streams = area.streams(0, 4096, Kernel::Copy, 1);
         // SAFETY: nobody else has this memory.
         unsafe {
-            ground.refill(0, 4096);
+            area.refill(0, 4096);
             // Nothing was copied yet.
             assert!(check(Kernel::Copy, &streams, 0.0).is_err());
             streams.at[2].copy_from_nonoverlapping(streams.at[0], streams.n * 8);
@@ -197,17 +197,17 @@ mod tests {
         fn sets_stay_in_their_pieces(
             piece in 4096u64..1 << 22, workers in 1usize..9, share in 0.0f64..=1.0
         ) {
-            let ground = ground(piece, workers);
-            let (start, length) = ground.mapping().range();
-            let bytes = ((ground.piece as f64 * share) as usize).max(4096);
+            let area = area(piece, workers);
+            let (start, length) = area.mapping().range();
+            let bytes = ((area.piece as f64 * share) as usize).max(4096);
             for worker in 0..workers {
-                let set = ground.set(worker, bytes);
-                prop_assert!(set >= start + worker * ground.piece);
-                prop_assert!(set + bytes <= start + (worker + 1) * ground.piece);
+                let set = area.set(worker, bytes);
+                prop_assert!(set >= start + worker * area.piece);
+                prop_assert!(set + bytes <= start + (worker + 1) * area.piece);
                 prop_assert!(set + bytes <= start + length);
                 prop_assert_eq!(set % LINE, 0);
                 for kernel in [Kernel::Read, Kernel::Copy, Kernel::Triad, Kernel::Blend] {
-                    let streams = ground.streams(worker, bytes, kernel, 1);
+                    let streams = area.streams(worker, bytes, kernel, 1);
                     for array in kernel.spec().arrays() {
                         let first = streams.at[array as usize].addr().get();
                         prop_assert!(first >= set && first + streams.n * 8 <= set + bytes);

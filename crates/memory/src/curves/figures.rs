@@ -2,9 +2,9 @@
 //! a step in a curve, and every reason for doubt.
 
 use crate::arrays::Pages;
+use crate::curves::Site;
 use crate::mapping::PagedMapping;
 use crate::point::Sample;
-use crate::relatives::Site;
 use nodegauge_machine::NodeId;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::Seconds;

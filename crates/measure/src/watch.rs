@@ -1,3 +1,0 @@
-//! Former names of [`crate::progress`].
-
-pub use crate::progress::{Observer as Watch, Silent as Unwatched};
