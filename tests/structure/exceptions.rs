@@ -10,4 +10,4 @@ pub const CYCLES: &[(&str, &[&str])] = &[
 pub const LONG_FILES: &[&str] = &[];
 
 /// Folders where words of the house are left.
-pub const WORDS_IN: &[&str] = &["crates/memory/"];
+pub const WORDS_IN: &[&str] = &[];

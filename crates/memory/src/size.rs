@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_cuts_the_rule_and_refuses_a_wish() {
+    fn little_memory_cuts_the_rule_and_refuses_a_size() {
         let cut = choose(SizeSpec::Auto, Element::F64, &around(32, 300)).unwrap();
         assert_eq!(cut.follows_rule, Some(false));
         assert!(cut.notices[0].text.contains("cut from 128 MiB to 80 MiB"), "{:?}", cut.notices);

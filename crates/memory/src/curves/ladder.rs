@@ -150,8 +150,8 @@ pub fn run(
         let mut chosen = Vec::new();
         for pattern in PATTERNS {
             let stop = || watch.interrupted() || Instant::now() >= trials_end;
-            let wish = (pattern, Stores::Regular);
-            chosen.extend(traffic::fastest(&mut pool, &area, wish, step as usize, stop)?);
+            let constraint = (pattern, Stores::Regular);
+            chosen.extend(traffic::fastest(&mut pool, &area, constraint, step as usize, stop)?);
         }
         variants.push(chosen);
     }

@@ -161,11 +161,11 @@ fn nodes(
 ) -> Result<(), CurveError> {
     let pages = pages_or_best(options, site.machine);
     watch.phase(&format!("preparing {} on each node", Bytes(2 * plan.bytes)));
-    let mut crews = Vec::new();
+    let mut pools = Vec::new();
     let mut chasers = Vec::new();
     for readers in &plan.readers {
         let places: Vec<Vec<CpuId>> = readers.cpus.iter().map(|cpu| vec![*cpu]).collect();
-        crews.push(WorkerPool::start(&places, site.spare())?);
+        pools.push(WorkerPool::start(&places, site.spare())?);
         let other = readers.cpus.get(1).copied().or_else(|| site.spare());
         chasers.push(WorkerPool::start(&places[..1], other)?);
     }
@@ -202,7 +202,7 @@ fn nodes(
     let rounds = rounds::by_turns(cells.len(), until, watch, |i| {
         let (reader, memory) = cells[i];
         let (pursuit, traffic, wrong) = &mut work[i];
-        let (pool, area) = (&mut crews[reader], &memories[memory]);
+        let (pool, area) = (&mut pools[reader], &memories[memory]);
         let shared = Shared { area: &area.read, bytes: plan.bytes, workers: pool.workers() };
         let traffic = match traffic {
             Some(traffic) => traffic,
@@ -286,7 +286,7 @@ fn nodes(
     }
     outcome.findings = judged.findings();
     outcome.interrupted = rounds.stop == Stop::Interrupted;
-    for pool in &crews {
+    for pool in &pools {
         outcome.affinity.extend(pool.observed().iter().map(ToString::to_string));
     }
     Ok(())

@@ -129,8 +129,8 @@ pub fn run(
     for mix in mixes {
         let bytes = array as usize * mix.kernel.spec().arrays().count();
         let stop = || watch.interrupted() || Instant::now() >= trials_end;
-        let wish = (mix.kernel, mix.stores);
-        if let Some(variant) = traffic::fastest(&mut pool, &area, wish, bytes, stop)? {
+        let constraint = (mix.kernel, mix.stores);
+        if let Some(variant) = traffic::fastest(&mut pool, &area, constraint, bytes, stop)? {
             cells.push((mix, Traffic { variant, bytes, repeats: 1 }, None));
         }
     }

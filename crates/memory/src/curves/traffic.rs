@@ -92,7 +92,7 @@ impl Traffic {
             if seconds >= wished || self.repeats > 1 << 40 {
                 return Ok(seconds / self.repeats as f64);
             }
-            // A call that is far too short says little: towards the wish in steps of 32 at most.
+            // A call that is far too short says little: towards the constraint in steps of 32 at most.
             let factor = (wished * 1.05 / seconds.max(1e-9)).clamp(1.1, 32.0);
             self.repeats = (self.repeats as f64 * factor).ceil() as u64;
         }

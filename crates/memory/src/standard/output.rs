@@ -375,7 +375,10 @@ mod tests {
         let cases = [
             (String::new(), "it prints nothing"),
             ("-----\n".to_owned(), "it prints nothing"),
-            ("Good day, world\n".to_owned(), "it prints no table of STREAM, but \"Good day, world\""),
+            (
+                "Good day, world\n".to_owned(),
+                "it prints no table of STREAM, but \"Good day, world\"",
+            ),
             (
                 whole.replace("Best Rate MB/s", "Rate (GB/s)"),
                 "its table is not stream.c's: \"Function    Rate (GB/s)  Avg time     Min time     Max time\"",
