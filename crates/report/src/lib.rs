@@ -4,7 +4,6 @@
 
 #![forbid(unsafe_code)]
 
-mod chart;
 pub mod compare;
 pub mod history;
 pub mod machine;

@@ -1,6 +1,6 @@
 //! The renderer of text: pages of the view model for a terminal or a pipe. Knows no gauge.
 
-use crate::table::{self, LABEL, Loudness, Style, loud_paragraph};
+use crate::table::{self, Loudness, Style, loud_paragraph};
 use nodegauge_gauge::view::{
     Block, Cell, Chart, HeatMap, HeatMaps, Note, Page, Scale, Section, Table, Tone,
 };
@@ -121,7 +121,7 @@ fn label(scale: Scale, value: f64, with_unit: bool) -> String {
 }
 
 /// Draws curves; empty without two different values on the horizontal axis.
-fn chart(chart: &Chart, style: Style) -> String {
+pub(crate) fn chart(chart: &Chart, style: Style) -> String {
     let dots = || chart.series.iter().flat_map(|s| &s.dots).filter(|(x, y)| *x > 0.0 && *y > 0.0);
     let range = |of: &dyn Fn(&(f64, f64)) -> f64| {
         dots().map(of).fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(v), high.max(v)))
@@ -224,9 +224,6 @@ fn heat_row(map: &HeatMap, row: usize, style: Style) -> String {
     };
     map.values.get(row).map(|row| row.iter().map(cell).collect()).unwrap_or_default()
 }
-
-/// The column of labels of notes, for texts that are laid out beside them.
-pub const LABEL_WIDTH: usize = LABEL;
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,11 @@
 //! Curves: bandwidth and latency over working sets, latency over load.
 
 use super::{bars, evidence, ns, shown};
-use crate::chart::{self, Chart, Series};
 use crate::table::{Style, table};
-use crate::words;
-use nodegauge_measure::Bytes;
+use crate::{text, words};
+use nodegauge_gauge::view::{Chart, Scale, Series};
 use nodegauge_measure::record::Measurement;
+use nodegauge_measure::{Bytes, Unit};
 
 /// The working sets of some measurements, ascending.
 fn sets(of: &[&Measurement]) -> Vec<u64> {
@@ -31,11 +31,6 @@ fn kinds<'a>(
 
 fn pages(m: &Measurement) -> Option<&str> {
     m.config.get("pages")?.get("asked")?.as_str()
-}
-
-/// A working set, short.
-fn short(bytes: f64) -> String {
-    Bytes(bytes as u64).to_string().replace(' ', "").replace("iB", "")
 }
 
 /// Powers of four from the first set on, for the axis.
@@ -116,13 +111,13 @@ pub(super) fn ladder(of: &[&Measurement], style: Style) -> String {
             name: (*pattern).to_owned(),
             dots: sets
                 .iter()
-                .filter_map(|set| Some((*set as f64, at(*set, pattern)?.value? / 1e9)))
+                .filter_map(|set| Some((*set as f64, at(*set, pattern)?.value?)))
                 .collect(),
         })
         .collect();
-    let y = |rate: f64| nodegauge_measure::quantity::significant(rate);
-    let chart = Chart { x: &short, y: &y, ticks: &ticks(&sets) };
-    out.push_str(&chart::draw(&chart, &series, style));
+    let y = Scale::Rate(Unit::BytesPerSecond);
+    let chart = Chart { x: Scale::Bytes, y, ticks: ticks(&sets), series };
+    out.push_str(&text::chart(&chart, style));
     let first = patterns.first().copied().unwrap_or("");
     let curve: Vec<&Measurement> = sets.iter().filter_map(|set| at(*set, first).copied()).collect();
     let found = levels(&curve, words::gb, "GB/s", style);
@@ -180,12 +175,12 @@ pub(super) fn latency(of: &[&Measurement], style: Style) -> String {
             name: format!("{kind} pages"),
             dots: sets
                 .iter()
-                .filter_map(|set| Some((*set as f64, at(*set, kind)?.value? * 1e9)))
+                .filter_map(|set| Some((*set as f64, at(*set, kind)?.value?)))
                 .collect(),
         })
         .collect();
-    let y = |ns: f64| nodegauge_measure::quantity::significant(ns);
-    out.push_str(&chart::draw(&Chart { x: &short, y: &y, ticks: &ticks(&sets) }, &series, style));
+    let chart = Chart { x: Scale::Bytes, y: Scale::Nanoseconds, ticks: ticks(&sets), series };
+    out.push_str(&text::chart(&chart, style));
     let curve: Vec<&Measurement> = sets.iter().filter_map(|set| at(*set, last).copied()).collect();
     let found = levels(&curve, ns, "ns", style);
     if !found.is_empty() {
@@ -248,17 +243,14 @@ pub(super) fn loaded(of: &[&Measurement], style: Style) -> String {
         steps.iter().map(|s| latency(s).and_then(|m| m.value).unwrap_or(0.0) / most).collect();
     bars(&mut rows, &header[..6], &shares, style);
     let mut out = table(style, &header, &rows, &[0, 1, 2, 3, 4, 5]);
-    let curve: Vec<(f64, f64)> = steps
-        .iter()
-        .filter_map(|step| Some((rate(step)?.value? / 1e9, latency(step)?.value? * 1e9)))
-        .collect();
+    let curve: Vec<(f64, f64)> =
+        steps.iter().filter_map(|step| Some((rate(step)?.value?, latency(step)?.value?))).collect();
     let ticks: Vec<f64> = curve.iter().map(|(rate, _)| *rate).collect();
-    let y = |ns: f64| nodegauge_measure::quantity::significant(ns);
-    let x = |rate: f64| format!("{} GB/s", nodegauge_measure::quantity::significant(rate));
-    let series =
-        [Series { mark: '*', name: "ns over what the others read".to_owned(), dots: curve }];
+    let x = Scale::Rate(Unit::BytesPerSecond);
+    let name = "ns over what the others read".to_owned();
+    let series = vec![Series { mark: '*', name, dots: curve }];
     out.push('\n');
-    out.push_str(&chart::draw(&Chart { x: &x, y: &y, ticks: &ticks }, &series, style));
+    out.push_str(&text::chart(&Chart { x, y: Scale::Nanoseconds, ticks, series }, style));
     if let Some(m) = named("bandwidth_at_2x_idle") {
         out.push_str(&format!("\n{} GB/s at twice the idle latency\n", shown(Some(m), words::gb)));
     }
