@@ -135,6 +135,11 @@ pub enum Cause {
     },
     /// The core-to-core latency before and after differ: the CPUs were moved in between.
     Moved,
+    /// Another program had a CPU.
+    OtherProgram {
+        /// Share of the sample's time, 0 to 1.
+        share: f64,
+    },
 }
 
 impl fmt::Display for Cause {
@@ -147,6 +152,9 @@ impl fmt::Display for Cause {
             Self::Faults(n) => write!(f, "{n} page faults"),
             Self::Stolen { ticks } => write!(f, "{ticks} ticks stolen by the hypervisor"),
             Self::Moved => f.write_str("cpus moved by the hypervisor"),
+            Self::OtherProgram { share } => {
+                write!(f, "another program had a core for {:.0} % of the time", share * 100.0)
+            }
         }
     }
 }

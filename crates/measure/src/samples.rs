@@ -52,14 +52,33 @@ pub struct RegimeGroup {
     pub passes: Vec<usize>,
     /// Median round trip, seconds; NaN where it was not measured.
     pub round_trip: f64,
+    /// Index among the regimes that were found; `None` where there are none.
+    pub regime: Option<usize>,
+}
+
+/// What is known of samples beyond themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct Sorting<'a> {
+    /// Samples at the beginning that are the warm-up.
+    pub warm_up: usize,
+    /// With fewer clean samples than this, disturbed ones count as well.
+    pub least: usize,
+    /// The regimes of all that was measured together with these samples; `None` for their own.
+    pub regimes: Option<&'a [Regime]>,
 }
 
 /// Sorts `samples`, of which the first is the warm-up.
 pub fn sort(samples: &[Sample]) -> Sorted {
+    sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes: None })
+}
+
+/// Sorts `samples` with what else is known of them.
+pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
+    let Sorting { warm_up, least, regimes } = known;
     let mut disturbed: Vec<(usize, Vec<Cause>)> = Vec::new();
     let mut clean = Vec::new();
     for (i, sample) in samples.iter().enumerate() {
-        if i == 0 {
+        if i < warm_up {
             disturbed.push((i, vec![Cause::WarmUp]));
         } else if sample.causes.is_empty() {
             clean.push(i);
@@ -68,26 +87,27 @@ pub fn sort(samples: &[Sample]) -> Sorted {
         }
     }
     // A machine so busy that almost nothing is clean still gets an answer, marked as suspect.
-    let desperate = clean.len() < LEAST_IN_REGIME && clean.len() + 1 < samples.len();
+    let desperate = clean.len() < least && clean.len() + warm_up < samples.len();
     if desperate {
-        disturbed.truncate(1);
-        clean = (1..samples.len()).collect();
+        disturbed.truncate(warm_up);
+        clean = (warm_up..samples.len()).collect();
     }
     let trips: Vec<f64> =
         clean.iter().flat_map(|i| [samples[*i].round_trips.0, samples[*i].round_trips.1]).collect();
-    let found = regime::regimes(&trips);
+    let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
     // Round trips of which no two are alike tell no regimes: such samples are pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
     let mut groups: Vec<RegimeGroup> = if found.is_empty() {
-        vec![RegimeGroup { passes: clean, round_trip: f64::NAN }]
+        vec![RegimeGroup { passes: clean, round_trip: f64::NAN, regime: None }]
     } else {
         by_regime(samples, &clean, &found, &mut disturbed)
     };
     groups.retain(|group| !group.passes.is_empty());
-    if groups.is_empty() && samples.len() > 1 {
+    if groups.is_empty() && samples.len() > warm_up {
         // The CPUs were moved in every single sample: an answer of mixed regimes, marked as suspect.
-        disturbed.truncate(1);
-        groups.push(RegimeGroup { passes: (1..samples.len()).collect(), round_trip: f64::NAN });
+        disturbed.truncate(warm_up);
+        let passes = (warm_up..samples.len()).collect();
+        groups.push(RegimeGroup { passes, round_trip: f64::NAN, regime: None });
         return Sorted { groups, disturbed, desperate: true };
     }
     let speed = |group: &RegimeGroup| {
@@ -121,12 +141,13 @@ fn by_regime(
     }
     groups
         .into_iter()
-        .map(|passes| {
+        .enumerate()
+        .map(|(regime, passes)| {
             let trips: Vec<f64> = passes
                 .iter()
                 .flat_map(|i| [samples[*i].round_trips.0, samples[*i].round_trips.1])
                 .collect();
-            RegimeGroup { passes, round_trip: stats::median(&trips) }
+            RegimeGroup { passes, round_trip: stats::median(&trips), regime: Some(regime) }
         })
         .collect()
 }
@@ -139,7 +160,7 @@ impl Sorted {
 
     /// Samples that something interfered with; the warm-up is none of them.
     pub fn disturbances(&self) -> usize {
-        self.disturbed.len().saturating_sub(1)
+        self.disturbed.iter().filter(|(_, causes)| !causes.contains(&Cause::WarmUp)).count()
     }
 
     /// The regime that gives the headline: the fastest that was met often enough, else the one met
@@ -187,28 +208,32 @@ pub const PASSES: Plural = Plural { one: "pass", several: "passes" };
 /// `sample`, `samples`.
 pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
 
-/// The rounds (one sample of each cell) in which nothing interfered with a watched cell and all
-/// watched cells saw one regime: of several regimes, the one that most rounds saw. `None` when fewer
-/// than `fewest` are left.
-///
-/// Cells that are not watched, such as unbound threads that share a CPU or wander, are left out of
-/// the question.
+/// The clean rounds by [`clean_numbers`]; `None` when fewer than `fewest` are left.
 pub fn clean_rounds<'a>(
     rounds: &'a [Vec<Sample>],
     watched: &[bool],
     fewest: usize,
 ) -> Option<Vec<&'a [Sample]>> {
-    let of_watched = |round: &'a [Sample]| {
-        round.iter().zip(watched).filter(|(_, watched)| **watched).map(|(sample, _)| sample)
+    let clean = clean_numbers(rounds, watched);
+    (clean.len() >= fewest).then(|| clean.into_iter().map(|at| &rounds[at][..]).collect())
+}
+
+/// The numbers of the rounds (one sample of each cell) in which nothing interfered with a watched cell
+/// and all watched cells saw one regime: of several regimes, the one that most rounds saw.
+///
+/// Cells that are not watched, such as unbound threads that share a CPU or wander, are left out of
+/// the question.
+pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
+    let of_watched = |at: usize| {
+        rounds[at].iter().zip(watched).filter(|(_, watched)| **watched).map(|(sample, _)| sample)
     };
-    let trips: Vec<f64> = rounds
-        .iter()
-        .flat_map(|round| of_watched(round))
+    let trips: Vec<f64> = (0..rounds.len())
+        .flat_map(of_watched)
         .flat_map(|sample| [sample.round_trips.0, sample.round_trips.1])
         .filter(|trip| trip.is_finite())
         .collect();
     let regimes = regime::regimes(&trips);
-    let regime_of = |round: &'a [Sample]| -> Option<usize> {
+    let regime_of = |round: usize| -> Option<usize> {
         if trips.is_empty() {
             return Some(0);
         }
@@ -217,14 +242,14 @@ pub fn clean_rounds<'a>(
         let first = seen.next()??;
         seen.all(|regime| regime == Some(first)).then_some(first)
     };
-    let mut by_regime: BTreeMap<usize, Vec<&[Sample]>> = BTreeMap::new();
-    for round in rounds {
+    let mut by_regime: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for round in 0..rounds.len() {
         let quiet = of_watched(round).all(|sample| sample.causes.is_empty());
         if let (true, Some(regime)) = (quiet, regime_of(round)) {
             by_regime.entry(regime).or_default().push(round);
         }
     }
-    by_regime.into_values().max_by_key(Vec::len).filter(|rounds| rounds.len() >= fewest)
+    by_regime.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -175,9 +175,14 @@ impl Schedule {
     /// Complete rounds without the warm-up, one sample of each cell: for ratios of neighbours in time.
     pub fn rounds(&self) -> Vec<Vec<Sample>> {
         let complete = self.samples.iter().map(Vec::len).min().unwrap_or(0);
-        (1..complete)
+        (self.warm_up()..complete)
             .map(|round| self.samples.iter().map(|cell| cell[round].clone()).collect())
             .collect()
+    }
+
+    /// The numbers of those rounds that nothing disturbed and that met the regime of most.
+    pub fn clean_rounds(&self) -> Vec<usize> {
+        samples::clean_numbers(&self.rounds(), &vec![true; self.samples.len()])
     }
 
     fn rule(&self, begun: Instant) -> StopRule {
@@ -203,10 +208,17 @@ impl Schedule {
         self.limits.samples.is_some() && self.policy.samples_despite_time
     }
 
-    /// Samples of a cell behind its warm-up.
+    /// Samples of a cell that are its warm-up.
+    fn warm_up(&self) -> usize {
+        usize::from(self.policy.warm_up != WarmUp::None)
+    }
+
+    /// Samples of a cell behind its warm-up, as far as they count.
     fn taken_of(&self, cell: usize) -> usize {
-        let warm_up = usize::from(self.policy.warm_up != WarmUp::None);
-        self.samples[cell].len().saturating_sub(warm_up)
+        match self.policy.tries {
+            1 => self.samples[cell].len().saturating_sub(self.warm_up()),
+            _ => self.clean_rounds().len(),
+        }
     }
 
     /// The same of the cell that has fewest.
@@ -239,7 +251,8 @@ impl Schedule {
     }
 
     fn stop(&mut self, rule: &StopRule, elapsed: Duration, late: bool) -> Option<Stop> {
-        if self.limits.samples.is_some_and(|n| self.taken() >= n) {
+        let tried = |n: usize| self.policy.tries > 1 && self.rounds().len() >= n * self.policy.tries;
+        if self.limits.samples.is_some_and(|n| self.taken() >= n || tried(n)) {
             return Some(Stop::Samples);
         }
         if late && !self.exactly() {

@@ -65,6 +65,9 @@ pub struct Policy {
     pub ends_within_round: bool,
     /// Whether a number of samples that is asked for is taken even when the time is spent.
     pub samples_despite_time: bool,
+    /// Rounds at most for each sample that is asked for. With more than one, only rounds that were
+    /// disturbed by nothing and met the regime of most are samples that were asked for.
+    pub tries: usize,
     /// Share of the budget for choosing variants before measuring.
     pub choose: f64,
     /// Share of the budget by which measuring must end; the rest is for checking and ending.
@@ -90,6 +93,7 @@ pub const STREAM: Policy = Policy {
     leave: Leave::Together,
     ends_within_round: false,
     samples_despite_time: true,
+    tries: 1,
     choose: 0.3,
     measure: 0.95,
 };
@@ -173,3 +177,7 @@ pub const FILES: Policy = Policy {
     measure: 1.0,
     ..STREAM
 };
+
+/// `mpi --osu`: a turn is an OSU program and the probe. Their means leave nothing out, so that a round
+/// counts as a whole or not at all, and on some machines the CPUs are moved every few seconds.
+pub const OSU: Policy = Policy { tries: 3, samples_despite_time: true, ..FILES };

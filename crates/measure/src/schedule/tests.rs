@@ -1,6 +1,9 @@
 use super::*;
+use crate::interference::Cause;
 use crate::progress::Silent;
 use std::convert::Infallible;
+
+const FOREVER: Duration = Duration::from_secs(3600);
 
 fn turns(policy: Policy, limits: Limits, cells: usize) -> (Vec<Turn>, Schedule, Stop) {
     let mut schedule = Schedule::new(policy, limits, cells);
@@ -114,4 +117,19 @@ fn the_time_ends_files_though_samples_are_due() {
     let limits = Limits::new(Duration::from_secs(3600), Some(3));
     let (seen, _, stop) = turns(policy::FILES, limits, 2);
     assert_eq!((seen.len(), stop), (6, Stop::Samples));
+}
+
+#[test]
+fn disturbed_rounds_are_repeated_until_enough_count_or_the_tries_are_spent() {
+    for (moved, rounds, clean) in [(2, 5, 3), (usize::MAX, 9, 0)] {
+        let mut schedule = Schedule::new(policy::OSU, Limits::new(FOREVER, Some(3)), 1);
+        let stop = schedule.run(&mut Silent, None, |turn| {
+            assert_eq!(turn.due, Some(3usize.saturating_sub(turn.round.saturating_sub(moved))));
+            let mut sample = Sample::of_times(vec![1.0]);
+            sample.causes.extend((turn.round < moved).then_some(Cause::Moved));
+            Ok::<_, Infallible>(vec![sample])
+        });
+        assert_eq!(stop, Ok(Stop::Samples));
+        assert_eq!((schedule.rounds().len(), schedule.clean_rounds().len()), (rounds, clean));
+    }
 }

@@ -1,51 +1,12 @@
 //! How a kernel's loop is built: element type, instruction set, kind of store, unroll, prefetch. The
 //! names of options and records, and their grammar.
 
-use nodegauge_measure::SyntaxError;
+pub use nodegauge_measure::UnknownName;
 use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::{SyntaxError, names};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-
-/// The name of something that is chosen by name is not known.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} '{given}': expected {}", known.join(", "))]
-pub struct UnknownName {
-    /// What was to be chosen.
-    pub what: &'static str,
-    /// What was given.
-    pub given: String,
-    /// What there is.
-    pub known: Vec<&'static str>,
-}
-
-macro_rules! names {
-    ($type:ident, $what:literal, $($variant:ident = $name:literal),*) => {
-        impl $type {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-            /// The name in options and records.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-        }
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-        impl FromStr for $type {
-            type Err = UnknownName;
-            fn from_str(text: &str) -> Result<Self, UnknownName> {
-                Self::ALL.iter().find(|x| x.name() == text).copied().ok_or_else(|| UnknownName {
-                    what: $what,
-                    given: text.to_owned(),
-                    known: Self::ALL.iter().map(|x| x.name()).collect(),
-                })
-            }
-        }
-    };
-}
 
 /// The type of an array's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
