@@ -251,7 +251,8 @@ impl Schedule {
     }
 
     fn stop(&mut self, rule: &StopRule, elapsed: Duration, late: bool) -> Option<Stop> {
-        let tried = |n: usize| self.policy.tries > 1 && self.rounds().len() >= n * self.policy.tries;
+        let tried =
+            |n: usize| self.policy.tries > 1 && self.rounds().len() >= n * self.policy.tries;
         if self.limits.samples.is_some_and(|n| self.taken() >= n || tried(n)) {
             return Some(Stop::Samples);
         }

@@ -10,6 +10,10 @@ use std::time::Duration;
 /// Time for Slurm to tell its hosts.
 const SLURM_LIMIT: Duration = Duration::from_secs(10);
 
+const NO_MPI: &str = "there is no MPI\nhint: name its compiler with --mpicc";
+const NO_JOB: &str = "this is no Slurm job: SLURM_JOB_NODELIST is not set\nhint: run it under salloc or \
+                      sbatch, or name the hosts";
+
 /// The MPIs that were asked for, and what is measured with each.
 #[derive(Debug, Clone, Default)]
 pub struct MpiRequest {
@@ -83,7 +87,8 @@ pub(crate) fn usual(
             }
         }
     }
-    Err(first.unwrap_or(MessagesError::NoMpi))
+    let none = || MessagesError::Missing(NO_MPI.to_owned());
+    Err(first.unwrap_or_else(none))
 }
 
 /// The hosts of the Slurm job that this runs in.
@@ -91,7 +96,8 @@ pub(crate) fn usual(
 /// # Errors
 /// When it runs in none, or Slurm does not answer.
 pub fn job_hosts() -> Result<Vec<String>, MessagesError> {
-    let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| MessagesError::NoJob)?;
+    let list = std::env::var("SLURM_JOB_NODELIST")
+        .map_err(|_| MessagesError::Missing(NO_JOB.to_owned()))?;
     let command = CommandLine::new("scontrol", ["show", "hostnames", list.as_str()]);
     let job = Job::new(command, SLURM_LIMIT);
     let printed = job.success(nodegauge_toolchain::run(&job, &|| false)?)?;

@@ -1,10 +1,10 @@
 //! Why messages could not be measured.
 
+use nodegauge_measure::Failure;
 use nodegauge_toolchain::ToolchainError;
-use nodegauge_toolchain::mpi::MpiError;
+use nodegauge_toolchain::mpi::{LauncherKind, Mpi, MpiError};
 use std::io;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::Path;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -15,117 +15,79 @@ pub enum MessagesError {
     /// The probe does not compile, or a launcher does not start.
     #[error(transparent)]
     Toolchain(#[from] ToolchainError),
-    /// Open MPI does not start ranks of root unless it is told to.
-    #[error(
-        "{launcher} refuses to start programs of root\nhint: give --allow-run-as-root, as in a container, or be another user"
-    )]
-    Root {
-        /// The launcher.
-        launcher: String,
-    },
-    /// Fewer slots than ranks.
-    #[error(
-        "{launcher} has too few slots for {ranks} ranks: {words}\nhint: ask for fewer with --ranks, or for more tasks of the job{more}"
-    )]
-    Slots {
-        /// The launcher.
-        launcher: String,
-        /// Ranks that were asked for.
-        ranks: usize,
-        /// Its words.
-        words: String,
-        /// What else may be done, for a node that is short of CPUs.
-        more: &'static str,
-    },
-    /// Launcher and library do not know each other.
-    #[error(
-        "{launcher} does not know {library}: asked for {asked} ranks, and each believes that there is {found}\nhint: name the launcher that came with {wrapper}, with --launcher"
-    )]
-    Mismatch {
-        /// The launcher.
-        launcher: String,
-        /// The library.
-        library: String,
-        /// Ranks asked for.
-        asked: usize,
-        /// Ranks that a rank knows of.
-        found: u32,
-        /// The compiler wrapper.
-        wrapper: String,
-    },
-    /// Nothing came in time.
-    #[error("{launcher} gave no answer within {} s: it and its ranks were killed{}", limit.as_secs_f64(), said(words))]
-    Silent {
-        /// The launcher.
-        launcher: String,
-        /// How long it was waited for.
-        limit: Duration,
-        /// The end of its error output.
-        words: String,
-    },
-    /// It ended without a figure.
-    #[error("{launcher} {ended} before anything was measured{}", said(words))]
-    Died {
-        /// The launcher.
-        launcher: String,
-        /// How it ended.
-        ended: String,
-        /// The end of its error output.
-        words: String,
-    },
-    /// No place for the compiled probe or a rank file.
-    #[error(
-        "cannot write {path:?}: {cause}\nhint: set NODEGAUGE_CACHE_DIR to a folder that you may write"
-    )]
-    Cache {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// A program of the OSU micro-benchmarks.
-    #[error(
-        "cannot use {program}: {why}\nhint: name the folder of a build with this MPI, e.g. --mpicc mpicc.mpich --osu ~/osu-mpich"
-    )]
-    Osu {
-        /// Where it is.
-        program: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// One CPU, or one rank.
-    #[error(
-        "messages need two ranks, and this process may use one hardware thread\nhint: ask for more CPUs (taskset, cpuset, --cpus-per-task)"
-    )]
-    OneCpu,
     /// What was asked for does not fit together, or is not there.
     #[error("{0}")]
     Request(String),
-    /// None of the usual compiler wrappers.
-    #[error("there is no MPI\nhint: name its compiler with --mpicc")]
-    NoMpi,
-    /// Hosts of a job without a job.
-    #[error(
-        "this is no Slurm job: SLURM_JOB_NODELIST is not set\nhint: run it under salloc or sbatch, or name the hosts"
-    )]
-    NoJob,
-    /// Fewer than two hosts.
-    #[error(
-        "{answering} of {} hosts answer; none from {}\nhint: messages need two; see that {launcher} can start programs there",
-        answering + silent.len(),
-        silent.join(", ")
-    )]
-    Hosts {
-        /// Hosts that answer.
-        answering: usize,
-        /// Those that do not.
-        silent: Vec<String>,
-        /// The launcher.
-        launcher: String,
-    },
+    /// What is needed to measure is not there, or gave nothing.
+    #[error("{0}")]
+    Missing(String),
     /// The user ended the run before anything was measured.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl MessagesError {
+    /// No place for the compiled probe or a rank file.
+    pub(crate) fn write(path: &Path, cause: &io::Error) -> Self {
+        Self::Missing(format!(
+            "cannot write {path:?}: {cause}\nhint: set NODEGAUGE_CACHE_DIR to a folder that you may write"
+        ))
+    }
+
+    /// Open MPI does not start ranks of root unless it is told to.
+    pub(crate) fn root(launcher: &str) -> Self {
+        Self::Missing(format!(
+            "{launcher} refuses to start programs of root\nhint: give --allow-run-as-root, as in a container, or be another user"
+        ))
+    }
+
+    /// A program of the OSU micro-benchmarks that is of no use.
+    pub(crate) fn osu(program: &Path, why: &str) -> Self {
+        Self::Request(format!(
+            "cannot use {}: {why}\nhint: name the folder of a build with this MPI, e.g. --mpicc mpicc.mpich --osu ~/osu-mpich",
+            program.display()
+        ))
+    }
+
+    /// Nothing came within `limit`, seconds; `words` is the end of the error output.
+    pub(crate) fn silent(program: &str, limit: f64, words: &str) -> Self {
+        Self::Missing(format!(
+            "{program} gave no answer within {limit} s: it and its ranks were killed{}",
+            said(words)
+        ))
+    }
+
+    /// It ended, `how` says with what, without a figure.
+    pub(crate) fn died(launcher: &str, how: &str, words: &str) -> Self {
+        Self::Missing(format!(
+            "{launcher} ended with {how} before anything was measured{}",
+            said(words)
+        ))
+    }
+
+    /// The launcher has fewer slots than ranks, in its own words.
+    pub(crate) fn slots(mpi: &Mpi, ranks: usize, words: &str) -> Self {
+        let more = match mpi.launcher.kind {
+            LauncherKind::OpenMpi => {
+                ", or let it give more, e.g. --launcher 'mpirun --oversubscribe'"
+            }
+            _ => "",
+        };
+        Self::Missing(format!(
+            "{} has too few slots for {ranks} ranks: {words}\nhint: ask for fewer with --ranks, or for more tasks of the job{more}",
+            mpi.launcher.command.program()
+        ))
+    }
+
+    /// Launcher and library do not know each other.
+    pub(crate) fn mismatch(mpi: &Mpi, asked: usize, found: u32) -> Self {
+        Self::Missing(format!(
+            "{} does not know {}: asked for {asked} ranks, and each believes that there is {found}\nhint: name the launcher that came with {}, with --launcher",
+            mpi.launcher.command.program(),
+            mpi.library,
+            mpi.compiler.command.program()
+        ))
+    }
 }
 
 /// Last words as lines of their own; nothing when there are none.
@@ -133,12 +95,11 @@ fn said(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(":\n{words}") }
 }
 
-impl From<MessagesError> for nodegauge_measure::Failure {
+impl From<MessagesError> for Failure {
     fn from(error: MessagesError) -> Self {
         match error {
             // What the user named does not fit together, or is not there.
             MessagesError::Request(_)
-            | MessagesError::Osu { .. }
             | MessagesError::Mpi(MpiError::Mismatch { .. } | MpiError::NotALauncher { .. }) => {
                 Self::usage(error)
             }

@@ -9,14 +9,13 @@ use crate::pattern::Pattern;
 use crate::plan::{Between, MessagesPlan};
 use crate::probe;
 use crate::protocol::{ProbeRank, SizeRun};
-use crate::result::{self, Evidence, MessageFigure};
+use crate::result::{self, MessageFigure};
 use crate::start::{Broken, ReadyMpi, StartReport};
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice, stats};
-use nodegauge_placement::pairs;
 
 impl Planned for MessagesPlan {
     fn foreseen(&self) -> Foreseen {
@@ -86,11 +85,14 @@ fn run_on_hosts(
     observer.phase(&format!("asking {} hosts", hosts.len()));
     let (answering, silent) = nodes::ask(mpi, hosts, &|| observer.interrupted());
     if answering.len() < 2 {
-        return Err(MessagesError::Hosts {
-            answering: answering.len(),
-            silent: silent.into_iter().map(|(host, _)| host).collect(),
-            launcher: mpi.launcher_name(),
-        });
+        let names: Vec<&str> = silent.iter().map(|(host, _)| host.as_str()).collect();
+        return Err(MessagesError::Missing(format!(
+            "{} of {} hosts answer; none from {}\nhint: messages need two; see that {} can start programs there",
+            answering.len(),
+            hosts.len(),
+            names.join(", "),
+            mpi.launcher_name()
+        )));
     }
     let launches = nodes::launches(&answering, mpi.options);
     let mut outcome = run_starts(std::slice::from_ref(mpi), &launches, observer)?;
@@ -161,16 +163,7 @@ fn start(
             again = measure_again(mpi, launch, &mut report, &dips, observer)?;
         }
     }
-    let distance = |a: u32, b: u32| match &launch.ranks {
-        Where::Hosts(_) => launch.distance,
-        Where::Here(cpus) => {
-            let cpu = |rank: u32| cpus.get(rank as usize)?.first().copied();
-            pairs::distance(mpi.topology, cpu(a)?, cpu(b)?)
-        }
-    };
-    let evidence =
-        Evidence { report: &report, mpi: mpi.mpi, options: mpi.options, distance: &distance };
-    let mut figures = result::figures(&evidence);
+    let mut figures = result::figures(mpi, &report);
     for figure in figures.iter_mut().filter(|figure| is_curve(figure)) {
         let found = again.iter().find(|dip| {
             dip.pattern.name() == figure.measurement.name
@@ -190,7 +183,7 @@ fn start(
         stop: (report.broken == Some(Broken::Interrupted)).then_some(Stop::Interrupted),
         ..Outcome::default()
     };
-    for (pattern, missing) in result::refused(&evidence) {
+    for (pattern, missing) in result::refused(mpi, &report) {
         if mpi.options.named {
             outcome.measurements.push(missing);
         } else {
@@ -213,21 +206,18 @@ struct Dip {
 
 /// Sizes that take far longer than their neighbours.
 fn dips(sizes: &[SizeRun]) -> Vec<Dip> {
-    let mut found = Vec::new();
-    for pattern in Pattern::ALL.iter().copied() {
+    let of_pattern = |pattern: &Pattern| {
         let points: Vec<Point> = sizes
             .iter()
-            .filter(|run| run.pattern == pattern)
+            .filter(|run| run.pattern == *pattern)
             .map(|run| (run.bytes, median(run)))
             .filter(|(_, seconds)| seconds.is_finite())
             .collect();
-        let dip = |bytes| {
-            let (_, seconds) = *points.iter().find(|(other, _)| *other == bytes)?;
-            Some(Dip { pattern, bytes, seconds })
-        };
-        found.extend(curve::dips(&points).into_iter().filter_map(dip));
-    }
-    found
+        let (dips, pattern) = (curve::dips(&points), *pattern);
+        let dip = move |(bytes, seconds)| Dip { pattern, bytes, seconds };
+        points.into_iter().filter(move |(bytes, _)| dips.contains(bytes)).map(dip)
+    };
+    Pattern::ALL.iter().flat_map(of_pattern).collect()
 }
 
 fn median(run: &SizeRun) -> f64 {
@@ -277,28 +267,20 @@ fn is_curve(figure: &MessageFigure) -> bool {
 
 /// Puts what a whole curve tells into the figure of its first size.
 fn judge_curves(figures: &mut [MessageFigure]) {
-    let key = |figure: &MessageFigure| {
-        let config = &figure.config;
-        (figure.measurement.name.clone(), config.distance, config.ranks.clone())
+    let point = |figure: &MessageFigure| {
+        let bytes = figure.config.message_bytes?;
+        let median = figure.measurement.summary.as_ref()?.median;
+        // The time that a message takes of the stream.
+        let is_time = figure.measurement.unit == Unit::Seconds;
+        is_curve(figure).then_some((bytes, if is_time { median } else { bytes as f64 / median }))
     };
-    let mut done = Vec::new();
-    for i in 0..figures.len() {
-        let curve = key(&figures[i]);
-        if done.contains(&curve) || !is_curve(&figures[i]) {
-            continue;
-        }
-        let point = |figure: &MessageFigure| {
-            let bytes = figure.config.message_bytes?;
-            let median = figure.measurement.summary.as_ref()?.median;
-            // The time that a message takes of the stream.
-            let is_time = figure.measurement.unit == Unit::Seconds;
-            Some((bytes, if is_time { median } else { bytes as f64 / median }))
-        };
-        let own = figures.iter().filter(|figure| is_curve(figure) && key(figure) == curve);
-        let points: Vec<Point> = own.filter_map(point).collect();
-        done.push(curve);
+    // The sizes of a pattern and pair follow one another.
+    for curve in figures.chunk_by_mut(|a, b| {
+        a.measurement.name == b.measurement.name && a.config.ranks == b.config.ranks
+    }) {
+        let points: Vec<Point> = curve.iter().filter_map(point).collect();
         if points.len() > 1 {
-            figures[i].config.curve = Some(Curve::of(&points));
+            curve[0].config.curve = Some(Curve::of(&points));
         }
     }
 }

@@ -42,23 +42,18 @@ pub struct Launch {
     pub sizes: Option<Vec<u64>>,
 }
 
-/// What is started, and what must be written before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LauncherWords {
-    /// The launcher with its options, without the program.
-    pub command: CommandLine,
-    /// Content of the rank file that the options name; `None` where there is none.
-    pub rankfile: Option<String>,
-    /// Variables that are set.
-    pub environment: Vec<(String, Option<String>)>,
-}
-
 /// Time for a size beyond its limit: warm-up, one more group of batches, validation.
 const GRACE: f64 = 20.0;
 /// Time that any size has, however short its limit.
 const LEAST_TIME: Duration = Duration::from_secs(3);
 
 impl Launch {
+    /// All ranks work together, of sizes of the options.
+    pub fn new(ranks: Where, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
+        let (threads, steps, sizes) = (Threads::SINGLE, Vec::new(), None);
+        Self { ranks, distance, patterns, threads, steps, sizes }
+    }
+
     /// Ranks of this start.
     pub fn ranks(&self) -> usize {
         match &self.ranks {
@@ -89,22 +84,21 @@ impl Launch {
         }
     }
 
+    /// Sizes of all patterns of one pair, or of all ranks together.
+    fn sizes(&self, options: &MessageOptions) -> usize {
+        self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum()
+    }
+
     /// Sizes of all patterns in all steps: what is done when it is over.
     pub fn count(&self, options: &MessageOptions) -> usize {
-        let once: usize = self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum();
-        once * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
+        self.sizes(options) * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
     }
 
     /// Silence after the first line that counts as a hang.
     pub fn timeout(&self, options: &MessageOptions) -> Duration {
-        let one = options.size_limit.mul_f64(GRACE) + LEAST_TIME;
         // Steps answer as a whole.
-        let sizes: usize = self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum();
-        if self.steps.is_empty() {
-            one
-        } else {
-            one + options.size_limit.mul_f64(2.0 * sizes as f64)
-        }
+        let more = if self.steps.is_empty() { 0.0 } else { 2.0 * self.sizes(options) as f64 };
+        options.size_limit.mul_f64(GRACE) + LEAST_TIME + options.size_limit.mul_f64(more)
     }
 
     /// The arguments of the probe.
@@ -143,8 +137,8 @@ impl Launch {
         words
     }
 
-    /// The launcher's words. `rankfile` is where a rank file will be; `in_job` is whether a batch
-    /// system has given the node.
+    /// The launcher with its options, without the program, and the content of the rank file that they
+    /// name, `rankfile`, where there is one. `in_job` is whether a batch system has given the node.
     pub fn words(
         &self,
         launcher: &MpiLauncher,
@@ -152,87 +146,64 @@ impl Launch {
         as_root: bool,
         rankfile: &str,
         in_job: bool,
-    ) -> LauncherWords {
-        let (arguments, rankfile) = match launcher.kind {
-            LauncherKind::OpenMpi => self.open_mpi(launcher, topology, as_root, rankfile, in_job),
-            LauncherKind::Hydra => (self.hydra(), None),
-            LauncherKind::Slurm => (self.slurm(), None),
+    ) -> (CommandLine, Option<String>) {
+        let fixed: &[&str] = match launcher.kind {
+            LauncherKind::OpenMpi if as_root => &["--allow-run-as-root"],
+            // Steps of one job may share its CPUs.
+            LauncherKind::Slurm => &["--overlap"],
+            _ => &[],
         };
-        let set = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
-        // What the library tells of its transport, it tells once at its start.
-        let environment = vec![set("UCX_LOG_LEVEL", "info")];
-        LauncherWords { command: launcher.command.with(arguments), rankfile, environment }
-    }
-
-    fn open_mpi(
-        &self,
-        launcher: &MpiLauncher,
-        topology: &Topology,
-        as_root: bool,
-        rankfile: &str,
-        in_job: bool,
-    ) -> (Vec<String>, Option<String>) {
-        let mut words = Vec::new();
-        if as_root {
-            words.push("--allow-run-as-root".to_owned());
+        let mut words: Vec<String> = fixed.iter().map(|word| (*word).to_owned()).collect();
+        if launcher.kind == LauncherKind::OpenMpi {
+            for framework in ["pml", "btl"] {
+                let verbose = format!("{framework}_base_verbose");
+                words.extend(["--mca".to_owned(), verbose, "10".to_owned()]);
+            }
         }
-        for framework in ["pml", "btl"] {
-            words.extend(["--mca", &format!("{framework}_base_verbose"), "10"].map(str::to_owned));
+        let mut content = None;
+        words.extend(match &self.ranks {
+            Where::Hosts(hosts) => {
+                HostRanks { hosts, each: 1, threads: None }.arguments(launcher.kind)
+            }
+            Where::Here(ranks) => {
+                let plan = rank_plan(ranks);
+                match launcher.kind {
+                    LauncherKind::Hydra => emit::mpich(&plan),
+                    LauncherKind::Slurm => emit::slurm(&plan),
+                    LauncherKind::OpenMpi => {
+                        let version = match launcher.major() {
+                            Some(5..) => OpenMpiVersion::V5,
+                            _ => OpenMpiVersion::V4,
+                        };
+                        let emitted = emit::openmpi(&plan, topology, version);
+                        let words = emitted.args(rankfile);
+                        content = emitted.rankfile;
+                        words
+                    }
+                }
+            }
+        });
+        if in_job {
+            // The node has a name of its own, and is the first of the job.
+            content = content.map(|text| text.replace("=localhost ", "=+n0 "));
         }
-        if let Where::Hosts(hosts) = &self.ranks {
-            words.extend(one_each(hosts, LauncherKind::OpenMpi));
-            return (words, None);
-        }
-        let version = match launcher.major() {
-            Some(5..) => OpenMpiVersion::V5,
-            _ => OpenMpiVersion::V4,
-        };
-        let emitted = emit::openmpi(&self.plan(), topology, version);
-        words.extend(emitted.args(rankfile));
-        // In a job the node has a name of its own, and is the first of it.
-        let host = |file: String| if in_job { file.replace("=localhost ", "=+n0 ") } else { file };
-        (words, emitted.rankfile.map(host))
-    }
-
-    /// The ranks of this node, as those who place threads see them.
-    fn plan(&self) -> RankPlan {
-        let ranks = match &self.ranks {
-            Where::Here(ranks) => ranks.as_slice(),
-            Where::Hosts(_) => &[],
-        };
-        let place = |(rank, cpus): (usize, &Vec<CpuId>)| RankPlace {
-            rank: u32::try_from(rank).ok(),
-            placement: Placement::new(Bind::Close, "cpus".to_owned(), vec![cpus.clone()]),
-            memory: MemoryPolicy::Default,
-        };
-        RankPlan {
-            ranks: ranks.iter().enumerate().map(place).collect(),
-            policy: None,
-            words: "cpus".to_owned(),
-            notices: Vec::new(),
-        }
-    }
-
-    fn hydra(&self) -> Vec<String> {
-        let Where::Hosts(hosts) = &self.ranks else { return emit::mpich(&self.plan()) };
-        one_each(hosts, LauncherKind::Hydra)
-    }
-
-    fn slurm(&self) -> Vec<String> {
-        // Steps of one job may share its CPUs.
-        let mut words = vec!["--overlap".to_owned()];
-        let Where::Hosts(hosts) = &self.ranks else {
-            words.extend(emit::slurm(&self.plan()));
-            return words;
-        };
-        words.extend(one_each(hosts, LauncherKind::Slurm));
-        words
+        (launcher.command.with(words), content)
     }
 }
 
-/// The words that start a rank on each host.
-fn one_each(hosts: &[String], launcher: LauncherKind) -> Vec<String> {
-    HostRanks { hosts, each: 1, threads: None }.arguments(launcher)
+/// Ranks of this node, as those who place threads see them.
+fn rank_plan(ranks: &[Vec<CpuId>]) -> RankPlan {
+    let place = |(rank, cpus): (usize, &Vec<CpuId>)| RankPlace {
+        rank: u32::try_from(rank).ok(),
+        placement: Placement::new(Bind::Close, "cpus".to_owned(), vec![cpus.clone()]),
+        memory: MemoryPolicy::Default,
+    };
+    RankPlan {
+        ranks: ranks.iter().enumerate().map(place).collect(),
+        policy: None,
+        words: "cpus".to_owned(),
+        notices: Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -247,22 +218,15 @@ mod tests {
 
     fn launch(cpus: &[&[u32]]) -> Launch {
         let ranks = cpus.iter().map(|rank| rank.iter().map(|cpu| CpuId(*cpu)).collect());
-        Launch {
-            ranks: Where::Here(ranks.collect()),
-            distance: None,
-            patterns: vec![Pattern::Latency],
-            threads: Threads::SINGLE,
-            steps: Vec::new(),
-            sizes: None,
-        }
+        Launch::new(Where::Here(ranks.collect()), None, vec![Pattern::Latency])
     }
 
     fn words(launch: &Launch, launcher: &MpiLauncher, in_job: bool) -> (String, Option<String>) {
         // Logical and physical numbers differ: the operating system counts over the sockets in turn.
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
-        let words = launch.words(launcher, &topology, true, "/t/ranks", in_job);
-        (words.command.to_string(), words.rankfile)
+        let (command, file) = launch.words(launcher, &topology, true, "/t/ranks", in_job);
+        (command.to_string(), file)
     }
 
     #[test]

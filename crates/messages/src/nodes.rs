@@ -65,36 +65,15 @@ fn steps(n: usize) -> Vec<Step> {
 /// all hosts at once for the others.
 pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch> {
     let n = hosts.len();
-    let of = |wanted: &[Participants]| -> Vec<Pattern> {
-        let wanted = |pattern: &Pattern| wanted.contains(&pattern.participants());
-        options.patterns.iter().copied().filter(wanted).collect()
+    let launch = |count: usize, wanted: &[Participants]| {
+        let ranks = Where::Hosts(hosts[..count].to_vec());
+        Launch::new(ranks, Some(Distance::OtherHost), options.patterns_of(wanted))
     };
-    let launch = |patterns, steps| Launch {
-        ranks: Where::Hosts(hosts.to_vec()),
-        distance: Some(Distance::OtherHost),
-        patterns,
-        threads: Threads::SINGLE,
-        steps,
-        sizes: None,
-    };
-    let own = of(&[Participants::Pair]);
-    let together = of(&[Participants::Pairs, Participants::All]);
-    let threaded = of(&[Participants::Threads]);
-    let mut launches = Vec::new();
-    if !own.is_empty() {
-        launches.push(launch(own, steps(n)));
-    }
-    if !together.is_empty() {
-        launches.push(launch(together, Vec::new()));
-    }
-    if !threaded.is_empty() {
-        launches.push(Launch {
-            ranks: Where::Hosts(hosts[..2.min(n)].to_vec()),
-            threads: options.threads.unwrap_or(Threads::CUSTOMARY),
-            ..launch(threaded, Vec::new())
-        });
-    }
-    launches
+    let own = Launch { steps: steps(n), ..launch(n, &[Participants::Pair]) };
+    let together = launch(n, &[Participants::Pairs, Participants::All]);
+    let threads = options.threads.unwrap_or(Threads::CUSTOMARY);
+    let threaded = Launch { threads, ..launch(n.min(2), &[Participants::Threads]) };
+    [own, together, threaded].into_iter().filter(|launch| !launch.patterns.is_empty()).collect()
 }
 
 /// Hosts whose pairs did not answer in the step that was broken off; `None` when all did, or where
@@ -155,14 +134,7 @@ pub(crate) fn ask(
 }
 
 fn one(mpi: &ReadyMpi<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
-    let launch = Launch {
-        ranks: Where::Hosts(vec![host.to_owned()]),
-        distance: None,
-        patterns: Vec::new(),
-        threads: Threads::SINGLE,
-        steps: Vec::new(),
-        sizes: None,
-    };
+    let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
     let (mut job, _, _folder) = mpi.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
     job.limit = ANSWER;
     let mut monitor = |_: &str| ended.load(Ordering::Relaxed).then_some(KillReason::Interrupted);

@@ -1,6 +1,7 @@
 //! What a user may choose.
 
-use crate::pattern::{self, Pattern};
+use crate::pattern::{self, Participants, Pattern};
+use nodegauge_measure::names;
 use std::time::Duration;
 
 /// Whether all messages of a window lie in one buffer.
@@ -13,27 +14,7 @@ pub enum Buffers {
     Multiple,
 }
 
-impl Buffers {
-    /// As options and records name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Multiple => "multiple",
-        }
-    }
-}
-
-impl std::str::FromStr for Buffers {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "single" => Ok(Self::Single),
-            "multiple" => Ok(Self::Multiple),
-            _ => Err(format!("unknown buffers {text:?}: expected single or multiple")),
-        }
-    }
-}
+names!(Buffers, "buffers", Single = "single", Multiple = "multiple");
 
 /// What the clock is read around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,27 +26,7 @@ pub enum Timing {
     Each,
 }
 
-impl Timing {
-    /// As options and records name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Batch => "batch",
-            Self::Each => "each",
-        }
-    }
-}
-
-impl std::str::FromStr for Timing {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "batch" => Ok(Self::Batch),
-            "each" => Ok(Self::Each),
-            _ => Err(format!("unknown timing {text:?}: expected batch or each")),
-        }
-    }
-}
+names!(Timing, "timing", Batch = "batch", Each = "each");
 
 /// Threads of the two sides of `latency_mt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +124,12 @@ impl MessageOptions {
     /// The sizes that a pattern takes of those asked for.
     pub fn sizes_of(&self, pattern: Pattern) -> Vec<u64> {
         pattern.sizes_of(&self.sizes)
+    }
+
+    /// The patterns in which these take part.
+    pub(crate) fn patterns_of(&self, wanted: &[Participants]) -> Vec<Pattern> {
+        let wanted = |pattern: &Pattern| wanted.contains(&pattern.participants());
+        self.patterns.iter().copied().filter(wanted).collect()
     }
 
     /// Operations before the clock starts.

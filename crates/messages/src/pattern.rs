@@ -1,7 +1,7 @@
 //! The patterns: one row each. What a row says is all that the gauge knows of a pattern; what it does
 //! is one function in `probes/messages_patterns.h`.
 
-use nodegauge_measure::Unit;
+use nodegauge_measure::{Unit, UnknownName, names};
 use std::fmt;
 use std::str::FromStr;
 
@@ -21,17 +21,14 @@ pub enum Participants {
     All,
 }
 
-impl Participants {
-    /// As the probe reads it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Pair => "pair",
-            Self::Threads => "threads",
-            Self::Pairs => "pairs",
-            Self::All => "all",
-        }
-    }
-}
+names!(
+    Participants,
+    "participants",
+    Pair = "pair",
+    Threads = "threads",
+    Pairs = "pairs",
+    All = "all"
+);
 
 /// What is made of the time of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -264,12 +261,14 @@ impl fmt::Display for Pattern {
 }
 
 impl FromStr for Pattern {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.iter().copied().find(|pattern| pattern.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|pattern| pattern.name()).collect();
-            format!("unknown pattern {text:?}: expected {}", names.join(", "))
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let found = Self::ALL.iter().find(|pattern| pattern.name() == text);
+        found.copied().ok_or_else(|| UnknownName {
+            what: "pattern",
+            given: text.to_owned(),
+            known: ROWS.iter().map(|row| row.name).collect(),
         })
     }
 }
@@ -291,7 +290,9 @@ mod tests {
         for pattern in Pattern::ALL {
             assert_eq!(pattern.name().parse(), Ok(*pattern));
         }
-        assert!("bandwidth".parse::<Pattern>().unwrap_err().contains("latency, bw, bibw"));
+        assert!(
+            "bandwidth".parse::<Pattern>().unwrap_err().to_string().contains("latency, bw, bibw")
+        );
     }
 
     #[test]

@@ -20,6 +20,9 @@ const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
 /// Time for a size of a quick look.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
 
+const ONE_CPU: &str = "messages need two ranks, and this process may use one hardware thread\nhint: ask \
+                       for more CPUs (taskset, cpuset, --cpus-per-task)";
+
 /// Between which ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Between {
@@ -171,34 +174,22 @@ fn launches(
         cores = topology.allowed().map(|thread| thread.cpu).collect();
     }
     if cores.len() < 2 {
-        return Err(MessagesError::OneCpu);
+        return Err(MessagesError::Missing(ONE_CPU.to_owned()));
     }
     if *between == Between::All {
         return Ok((vec![matrix(&cores, options)], Vec::new()));
     }
     let pairs = chosen(topology, between)?;
     let mut notices = Vec::new();
-    let of = |wanted: &[Participants]| -> Vec<Pattern> {
-        let wanted = |pattern: &Pattern| wanted.contains(&pattern.participants());
-        options.patterns.iter().copied().filter(wanted).collect()
-    };
-    let launch = |cpus: Vec<Vec<CpuId>>, distance, patterns, threads| Launch {
-        ranks: Where::Here(cpus),
-        distance,
-        patterns,
-        threads,
-        steps: Vec::new(),
-        sizes: None,
-    };
     let mut launches = Vec::new();
-    let own = of(&[Participants::Pair]);
+    let own = options.patterns_of(&[Participants::Pair]);
     for pair in pairs.iter().filter(|_| !own.is_empty()) {
-        let cpus = vec![vec![pair.first], vec![pair.second]];
-        launches.push(launch(cpus, Some(pair.distance), own.clone(), Threads::SINGLE));
+        let ranks = Where::Here(vec![vec![pair.first], vec![pair.second]]);
+        launches.push(Launch::new(ranks, Some(pair.distance), own.clone()));
     }
-    let together = of(&[Participants::Pairs, Participants::All]);
+    let together = options.patterns_of(&[Participants::Pairs, Participants::All]);
     if !together.is_empty() {
-        let in_pairs = !of(&[Participants::Pairs]).is_empty();
+        let in_pairs = !options.patterns_of(&[Participants::Pairs]).is_empty();
         let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices);
         let cpus: Vec<Vec<CpuId>> =
             (0..count).map(|rank| vec![cores[rank % cores.len()]]).collect();
@@ -206,19 +197,19 @@ fn launches(
             [a, b] => pairs::distance(topology, a[0], b[0]),
             _ => None,
         };
+        let ranks = Where::Here(cpus);
         // Two ranks where a pair has been: one start serves both.
-        match launches.iter_mut().find(|known| known.ranks == Where::Here(cpus.clone())) {
+        match launches.iter_mut().find(|known| known.ranks == ranks) {
             Some(known) => known.patterns.extend(together),
-            None => launches.push(launch(cpus, distance, together, Threads::SINGLE)),
+            None => launches.push(Launch::new(ranks, distance, together)),
         }
     }
-    let threaded = of(&[Participants::Threads]);
-    if !threaded.is_empty()
-        && let Some(pair) =
-            pairs.iter().find(|pair| pair.distance != Distance::Core).or(pairs.first())
-    {
+    let threaded = options.patterns_of(&[Participants::Threads]);
+    let apart = pairs.iter().find(|pair| pair.distance != Distance::Core).or(pairs.first());
+    if let Some(pair) = apart.filter(|_| !threaded.is_empty()) {
         let (cpus, threads) = of_threads(topology, options, *pair, &cores, &mut notices);
-        launches.push(launch(cpus, Some(pair.distance), threaded, threads));
+        let launch = Launch::new(Where::Here(cpus), Some(pair.distance), threaded);
+        launches.push(Launch { threads, ..launch });
     }
     Ok((launches, notices))
 }
@@ -320,16 +311,12 @@ fn of_threads(
 fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
     let steps =
         (0..cores.len()).flat_map(|a| (a + 1..cores.len()).map(move |b| vec![(a, b)])).collect();
-    let of_pairs = |pattern: &Pattern| pattern.participants() == Participants::Pair;
-    let patterns: Vec<Pattern> = options.patterns.iter().copied().filter(of_pairs).collect();
-    Launch {
-        ranks: Where::Here(cores.iter().map(|cpu| vec![*cpu]).collect()),
-        distance: None,
-        patterns: if patterns.is_empty() { vec![Pattern::Latency] } else { patterns },
-        threads: Threads::SINGLE,
-        steps,
-        sizes: None,
+    let mut patterns = options.patterns_of(&[Participants::Pair]);
+    if patterns.is_empty() {
+        patterns.push(Pattern::Latency);
     }
+    let ranks = Where::Here(cores.iter().map(|cpu| vec![*cpu]).collect());
+    Launch { steps, ..Launch::new(ranks, None, patterns) }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ fn compile(
 ) -> Result<Program, MessagesError> {
     for (name, text) in SOURCES {
         let path = scratch.path().join(name);
-        std::fs::write(&path, text).map_err(|cause| MessagesError::Cache { path, cause })?;
+        std::fs::write(&path, text).map_err(|cause| MessagesError::write(&path, &cause))?;
     }
     let source = scratch.path().join(SOURCES[0].0);
     let flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();

@@ -2,6 +2,7 @@
 //! Pure.
 
 use crate::pattern::Pattern;
+use nodegauge_measure::names;
 
 /// Batches of operations that were timed one after another.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,16 +30,7 @@ pub enum Done {
     Limit,
 }
 
-impl Done {
-    /// As the record says it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stable => "stable",
-            Self::Samples => "samples",
-            Self::Limit => "limit",
-        }
-    }
-}
+names!(Done, "end", Stable = "stable", Samples = "samples", Limit = "limit");
 
 /// One size of one pattern between two ranks (or among all of them).
 #[derive(Debug, Clone, PartialEq)]
@@ -209,14 +201,7 @@ impl ProbeOutput {
                 self.sizes.last_mut()?.spread = Some((number()?, number()?));
             }
             "wrong" => self.sizes.last_mut()?.wrong = Some(words.next()?.parse().ok()?),
-            "done" => {
-                self.sizes.last_mut()?.done = Some(match words.next()? {
-                    "stable" => Done::Stable,
-                    "samples" => Done::Samples,
-                    "limit" => Done::Limit,
-                    _ => return None,
-                });
-            }
+            "done" => self.sizes.last_mut()?.done = Some(words.next()?.parse().ok()?),
             "step" => self.steps += 1,
             "end" if rest.is_empty() => self.end = true,
             _ => return None,

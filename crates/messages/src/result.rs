@@ -6,19 +6,20 @@
 
 use crate::config::{MessageConfig, MpiConfig, RankConfig};
 use crate::launch::Where;
-use crate::options::MessageOptions;
 use crate::pattern::{Participants, Pattern};
-use crate::protocol::{BatchGroup, SizeRun};
-use crate::start::{Broken, StartReport};
+use crate::protocol::SizeRun;
+use crate::start::{Broken, ReadyMpi, StartReport};
 use crate::{GAUGE, TEST};
 use nodegauge_measure::interference::Cause;
-use nodegauge_measure::record::{Disturbed, Measurement, Quoted, RegimeSamples, Status, Validity};
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
-use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::samples::{self, RegimeGroup, Sample, Sorted, Sorting};
+use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Seconds, Unit};
-use nodegauge_placement::Distance;
 use nodegauge_placement::cpus::ranges;
+use nodegauge_placement::{Distance, pairs};
 use nodegauge_toolchain::mpi::Mpi;
+use std::collections::BTreeSet;
 
 /// A batch of whose time other programs had more than this share does not count; the probe's own
 /// bound.
@@ -26,19 +27,6 @@ const MOST_LOST: f64 = 0.02;
 
 /// `config.engine` of the probe's figures.
 const PROBE: &str = "probe";
-
-/// A start with what is known around it.
-#[derive(Clone, Copy)]
-pub(crate) struct Evidence<'a> {
-    /// What came of it.
-    pub report: &'a StartReport,
-    /// The MPI.
-    pub mpi: &'a Mpi,
-    /// How it was measured.
-    pub options: &'a MessageOptions,
-    /// What two ranks share, by their numbers, where it differs from pair to pair.
-    pub distance: &'a dyn Fn(u32, u32) -> Option<Distance>,
-}
 
 /// A figure to whose configuration more is added.
 #[derive(Debug, Clone)]
@@ -70,44 +58,41 @@ pub(crate) fn unstarted(mpi: &Mpi, distance: Option<Distance>) -> MessageConfig 
     }
 }
 
-/// The figures of all sizes, in order.
-pub(crate) fn figures(evidence: &Evidence<'_>) -> Vec<MessageFigure> {
-    let report = evidence.report;
+/// The figures of all sizes of a start, in order.
+pub(crate) fn figures(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
     let regimes = regime::regimes(&trips);
-    let headline = headline(report, &regimes);
-    sizes
-        .iter()
-        .flat_map(|run| SizeEvidence { evidence, run, regimes: &regimes, headline }.figures())
-        .collect()
+    let headline = headline(sizes, &regimes);
+    let of = |run| SizeEvidence { mpi, report, run, batches: Batches::of(run, &regimes, headline) };
+    sizes.iter().flat_map(|run| of(run).figures()).collect()
 }
 
 /// The patterns that the MPI refused, without figures.
-pub(crate) fn refused(evidence: &Evidence<'_>) -> Vec<(Pattern, Measurement)> {
-    let output = &evidence.report.output;
+pub(crate) fn refused(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<(Pattern, Measurement)> {
+    let output = &report.output;
     let reason = format!(
         "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at once (it \
          gives {})",
-        evidence.mpi.library,
+        mpi.mpi.library,
         level(output.level)
     );
     let missing = |pattern: Pattern| {
-        let measurement = blank(pattern, pattern.unit()).config(&base(evidence, pattern));
+        let measurement = blank(pattern, pattern.unit()).config(&base(mpi, report, pattern));
         (pattern, measurement.missing(reason.clone()))
     };
     output.refused.iter().copied().map(missing).collect()
 }
 
 /// The regime in which most batches of a start lie.
-fn headline(report: &StartReport, regimes: &[Regime]) -> Option<usize> {
+fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     let mut counts = vec![0usize; regimes.len()];
-    for group in report.output.sizes.iter().flat_map(|size| &size.groups) {
+    for group in sizes.iter().flat_map(|size| &size.groups) {
         if let Some(at) = regime::assign(regimes, group.trips.0, group.trips.1) {
             counts[at] += group.seconds.len();
         }
     }
-    (0..regimes.len()).max_by_key(|at| counts[*at]).filter(|_| regimes.len() > 1)
+    (0..regimes.len()).max_by_key(|at| counts[*at])
 }
 
 /// MPI's names for what threads may do.
@@ -121,18 +106,18 @@ fn level(level: u32) -> &'static str {
 }
 
 /// What is the same for all sizes of a start.
-fn base(evidence: &Evidence<'_>, pattern: Pattern) -> MessageConfig {
-    let Evidence { report, mpi, options, .. } = evidence;
+fn base(mpi: &ReadyMpi<'_>, report: &StartReport, pattern: Pattern) -> MessageConfig {
+    let ReadyMpi { mpi, options, .. } = mpi;
     let launch = &report.launch;
     let threads = launch.threads;
     MessageConfig {
         places: launch.places(),
         hosts: launch.hosts().map(<[String]>::to_vec),
         window: pattern.is_rate().then(|| options.window.into()),
-        buffers: (!pattern.is_collective()).then(|| options.buffers.name().to_owned()),
+        buffers: (!pattern.is_collective()).then(|| options.buffers.to_string()),
         threads: (pattern.participants() == Participants::Threads)
             .then(|| vec![threads.senders.into(), threads.receivers.into()]),
-        timing: Some(options.timing.name().to_owned()),
+        timing: Some(options.timing.to_string()),
         mpi: Some(mpi_config(mpi, Some(report))),
         ..unstarted(mpi, launch.distance)
     }
@@ -160,198 +145,135 @@ fn mpi_config(mpi: &Mpi, report: Option<&StartReport>) -> MpiConfig {
     }
 }
 
-/// One size of one pattern.
-struct SizeEvidence<'a> {
-    evidence: &'a Evidence<'a>,
-    run: &'a SizeRun,
-    regimes: &'a [Regime],
-    headline: Option<usize>,
+/// The batches of a size, sorted into those that count and the others.
+struct Batches {
+    samples: Vec<Sample>,
+    /// Operations of each.
+    operations: Vec<u64>,
+    sorted: Sorted,
+    counted: RegimeGroup,
+    /// Whether none of them met the regime of the other sizes.
+    moved: bool,
 }
 
-/// Batches of one regime: seconds of an operation and operations of each.
-struct SortedBatches {
-    counting: Vec<(f64, u64)>,
-    /// Seconds of batches that do not count, and why.
-    disturbed: Vec<(f64, String)>,
-    /// Whether others used the cores in every batch.
-    never_alone: bool,
-    /// All regimes met, when there are several: index and seconds.
-    regimes: Vec<(usize, Vec<f64>)>,
-    /// Whether batches of the headline's regime count.
-    in_headline: bool,
-    trip: f64,
+impl Batches {
+    /// Those of `run`, which is part of a start that met `regimes`, in most batches `headline`.
+    fn of(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
+        let trip = |trip: f64| if trip > 0.0 { trip } else { f64::NAN };
+        let (mut samples, mut operations) = (Vec::new(), Vec::new());
+        for group in &run.groups {
+            for (i, seconds) in group.seconds.iter().enumerate() {
+                let share = group.lost.get(i).copied().unwrap_or(0.0);
+                let lost = (share > MOST_LOST).then_some(Cause::OtherProgram { share });
+                samples.push(Sample {
+                    round_trips: (trip(group.trips.0), trip(group.trips.1)),
+                    causes: lost.into_iter().collect(),
+                    ..Sample::of_times(vec![*seconds])
+                });
+                operations.push(group.operations);
+            }
+        }
+        // All ranks together share no line, whatever pairs of the same start do.
+        let regimes = if run.trips().next().is_some() { regimes } else { &[] };
+        let known = Sorting { warm_up: 0, least: 1, regimes: Some(regimes) };
+        let sorted = samples::sort_with(&samples, known);
+        let of_headline = |group: &&RegimeGroup| group.regime.is_some() && group.regime == headline;
+        let most = || sorted.groups.iter().max_by_key(|group| group.passes.len());
+        let none = RegimeGroup { passes: Vec::new(), round_trip: f64::NAN, regime: None };
+        let counted = sorted.groups.iter().find(of_headline).or_else(most).cloned().unwrap_or(none);
+        let moved = !regimes.is_empty() && counted.regime != headline;
+        Self { samples, operations, sorted, counted, moved }
+    }
+}
+
+/// One size of one pattern.
+struct SizeEvidence<'a> {
+    mpi: &'a ReadyMpi<'a>,
+    report: &'a StartReport,
+    run: &'a SizeRun,
+    batches: Batches,
 }
 
 impl SizeEvidence<'_> {
     fn figures(&self) -> Vec<MessageFigure> {
-        let pattern = self.run.pattern;
-        let sorted = self.sort();
-        let (bytes, pairs) = (self.run.bytes, self.run.pairs);
-        let window = self.evidence.options.window;
-        let one = |unit, figure: &dyn Fn(f64) -> f64| self.figure(unit, &sorted, figure);
-        let main = one(pattern.unit(), &|seconds| pattern.figure(seconds, bytes, window, pairs));
-        let mut found = vec![main];
+        let SizeRun { pattern, bytes, pairs, .. } = *self.run;
+        let window = self.mpi.options.window;
+        let main = |seconds| pattern.figure(seconds, bytes, window, pairs);
+        let mut found = vec![self.figure(pattern.unit(), &main)];
         if pattern.counts_messages() {
             let messages = f64::from(window) * f64::from(pairs);
-            found.push(one(Unit::MessagesPerSecond, &|seconds| messages / seconds));
+            found.push(self.figure(Unit::MessagesPerSecond, &|seconds| messages / seconds));
         }
         found
     }
 
-    fn sort(&self) -> SortedBatches {
-        let mut by_regime: Vec<Vec<(f64, u64)>> = vec![Vec::new(); self.regimes.len()];
-        let (mut disturbed, mut homeless) = (Vec::new(), Vec::new());
-        let alone =
-            |group: &BatchGroup, i: usize| group.lost.get(i).is_none_or(|lost| *lost <= MOST_LOST);
-        let never_alone =
-            !self.run.groups.iter().any(|group| (0..group.seconds.len()).any(|i| alone(group, i)));
-        for group in &self.run.groups {
-            let at = regime::assign(self.regimes, group.trips.0, group.trips.1);
-            for (i, seconds) in group.seconds.iter().enumerate() {
-                match at {
-                    _ if !alone(group, i) && !never_alone => {
-                        let share = group.lost.get(i).copied().unwrap_or(0.0) * 100.0;
-                        let why =
-                            format!("another program had a core for {share:.0} % of the time");
-                        disturbed.push((*seconds, why));
-                    }
-                    Some(at) => by_regime[at].push((*seconds, group.operations)),
-                    None => homeless.push((*seconds, group.operations)),
-                }
-            }
-        }
-        let met: Vec<usize> =
-            (0..by_regime.len()).filter(|at| !by_regime[*at].is_empty()).collect();
-        let chosen = match self.headline {
-            Some(headline) if met.contains(&headline) => Some(headline),
-            _ => met.iter().copied().max_by_key(|at| by_regime[*at].len()),
-        };
-        let regimes = match met.len() {
-            0 | 1 => Vec::new(),
-            _ => met
-                .iter()
-                .map(|at| (*at, by_regime[*at].iter().map(|(seconds, _)| *seconds).collect()))
-                .collect(),
-        };
-        let trips: Vec<f64> =
-            self.run.groups.iter().map(|group| group.trips.0).filter(|trip| *trip > 0.0).collect();
-        match chosen {
-            Some(at) => {
-                let moved = homeless.iter().map(|(s, _)| (*s, Cause::Moved.to_string()));
-                disturbed.extend(moved);
-                SortedBatches {
-                    counting: std::mem::take(&mut by_regime[at]),
-                    disturbed,
-                    never_alone,
-                    regimes,
-                    in_headline: self.headline.is_none_or(|headline| headline == at),
-                    trip: stats::median(&trips),
-                }
-            }
-            // Ranks without a shared line, or moved all the time.
-            None => SortedBatches {
-                counting: homeless,
-                disturbed,
-                never_alone,
-                regimes,
-                in_headline: self.regimes.is_empty(),
-                trip: f64::NAN,
-            },
-        }
-    }
-
-    fn figure(
-        &self,
-        unit: Unit,
-        sorted: &SortedBatches,
-        figure: &dyn Fn(f64) -> f64,
-    ) -> MessageFigure {
-        let better = unit.better();
+    fn figure(&self, unit: Unit, figure: &dyn Fn(f64) -> f64) -> MessageFigure {
+        let Batches { samples, operations, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
-        let samples: Vec<f64> = sorted.counting.iter().map(|(s, _)| value_of(*s)).collect();
-        let operations: u64 = sorted.counting.iter().map(|(_, n)| n).sum();
-        let total: f64 = sorted.counting.iter().map(|(s, n)| s * *n as f64).sum();
-        let mut config = self.config(sorted, operations);
-        if !samples.is_empty() {
-            let p99 = if better == Better::Lower { 0.99 } else { 0.01 };
-            config.min = Some(stats::quantile(&samples, 0.0));
-            config.max = Some(stats::quantile(&samples, 1.0));
-            config.p99 = Some(digits(stats::quantile(&samples, p99)));
-        }
-        let all: usize = sorted.regimes.iter().map(|(_, seconds)| seconds.len()).sum();
-        let regime = |(at, seconds): &(usize, Vec<f64>)| {
-            let samples: Vec<f64> = seconds.iter().map(|s| value_of(*s)).collect();
-            Some(RegimeSamples {
-                round_trip_s: (self.regimes[*at].from * self.regimes[*at].to).sqrt(),
-                share: samples.len() as f64 / all as f64,
-                summary: Summary::of(&samples, better)?,
-                samples,
-            })
-        };
-        let mut measurement = blank(self.run.pattern, unit).sampled(Quoted::Mean, samples);
-        if operations > 0 {
+        let mut measurement = blank(self.run.pattern, unit).timed(
+            Quoted::Mean,
+            (samples, sorted, counted),
+            0,
+            &value_of,
+        );
+        let all: u64 = counted.passes.iter().map(|i| operations[*i]).sum();
+        let mut config = self.config(all);
+        if all > 0 {
+            let seconds = |i: &usize| samples[*i].seconds[0] * operations[*i] as f64;
+            let total: f64 = counted.passes.iter().map(seconds).sum();
+            let at = |share: f64| stats::quantile(&measurement.samples, share);
+            let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
+            (config.min, config.max) = (Some(at(0.0)), Some(at(1.0)));
+            config.p99 = Some(digits(at(p99)));
             // Of all operations, whatever batch they were in.
-            measurement = measurement.value(Quoted::Mean, value_of(total / operations as f64));
+            measurement = measurement.value(Quoted::Mean, value_of(total / all as f64));
         }
-        measurement.disturbed = sorted
-            .disturbed
-            .iter()
-            .map(|(seconds, reason)| Disturbed {
-                value: value_of(*seconds),
-                reason: reason.clone(),
-            })
-            .collect();
-        measurement.regimes = sorted.regimes.iter().filter_map(regime).collect();
-        MessageFigure { measurement: measurement.judged(self.validity(sorted)), config }
+        MessageFigure { measurement: measurement.judged(self.validity()), config }
     }
 
-    fn config(&self, sorted: &SortedBatches, operations: u64) -> MessageConfig {
-        let (run, Evidence { report, distance, .. }) = (self.run, self.evidence);
+    fn config(&self, operations: u64) -> MessageConfig {
+        let Self { mpi, report, run, batches } = self;
+        let launch = &report.launch;
         let mut config = MessageConfig {
             message_bytes: Some(run.bytes),
             pairs: Some(run.pairs.into()),
             starts: Some(report.starts.into()),
             operations: Some(operations),
             batch_operations: run.groups.last().map(|group| group.operations),
-            stop: run.done.map(|done| done.name().to_owned()),
+            stop: run.done.map(|done| done.to_string()),
             validated: run.wrong.map(|wrong| wrong == 0),
-            round_trip_s: Some(sorted.trip).filter(|trip| trip.is_finite()),
+            round_trip_s: Some(batches.counted.round_trip).filter(|trip| trip.is_finite()),
             fastest_rank: run.spread.map(|(least, _)| least),
             slowest_rank: run.spread.map(|(_, greatest)| greatest),
-            ..base(self.evidence, run.pattern)
+            ..base(mpi, report, run.pattern)
         };
-        if report.launch.distance.is_none() && !run.pattern.is_collective() {
-            config.distance = distance(run.ranks.0, run.ranks.1);
+        if let Where::Here(cpus) = &launch.ranks
+            && !run.pattern.is_collective()
+        {
+            let cpu = |rank: u32| cpus.get(rank as usize)?.first().copied();
+            let ends = cpu(run.ranks.0).zip(cpu(run.ranks.1));
+            let own = || ends.and_then(|(a, b)| pairs::distance(mpi.topology, a, b));
+            config.distance = launch.distance.or_else(own);
         }
-        if report.launch.steps.is_empty() {
+        if launch.steps.is_empty() {
             config.processes = config.places.as_ref().map(|places| places.len() as u64);
             return config;
         }
         // Of all ranks, those of this pair.
-        let of = |rank: u32| RankConfig {
-            rank,
-            cpus: config
-                .places
-                .iter()
-                .flatten()
-                .nth(rank as usize)
-                .map(|cpus| cpus[..cpus.len().min(1)].to_vec())
-                .unwrap_or_default(),
-            host: config.hosts.iter().flatten().nth(rank as usize).cloned(),
-        };
-        let ranks = vec![of(run.ranks.0), of(run.ranks.1)];
-        if config.places.is_some() {
-            config.places = Some(ranks.iter().map(|rank| rank.cpus.clone()).collect());
-        }
-        if config.hosts.is_some() {
-            config.hosts = Some(ranks.iter().filter_map(|rank| rank.host.clone()).collect());
-        }
-        config.ranks = Some(ranks);
+        let (places, hosts) = (&config.places, &config.hosts);
+        let ranks = [run.ranks.0, run.ranks.1].map(|rank| {
+            let first = places.iter().flatten().nth(rank as usize).and_then(|cpus| cpus.first());
+            let host = hosts.iter().flatten().nth(rank as usize);
+            RankConfig { rank, cpus: first.copied().into_iter().collect(), host: host.cloned() }
+        });
+        config.places = places.as_ref().map(|_| ranks.iter().map(|r| r.cpus.clone()).collect());
+        config.hosts = hosts.as_ref().map(|_| ranks.iter().flat_map(|r| r.host.clone()).collect());
+        config.ranks = Some(ranks.to_vec());
         config
     }
 
-    fn validity(&self, sorted: &SortedBatches) -> Validity {
-        let (run, report) = (self.run, self.evidence.report);
+    fn validity(&self) -> Validity {
+        let Self { report, run, batches, .. } = self;
         let mut validity = Validity::valid();
         if let Some(wrong @ 1..) = run.wrong {
             let what = if run.pattern.is_of_numbers() { "numbers" } else { "bytes" };
@@ -370,42 +292,32 @@ impl SizeEvidence<'_> {
                 None => "the probe did not finish this size".to_owned(),
             };
             // Batches that were taken are a result, if an unfinished one.
-            let status = if run.groups.is_empty() || report.broken != Some(Broken::Interrupted) {
-                Status::Invalid
-            } else {
-                Status::Suspect
+            let status = match report.broken {
+                Some(Broken::Interrupted) if !run.groups.is_empty() => Status::Suspect,
+                _ => Status::Invalid,
             };
             validity.add(status, reason);
         }
-        if sorted.never_alone && !run.groups.is_empty() {
-            validity.add(Status::Suspect, "other programs used the cores in every batch");
+        let mut doubt = |reason: String| validity.add(Status::Suspect, reason);
+        let samples = &batches.samples;
+        if !samples.is_empty() && samples.iter().all(|sample| !sample.causes.is_empty()) {
+            doubt("other programs used the cores in every batch".to_owned());
         }
-        if !sorted.in_headline {
-            validity.add(
-                Status::Suspect,
-                "the cpus were moved: no batch met the regime of the other sizes",
-            );
+        if batches.moved {
+            doubt("the cpus were moved: no batch met the regime of the other sizes".to_owned());
         }
-        for reason in misplaced(report) {
-            validity.add(Status::Suspect, reason);
-        }
-        let threads = report.launch.threads;
+        misplaced(report).into_iter().for_each(&mut doubt);
         if run.pattern.participants() == Participants::Threads
             && let Where::Here(cpus) = &report.launch.ranks
         {
+            let threads = report.launch.threads;
             let wanted = threads.senders.max(1) + threads.receivers.max(1);
-            let mut distinct: Vec<_> = cpus.iter().flatten().collect();
-            distinct.sort_unstable();
-            distinct.dedup();
-            if distinct.len() < wanted as usize {
-                validity.add(
-                    Status::Suspect,
-                    format!(
-                        "{wanted} threads share {} hardware threads: the figure tells of the \
-                         scheduler, too",
-                        distinct.len()
-                    ),
-                );
+            let distinct = cpus.iter().flatten().collect::<BTreeSet<_>>().len();
+            if distinct < wanted as usize {
+                doubt(format!(
+                    "{wanted} threads share {distinct} hardware threads: the figure tells of the \
+                     scheduler, too"
+                ));
             }
         }
         validity
@@ -435,4 +347,69 @@ fn digits(value: f64) -> f64 {
         return value;
     }
     format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::BatchGroup;
+
+    const NEAR: f64 = 50e-9;
+    const FAR: f64 = 190e-9;
+
+    fn run(groups: &[((f64, f64), f64, f64)]) -> SizeRun {
+        let group = |((before, after), seconds, lost): &((f64, f64), f64, f64)| BatchGroup {
+            operations: 10,
+            trips: (*before, *after),
+            seconds: vec![*seconds; 3],
+            lost: vec![*lost; 3],
+        };
+        SizeRun {
+            pattern: Pattern::Latency,
+            bytes: 8,
+            ranks: (0, 1),
+            pairs: 1,
+            groups: groups.iter().map(group).collect(),
+            spread: None,
+            wrong: None,
+            done: None,
+        }
+    }
+
+    fn of(run: &SizeRun) -> Batches {
+        let regimes = [Regime { from: NEAR, to: NEAR * 1.1 }, Regime { from: FAR, to: FAR * 1.1 }];
+        Batches::of(run, &regimes, Some(1))
+    }
+
+    #[test]
+    fn batches_of_the_other_sizes_regime_count() {
+        let both = run(&[
+            ((NEAR, NEAR), 1.0, 0.0),
+            ((FAR, FAR), 3.0, 0.0),
+            ((NEAR, FAR), 2.0, 0.0),
+            ((FAR, FAR), 9.0, 0.5),
+        ]);
+        let batches = of(&both);
+        assert_eq!((&batches.counted.passes[..], batches.moved), (&[3, 4, 5][..], false));
+        let why: Vec<usize> = batches.sorted.disturbed.iter().map(|(i, _)| *i).collect();
+        assert_eq!((why.as_slice(), batches.sorted.groups.len()), (&[6, 7, 8, 9, 10, 11][..], 2));
+        let other = of(&run(&[((NEAR, NEAR), 1.0, 0.0)]));
+        assert_eq!((other.counted.passes.len(), other.moved), (3, true));
+        let moved = of(&run(&[((NEAR, FAR), 1.0, 0.0)]));
+        assert_eq!((moved.counted.passes.len(), moved.moved), (3, true));
+    }
+
+    #[test]
+    fn ranks_without_a_shared_line_are_in_no_regime() {
+        let batches = of(&run(&[((0.0, 0.0), 1.0, 0.0), ((0.0, 0.0), 5.0, 0.5)]));
+        assert_eq!((&batches.counted.passes[..], batches.moved), (&[0, 1, 2][..], false));
+        assert!(batches.counted.round_trip.is_nan());
+        assert!(!of(&run(&[])).moved && of(&run(&[])).counted.passes.is_empty());
+    }
+
+    #[test]
+    fn batches_that_are_all_disturbed_count() {
+        let batches = of(&run(&[((FAR, FAR), 1.0, 0.5)]));
+        assert_eq!((batches.counted.passes.len(), batches.moved), (3, false));
+    }
 }

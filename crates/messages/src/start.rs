@@ -62,9 +62,13 @@ impl StartReport {
 const START: Duration = Duration::from_secs(20);
 const START_A_HOST: Duration = Duration::from_secs(1);
 /// Longer than any start takes: silence ends it before.
-const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lines of error output that a message shows.
 const LINES: usize = 4;
+const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
+/// What launchers say when they have fewer slots than ranks.
+const SLOTS: [&str; 4] =
+    ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
 
 /// An MPI with its probe, ready to start ranks.
 pub(crate) struct ReadyMpi<'a> {
@@ -78,41 +82,17 @@ pub(crate) struct ReadyMpi<'a> {
     pub options: &'a MessageOptions,
 }
 
-/// Reads what the probe prints, and says when it is time to end.
-struct Monitor<'a> {
-    output: ProbeOutput,
+/// Why a program is to be killed that last said something at `last`: the user ends the run, or it was
+/// silent for longer than `timeout`.
+pub(crate) fn reason_to_kill(
+    observer: &dyn Observer,
     last: Instant,
-    /// Silence that counts as a hang, before and after the first line.
-    timeouts: (Duration, Duration),
-    expected: usize,
-    observer: &'a mut dyn Observer,
-}
-
-impl Monitor<'_> {
-    fn timeout(&self) -> Duration {
-        if self.output.handshake { self.timeouts.1 } else { self.timeouts.0 }
-    }
-
-    /// Reads more lines; why to end, if there is a reason.
-    fn follow(&mut self, lines: &str) -> Option<KillReason> {
-        if self.output.read(lines) {
-            self.last = Instant::now();
-            let done = self.output.sizes.iter().filter(|size| size.done.is_some()).count();
-            let latest = self
-                .output
-                .sizes
-                .last()
-                .map(|size| format!("{}, {} B", size.pattern, size.bytes))
-                .unwrap_or_default();
-            self.observer.progress(done as f64 / self.expected.max(1) as f64, &latest);
-        }
-        if self.observer.interrupted() {
-            Some(KillReason::Interrupted)
-        } else if self.last.elapsed() > self.timeout() {
-            Some(KillReason::TimedOut)
-        } else {
-            None
-        }
+    timeout: Duration,
+) -> Option<KillReason> {
+    if observer.interrupted() {
+        Some(KillReason::Interrupted)
+    } else {
+        (last.elapsed() > timeout).then_some(KillReason::TimedOut)
     }
 }
 
@@ -130,47 +110,42 @@ impl ReadyMpi<'_> {
         let arguments = launch.probe_arguments(self.options);
         let (job, command, _folder) = self.job(launch, &program, &arguments)?;
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
-        let mut monitor = Monitor {
-            output: ProbeOutput::default(),
-            last: Instant::now(),
-            timeouts: (START + START_A_HOST * hosts, launch.timeout(self.options)),
-            expected: launch.count(self.options),
-            observer,
-        };
-        let finished = run_with_descendants(&job, &mut |lines| monitor.follow(lines))?;
-        let silent_for = monitor.timeout();
-        let output = monitor.output;
-        let broken = match finished.end {
+        let expected = launch.count(self.options).max(1) as f64;
+        let mut output = ProbeOutput::default();
+        let (mut last, mut timeout) = (Instant::now(), START + START_A_HOST * hosts);
+        let finished = run_with_descendants(&job, &mut |lines| {
+            if output.read(lines) {
+                last = Instant::now();
+                let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
+                let words = |size: &SizeRun| format!("{}, {} B", size.pattern, size.bytes);
+                let latest = output.sizes.last().map_or_else(String::new, words);
+                observer.progress(done as f64 / expected, &latest);
+            }
+            if output.handshake {
+                timeout = launch.timeout(self.options);
+            }
+            reason_to_kill(observer, last, timeout)
+        })?;
+        let text = format!("{}\n{}", finished.stderr, output.foreign.join("\n"));
+        let mut broken = match finished.end {
             ChildEnd::Exited(status) if status.success() && output.end => None,
             ChildEnd::Exited(status) => Some(Broken::Died(describe(status))),
-            ChildEnd::Killed(KillReason::TimedOut) => Some(Broken::Hung(silent_for)),
+            ChildEnd::Killed(KillReason::TimedOut) => Some(Broken::Hung(timeout)),
             ChildEnd::Killed(KillReason::Interrupted) => Some(Broken::Interrupted),
         };
-        let all_text = format!("{}\n{}", finished.stderr, output.foreign.join("\n"));
-        let something = output.sizes.iter().any(|size| !size.groups.is_empty());
-        let answered = output.end && !output.refused.is_empty();
-        let broken = match broken {
-            Some(broken) if !something => {
-                return Err(self.nothing(launch, &output, &broken, &all_text));
-            }
-            None if !something && !answered => {
-                let ended = "ended".to_owned();
-                return Err(self.nothing(launch, &output, &Broken::Died(ended), &all_text));
-            }
-            Some(Broken::Died(status)) => {
-                let words = error_tail(&all_text);
-                Some(Broken::Died(if words.is_empty() {
-                    status
-                } else {
-                    format!("{status}: {}", words.replace('\n', " "))
-                }))
-            }
-            other => other,
-        };
-        if output.world.is_some_and(|world| world as usize != launch.ranks()) {
-            return Err(self.nothing(launch, &output, &Broken::Interrupted, &all_text));
+        let measured = output.sizes.iter().any(|size| !size.groups.is_empty());
+        let answered = broken.is_none() && !output.refused.is_empty();
+        let alone = output.world.is_some_and(|world| world as usize != launch.ranks());
+        if alone || !(measured || answered) {
+            return Err(self.nothing(launch, &output, broken, &text));
         }
-        let transport = transport(&all_text);
+        if let Some(Broken::Died(how)) = &mut broken {
+            let words = error_tail(&text).replace('\n', " ");
+            if !words.is_empty() {
+                *how = format!("{how}: {words}");
+            }
+        }
+        let transport = transport(&text);
         Ok(StartReport { launch: launch.clone(), output, starts: 1, transport, broken, command })
     }
 
@@ -219,33 +194,29 @@ impl ReadyMpi<'_> {
     ) -> Result<(Job, String, Scratch), MessagesError> {
         refuses_root(self.mpi, self.options.as_root)?;
         let folder = Scratch::new()?;
-        let rankfile = folder.path().join("ranks");
-        let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
-        let words = launch.words(
+        let path = folder.path().join("ranks");
+        let (command, rankfile) = launch.words(
             &self.mpi.launcher,
             self.topology,
             self.options.as_root,
-            &rankfile.display().to_string(),
-            in_job,
+            &path.display().to_string(),
+            std::env::var_os("SLURM_JOB_ID").is_some(),
         );
-        if let Some(content) = &words.rankfile {
-            std::fs::write(&rankfile, content)
-                .map_err(|cause| MessagesError::Cache { path: rankfile, cause })?;
+        if let Some(content) = rankfile {
+            std::fs::write(&path, content).map_err(|cause| MessagesError::write(&path, &cause))?;
         }
-        let command = words.command.to_string();
-        let environment = words
-            .environment
-            .into_iter()
-            .filter(|(name, _)| std::env::var_os(name).is_none())
-            .collect();
-        let all = words.command.with([program.to_owned()]).with(arguments.iter().cloned());
-        let job = Job { environment, ..Job::new(all, FOREVER) };
-        Ok((job, command, folder))
+        let all = command.with([program.to_owned()]).with(arguments.iter().cloned());
+        let mut job = Job::new(all, FOREVER);
+        // What UCX tells of its transport, it tells once at its start.
+        if std::env::var_os(UCX_LOG_LEVEL).is_none() {
+            job.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
+        }
+        Ok((job, command.to_string(), folder))
     }
 
     /// The launcher, as messages name it.
-    pub(crate) fn launcher_name(&self) -> String {
-        self.mpi.launcher.command.program().to_owned()
+    pub(crate) fn launcher_name(&self) -> &str {
+        self.mpi.launcher.command.program()
     }
 
     /// The error for a start that measured nothing.
@@ -253,42 +224,28 @@ impl ReadyMpi<'_> {
         &self,
         launch: &Launch,
         output: &ProbeOutput,
-        broken: &Broken,
+        broken: Option<Broken>,
         text: &str,
     ) -> MessagesError {
         let launcher = self.launcher_name();
         if let Some(found) = output.world.filter(|world| *world as usize != launch.ranks()) {
-            return MessagesError::Mismatch {
-                launcher,
-                library: self.mpi.library.to_string(),
-                asked: launch.ranks(),
-                found,
-                wrapper: self.mpi.compiler.command.program().to_owned(),
-            };
+            return MessagesError::mismatch(self.mpi, launch.ranks(), found);
         }
         if text.contains("attempt to run as root") {
-            return MessagesError::Root { launcher };
+            return MessagesError::root(launcher);
         }
-        if let Some(line) = text.lines().find(|line| is_about_slots(line)) {
-            return MessagesError::Slots {
-                launcher,
-                ranks: launch.ranks(),
-                words: line.trim().to_owned(),
-                more: match self.mpi.launcher.kind {
-                    LauncherKind::OpenMpi => {
-                        ", or let it give more, e.g. --launcher 'mpirun --oversubscribe'"
-                    }
-                    _ => "",
-                },
-            };
+        if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))
+        {
+            return MessagesError::slots(self.mpi, launch.ranks(), line.trim());
         }
         let words = error_tail(text);
         match broken {
-            Broken::Hung(limit) => MessagesError::Silent { launcher, limit: *limit, words },
-            Broken::Died(ended) => {
-                MessagesError::Died { launcher, ended: format!("ended with {ended}"), words }
+            Some(Broken::Hung(limit)) => {
+                MessagesError::silent(launcher, limit.as_secs_f64(), &words)
             }
-            Broken::Interrupted => MessagesError::Interrupted,
+            Some(Broken::Died(how)) => MessagesError::died(launcher, &how, &words),
+            Some(Broken::Interrupted) => MessagesError::Interrupted,
+            None => MessagesError::died(launcher, "ended", &words),
         }
     }
 }
@@ -303,7 +260,7 @@ pub(crate) fn refuses_root(mpi: &Mpi, as_root: bool) -> Result<(), MessagesError
         && !as_root
         && !open_mpi_is_told();
     match refuses {
-        true => Err(MessagesError::Root { launcher: mpi.launcher.command.program().to_owned() }),
+        true => Err(MessagesError::root(mpi.launcher.command.program())),
         false => Ok(()),
     }
 }
@@ -311,16 +268,10 @@ pub(crate) fn refuses_root(mpi: &Mpi, as_root: bool) -> Result<(), MessagesError
 /// Whether Open MPI's own variables let root start ranks.
 fn open_mpi_is_told() -> bool {
     // Version 5 reads its runtime's names, too.
-    [("OMPI_", "OMPI_"), ("PRTE_", "PRTE_")].iter().any(|(a, b)| {
-        let set = |name: String| std::env::var(name).is_ok_and(|value| value == "1");
-        set(format!("{a}ALLOW_RUN_AS_ROOT")) && set(format!("{b}ALLOW_RUN_AS_ROOT_CONFIRM"))
+    ["OMPI_", "PRTE_"].iter().any(|prefix| {
+        let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
+        set("ALLOW_RUN_AS_ROOT") && set("ALLOW_RUN_AS_ROOT_CONFIRM")
     })
-}
-
-fn is_about_slots(line: &str) -> bool {
-    ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"]
-        .iter()
-        .any(|words| line.contains(words))
 }
 
 /// The last lines that say something to a person, without the chatter that was asked for.

@@ -3,7 +3,7 @@
 use super::{Common, seconds};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
-use nodegauge_measure::Bytes;
+use nodegauge_measure::{Bytes, UnknownName};
 use nodegauge_messages::options::{Buffers, Threads, Timing};
 use nodegauge_messages::{Between, Pattern, pattern};
 use nodegauge_toolchain::CommandLine;
@@ -108,7 +108,7 @@ fn patterns(text: &str) -> Result<Patterns, String> {
                 patterns.list.extend(Pattern::ALL.iter().filter(|p| p.is_collective()));
             }
             name => {
-                patterns.list.push(name.parse()?);
+                patterns.list.push(name.parse().map_err(|error: UnknownName| error.to_string())?);
                 patterns.named = true;
             }
         }

@@ -47,69 +47,37 @@ pub struct OsuOutput {
     pub rows: Vec<OsuRow>,
 }
 
-/// Why a text is no such output.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotOsu {
-    /// No title.
-    #[error("it has no title such as \"# OSU MPI Latency Test v7.2\"")]
-    NoTitle,
-    /// Another test.
-    #[error("its title is {0:?}, a test that is not known here")]
-    OtherTest(String),
-    /// No table.
-    #[error("its table has no line")]
-    NoRows,
-    /// A line of the table.
-    #[error("its table has a line that cannot be read: {0:?}")]
-    BadRow(String),
-}
-
-/// Which columns a table has, behind the size.
-struct Columns {
-    /// A barrier has no size.
-    sized: bool,
-    /// `-D`: the bytes that really go.
-    transmitted: bool,
-    /// `-f`.
-    full: bool,
-}
-
 impl OsuOutput {
     /// Reads all that one run printed.
     ///
     /// # Errors
-    /// When it is not the output of a test that is known.
-    pub fn read(text: &str) -> Result<Self, NotOsu> {
+    /// When it is not the output of a test that is known; in words that go on from "it".
+    pub fn read(text: &str) -> Result<Self, String> {
         let lines = || text.lines().map(str::trim);
         let title = lines()
             .find_map(|line| line.strip_prefix('#')?.trim().strip_prefix("OSU MPI"))
-            .ok_or(NotOsu::NoTitle)?
+            .ok_or("it has no title such as \"# OSU MPI Latency Test v7.2\"")?
             .trim();
         let (name, version) = match title.rsplit_once(" v") {
             Some((name, version)) => (name.trim(), Some(version.trim().to_owned())),
             None => (title, None),
         };
         let name = name.strip_suffix("Test").unwrap_or(name).trim();
-        let pattern = Pattern::ALL
-            .iter()
-            .copied()
-            .find(|pattern| pattern.title() == name)
-            .ok_or_else(|| NotOsu::OtherTest(shortened(title)))?;
-        let header = lines().filter(|line| line.starts_with('#')).find(|line| is_header(line));
-        let header = header.unwrap_or_default();
-        let columns = Columns {
-            sized: !pattern.is_sizeless(),
-            transmitted: header.contains("Transmit Size"),
-            full: header.contains("Min Latency"),
-        };
-        let validates = header.contains("Validation");
+        let unknown =
+            || format!("its title is {:?}, a test that is not known here", shortened(title));
+        let pattern = Pattern::ALL.iter().copied().find(|pattern| pattern.title() == name);
+        let pattern = pattern.ok_or_else(unknown)?;
+        let is_header =
+            |line: &&str| line.starts_with('#') && (line.contains("(us)") || line.contains("MB/s"));
+        let header = lines().find(is_header).unwrap_or_default();
         let mut rows = Vec::new();
         for line in lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())) {
-            let row = row(line, pattern, &columns, validates);
-            rows.push(row.ok_or_else(|| NotOsu::BadRow(shortened(line)))?);
+            rows.push(row(line, pattern, header).ok_or_else(|| {
+                format!("its table has a line that cannot be read: {:?}", shortened(line))
+            })?);
         }
         if rows.is_empty() {
-            return Err(NotOsu::NoRows);
+            return Err("its table has no line".to_owned());
         }
         let number = |label: &str| {
             let rest = text.split_once(label)?.1.trim_start();
@@ -138,36 +106,29 @@ impl OsuOutput {
     }
 }
 
-fn is_header(line: &str) -> bool {
-    line.contains("(us)") || line.contains("MB/s")
-}
-
-fn row(line: &str, pattern: Pattern, columns: &Columns, validates: bool) -> Option<OsuRow> {
+/// A line of the table below `header`; `None` where it cannot be read.
+fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let mut at = 0;
-    let mut bytes = 0;
-    if columns.sized {
-        bytes = words.first()?.parse().ok()?;
-        at += 1 + usize::from(columns.transmitted);
-    }
+    // With `-D`, the bytes that really go stand behind the size.
+    let (bytes, at) = match pattern.is_sizeless() {
+        true => (0, 0),
+        false => (words[0].parse().ok()?, 1 + usize::from(header.contains("Transmit Size"))),
+    };
     let number = |at: usize| -> Option<f64> {
         words.get(at)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
     };
     let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
-    let value = number(at)? * unit;
+    let validates = header.contains("Validation");
     let messages = match (pattern.counts_messages(), words.get(at + 1)) {
         (true, Some(word)) if !validates || word.contains('.') => Some(number(at + 1)?),
         _ => None,
     };
-    let spread = match columns.full {
+    let spread = match header.contains("Min Latency") {
         true => Some((number(at + 1)? * unit, number(at + 2)? * unit)),
         false => None,
     };
-    let validated = match validates {
-        true => Some(words.contains(&"Pass")),
-        false => None,
-    };
-    Some(OsuRow { bytes, value, messages, spread, validated })
+    let validated = validates.then(|| words.contains(&"Pass"));
+    Some(OsuRow { bytes, value: number(at)? * unit, messages, spread, validated })
 }
 
 /// The measurements of a saved output: another program's figures, of which only what it prints is
@@ -294,21 +255,22 @@ mod tests {
     #[test]
     fn what_is_no_output_is_said_to_be_none() {
         let whole = recorded!("osu72-ompi-osu_bw");
+        let title = "it has no title such as \"# OSU MPI Latency Test v7.2\"";
         let cases = [
-            (String::new(), NotOsu::NoTitle),
-            ("STREAM version".to_owned(), NotOsu::NoTitle),
+            (String::new(), title),
+            ("STREAM version".to_owned(), title),
             (
                 "# OSU MPI_Put Latency Test v7.2\n".to_owned(),
-                NotOsu::OtherTest("_Put Latency Test v7.2".to_owned()),
+                "its title is \"_Put Latency Test v7.2\", a test that is not known here",
             ),
-            (whole.lines().take(3).collect::<Vec<_>>().join("\n"), NotOsu::NoRows),
+            (whole.lines().take(3).collect::<Vec<_>>().join("\n"), "its table has no line"),
             (
                 whole.replace("7967.90", "nan"),
-                NotOsu::BadRow("2048                 nan".to_owned()),
+                "its table has a line that cannot be read: \"2048                 nan\"",
             ),
         ];
         for (text, error) in cases {
-            assert_eq!(OsuOutput::read(&text), Err(error));
+            assert_eq!(OsuOutput::read(&text), Err(error.to_owned()));
         }
     }
 

@@ -1,20 +1,22 @@
 //! The OSU programs and the probe by turns, round after round, started the same way on the same CPUs,
 //! so that both meet the same machine.
 
-use crate::launch::{Launch, Where};
+use crate::launch::Launch;
 use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern, usual_sizes};
 use crate::protocol::SizeRun;
-use crate::result::{self, Evidence};
-use crate::start::{Broken, ReadyMpi, error_tail};
+use crate::result;
+use crate::start::{Broken, FOREVER, ReadyMpi, error_tail, reason_to_kill};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
+use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::schedule::policy::OSU;
+use nodegauge_measure::schedule::{Limits, Schedule};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
 use nodegauge_os::describe;
-use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::LauncherKind;
 use nodegauge_toolchain::{ChildEnd, KillReason, run_with_descendants};
 use std::path::{Path, PathBuf};
@@ -22,8 +24,6 @@ use std::time::{Duration, Instant};
 
 /// Rounds that count, unless the user says otherwise.
 pub const ROUNDS: u32 = 5;
-/// Rounds at most, for each that is to count: on some machines the CPUs are moved every few seconds.
-const MOST: u32 = 3;
 /// Time for a size, unless the user says otherwise: OSU's programs have no limit.
 pub const SIZE_LIMIT: Duration = Duration::from_secs(3);
 /// Silence of a program after which it hangs: its largest size takes seconds on slow links.
@@ -112,87 +112,77 @@ fn by_turns(
     rounds: u32,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
-    let mut outcome = Outcome::default();
-    let mut notice = |id, text: String| outcome.notices.push(Notice::new(id, GAUGE, text));
+    let observer = SharedObserver::new(observer);
     let mut measured: Vec<Round> = Vec::new();
-    let mut stop = None;
-    for turns in 0..rounds * MOST {
-        let counting = rounds::counting(&measured).len();
-        if counting >= rounds as usize {
-            break;
-        }
+    let mut schedule = Schedule::new(OSU, Limits::new(FOREVER, Some(rounds as usize)), 1);
+    let ended = schedule.run(&mut &observer, None, |turn| {
+        let counting = rounds as usize - turn.due.unwrap_or_default();
+        let mut observer = &observer;
         observer.phase(&format!(
             "{} osu_{pattern} and the probe by turns, {} of {rounds}",
             mpi.mpi.library,
             counting + 1
         ));
-        match turn(mpi, mpi.options, launch, program, observer) {
-            Ok(round) => measured.push(round),
-            Err(MessagesError::Interrupted) => stop = Some(Stop::Interrupted),
-            Err(error) if turns == 0 => return Err(error),
-            Err(error) => {
-                notice(NoticeId::Failed, format!("a round was cut short: {error}"));
-                break;
-            }
+        let round = round(mpi, launch, program, &mut observer)?;
+        let sample = round.sample(measured.last());
+        measured.push(round);
+        Ok(vec![sample])
+    });
+    let mut outcome = Outcome::default();
+    let mut notice = |id, text: String| outcome.notices.push(Notice::new(id, GAUGE, text));
+    let stop = match ended {
+        Ok(stop) => stop,
+        Err(MessagesError::Interrupted) => Stop::Interrupted,
+        Err(error) if measured.is_empty() => return Err(error),
+        Err(error) => {
+            notice(NoticeId::Failed, format!("a round was cut short: {error}"));
+            Stop::Samples
         }
-        if stop.is_some() || observer.interrupted() {
-            stop = Some(Stop::Interrupted);
-            break;
-        }
-    }
-    let left_out = measured.len() - rounds::counting(&measured).len();
+    };
+    let counting = schedule.clean_rounds();
+    let (all, left_out) = (measured.len(), measured.len() - counting.len());
     if left_out > 0 {
         let text = format!(
-            "{pattern}: {left_out} of {} rounds do not count, because the cpus were moved or other \
-             programs used them",
-            measured.len()
+            "{pattern}: {left_out} of {all} rounds do not count, because the cpus were moved or \
+             other programs used them"
         );
         notice(NoticeId::Reference, text);
     }
-    outcome.stop = stop;
-    outcome.measurements = rounds::together(&measured, pattern);
+    outcome.stop = (stop == Stop::Interrupted).then_some(stop);
+    outcome.measurements = rounds::together(&measured, &counting, pattern);
     Ok(outcome)
 }
 
 /// One turn of each.
-fn turn(
+fn round(
     mpi: &ReadyMpi<'_>,
-    options: &MessageOptions,
     launch: &Launch,
     program: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Round, MessagesError> {
-    let cpus: Vec<u32> = match &launch.ranks {
-        Where::Here(ranks) => ranks.iter().flatten().map(|cpu| cpu.0).collect(),
-        Where::Hosts(_) => Vec::new(),
-    };
+    let cpus: Vec<u32> = launch.places().into_iter().flatten().flatten().collect();
     // Slurm's daemon starts ranks, so that their time is not known for this process' own.
     let own_ranks = mpi.mpi.launcher.kind != LauncherKind::Slurm;
     let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
-    let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| match (from, to) {
-        (Some((before, began)), Some((after, ended))) => {
-            let all = (ended - began).as_secs_f64() * cpus.len() as f64;
-            after.of_others_since(before) / all.max(1e-3)
-        }
-        _ => 0.0,
+    let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| {
+        let Some(((before, began), (after, ended))) = from.zip(to) else { return 0.0 };
+        let all = (ended - began).as_secs_f64() * cpus.len() as f64;
+        after.of_others_since(before) / all.max(1e-3)
     };
     let begin = work();
-    let output = osu(mpi, options, launch, program, observer)?;
+    let output = osu(mpi, launch, program, observer)?;
     let between = work();
-    let options = MessageOptions { timing: output.timing(), ..options.clone() };
+    let options = MessageOptions { timing: output.timing(), ..mpi.options.clone() };
     let mpi = ReadyMpi { options: &options, ..*mpi };
     let report = mpi.run(launch, observer)?;
     let end = work();
     if report.broken == Some(Broken::Interrupted) {
         return Err(MessagesError::Interrupted);
     }
-    let distance = |_: u32, _: u32| None::<Distance>;
-    let evidence =
-        Evidence { report: &report, mpi: mpi.mpi, options: &options, distance: &distance };
-    let own = result::figures(&evidence);
+    let sizes = &report.output.sizes;
     Ok(Round {
-        own: rounds::like_osu(own, &report.output.sizes, options.window),
-        trips: report.output.sizes.iter().flat_map(SizeRun::trips).collect(),
+        own: rounds::like_osu(result::figures(&mpi, &report), sizes, options.window),
+        trips: sizes.iter().flat_map(SizeRun::trips).collect(),
         others: share(begin, between).max(share(between, end)),
         osu: output,
     })
@@ -201,59 +191,41 @@ fn turn(
 /// Runs an OSU program as the probe is run.
 fn osu(
     mpi: &ReadyMpi<'_>,
-    options: &MessageOptions,
     launch: &Launch,
     program: &Path,
     observer: &mut dyn Observer,
 ) -> Result<OsuOutput, MessagesError> {
-    let (job, _, _folder) =
-        mpi.job(launch, &program.display().to_string(), &arguments(options, launch))?;
-    let mut printed = String::new();
-    let mut last = Instant::now();
-    let finished = {
-        let mut monitor = |lines: &str| {
-            if !lines.is_empty() {
-                printed.push_str(lines);
-                last = Instant::now();
-            }
-            match (observer.interrupted(), last.elapsed() > TIMEOUT) {
-                (true, _) => Some(KillReason::Interrupted),
-                (false, true) => Some(KillReason::TimedOut),
-                _ => None,
-            }
-        };
-        run_with_descendants(&job, &mut monitor)?
-    };
-    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    match finished.end {
+    let path = program.display().to_string();
+    let (job, _, _folder) = mpi.job(launch, &path, &arguments(mpi.options, launch))?;
+    let (mut printed, mut last) = (String::new(), Instant::now());
+    let finished = run_with_descendants(&job, &mut |lines| {
+        if !lines.is_empty() {
+            printed.push_str(lines);
+            last = Instant::now();
+        }
+        reason_to_kill(observer, last, TIMEOUT)
+    })?;
+    let status = match finished.end {
+        ChildEnd::Exited(status) => status,
         ChildEnd::Killed(KillReason::Interrupted) => return Err(MessagesError::Interrupted),
         ChildEnd::Killed(KillReason::TimedOut) => {
-            return Err(MessagesError::Silent {
-                launcher: name,
-                limit: TIMEOUT,
-                words: String::new(),
-            });
+            let name = program.file_name().unwrap_or_default().to_string_lossy();
+            return Err(MessagesError::silent(&name, TIMEOUT.as_secs_f64(), ""));
         }
-        ChildEnd::Exited(_) => {}
+    };
+    let all = format!("{printed}\n{}", finished.stderr);
+    if all.contains("requires exactly two processes") || all.contains("requires at least two") {
+        let why = format!("it was not built with {}: each rank is alone", mpi.mpi.library);
+        return Err(MessagesError::osu(program, &why));
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is
     // printed counts, not the status.
-    let output = OsuOutput::read(&own_lines(&printed));
-    let all = format!("{printed}\n{}", finished.stderr);
-    if all.contains("requires exactly two processes") || all.contains("requires at least two") {
-        return Err(MessagesError::Osu {
-            program: program.display().to_string(),
-            why: format!("it was not built with {}: each rank is alone", mpi.mpi.library),
-        });
-    }
-    output.map_err(|error| MessagesError::Osu {
-        program: program.display().to_string(),
-        why: match finished.end {
-            ChildEnd::Exited(status) if !status.success() => {
-                format!("{}: {}", describe(status), error_tail(&all).replace('\n', " "))
-            }
-            _ => error.to_string(),
-        },
+    OsuOutput::read(&own_lines(&printed)).map_err(|why| match status.success() {
+        true => MessagesError::osu(program, &why),
+        false => {
+            let words = error_tail(&all).replace('\n', " ");
+            MessagesError::osu(program, &format!("{}: {words}", describe(status)))
+        }
     })
 }
 

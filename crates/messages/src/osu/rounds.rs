@@ -11,10 +11,10 @@ use crate::osu::output::{self, OsuOutput};
 use crate::pattern::Pattern;
 use crate::protocol::SizeRun;
 use crate::result::MessageFigure;
-use nodegauge_measure::Unit;
+use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
-use nodegauge_measure::regime;
-use nodegauge_measure::stats;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::{Unit, regime, stats};
 
 /// Round trips at either end of a probe's run that tell in which regime it began and ended.
 const ENDS: usize = 5;
@@ -36,6 +36,26 @@ pub(crate) struct Round {
     pub(crate) trips: Vec<f64>,
     /// Share of the CPUs' time that other programs had, of the two turns that in which they had more.
     pub(crate) others: f64,
+}
+
+impl Round {
+    /// What the schedule needs to know: the round trip of all the round, and whether the CPUs were
+    /// moved or others used them; `before` is the round before.
+    pub(crate) fn sample(&self, before: Option<&Self>) -> Sample {
+        let trips = &self.trips;
+        let middle = stats::median(trips);
+        let agree = trips.iter().filter(|trip| regime::same(**trip, middle)).count();
+        let last =
+            before.map_or(&[][..], |round| &round.trips[round.trips.len().saturating_sub(ENDS)..]);
+        let first = stats::median(&trips[..trips.len().min(ENDS)]);
+        let stayed =
+            agree as f64 >= AGREE * trips.len() as f64 && regime::same(stats::median(last), first);
+        let mut causes = Vec::new();
+        causes.extend((!stayed).then_some(Cause::Moved));
+        let share = self.others;
+        causes.extend((share > OTHERS).then_some(Cause::OtherProgram { share }));
+        Sample { round_trips: (middle, middle), causes, ..Sample::of_times(Vec::new()) }
+    }
 }
 
 /// Mean seconds of one operation, over all of them: what OSU prints. It cannot leave out what other
@@ -69,53 +89,19 @@ pub(crate) fn like_osu(
     own
 }
 
-/// The rounds that count, by number: those of the regime that most rounds met, without those in which
-/// the CPUs were moved or others used them.
-pub(crate) fn counting(rounds: &[Round]) -> Vec<usize> {
-    let mut best: Vec<usize> = Vec::new();
-    let settled: Vec<Option<f64>> = (0..rounds.len()).map(|at| trip_of(rounds, at)).collect();
-    for trip in settled.iter().flatten() {
-        let of_it: Vec<usize> = (0..rounds.len())
-            .filter(|at| settled[*at].is_some_and(|other| regime::same(*trip, other)))
-            .collect();
-        if of_it.len() > best.len() {
-            best = of_it;
-        }
-    }
-    best
-}
-
-/// The round trip of a round that lay in one regime; NaN where ranks share no memory, `None` where
-/// the CPUs were moved or others used them.
-fn trip_of(rounds: &[Round], at: usize) -> Option<f64> {
-    let trips = &rounds[at].trips;
-    let middle = stats::median(trips);
-    let agree = trips.iter().filter(|trip| regime::same(**trip, middle)).count();
-    let before = at.checked_sub(1).map_or(f64::NAN, |before| {
-        let trips = &rounds[before].trips;
-        stats::median(&trips[trips.len().saturating_sub(ENDS)..])
-    });
-    let first = stats::median(&trips[..trips.len().min(ENDS)]);
-    let settled = agree as f64 >= AGREE * trips.len() as f64
-        && regime::same(before, first)
-        && rounds[at].others <= OTHERS;
-    settled.then_some(middle)
-}
-
-/// The figures of both over the rounds that count: medians, and how the probe's stands to OSU's.
-pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
-    let mut chosen = counting(rounds);
-    let none = chosen.is_empty();
-    if none {
-        chosen = (0..rounds.len()).collect();
-    }
-    let counted: Vec<&Round> = chosen.iter().map(|at| &rounds[*at]).collect();
+/// The figures of both over the rounds that count, of all when none does: medians, and how the probe's
+/// stands to OSU's.
+pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -> Vec<Measurement> {
+    let counted: Vec<&Round> = match counting {
+        [] => rounds.iter().collect(),
+        some => some.iter().map(|at| &rounds[*at]).collect(),
+    };
     let Some(first) = counted.first() else { return Vec::new() };
     let mut found: Vec<MessageFigure> = Vec::new();
     for one in first.own.iter().filter(|own| own.measurement.name == pattern.name()) {
+        let (unit, bytes) = (one.measurement.unit, one.config.message_bytes);
         let same = |other: &&MessageFigure| {
-            other.measurement.unit == one.measurement.unit
-                && other.config.message_bytes == one.config.message_bytes
+            other.measurement.unit == unit && other.config.message_bytes == bytes
         };
         let runs: Vec<&Measurement> = counted
             .iter()
@@ -125,23 +111,21 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
             measurement: over_rounds(&one.measurement, &runs),
             config: one.config.clone(),
         };
-        if none {
+        if counting.is_empty() {
             let why = "in every round the cpus were moved or other programs used them";
             own.measurement.validity.add(Status::Suspect, why);
         }
-        let row = |output: &OsuOutput| {
-            output.rows.iter().find(|row| Some(row.bytes) == one.config.message_bytes).cloned()
-        };
+        let row =
+            |round: &Round| round.osu.rows.iter().find(|row| Some(row.bytes) == bytes).cloned();
         let value = |round: &&Round| {
-            let row = row(&round.osu)?;
-            match one.measurement.unit {
-                Unit::MessagesPerSecond => row.messages,
-                _ => Some(row.value),
-            }
+            let row = row(round)?;
+            if unit == Unit::MessagesPerSecond { row.messages } else { Some(row.value) }
         };
         let theirs: Vec<f64> = counted.iter().filter_map(value).collect();
-        let reference = row(&first.osu).filter(|_| !theirs.is_empty()).map(|row| {
-            let mut reference = output::figure(&first.osu, &row, one.measurement.unit, &theirs);
+        let reference = row(first).filter(|_| !theirs.is_empty()).map(|row| {
+            let mut reference = output::figure(&first.osu, &row, unit, &theirs);
+            let ratio = own.measurement.value.map(|value| value / stats::median(&theirs));
+            own.config.over_osu = ratio.filter(|ratio| ratio.is_finite());
             reference.config = MessageConfig {
                 distance: one.config.distance,
                 places: one.config.places.clone(),
@@ -152,10 +136,6 @@ pub(crate) fn together(rounds: &[Round], pattern: Pattern) -> Vec<Measurement> {
             };
             reference
         });
-        if reference.is_some() {
-            let ratio = own.measurement.value.map(|value| value / stats::median(&theirs));
-            own.config.over_osu = ratio.filter(|ratio| ratio.is_finite());
-        }
         found.push(own);
         found.extend(reference);
     }
@@ -186,11 +166,18 @@ fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
 mod tests {
     use super::*;
     use crate::protocol::BatchGroup;
+    use nodegauge_measure::samples::clean_numbers;
 
     fn round(trips: &[f64]) -> Round {
         let osu =
             OsuOutput::read("# OSU MPI Latency Test v5.7\n# Size Latency (us)\n8 0.2\n").unwrap();
         Round { osu, own: Vec::new(), trips: trips.to_vec(), others: 0.0 }
+    }
+
+    fn counting(rounds: &[Round]) -> Vec<usize> {
+        let before = |at: usize| at.checked_sub(1).map(|before| &rounds[before]);
+        let sample = |at: usize| vec![rounds[at].sample(before(at))];
+        clean_numbers(&(0..rounds.len()).map(sample).collect::<Vec<_>>(), &[true])
     }
 
     const NEAR: [f64; 6] = [50e-9; 6];

@@ -87,7 +87,7 @@ fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
     let one = machine("Package:1 Core:1 PU:1");
     let error =
         launches(&one, &MessageOptions::default(), &Between::EachDistance, None).unwrap_err();
-    assert!(matches!(error, MessagesError::OneCpu));
+    assert!(error.to_string().starts_with("messages need two ranks"));
     let three = machine("Package:1 Core:3 PU:1");
     let options = MessageOptions { patterns: vec![Pattern::MultiLat], ..MessageOptions::default() };
     let (launches, notices) = launches(&three, &options, &Between::EachDistance, None).unwrap();
