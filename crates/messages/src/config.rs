@@ -23,7 +23,7 @@ config! {
         /// Host of each rank, where they are on several.
         hosts: Vec<String> = Setting "hosts";
         /// The ranks of the pair, where every pair has figures of its own.
-        ranks: Vec<RankConfig> = Observation "ranks";
+        ranks: Vec<PairRank> = Observation "ranks";
         /// Ranks that were started together.
         processes: u64 = Setting "processes";
         /// Pairs that worked at once.
@@ -73,7 +73,7 @@ config! {
 
 /// A rank, with its CPUs or its host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RankConfig {
+pub struct PairRank {
     /// Its number among those that were started.
     pub rank: u32,
     /// CPUs that it was bound to; empty where its host placed it.

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One size: bytes, and the time of a message in seconds.
-pub type Point = (u64, f64);
+pub type CurvePoint = (u64, f64);
 
 /// What a whole curve tells.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub struct Curve {
 
 impl Curve {
     /// Of points of ascending sizes.
-    pub fn of(points: &[Point]) -> Self {
+    pub fn of(points: &[CurvePoint]) -> Self {
         let switches = switches(points);
         Self {
             rendezvous_bytes: rendezvous(&switches).map(|switch| switch.bytes),
@@ -74,9 +74,9 @@ const DIP: f64 = 1.3;
 const FIT_POINTS: usize = 4;
 
 /// The leaps of a curve of ascending sizes, without what is only a dip.
-fn switches(points: &[Point]) -> Vec<Switch> {
+fn switches(points: &[CurvePoint]) -> Vec<Switch> {
     let dips = dips(points);
-    let sound: Vec<Point> =
+    let sound: Vec<CurvePoint> =
         points.iter().copied().filter(|(bytes, _)| *bytes > 0 && !dips.contains(bytes)).collect();
     let mut found = Vec::new();
     for i in 1..sound.len() {
@@ -95,7 +95,7 @@ fn rendezvous(switches: &[Switch]) -> Option<Switch> {
 }
 
 /// The time that the sizes below `i` let expect: what the model allows at most beyond the last one.
-fn from_below(points: &[Point], i: usize) -> f64 {
+fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     let (size, (below, time)) = (points[i].0 as f64, points[i - 1]);
     // Through the last two sizes, where there are two; never less than the last time itself, never
     // more than in proportion.
@@ -107,8 +107,9 @@ fn from_below(points: &[Point], i: usize) -> f64 {
 }
 
 /// Sizes that take far longer than the sizes on both sides let expect, ascending.
-pub fn dips(points: &[Point]) -> Vec<u64> {
-    let mut points: Vec<Point> = points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
+pub fn dips(points: &[CurvePoint]) -> Vec<u64> {
+    let mut points: Vec<CurvePoint> =
+        points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
     let mut found = Vec::new();
     // The deepest first and then without it: a dip makes its neighbours look odd.
     while let Some((at, _)) = (1..points.len().saturating_sub(1))
@@ -123,7 +124,7 @@ pub fn dips(points: &[Point]) -> Vec<u64> {
 }
 
 /// The time at an inner point over what both sides let expect, the milder of the two.
-fn depth(points: &[Point], i: usize) -> f64 {
+fn depth(points: &[CurvePoint], i: usize) -> f64 {
     let ((b0, t0), (b1, t1), (b2, t2)) = (points[i - 1], points[i], points[i + 1]);
     let between = t0 + (t2 - t0) * (b1 - b0) as f64 / (b2 - b0) as f64;
     // From above: a leap that the larger sizes continue is no dip.
@@ -139,8 +140,8 @@ fn depth(points: &[Point], i: usize) -> f64 {
 
 /// The model for each protocol that has sizes enough: between the leaps of a curve of ascending
 /// sizes. Residuals are weighed by the time, so that small sizes count as much as large ones.
-fn fits(points: &[Point], switches: &[Switch]) -> Vec<Fit> {
-    let mut ranges: Vec<Vec<Point>> = vec![Vec::new()];
+fn fits(points: &[CurvePoint], switches: &[Switch]) -> Vec<Fit> {
+    let mut ranges: Vec<Vec<CurvePoint>> = vec![Vec::new()];
     for point in points {
         if switches.iter().any(|switch| switch.bytes == point.0) {
             ranges.push(Vec::new());
@@ -153,7 +154,7 @@ fn fits(points: &[Point], switches: &[Switch]) -> Vec<Fit> {
 }
 
 /// Least squares of (t0 + s / r - t) / t.
-fn fit(points: &[Point]) -> Option<Fit> {
+fn fit(points: &[CurvePoint]) -> Option<Fit> {
     if points.len() < FIT_POINTS || points.iter().any(|(_, t)| !t.is_finite() || *t <= 0.0) {
         return None;
     }
@@ -198,7 +199,7 @@ mod tests {
         2.0, 2.46, 3.41, 5.31, 9.1, 17.0, 32.9, 66.2, 133.0, 280.0,
     ];
 
-    fn curve(microseconds: &[f64]) -> Vec<Point> {
+    fn curve(microseconds: &[f64]) -> Vec<CurvePoint> {
         microseconds.iter().enumerate().map(|(i, t)| (1 << i, t * 1e-6)).collect()
     }
 
@@ -232,7 +233,7 @@ mod tests {
     fn a_rate_that_levels_off_has_neither() {
         // The time of a window of Open MPI's bandwidth within a node, from 4 KiB on, GB/s.
         let rates = [2.24, 3.8, 5.74, 8.28, 10.64, 10.65, 12.48, 11.7, 11.89, 12.83, 12.89];
-        let points: Vec<Point> = rates
+        let points: Vec<CurvePoint> = rates
             .iter()
             .enumerate()
             .map(|(i, rate)| (4096 << i, (4096 << i) as f64 / (rate * 1e9)))
@@ -243,7 +244,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_model_is_found_in_its_own_curve(t0 in 1e-7f64..1e-4, rate in 1e8f64..1e11) {
-            let points: Vec<Point> =
+            let points: Vec<CurvePoint> =
                 (0..23).map(|i| (1u64 << i, t0 + (1u64 << i) as f64 / rate)).collect();
             prop_assert!(switches(&points).is_empty() && dips(&points).is_empty());
             let fits = Curve::of(&points).hockney;

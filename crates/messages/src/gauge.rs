@@ -1,12 +1,12 @@
 //! A run: the probes compiled, every start with every MPI, dips measured again, curves judged.
 
 use crate::config::DipConfig;
-use crate::curve::{self, Curve, Point};
+use crate::curve::{self, Curve, CurvePoint};
 use crate::launch::{Launch, Where};
 use crate::nodes;
 use crate::osu::reference;
 use crate::pattern::Pattern;
-use crate::plan::{Between, MessagesPlan};
+use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe;
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
@@ -66,7 +66,7 @@ fn run(
                 break;
             }
         }
-    } else if let Between::Hosts(hosts) = &plan.between {
+    } else if let RankPairs::Hosts(hosts) = &plan.between {
         for mpi in &ready {
             outcome.extend(run_on_hosts(mpi, hosts, observer)?);
         }
@@ -207,7 +207,7 @@ struct Dip {
 /// Sizes that take far longer than their neighbours.
 fn dips(sizes: &[SizeRun]) -> Vec<Dip> {
     let of_pattern = |pattern: &Pattern| {
-        let points: Vec<Point> = sizes
+        let points: Vec<CurvePoint> = sizes
             .iter()
             .filter(|run| run.pattern == *pattern)
             .map(|run| (run.bytes, median(run)))
@@ -278,7 +278,7 @@ fn judge_curves(figures: &mut [MessageFigure]) {
     for curve in figures.chunk_by_mut(|a, b| {
         a.measurement.name == b.measurement.name && a.config.ranks == b.config.ranks
     }) {
-        let points: Vec<Point> = curve.iter().filter_map(point).collect();
+        let points: Vec<CurvePoint> = curve.iter().filter_map(point).collect();
         if points.len() > 1 {
             curve[0].config.curve = Some(Curve::of(&points));
         }

@@ -5,7 +5,7 @@
 //! CPUs, Open MPI 5 with one in hwloc's, Hydra with `-bind-to user:`, Slurm with `--cpu-bind`. What
 //! they really did, the probe reads back from the kernel.
 
-use crate::options::{Buffers, MessageOptions, Threads, Timing};
+use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_placement::Distance;
@@ -35,7 +35,7 @@ pub struct Launch {
     /// What they play.
     pub patterns: Vec<Pattern>,
     /// Threads of `latency_mt`.
-    pub threads: Threads,
+    pub threads: SideThreads,
     /// Pairs that work at once, step after step; none where all ranks work together.
     pub steps: Vec<Vec<(usize, usize)>>,
     /// Sizes, where they are not those of the options.
@@ -50,7 +50,7 @@ const LEAST_TIME: Duration = Duration::from_secs(3);
 impl Launch {
     /// All ranks work together, of sizes of the options.
     pub fn new(ranks: Where, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
-        let (threads, steps, sizes) = (Threads::SINGLE, Vec::new(), None);
+        let (threads, steps, sizes) = (SideThreads::SINGLE, Vec::new(), None);
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
@@ -105,12 +105,12 @@ impl Launch {
     pub fn probe_arguments(&self, options: &MessageOptions) -> Vec<String> {
         let pattern = |pattern: &Pattern| {
             let size = |bytes: u64| {
-                let warm_up = options.warm_up_of(*pattern, bytes);
-                format!("{bytes}/{warm_up}/{}", options.operations_of(*pattern, bytes))
+                let (warm_up, timed) = options.operations_of(*pattern, bytes);
+                format!("{bytes}/{warm_up}/{timed}")
             };
             let sizes: Vec<String> =
                 self.sizes_of(*pattern, options).into_iter().map(size).collect();
-            let participants = pattern.participants().name();
+            let participants = pattern.row().participants.name();
             format!("pattern={pattern}:{participants}:{}", sizes.join(","))
         };
         let life = 120.0

@@ -26,11 +26,11 @@ mod start;
 mod view;
 
 pub use choice::{MpiRequest, job_hosts};
-pub use config::{DipConfig, MessageConfig, MpiConfig, RankConfig};
+pub use config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 pub use error::MessagesError;
 pub use options::MessageOptions;
 pub use pattern::Pattern;
-pub use plan::{Between, MessagesPlan};
+pub use plan::{MessagesPlan, RankPairs};
 
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};

@@ -3,7 +3,7 @@
 
 use crate::config::MessageConfig;
 use crate::launch::{Launch, Where};
-use crate::options::{MessageOptions, Threads};
+use crate::options::{MessageOptions, SideThreads};
 use crate::pattern::{Participants, Pattern};
 use crate::result;
 use crate::start::{ReadyMpi, StartReport, error_tail};
@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Pairs that work at once.
-type Step = Vec<(usize, usize)>;
+type PairStep = Vec<(usize, usize)>;
 
 /// Each node with its two neighbours of a ring of `n`: two steps, three where `n` is odd, because
 /// one node must pause in each.
-fn ring(n: usize) -> Vec<Step> {
+fn ring(n: usize) -> Vec<PairStep> {
     if n < 2 {
         return Vec::new();
     }
@@ -40,7 +40,7 @@ fn ring(n: usize) -> Vec<Step> {
 }
 
 /// A pairing of `n` nodes by chance, the same for the same `seed`; one pauses when `n` is odd.
-fn random(n: usize, seed: u64) -> Step {
+fn random(n: usize, seed: u64) -> PairStep {
     let mut order: Vec<usize> = (0..n).collect();
     Shuffler::new(seed).shuffle(&mut order);
     order.chunks_exact(2).map(|pair| (pair[0].min(pair[1]), pair[0].max(pair[1]))).collect()
@@ -51,7 +51,7 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=100;
 
 /// The ring, and for four nodes and more a pairing by chance of nodes that are no neighbours in it: a
 /// pair meets once. The same nodes meet in every run, so that runs compare.
-fn steps(n: usize) -> Vec<Step> {
+fn steps(n: usize) -> Vec<PairStep> {
     let mut steps = ring(n);
     if n > 3 {
         let met = |(a, b): &(usize, usize)| b - a == 1 || b - a == n - 1;
@@ -71,7 +71,7 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
     };
     let own = Launch { steps: steps(n), ..launch(n, &[Participants::Pair]) };
     let together = launch(n, &[Participants::Pairs, Participants::All]);
-    let threads = options.threads.unwrap_or(Threads::CUSTOMARY);
+    let threads = options.threads.unwrap_or(SideThreads::CUSTOMARY);
     let threaded = Launch { threads, ..launch(n.min(2), &[Participants::Threads]) };
     [own, together, threaded].into_iter().filter(|launch| !launch.patterns.is_empty()).collect()
 }

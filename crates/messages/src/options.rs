@@ -30,14 +30,14 @@ names!(Timing, "timing", Batch = "batch", Each = "each");
 
 /// Threads of the two sides of `latency_mt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Threads {
+pub struct SideThreads {
     /// Of rank 0.
     pub senders: u32,
     /// Of rank 1.
     pub receivers: u32,
 }
 
-impl Threads {
+impl SideThreads {
     /// One on each side.
     pub const SINGLE: Self = Self { senders: 1, receivers: 1 };
     /// Of `latency_mt` by custom.
@@ -47,7 +47,7 @@ impl Threads {
 /// Threads of a side at most.
 const MOST_THREADS: u32 = 64;
 
-impl std::str::FromStr for Threads {
+impl std::str::FromStr for SideThreads {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -91,7 +91,7 @@ pub struct MessageOptions {
     /// Rounds in which the data is checked, for each size.
     pub validate: u32,
     /// Threads of `latency_mt`; else 1:2 where there are CPUs for them.
-    pub threads: Option<Threads>,
+    pub threads: Option<SideThreads>,
     /// What the clock is read around.
     pub timing: Timing,
     /// Let Open MPI start ranks of root.
@@ -128,19 +128,15 @@ impl MessageOptions {
 
     /// The patterns in which these take part.
     pub(crate) fn patterns_of(&self, wanted: &[Participants]) -> Vec<Pattern> {
-        let wanted = |pattern: &Pattern| wanted.contains(&pattern.participants());
+        let wanted = |pattern: &Pattern| wanted.contains(&pattern.row().participants);
         self.patterns.iter().copied().filter(wanted).collect()
     }
 
-    /// Operations before the clock starts.
-    pub(crate) fn warm_up_of(&self, pattern: Pattern, bytes: u64) -> u64 {
-        self.warm_up.unwrap_or_else(|| pattern.warm_up(bytes))
-    }
-
-    /// Timed operations; 0 for no fixed number.
-    pub(crate) fn operations_of(&self, pattern: Pattern, bytes: u64) -> u64 {
-        let custom = if self.customary { pattern.customary_operations(bytes) } else { 0 };
-        self.iterations.unwrap_or(custom)
+    /// Operations before the clock starts, and timed ones; 0 of these for no fixed number.
+    pub(crate) fn operations_of(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
+        let (warm_up, timed) = pattern.customary_operations(bytes);
+        let timed = if self.customary { timed } else { 0 };
+        (self.warm_up.unwrap_or(warm_up), self.iterations.unwrap_or(timed))
     }
 }
 
@@ -150,9 +146,9 @@ mod tests {
 
     #[test]
     fn threads_are_senders_and_receivers() {
-        assert_eq!("2:3".parse(), Ok(Threads { senders: 2, receivers: 3 }));
+        assert_eq!("2:3".parse(), Ok(SideThreads { senders: 2, receivers: 3 }));
         for wrong in ["2", "0:1", "1:65", "a:b", "1:2:3", ""] {
-            assert!(wrong.parse::<Threads>().is_err(), "{wrong}");
+            assert!(wrong.parse::<SideThreads>().is_err(), "{wrong}");
         }
     }
 }

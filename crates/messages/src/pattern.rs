@@ -30,29 +30,18 @@ names!(
     All = "all"
 );
 
-/// What is made of the time of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FigureOf {
-    /// The time itself.
-    Time,
-    /// Bytes per second of windows of messages.
-    Rate {
-        /// Windows under way at once: one each way.
-        ways: u32,
-        /// Whether messages per second are a figure besides.
-        messages: bool,
-    },
-}
-
 /// What is known of a pattern.
-struct Row {
+pub(crate) struct PatternRow {
     /// As options, records and the probe name it.
     name: &'static str,
     /// Who takes part.
-    participants: Participants,
-    /// What is made of a time.
-    figure: FigureOf,
-    /// Smallest and largest size that mean something by custom, bytes.
+    pub(crate) participants: Participants,
+    /// Of a rate, windows under way at once: one each way. Else the figure is the time itself.
+    ways: Option<u32>,
+    /// Whether messages per second are a figure besides.
+    pub(crate) counts_messages: bool,
+    /// Smallest and largest size that mean something by custom, bytes; of one without a size, all
+    /// calls are alike.
     sizes: (u64, u64),
     /// Sizes are multiples of this.
     multiple_of: u64,
@@ -61,14 +50,15 @@ struct Row {
     /// Timed operations of the OSU micro-benchmarks: of small and of large messages.
     operations: (u64, u64),
     /// What the OSU micro-benchmarks call it, between `OSU MPI` and `Test`.
-    title: &'static str,
+    pub(crate) title: &'static str,
 }
 
 /// Of pairs of ranks that exchange single messages.
-const TIME: Row = Row {
+const TIME: PatternRow = PatternRow {
     name: "",
     participants: Participants::Pair,
-    figure: FigureOf::Time,
+    ways: None,
+    counts_messages: false,
     sizes: (0, u64::MAX),
     multiple_of: 1,
     warm_up: (100, 10),
@@ -76,16 +66,20 @@ const TIME: Row = Row {
     title: "",
 };
 /// Of pairs of ranks with windows of messages under way.
-const RATE: Row = Row {
-    figure: FigureOf::Rate { ways: 1, messages: false },
+const RATE: PatternRow = PatternRow {
+    ways: Some(1),
     sizes: (1, u64::MAX),
     warm_up: (10, 2),
     operations: (100, 20),
     ..TIME
 };
 /// Of all ranks together.
-const COLLECTIVE: Row =
-    Row { participants: Participants::All, sizes: (1, 1 << 20), operations: (1000, 100), ..TIME };
+const COLLECTIVE: PatternRow = PatternRow {
+    participants: Participants::All,
+    sizes: (1, 1 << 20),
+    operations: (1000, 100),
+    ..TIME
+};
 
 /// Declares the patterns with their rows, in the order of running.
 macro_rules! patterns {
@@ -101,59 +95,59 @@ macro_rules! patterns {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
         }
 
-        const ROWS: &[Row] = &[$($row,)*];
+        const ROWS: &[PatternRow] = &[$($row,)*];
     };
 }
 
 patterns! {
     /// Half the time of a message there and back.
-    Latency => Row { name: "latency", title: "Latency", ..TIME };
+    Latency => PatternRow { name: "latency", title: "Latency", ..TIME };
     /// Windows of messages one way, each answered by four bytes.
-    Bw => Row { name: "bw", title: "Bandwidth", ..RATE };
+    Bw => PatternRow { name: "bw", title: "Bandwidth", ..RATE };
     /// Windows of messages both ways at once.
-    Bibw => Row {
+    Bibw => PatternRow {
         name: "bibw",
         title: "Bi-Directional Bandwidth",
-        figure: FigureOf::Rate { ways: 2, messages: false },
+        ways: Some(2),
         ..RATE
     };
     /// Latency of several pairs at once.
-    MultiLat => Row {
+    MultiLat => PatternRow {
         name: "multi_lat",
         title: "Multi Latency",
         participants: Participants::Pairs,
         ..TIME
     };
     /// Bandwidth and message rate of several pairs at once.
-    MbwMr => Row {
+    MbwMr => PatternRow {
         name: "mbw_mr",
         title: "Multiple Bandwidth / Message Rate",
         participants: Participants::Pairs,
-        figure: FigureOf::Rate { ways: 1, messages: true },
+        counts_messages: true,
         ..RATE
     };
     /// Latency between threads of two processes.
-    LatencyMt => Row {
+    LatencyMt => PatternRow {
         name: "latency_mt",
         title: "Multi-threaded Latency",
         participants: Participants::Threads,
         ..TIME
     };
     /// `MPI_Barrier`.
-    Barrier => Row { name: "barrier", title: "Barrier Latency", sizes: (0, 0), ..COLLECTIVE };
+    Barrier => PatternRow { name: "barrier", title: "Barrier Latency", sizes: (0, 0), ..COLLECTIVE };
     /// `MPI_Bcast` from rank 0.
-    Bcast => Row { name: "bcast", title: "Broadcast Latency", ..COLLECTIVE };
+    Bcast => PatternRow { name: "bcast", title: "Broadcast Latency", ..COLLECTIVE };
     /// `MPI_Allreduce`: the sum of single-precision numbers.
-    Allreduce => Row {
+    Allreduce => PatternRow {
         name: "allreduce",
         title: "Allreduce Latency",
         multiple_of: 4,
         ..COLLECTIVE
     };
     /// `MPI_Allgather`.
-    Allgather => Row { name: "allgather", title: "Allgather Latency", ..COLLECTIVE };
+    Allgather => PatternRow { name: "allgather", title: "Allgather Latency", ..COLLECTIVE };
     /// `MPI_Alltoall`.
-    Alltoall => Row {
+    Alltoall => PatternRow {
         name: "alltoall",
         title: "All-to-All Personalized Exchange Latency",
         ..COLLECTIVE
@@ -161,7 +155,7 @@ patterns! {
 }
 
 impl Pattern {
-    fn row(self) -> &'static Row {
+    pub(crate) fn row(self) -> &'static PatternRow {
         &ROWS[self as usize]
     }
 
@@ -175,29 +169,14 @@ impl Pattern {
         self.row().name
     }
 
-    /// What the OSU micro-benchmarks call it.
-    pub(crate) fn title(self) -> &'static str {
-        self.row().title
-    }
-
-    /// Who takes part.
-    pub(crate) fn participants(self) -> Participants {
-        self.row().participants
-    }
-
     /// Whether every rank takes part in one operation.
     pub fn is_collective(self) -> bool {
-        self.participants() == Participants::All
+        self.row().participants == Participants::All
     }
 
     /// Whether its figure is a rate; else a time.
     pub fn is_rate(self) -> bool {
-        self.row().figure != FigureOf::Time
-    }
-
-    /// Whether messages per second are a figure besides.
-    pub(crate) fn counts_messages(self) -> bool {
-        matches!(self.row().figure, FigureOf::Rate { messages: true, .. })
+        self.row().ways.is_some()
     }
 
     /// Whether it has no size: all calls are alike.
@@ -215,43 +194,30 @@ impl Pattern {
         if self.is_rate() { Unit::BytesPerSecond } else { Unit::Seconds }
     }
 
-    /// Whether a size means something: a rate of nothing does not, a sum of half a number neither.
-    pub fn takes(self, bytes: u64) -> bool {
-        let Row { sizes: (least, most), multiple_of, .. } = self.row();
-        (*least..=*most).contains(&bytes) && bytes.is_multiple_of(*multiple_of)
-    }
-
-    /// The sizes that it takes of these; one without a size has one, whatever was asked.
-    pub(crate) fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
+    /// Of `sizes` those that mean something: a rate of nothing does not, a sum of half a number
+    /// neither. A pattern without a size has one, whatever was asked.
+    pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
+        let PatternRow { sizes: (least, most), multiple_of, .. } = self.row();
+        let takes = |b: &u64| (*least..=*most).contains(b) && b.is_multiple_of(*multiple_of);
         match self.is_sizeless() {
             true => vec![0],
-            false => sizes.iter().copied().filter(|bytes| self.takes(*bytes)).collect(),
+            false => sizes.iter().copied().filter(takes).collect(),
         }
     }
 
-    /// Warm-up operations (windows, for rates) by custom.
-    pub fn warm_up(self, bytes: u64) -> u64 {
-        by_size(self.row().warm_up, bytes)
-    }
-
-    /// Timed operations (windows, for rates) of the OSU micro-benchmarks.
-    pub(crate) fn customary_operations(self, bytes: u64) -> u64 {
-        by_size(self.row().operations, bytes)
+    /// Warm-up operations (windows, for rates) by custom, and timed ones of the OSU micro-benchmarks.
+    pub(crate) fn customary_operations(self, bytes: u64) -> (u64, u64) {
+        let PatternRow { warm_up, operations, .. } = self.row();
+        if bytes > LARGE { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
 
     /// The figure of an operation that takes `seconds`: itself, or bytes per second of `pairs`
     /// pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
-        match self.row().figure {
-            FigureOf::Time => seconds,
-            FigureOf::Rate { ways, .. } => f64::from(ways) * bytes as f64 * messages / seconds,
-        }
+        let rate = |ways| f64::from(ways) * bytes as f64 * messages / seconds;
+        self.row().ways.map_or(seconds, rate)
     }
-}
-
-fn by_size((small, large): (u64, u64), bytes: u64) -> u64 {
-    if bytes > LARGE { large } else { small }
 }
 
 impl fmt::Display for Pattern {
@@ -318,9 +284,10 @@ mod tests {
 
     #[test]
     fn sizes_are_those_that_mean_something() {
-        let of_nothing: Vec<_> = Pattern::ALL.iter().copied().filter(|p| p.takes(0)).collect();
+        let takes = |pattern: Pattern, size: u64| pattern.sizes_of(&[size]) == [size];
+        let of_nothing: Vec<_> = Pattern::ALL.iter().copied().filter(|p| takes(*p, 0)).collect();
         assert_eq!(of_nothing, [Latency, MultiLat, LatencyMt, Barrier]);
-        assert!(Allreduce.takes(4) && !Allreduce.takes(2) && !Bcast.takes(1 << 21));
+        assert!(takes(Allreduce, 4) && !takes(Allreduce, 2) && !takes(Bcast, 1 << 21));
         let sizes = [0, 2, 8, 1 << 21];
         assert_eq!(Latency.sizes_of(&sizes), sizes);
         assert_eq!(Bw.sizes_of(&sizes), [2, 8, 1 << 21]);
@@ -331,8 +298,10 @@ mod tests {
 
     #[test]
     fn large_messages_are_sent_less_often() {
-        assert_eq!((Latency.warm_up(8192), Latency.warm_up(8193)), (100, 10));
-        assert_eq!((Bw.warm_up(1), Bw.customary_operations(1 << 20)), (10, 20));
-        assert_eq!(Bcast.customary_operations(1), 1000);
+        let warm_up = |bytes| Latency.customary_operations(bytes).0;
+        assert_eq!((warm_up(8192), warm_up(8193)), (100, 10));
+        assert_eq!(Bw.customary_operations(1), (10, 100));
+        assert_eq!(Bw.customary_operations(1 << 20), (2, 20));
+        assert_eq!(Bcast.customary_operations(1).1, 1000);
     }
 }

@@ -4,7 +4,7 @@ use crate::MessagesError;
 use crate::choice::{MpiRequest, job_hosts, usual};
 use crate::launch::{Launch, Where};
 use crate::nodes;
-use crate::options::{Buffers, MessageOptions, Threads};
+use crate::options::{Buffers, MessageOptions, SideThreads};
 use crate::osu::OsuPrograms;
 use crate::pattern::{Participants, Pattern};
 use crate::start::refuses_root;
@@ -25,7 +25,7 @@ const ONE_CPU: &str = "messages need two ranks, and this process may use one har
 
 /// Between which ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Between {
+pub enum RankPairs {
     /// One pair for each distance of this node.
     #[default]
     EachDistance,
@@ -39,7 +39,7 @@ pub enum Between {
     Hosts(Vec<String>),
 }
 
-impl Between {
+impl RankPairs {
     /// Between these hosts, each once; `slurm` stands for those of the job.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Between {
 #[derive(Debug)]
 pub struct MessagesPlan {
     pub(crate) options: MessageOptions,
-    pub(crate) between: Between,
+    pub(crate) between: RankPairs,
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) mpis: Vec<Mpi>,
@@ -90,14 +90,14 @@ impl MessagesPlan {
     pub fn new(
         topology: &Topology,
         mut options: MessageOptions,
-        between: Between,
+        between: RankPairs,
         ranks: Option<usize>,
         request: &MpiRequest,
         rounds: u32,
     ) -> Result<Self, MessagesError> {
         if !request.osu.is_empty() {
             // Both sides are to be the same, in threads and in operations.
-            options.threads = options.threads.or(Some(Threads::CUSTOMARY));
+            options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
             options.customary = true;
         }
         let mut plan = Self::with(topology, options, between, ranks, Vec::new())?;
@@ -124,14 +124,14 @@ impl MessagesPlan {
             options.starts = 1;
         }
         let mpi = usual(None, |mpi| refuses_root(mpi, ask.allow_root))?;
-        Self::with(&site.topology, options, Between::EachDistance, None, vec![mpi])
+        Self::with(&site.topology, options, RankPairs::EachDistance, None, vec![mpi])
     }
 
     /// Plans with these MPIs, for the probe alone.
     fn with(
         topology: &Topology,
         options: MessageOptions,
-        between: Between,
+        between: RankPairs,
         ranks: Option<usize>,
         mpis: Vec<Mpi>,
     ) -> Result<Self, MessagesError> {
@@ -163,10 +163,10 @@ impl MessagesPlan {
 fn launches(
     topology: &Topology,
     options: &MessageOptions,
-    between: &Between,
+    between: &RankPairs,
     ranks: Option<usize>,
 ) -> Result<(Vec<Launch>, Vec<Notice>), MessagesError> {
-    if let Between::Hosts(hosts) = between {
+    if let RankPairs::Hosts(hosts) = between {
         return Ok((nodes::launches(hosts, options), Vec::new()));
     }
     let mut cores = pairs::one_a_core(topology);
@@ -176,7 +176,7 @@ fn launches(
     if cores.len() < 2 {
         return Err(MessagesError::Missing(ONE_CPU.to_owned()));
     }
-    if *between == Between::All {
+    if *between == RankPairs::All {
         return Ok((vec![matrix(&cores, options)], Vec::new()));
     }
     let pairs = chosen(topology, between)?;
@@ -236,10 +236,10 @@ fn together_ranks(
     (count - usize::from(odd)).max(2)
 }
 
-fn chosen(topology: &Topology, between: &Between) -> Result<Vec<CpuPair>, MessagesError> {
+fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, MessagesError> {
     let all = pairs::by_distance(topology);
     match between {
-        Between::Distances(wanted) => wanted
+        RankPairs::Distances(wanted) => wanted
             .iter()
             .map(|distance| {
                 let found = all.iter().find(|pair| pair.distance == *distance).copied();
@@ -252,7 +252,7 @@ fn chosen(topology: &Topology, between: &Between) -> Result<Vec<CpuPair>, Messag
                 })
             })
             .collect(),
-        Between::Cpus(a, b) => {
+        RankPairs::Cpus(a, b) => {
             let usable =
                 |cpu: &CpuId| topology.thread(*cpu).is_some_and(|thread| thread.allowed);
             if let Some(cpu) = [a, b].into_iter().find(|cpu| !usable(cpu)) {
@@ -275,15 +275,15 @@ fn of_threads(
     pair: CpuPair,
     cores: &[CpuId],
     notices: &mut Vec<Notice>,
-) -> (Vec<Vec<CpuId>>, Threads) {
+) -> (Vec<Vec<CpuId>>, SideThreads) {
     let threads = options.threads.unwrap_or_else(|| {
         if cores.len() >= 3 {
-            return Threads::CUSTOMARY;
+            return SideThreads::CUSTOMARY;
         }
         let text = "latency_mt with 1:1 threads instead of 1:2: three threads on two cores \
                     measure the scheduler (-t 1:2 does so all the same)";
         notices.push(Notice::new(NoticeId::FewerThreads, crate::GAUGE, text));
-        Threads::SINGLE
+        SideThreads::SINGLE
     });
     let mut free: Vec<CpuId> =
         cores.iter().copied().filter(|cpu| *cpu != pair.first && *cpu != pair.second).collect();

@@ -4,7 +4,7 @@
 //! samples are the means of batches, so that the summary tells how far they scatter. Samples of
 //! different regimes of a machine whose CPUs are moved are never pooled.
 
-use crate::config::{MessageConfig, MpiConfig, RankConfig};
+use crate::config::{MessageConfig, MpiConfig, PairRank};
 use crate::launch::Where;
 use crate::pattern::{Participants, Pattern};
 use crate::protocol::SizeRun;
@@ -115,7 +115,7 @@ fn base(mpi: &ReadyMpi<'_>, report: &StartReport, pattern: Pattern) -> MessageCo
         hosts: launch.hosts().map(<[String]>::to_vec),
         window: pattern.is_rate().then(|| options.window.into()),
         buffers: (!pattern.is_collective()).then(|| options.buffers.to_string()),
-        threads: (pattern.participants() == Participants::Threads)
+        threads: (pattern.row().participants == Participants::Threads)
             .then(|| vec![threads.senders.into(), threads.receivers.into()]),
         timing: Some(options.timing.to_string()),
         mpi: Some(mpi_config(mpi, Some(report))),
@@ -200,7 +200,7 @@ impl SizeEvidence<'_> {
         let window = self.mpi.options.window;
         let main = |seconds| pattern.figure(seconds, bytes, window, pairs);
         let mut found = vec![self.figure(pattern.unit(), &main)];
-        if pattern.counts_messages() {
+        if pattern.row().counts_messages {
             let messages = f64::from(window) * f64::from(pairs);
             found.push(self.figure(Unit::MessagesPerSecond, &|seconds| messages / seconds));
         }
@@ -264,7 +264,7 @@ impl SizeEvidence<'_> {
         let ranks = [run.ranks.0, run.ranks.1].map(|rank| {
             let first = places.iter().flatten().nth(rank as usize).and_then(|cpus| cpus.first());
             let host = hosts.iter().flatten().nth(rank as usize);
-            RankConfig { rank, cpus: first.copied().into_iter().collect(), host: host.cloned() }
+            PairRank { rank, cpus: first.copied().into_iter().collect(), host: host.cloned() }
         });
         config.places = places.as_ref().map(|_| ranks.iter().map(|r| r.cpus.clone()).collect());
         config.hosts = hosts.as_ref().map(|_| ranks.iter().flat_map(|r| r.host.clone()).collect());
@@ -307,7 +307,7 @@ impl SizeEvidence<'_> {
             doubt("the cpus were moved: no batch met the regime of the other sizes".to_owned());
         }
         misplaced(report).into_iter().for_each(&mut doubt);
-        if run.pattern.participants() == Participants::Threads
+        if run.pattern.row().participants == Participants::Threads
             && let Where::Here(cpus) = &report.launch.ranks
         {
             let threads = report.launch.threads;

@@ -23,7 +23,7 @@ const SMALL: u64 = 8;
 const NONE: &str = "-";
 
 /// A figure with its configuration.
-struct Figure<'a> {
+struct ShownFigure<'a> {
     m: &'a Measurement,
     config: MessageConfig,
     /// `None` of a pattern that is not known here.
@@ -31,9 +31,9 @@ struct Figure<'a> {
 }
 
 /// The library and the distance of a figure: what has a line of its own.
-type Line = (String, Option<Distance>);
+type LibraryLine = (String, Option<Distance>);
 
-impl Figure<'_> {
+impl ShownFigure<'_> {
     /// `Open MPI 4.1.4`; of a saved output the program that printed it.
     fn library(&self) -> String {
         let mpi = self.config.mpi.clone().unwrap_or_default();
@@ -45,7 +45,7 @@ impl Figure<'_> {
         }
     }
 
-    fn line(&self) -> Line {
+    fn line(&self) -> LibraryLine {
         (self.library(), self.config.distance)
     }
 
@@ -57,28 +57,20 @@ impl Figure<'_> {
     fn is_collective(&self) -> bool {
         self.pattern.is_some_and(Pattern::is_collective)
     }
-
-    /// Of this pattern, size and unit.
-    fn is(&self, name: &str, unit: Unit, bytes: u64) -> bool {
-        self.m.name == name && self.m.unit == unit && self.config.message_bytes == Some(bytes)
-    }
 }
 
 /// The gauge's part of a page.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
-    let figure = |m| Figure { m, config: m.read_config(), pattern: m.name.parse().ok() };
-    let all: Vec<Figure<'_>> = own.map(figure).collect();
-    let all: Vec<&Figure<'_>> = all.iter().collect();
+    let figure = |m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() };
+    let all: Vec<ShownFigure<'_>> = own.map(figure).collect();
+    let all: Vec<&ShownFigure<'_>> = all.iter().collect();
     let mut section = Section::new(GAUGE);
     if all.is_empty() {
         // A page of all gauges says why one is missing.
-        let why = |notice: &&nodegauge_measure::Notice| {
-            notice.gauge == GAUGE && notice.id == NoticeId::LeftOut
-        };
-        if let Some(notice) = record.notices.iter().find(why) {
-            section.note(GAUGE, notice.text.clone());
-        }
+        let mut own = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
+        let why = own.find(|notice| notice.id == NoticeId::LeftOut);
+        section.note_if(GAUGE, why.map(|notice| notice.text.clone()));
     } else if all.iter().any(|figure| figure.m.category == Category::Reference) {
         reference::add(&mut section, &all);
     } else if all.iter().any(|figure| figure.is_stepwise()) {
@@ -98,8 +90,13 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 }
 
 /// The lines of figures, in order.
-fn lines<'a>(all: impl Iterator<Item = &'a &'a Figure<'a>>) -> Vec<Line> {
+fn lines<'a>(all: impl Iterator<Item = &'a &'a ShownFigure<'a>>) -> Vec<LibraryLine> {
     distinct(all.map(|figure| figure.line()))
+}
+
+/// The figures of a line.
+fn of_line<'a>(all: &[&'a ShownFigure<'a>], line: &LibraryLine) -> Vec<&'a ShownFigure<'a>> {
+    all.iter().copied().filter(|figure| figure.line() == *line).collect()
 }
 
 /// Values in order of appearance, each once.
@@ -114,38 +111,38 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 /// One row for each library and distance.
-fn summary(all: &[&Figure<'_>]) -> Table {
+fn summary(all: &[&ShownFigure<'_>]) -> Table {
     let mut table = Table::new(&[
         "messages", "", "cpus", ">us", ">bw GB/s", ">bibw", ">Mmsg/s", ">eager <", ">n1/2",
     ]);
     for line in lines(all.iter().filter(|figure| !figure.is_collective())) {
-        let own: Vec<&Figure<'_>> =
-            all.iter().copied().filter(|figure| figure.line() == line).collect();
-        let latency = own
-            .iter()
-            .filter(|figure| figure.pattern == Some(Pattern::Latency))
+        let own = of_line(all, &line);
+        let latencies = || own.iter().filter(|figure| figure.pattern == Some(Pattern::Latency));
+        let latency = latencies()
             .filter(|figure| figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL))
             .min_by_key(|figure| figure.config.message_bytes)
             .and_then(|figure| figure.m.value);
         let best = |pattern: Pattern, unit: Unit| {
-            let of_it =
-                |figure: &&&Figure<'_>| figure.pattern == Some(pattern) && figure.m.unit == unit;
+            let of_it = |figure: &&&ShownFigure<'_>| {
+                figure.pattern == Some(pattern) && figure.m.unit == unit
+            };
             let values = own.iter().filter(of_it).filter_map(|figure| figure.m.value);
-            shown(values.max_by(f64::total_cmp), unit)
+            FigureUnit::of(unit).cell(values.max_by(f64::total_cmp))
         };
-        let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
-        let curve = first.and_then(|figure| figure.config.curve.clone()).unwrap_or_default();
+        let curve = latencies().next().and_then(|figure| figure.config.curve.clone());
+        let curve = curve.unwrap_or_default();
+        let half = curve.hockney.last().map(|fit| fit.half_bytes as u64);
         let bytes = |bytes: Option<u64>| bytes.map_or(NONE.to_owned(), |b| Bytes(b).to_string());
         table.row([
-            line.0.clone().into(),
+            line.0.into(),
             distance(line.1).into(),
             own.first().and_then(|figure| places(figure)).unwrap_or(NONE.to_owned()).into(),
-            shown(latency, Unit::Seconds),
+            FigureUnit::of(Unit::Seconds).cell(latency),
             best(Pattern::Bw, Unit::BytesPerSecond),
             best(Pattern::Bibw, Unit::BytesPerSecond),
             best(Pattern::MbwMr, Unit::MessagesPerSecond),
             bytes(curve.rendezvous_bytes).into(),
-            bytes(curve.hockney.last().map(|fit| fit.half_bytes as u64)).into(),
+            bytes(half).into(),
         ]);
     }
     table
@@ -157,7 +154,7 @@ fn distance(distance: Option<Distance>) -> &'static str {
 }
 
 /// CPUs of each rank: `0, 1` or `{0-3}, {4-7}`; long lists are cut in the middle.
-fn places(figure: &Figure<'_>) -> Option<String> {
+fn places(figure: &ShownFigure<'_>) -> Option<String> {
     const SHOWN: usize = 8;
     let words = |cpus: &Vec<u32>| match cpus.as_slice() {
         [cpu] => cpu.to_string(),
@@ -173,31 +170,34 @@ fn places(figure: &Figure<'_>) -> Option<String> {
     })
 }
 
-/// What figures of a unit are shown in.
-fn unit_words(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Seconds => "us",
-        Unit::BytesPerSecond => "GB/s",
-        Unit::MessagesPerSecond => "Mmsg/s",
-        other => other.symbol(),
+/// What figures are shown in: `GB/s`.
+#[derive(Clone, Copy)]
+struct FigureUnit {
+    unit: Unit,
+    name: &'static str,
+    /// One of it in the unit.
+    one: f64,
+}
+
+impl FigureUnit {
+    fn of(unit: Unit) -> Self {
+        let (name, one) = match unit {
+            Unit::Seconds => ("us", 1e-6),
+            Unit::BytesPerSecond => ("GB/s", 1e9),
+            Unit::MessagesPerSecond => ("Mmsg/s", 1e6),
+            other => (other.symbol(), 1.0),
+        };
+        Self { unit, name, one }
     }
-}
 
-/// A figure in [`unit_words`], with four digits.
-fn in_words(value: f64, unit: Unit) -> String {
-    significant(match unit {
-        Unit::Seconds => value * 1e6,
-        Unit::BytesPerSecond => value / 1e9,
-        Unit::MessagesPerSecond => value / 1e6,
-        _ => value,
-    })
-}
+    /// A figure with four digits.
+    fn words(self, value: f64) -> String {
+        significant(value / self.one)
+    }
 
-/// The cell of a figure.
-fn shown(value: Option<f64>, unit: Unit) -> Cell {
-    match value {
-        Some(value) => Cell::figure(value, unit, in_words(value, unit)),
-        None => NONE.into(),
+    fn cell(self, value: Option<f64>) -> Cell {
+        let figure = |value| Cell::figure(value, self.unit, self.words(value));
+        value.map_or_else(|| NONE.into(), figure)
     }
 }
 

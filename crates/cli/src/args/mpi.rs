@@ -4,8 +4,8 @@ use super::{Common, seconds};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, UnknownName};
-use nodegauge_messages::options::{Buffers, Threads, Timing};
-use nodegauge_messages::{Between, Pattern, pattern};
+use nodegauge_messages::options::{Buffers, SideThreads, Timing};
+use nodegauge_messages::{Pattern, RankPairs, pattern};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,14 +58,14 @@ pub(crate) struct MpiArgs {
     pub(crate) timing: Timing,
     /// Threads of latency_mt [default: 1:2, on two cores 1:1]
     #[arg(long, short = 't', value_name = "SENDERS:RECEIVERS", help_heading = "How")]
-    pub(crate) threads: Option<Threads>,
+    pub(crate) threads: Option<SideThreads>,
     /// Time for one size
     #[arg(long, value_name = "SECONDS", value_parser = limit, help_heading = "How long")]
     pub(crate) size_limit: Option<Duration>,
     /// Pairs: distances (smt, l3, numa, socket, node), CPU-CPU, or all for a matrix of cores
     /// [default: one pair for each distance]
     #[arg(long, value_name = "PAIRS", value_parser = pairs, conflicts_with = "hosts", help_heading = "Where")]
-    pub(crate) pairs: Option<Between>,
+    pub(crate) pairs: Option<RankPairs>,
     /// Ranks of multi_lat, mbw_mr and collectives [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
@@ -150,9 +150,9 @@ fn limit(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn pairs(text: &str) -> Result<Between, String> {
+fn pairs(text: &str) -> Result<RankPairs, String> {
     if text == "all" {
-        return Ok(Between::All);
+        return Ok(RankPairs::All);
     }
     if let Some((a, b)) = text.split_once('-') {
         let cpu = |text: &str| {
@@ -164,10 +164,10 @@ fn pairs(text: &str) -> Result<Between, String> {
         return if a == b {
             Err("a pair needs two CPUs".to_owned())
         } else {
-            Ok(Between::Cpus(a, b))
+            Ok(RankPairs::Cpus(a, b))
         };
     }
-    text.split(',').map(str::parse).collect::<Result<_, _>>().map(Between::Distances)
+    text.split(',').map(str::parse).collect::<Result<_, _>>().map(RankPairs::Distances)
 }
 
 impl MpiArgs {
@@ -195,11 +195,11 @@ mod tests {
 
     #[test]
     fn pairs_are_distances_cpus_or_all() {
-        assert_eq!(pairs("all"), Ok(Between::All));
-        assert_eq!(pairs("0-5"), Ok(Between::Cpus(CpuId(0), CpuId(5))));
+        assert_eq!(pairs("all"), Ok(RankPairs::All));
+        assert_eq!(pairs("0-5"), Ok(RankPairs::Cpus(CpuId(0), CpuId(5))));
         assert_eq!(
             pairs("l3,node"),
-            Ok(Between::Distances(vec![Distance::Cache, Distance::OtherSocket]))
+            Ok(RankPairs::Distances(vec![Distance::Cache, Distance::OtherSocket]))
         );
         assert!(pairs("0-0").is_err() && pairs("l4").is_err() && pairs("0-x").is_err());
     }

@@ -4,14 +4,14 @@ use crate::args::MpiArgs;
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Shown};
 use nodegauge_gauge::Planned;
-use nodegauge_messages::{Between, MessageOptions, Messages, MessagesPlan, MpiRequest, osu};
+use nodegauge_messages::{MessageOptions, Messages, MessagesPlan, MpiRequest, RankPairs, osu};
 use std::time::Duration;
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     let node = session::site(&args.common)?;
     let between = match args.hosts.is_empty() {
         true => args.pairs.clone().unwrap_or_default(),
-        false => Between::hosts(&args.hosts)?,
+        false => RankPairs::hosts(&args.hosts)?,
     };
     let options = options(args, &between);
     let request = MpiRequest {
@@ -34,7 +34,7 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     )
 }
 
-fn options(args: &MpiArgs, between: &Between) -> MessageOptions {
+fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
     let usual = MessageOptions::default();
     let mut options = MessageOptions {
         patterns: args.patterns.list.clone(),
@@ -57,7 +57,7 @@ fn options(args: &MpiArgs, between: &Between) -> MessageOptions {
         ..usual
     };
     // A matrix has a pair for every two cores: without sizes of the user's, the two that matter.
-    if *between == Between::All && args.sizes.is_none() {
+    if *between == RankPairs::All && args.sizes.is_none() {
         options.sizes = vec![8, 1 << 20];
     }
     if let Some(budget) = args.common.budget {

@@ -65,7 +65,7 @@ impl OsuOutput {
         let name = name.strip_suffix("Test").unwrap_or(name).trim();
         let unknown =
             || format!("its title is {:?}, a test that is not known here", shortened(title));
-        let pattern = Pattern::ALL.iter().copied().find(|pattern| pattern.title() == name);
+        let pattern = Pattern::ALL.iter().copied().find(|pattern| pattern.row().title == name);
         let pattern = pattern.ok_or_else(unknown)?;
         let is_header =
             |line: &&str| line.starts_with('#') && (line.contains("(us)") || line.contains("MB/s"));
@@ -119,7 +119,7 @@ fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
     };
     let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
     let validates = header.contains("Validation");
-    let messages = match (pattern.counts_messages(), words.get(at + 1)) {
+    let messages = match (pattern.row().counts_messages, words.get(at + 1)) {
         (true, Some(word)) if !validates || word.contains('.') => Some(number(at + 1)?),
         _ => None,
     };

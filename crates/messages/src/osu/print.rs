@@ -2,19 +2,19 @@
 //! title says that the figures are nodegauge's.
 
 use crate::GAUGE;
-use crate::config::{MessageConfig, RankConfig};
+use crate::config::{MessageConfig, PairRank};
 use crate::pattern::Pattern;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_placement::Distance;
 
 /// What has a table of its own.
-type Key = (Pattern, Option<String>, Option<Distance>, Option<Vec<RankConfig>>);
+type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>>);
 
 /// The tables, one after another: sizes 10 wide, values in a field of 20 with two digits.
 pub fn tables(record: &Record) -> String {
     let mut out = String::new();
-    let mut last: Option<Key> = None;
+    let mut last: Option<TableKey> = None;
     let ours = |m: &&Measurement| {
         m.gauge == GAUGE && m.category == Category::Variant && m.unit != Unit::MessagesPerSecond
     };
@@ -37,7 +37,7 @@ pub fn tables(record: &Record) -> String {
             continue;
         }
         out.push_str(&format!("{bytes:<10}{value:>18.2}"));
-        if pattern.counts_messages() {
+        if pattern.row().counts_messages {
             // A byte rate counts the same messages.
             out.push_str(&format!("{:>20.2}", value * 1e6 / bytes as f64));
         }
@@ -48,9 +48,9 @@ pub fn tables(record: &Record) -> String {
 
 fn heading(pattern: Pattern, config: &MessageConfig) -> String {
     let distance = config.distance.map_or("all ranks", Distance::name);
-    let title = pattern.title();
+    let title = pattern.row().title;
     let mut out = format!("# nodegauge: OSU MPI {title} Test, by its own probe ({distance})\n");
-    if pattern.counts_messages() {
+    if pattern.row().counts_messages {
         let (pairs, window) = (config.pairs.unwrap_or(0), config.window.unwrap_or(0));
         out.push_str(&format!("# [ pairs: {pairs} ] [ window size: {window} ]\n"));
         out.push_str(&format!("{:<10}{:>18}{:>20}\n", "# Size", "MB/s", "Messages/s"));
@@ -101,7 +101,7 @@ mod tests {
             let figures: Vec<(u64, f64)> = sizes.iter().map(of_size).collect();
             let printed = tables(&record(pattern, &figures));
             let (_, rest) = printed.split_once('\n').unwrap();
-            let theirs = format!("# OSU MPI {} Test v5.7\n{rest}", pattern.title());
+            let theirs = format!("# OSU MPI {} Test v5.7\n{rest}", pattern.row().title);
             let output = OsuOutput::read(&theirs).unwrap();
             assert_eq!(output.pattern, pattern);
             let read: Vec<(u64, f64)> =

@@ -255,7 +255,7 @@ fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     if pattern.is_rate() && options.window != MessageOptions::default().window {
         add("-W", options.window.to_string());
     }
-    if pattern.participants() == Participants::Threads {
+    if pattern.row().participants == Participants::Threads {
         add("-t", format!("{}:{}", launch.threads.senders, launch.threads.receivers));
     }
     words

@@ -16,14 +16,14 @@ fn here(launch: &Launch) -> Vec<Vec<u32>> {
 fn two_cores_are_served_by_two_starts() {
     let topology = machine("Package:1 L3Cache:1 L2Cache:2 Core:1 PU:1");
     let (launches, notices) =
-        launches(&topology, &MessageOptions::default(), &Between::EachDistance, None).unwrap();
+        launches(&topology, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap();
     assert_eq!(launches.len(), 2);
     assert_eq!(launches[0].distance, Some(Distance::Cache));
     assert_eq!(
         launches[0].patterns,
         [Pattern::Latency, Pattern::Bw, Pattern::Bibw, Pattern::MultiLat, Pattern::MbwMr]
     );
-    assert_eq!(launches[1].threads, Threads::SINGLE);
+    assert_eq!(launches[1].threads, SideThreads::SINGLE);
     assert_eq!(notices[0].id, NoticeId::FewerThreads);
 }
 
@@ -31,7 +31,7 @@ fn two_cores_are_served_by_two_starts() {
 fn every_distance_has_a_start_and_all_cores_another() {
     let topology = machine("Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1");
     let (launches, notices) =
-        launches(&topology, &MessageOptions::default(), &Between::EachDistance, None).unwrap();
+        launches(&topology, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap();
     let distances: Vec<_> = launches.iter().map(|launch| launch.distance).collect();
     let some = |d| Some(d);
     assert_eq!(
@@ -56,20 +56,23 @@ fn distances_and_cpus_can_be_chosen_if_they_are_there() {
     let topology = machine("Package:2 NUMANode:1 Core:2 PU:2");
     let options = MessageOptions { patterns: vec![Pattern::Bw], ..MessageOptions::default() };
     let of = |between| launches(&topology, &options, &between, None);
-    let (launches, _) = of(Between::Distances(vec![Distance::OtherSocket])).unwrap();
+    let (launches, _) = of(RankPairs::Distances(vec![Distance::OtherSocket])).unwrap();
     assert_eq!(here(&launches[0]), [[0], [4]]);
-    let error = of(Between::Distances(vec![Distance::Cache])).unwrap_err();
+    let error = of(RankPairs::Distances(vec![Distance::Cache])).unwrap_err();
     assert_eq!(
         error.to_string(),
         "no two hardware threads here are at the distance same cache\nhint: there are same core, same node, other socket"
     );
-    let (launches, _) = of(Between::Cpus(CpuId(1), CpuId(7))).unwrap();
+    let (launches, _) = of(RankPairs::Cpus(CpuId(1), CpuId(7))).unwrap();
     assert_eq!(
         (here(&launches[0]), launches[0].distance),
         (vec![vec![1], vec![7]], Some(Distance::OtherSocket))
     );
     assert!(
-        of(Between::Cpus(CpuId(1), CpuId(8))).unwrap_err().to_string().starts_with("cpu 8 is not")
+        of(RankPairs::Cpus(CpuId(1), CpuId(8)))
+            .unwrap_err()
+            .to_string()
+            .starts_with("cpu 8 is not")
     );
 }
 
@@ -77,7 +80,7 @@ fn distances_and_cpus_can_be_chosen_if_they_are_there() {
 fn a_matrix_meets_every_pair_of_cores_once() {
     let topology = machine("Package:1 Core:5 PU:2");
     let (launches, _) =
-        launches(&topology, &MessageOptions::default(), &Between::All, None).unwrap();
+        launches(&topology, &MessageOptions::default(), &RankPairs::All, None).unwrap();
     assert_eq!((launches.len(), launches[0].steps.len(), launches[0].ranks()), (1, 10, 5));
     assert_eq!(launches[0].patterns, [Pattern::Latency, Pattern::Bw, Pattern::Bibw]);
 }
@@ -86,11 +89,11 @@ fn a_matrix_meets_every_pair_of_cores_once() {
 fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
     let one = machine("Package:1 Core:1 PU:1");
     let error =
-        launches(&one, &MessageOptions::default(), &Between::EachDistance, None).unwrap_err();
+        launches(&one, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap_err();
     assert!(error.to_string().starts_with("messages need two ranks"));
     let three = machine("Package:1 Core:3 PU:1");
     let options = MessageOptions { patterns: vec![Pattern::MultiLat], ..MessageOptions::default() };
-    let (launches, notices) = launches(&three, &options, &Between::EachDistance, None).unwrap();
+    let (launches, notices) = launches(&three, &options, &RankPairs::EachDistance, None).unwrap();
     assert_eq!(launches[0].ranks(), 2);
     assert_eq!(notices[0].text, "2 of 3 ranks take part: pairs need two");
 }

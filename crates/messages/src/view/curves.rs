@@ -1,6 +1,6 @@
 //! Figures over message sizes: latencies with their spread, rates with bars, collectives.
 
-use super::{Figure, distance, distinct, evidence, lines, shown, unit_words};
+use super::{FigureUnit, ShownFigure, distance, distinct, evidence, lines, of_line};
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
 use nodegauge_measure::{Bytes, Unit};
@@ -11,11 +11,10 @@ const BAR: usize = 20;
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// The curves of every library and distance.
-pub(super) fn add(section: &mut Section, all: &[&Figure<'_>]) {
+pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let lines = lines(all.iter().filter(|figure| figure.config.message_bytes.is_some()));
     for (number, line) in lines.iter().enumerate() {
-        let own: Vec<&Figure<'_>> =
-            all.iter().copied().filter(|figure| figure.line() == *line).collect();
+        let own = of_line(all, line);
         if number > 0 {
             section.gap();
         }
@@ -35,34 +34,32 @@ pub(super) fn add(section: &mut Section, all: &[&Figure<'_>]) {
 }
 
 /// Figures of patterns that are not known here, by name.
-pub(super) fn add_unknown(section: &mut Section, all: &[&Figure<'_>]) {
-    let unknown = || all.iter().filter(|figure| figure.pattern.is_none());
-    if unknown().next().is_none() {
-        return;
-    }
-    section.gap();
+pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let mut table = Table::new(&["pattern", "", ">size", ">value", "unit"]);
-    for figure in unknown() {
+    for figure in all.iter().filter(|figure| figure.pattern.is_none()) {
         let size = figure.config.message_bytes.map(|bytes| Bytes(bytes).to_string());
+        let scale = FigureUnit::of(figure.m.unit);
         table.row([
             figure.m.name.clone().into(),
             distance(figure.config.distance).into(),
             size.unwrap_or_default().into(),
-            shown(figure.m.value, figure.m.unit),
-            unit_words(figure.m.unit).into(),
+            scale.cell(figure.m.value),
+            scale.name.into(),
         ]);
     }
-    section.push(table);
+    if !table.rows.is_empty() {
+        section.gap().push(table);
+    }
 }
 
 /// The names of the patterns that are `of_kind`, in order of appearance.
-fn names<'a>(own: &[&'a Figure<'_>], of_kind: impl Fn(Pattern) -> bool) -> Vec<&'a str> {
+fn names<'a>(own: &[&'a ShownFigure<'_>], of_kind: impl Fn(Pattern) -> bool) -> Vec<&'a str> {
     let kind = own.iter().filter(|figure| figure.pattern.is_some_and(&of_kind));
     distinct(kind.map(|figure| figure.m.name.as_str()))
 }
 
 /// Sizes that any of these has, ascending.
-pub(super) fn sizes(own: &[&Figure<'_>], names: &[&str]) -> Vec<u64> {
+pub(super) fn sizes(own: &[&ShownFigure<'_>], names: &[&str]) -> Vec<u64> {
     let of_names = own.iter().filter(|figure| names.contains(&&*figure.m.name));
     let mut sizes: Vec<u64> = of_names.filter_map(|figure| figure.config.message_bytes).collect();
     sizes.sort_unstable();
@@ -70,77 +67,78 @@ pub(super) fn sizes(own: &[&Figure<'_>], names: &[&str]) -> Vec<u64> {
     sizes
 }
 
-fn at<'a>(own: &[&'a Figure<'a>], name: &str, unit: Unit, size: u64) -> Option<&'a Figure<'a>> {
-    own.iter().copied().find(|figure| figure.is(name, unit, size))
+fn at<'a>(
+    own: &[&'a ShownFigure<'a>],
+    name: &str,
+    unit: Unit,
+    size: u64,
+) -> Option<&'a ShownFigure<'a>> {
+    own.iter().copied().find(|figure| {
+        let config = &figure.config;
+        figure.m.name == name && figure.m.unit == unit && config.message_bytes == Some(size)
+    })
 }
 
-/// A table of figures over sizes, without rows; all columns are right-aligned.
-fn over_sizes(title: &str, names: &[&str]) -> Table {
-    let column = |title: &&str| Column { title: (*title).to_owned(), right: true };
-    let columns = [title].iter().chain(names).map(column).collect();
-    Table { columns, rows: Vec::new() }
-}
-
-fn latencies(own: &[&Figure<'_>]) -> Option<Table> {
-    let there = names(own, |pattern| !pattern.is_rate() && !pattern.is_collective());
-    let first = there.first()?;
-    // The spread of the first of them.
-    let columns = [&there[..], &["min", "median", "p99", "max"]].concat();
-    let mut table = over_sizes("us", &columns);
-    for size in sizes(own, &there) {
-        let of = |name: &str| at(own, name, Unit::Seconds, size);
-        let value = |name: &&str| shown(of(name).and_then(|figure| figure.m.value), Unit::Seconds);
-        let main = of(first);
-        let median = main.and_then(|figure| Some(figure.m.summary.as_ref()?.median));
-        let config = main.map(|figure| figure.config.clone()).unwrap_or_default();
-        let spread = [config.min, median, config.p99, config.max];
-        let mut row: Vec<Cell> = vec![Bytes(size).to_string().into()];
-        row.extend(there.iter().map(value));
-        row.extend(spread.map(|value| shown(value, Unit::Seconds)));
-        table.row(row);
+/// The figures of patterns over sizes, and what `more` tells of each size; all columns but bars are
+/// right-aligned.
+fn over_sizes(
+    own: &[&ShownFigure<'_>],
+    title: &str,
+    (patterns, unit): (&[&str], Unit),
+    (titles, more): (&[&str], &dyn Fn(u64) -> Vec<Cell>),
+) -> Option<Table> {
+    patterns.first()?;
+    let column = |title: &&str| Column { title: (*title).to_owned(), right: !title.is_empty() };
+    let columns = [title].iter().chain(patterns).chain(titles).map(column).collect();
+    let mut table = Table { columns, rows: Vec::new() };
+    for size in sizes(own, patterns) {
+        let value = |name: &&str| at(own, name, unit, size).and_then(|figure| figure.m.value);
+        let values = patterns.iter().map(|name| FigureUnit::of(unit).cell(value(name)));
+        table.row([Bytes(size).to_string().into()].into_iter().chain(values).chain(more(size)));
     }
     Some(table)
 }
 
-fn rates(own: &[&Figure<'_>]) -> Option<Table> {
+fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
+    let there = names(own, |pattern| !pattern.is_rate() && !pattern.is_collective());
+    // The spread of the first of them.
+    let spread = |size: u64| {
+        let first = at(own, there[0], Unit::Seconds, size);
+        let median = first.and_then(|figure| Some(figure.m.summary.as_ref()?.median));
+        let config = first.map(|figure| figure.config.clone()).unwrap_or_default();
+        let scale = FigureUnit::of(Unit::Seconds);
+        [config.min, median, config.p99, config.max].map(|value| scale.cell(value)).to_vec()
+    };
+    over_sizes(own, "us", (&there, Unit::Seconds), (&["min", "median", "p99", "max"], &spread))
+}
+
+fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let there = names(own, Pattern::is_rate);
     let first = there.first()?;
-    let counting = own.iter().find(|figure| figure.m.unit == Unit::MessagesPerSecond);
-    let mut columns = there.clone();
-    columns.extend(counting.map(|_| unit_words(Unit::MessagesPerSecond)));
-    let mut table = over_sizes("GB/s", &columns);
-    table.columns.push(Column::default());
+    let messages = FigureUnit::of(Unit::MessagesPerSecond);
+    let counting = own.iter().find(|figure| figure.m.unit == messages.unit);
     let value = |name: &str, unit: Unit, size: u64| at(own, name, unit, size)?.m.value;
-    let rate = |name: &str, size: u64| value(name, Unit::BytesPerSecond, size);
-    let sizes = sizes(own, &there);
-    let most = sizes.iter().filter_map(|size| rate(first, *size)).fold(0.0, f64::max);
-    for size in sizes {
-        let mut row: Vec<Cell> = vec![Bytes(size).to_string().into()];
-        row.extend(there.iter().map(|name| shown(rate(name, size), Unit::BytesPerSecond)));
-        row.extend(counting.map(|figure| {
-            let unit = Unit::MessagesPerSecond;
-            shown(value(&figure.m.name, unit, size), unit)
-        }));
-        row.push(rate(first, size).map(|rate| bar(rate / most)).unwrap_or_default().into());
-        table.row(row);
-    }
-    Some(table)
+    let rate = |size: u64| value(first, Unit::BytesPerSecond, size);
+    let most = sizes(own, &there).into_iter().filter_map(rate).fold(0.0, f64::max);
+    let more = |size: u64| {
+        let mut cells = Vec::new();
+        cells.extend(counting.map(|f| messages.cell(value(&f.m.name, messages.unit, size))));
+        cells.push(rate(size).map(|rate| bar(rate / most)).unwrap_or_default().into());
+        cells
+    };
+    let titles = [messages.name, ""];
+    let titles = &titles[usize::from(counting.is_none())..];
+    over_sizes(own, "GB/s", (&there, Unit::BytesPerSecond), (titles, &more))
 }
 
-fn collectives(own: &[&Figure<'_>]) -> Option<Table> {
+fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let there = names(own, Pattern::is_collective);
-    let first = there.first()?;
-    let ranks = own.iter().find(|figure| figure.m.name == *first)?.config.processes;
-    let title = ranks.map_or_else(|| "us".to_owned(), |ranks| format!("us, {ranks} ranks"));
-    let mut table = over_sizes(&title, &there);
-    for size in sizes(own, &there) {
-        let value =
-            |name: &&str| at(own, name, Unit::Seconds, size).and_then(|figure| figure.m.value);
-        let mut row: Vec<Cell> = vec![Bytes(size).to_string().into()];
-        row.extend(there.iter().map(|name| shown(value(name), Unit::Seconds)));
-        table.row(row);
-    }
-    Some(table)
+    let first = own.iter().find(|figure| figure.is_collective())?;
+    let title = match first.config.processes {
+        Some(ranks) => format!("us, {ranks} ranks"),
+        None => "us".to_owned(),
+    };
+    over_sizes(own, &title, (&there, Unit::Seconds), (&[], &|_| Vec::new()))
 }
 
 /// A bar of a share of the width.

@@ -1,7 +1,7 @@
 //! What figures are of, and what speaks against them.
 
-use super::{Figure, SMALL, distinct};
-use nodegauge_gauge::view::{Note, Section, Tone};
+use super::{SMALL, ShownFigure, distinct};
+use nodegauge_gauge::view::{Note, Section};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
 
@@ -9,7 +9,7 @@ use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
 const SHOWN: usize = 3;
 
 /// What the figures are of.
-pub(super) fn how(section: &mut Section, all: &[&Figure<'_>], brief: bool) {
+pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
     for library in distinct(all.iter().map(|figure| figure.library())) {
         let own = || all.iter().filter(|figure| figure.library() == library);
         // The one that tells most: a start that failed does not know the transport.
@@ -24,8 +24,9 @@ pub(super) fn how(section: &mut Section, all: &[&Figure<'_>], brief: bool) {
     if brief {
         return;
     }
-    let is_rate =
-        |figure: &&&Figure<'_>| figure.m.unit == Unit::BytesPerSecond && figure.m.summary.is_some();
+    let is_rate = |figure: &&&ShownFigure<'_>| {
+        figure.m.unit == Unit::BytesPerSecond && figure.m.summary.is_some()
+    };
     if let Some(rate) = all.iter().find(is_rate) {
         let buffers = match (rate.config.buffers.as_deref(), &rate.config.hosts) {
             (Some("multiple"), _) => "a buffer for each message",
@@ -45,7 +46,7 @@ pub(super) fn how(section: &mut Section, all: &[&Figure<'_>], brief: bool) {
 }
 
 /// Every doubt once, with what it concerns.
-pub(super) fn doubts(section: &mut Section, all: &[&Figure<'_>]) {
+pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let mut doubts: Vec<(Status, &String, Vec<String>)> = Vec::new();
     for figure in all.iter().filter(|figure| figure.m.validity.status != Status::Valid) {
         let size = figure.config.message_bytes.map(|bytes| format!(" {}", Bytes(bytes)));
@@ -59,20 +60,16 @@ pub(super) fn doubts(section: &mut Section, all: &[&Figure<'_>]) {
         }
     }
     for (status, reason, whats) in doubts {
-        let (label, tone) = match status {
-            Status::Invalid => ("invalid", Tone::Bad),
-            _ => ("suspect", Tone::Warning),
-        };
         let mut shown = whats[..whats.len().min(SHOWN)].join(", ");
         if whats.len() > SHOWN {
             shown.push_str(&format!(" and {} more", whats.len() - SHOWN));
         }
-        section.push(Note::new(label, format!("{shown}: {reason}")).tone(tone));
+        section.push(Note::doubt(status, format!("{shown}: {reason}")));
     }
 }
 
 /// Hockney's model and the changes of protocol, in words.
-pub(super) fn curve(figure: &Figure<'_>) -> Option<String> {
+pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     let curve = figure.config.curve.as_ref()?;
     let mut parts: Vec<String> = Vec::new();
     for switch in &curve.switches {

@@ -1,9 +1,8 @@
 //! Every core with every other, or pairs of nodes: a matrix while it fits, else the pairs that stand
 //! out.
 
-use super::{Figure, NONE, distance, distinct, evidence, in_words, unit_words};
-use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
-use nodegauge_measure::quantity::significant;
+use super::{FigureUnit, NONE, ShownFigure, distance, distinct, evidence};
+use nodegauge_gauge::view::{Block, Cell, Section, Table};
 use nodegauge_measure::{Bytes, Unit, stats};
 use nodegauge_placement::Distance;
 
@@ -17,14 +16,14 @@ const FAR: f64 = 1.1;
 const SMALL_RATE: f64 = 1e8;
 
 /// One figure of one pair.
-struct Pair<'a> {
+struct PairFigure<'a> {
     ends: [String; 2],
     value: f64,
-    figure: &'a Figure<'a>,
+    figure: &'a ShownFigure<'a>,
 }
 
-impl<'a> Pair<'a> {
-    fn of(figure: &'a Figure<'a>) -> Option<Self> {
+impl<'a> PairFigure<'a> {
+    fn of(figure: &'a ShownFigure<'a>) -> Option<Self> {
         let config = &figure.config;
         let ends: Vec<String> = match (&config.hosts, &config.places) {
             (Some(hosts), _) => hosts.clone(),
@@ -38,59 +37,39 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// What the figures of a table are shown in.
-#[derive(Clone, Copy)]
-struct Shown {
-    unit: Unit,
-    megabytes: bool,
-}
-
-impl Shown {
-    fn of(pairs: &[Pair<'_>]) -> Self {
-        let unit = pairs.first().map_or(Unit::Seconds, |pair| pair.figure.m.unit);
-        let most = pairs.iter().map(|pair| pair.value).fold(0.0, f64::max);
-        Self { unit, megabytes: unit == Unit::BytesPerSecond && most < SMALL_RATE }
-    }
-
-    fn name(self) -> &'static str {
-        if self.megabytes { "MB/s" } else { unit_words(self.unit) }
-    }
-
-    fn words(self, value: f64) -> String {
-        if self.megabytes { significant(value / 1e6) } else { in_words(value, self.unit) }
-    }
-
-    fn cell(self, value: f64) -> Cell {
-        Cell::figure(value, self.unit, self.words(value))
+fn scale(pairs: &[PairFigure<'_>]) -> FigureUnit {
+    let unit = pairs.first().map_or(Unit::Seconds, |pair| pair.figure.m.unit);
+    let most = pairs.iter().map(|pair| pair.value).fold(0.0, f64::max);
+    match unit == Unit::BytesPerSecond && most < SMALL_RATE {
+        true => FigureUnit { unit, name: "MB/s", one: 1e6 },
+        false => FigureUnit::of(unit),
     }
 }
 
 /// A table for each library, pattern and size, with what stands out.
-pub(super) fn add(section: &mut Section, all: &[&Figure<'_>]) {
-    let key = |figure: &Figure<'_>| {
+pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
+    let key = |figure: &ShownFigure<'_>| {
         (figure.library(), figure.m.name.clone(), figure.config.message_bytes)
     };
-    let sized: Vec<&Figure<'_>> = all
+    let sized: Vec<&ShownFigure<'_>> = all
         .iter()
         .copied()
         .filter(|figure| figure.m.unit != Unit::MessagesPerSecond)
         .filter(|figure| figure.config.message_bytes.is_some())
         .collect();
-    let mut tables = 0;
     for table in distinct(sized.iter().map(|figure| key(figure))) {
         let own = sized.iter().filter(|figure| key(figure) == table);
-        let pairs: Vec<Pair<'_>> = own.filter_map(|figure| Pair::of(figure)).collect();
+        let pairs: Vec<PairFigure<'_>> = own.filter_map(|figure| PairFigure::of(figure)).collect();
         if pairs.is_empty() {
             continue;
         }
-        if tables > 0 {
+        if !section.blocks.is_empty() {
             section.gap();
         }
-        tables += 1;
-        let shown = Shown::of(&pairs);
+        let shown = scale(&pairs);
         let (library, name, bytes) = table;
         let size = Bytes(bytes.unwrap_or(0));
-        section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.name())));
+        section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.name)));
         section.push(square(&pairs, shown));
         section.note_if("far off", outliers(&pairs, shown));
     }
@@ -99,33 +78,32 @@ pub(super) fn add(section: &mut Section, all: &[&Figure<'_>]) {
 }
 
 /// The matrix itself, with as few ends as fit; of many only a summary by distance.
-fn square(pairs: &[Pair<'_>], shown: Shown) -> Table {
+fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends));
     if ends.len() > MOST {
         return summary(pairs, shown);
     }
-    let title = |end: &&String| Column { title: (*end).clone(), right: true };
-    let corner = Column { title: String::new(), right: true };
-    let columns = std::iter::once(corner).chain(ends.iter().map(title)).collect();
-    let mut table = Table { columns, rows: Vec::new() };
+    let titles = ends.iter().map(|end| format!(">{end}"));
+    let titles: Vec<String> = std::iter::once(">".to_owned()).chain(titles).collect();
+    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for a in &ends {
         let mut row: Vec<Cell> = vec![(*a).clone().into()];
         row.extend(ends.iter().map(|b| {
-            let met = |pair: &&Pair<'_>| {
+            let met = |pair: &&PairFigure<'_>| {
                 let [x, y] = &pair.ends;
                 (x == *a && y == *b) || (x == *b && y == *a)
             };
-            pairs.iter().find(met).map_or_else(|| NONE.into(), |pair| shown.cell(pair.value))
+            pairs.iter().find(met).map_or_else(|| NONE.into(), |pair| shown.cell(Some(pair.value)))
         }));
         table.row(row);
     }
     table
 }
 
-fn summary(pairs: &[Pair<'_>], shown: Shown) -> Table {
+fn summary(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     let mut table = Table::new(&["", ">pairs", ">least", ">median", ">most"]);
     for (name, values) in by_distance(pairs) {
-        let at = |q: f64| shown.cell(stats::quantile(&values, q));
+        let at = |q: f64| shown.cell(Some(stats::quantile(&values, q)));
         table.row([
             distance(name).into(),
             values.len().to_string().into(),
@@ -137,16 +115,16 @@ fn summary(pairs: &[Pair<'_>], shown: Shown) -> Table {
     table
 }
 
-fn by_distance(pairs: &[Pair<'_>]) -> Vec<(Option<Distance>, Vec<f64>)> {
-    let of = |pair: &Pair<'_>| pair.figure.config.distance;
+fn by_distance(pairs: &[PairFigure<'_>]) -> Vec<(Option<Distance>, Vec<f64>)> {
+    let of = |pair: &PairFigure<'_>| pair.figure.config.distance;
     let values = |name| pairs.iter().filter(|pair| of(pair) == name).map(|p| p.value).collect();
     distinct(pairs.iter().map(of)).into_iter().map(|name| (name, values(name))).collect()
 }
 
 /// Pairs far from the median of their distance.
-fn outliers(pairs: &[Pair<'_>], shown: Shown) -> Option<String> {
+fn outliers(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Option<String> {
     let groups = by_distance(pairs);
-    let worse = |pair: &Pair<'_>| {
+    let worse = |pair: &PairFigure<'_>| {
         let name = pair.figure.config.distance;
         let (_, values) = groups.iter().find(|(known, _)| *known == name)?;
         let median = stats::median(values);
@@ -156,10 +134,10 @@ fn outliers(pairs: &[Pair<'_>], shown: Shown) -> Option<String> {
         };
         (worse > FAR && values.len() > 2).then_some(worse)
     };
-    let mut far: Vec<(f64, &Pair<'_>)> =
+    let mut far: Vec<(f64, &PairFigure<'_>)> =
         pairs.iter().filter_map(|pair| Some((worse(pair)?, pair))).collect();
     far.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let words = |(worse, pair): &(f64, &Pair<'_>)| {
+    let words = |(worse, pair): &(f64, &PairFigure<'_>)| {
         let [a, b] = &pair.ends;
         format!("{a}-{b} {} (x {worse:.2})", shown.words(pair.value))
     };

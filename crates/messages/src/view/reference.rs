@@ -1,24 +1,25 @@
 //! The probe beside the OSU micro-benchmarks, or only the latter where an output was imported.
 
 use super::curves::sizes;
-use super::{Figure, NONE, distinct, evidence, shown, unit_words};
+use super::{FigureUnit, NONE, ShownFigure, distinct, evidence};
 use nodegauge_gauge::view::{Block, Cell, Section, Table};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement};
 
 /// A table for each library, pattern and unit.
-pub(super) fn add(section: &mut Section, all: &[&Figure<'_>]) {
-    let key = |figure: &Figure<'_>| (figure.library(), figure.m.name.clone(), figure.m.unit);
+pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
+    let key = |figure: &ShownFigure<'_>| (figure.library(), figure.m.name.clone(), figure.m.unit);
     for (number, table) in distinct(all.iter().map(|figure| key(figure))).iter().enumerate() {
         if number > 0 {
             section.gap();
         }
         let (library, name, unit) = table;
-        let own: Vec<&Figure<'_>> =
+        let own: Vec<&ShownFigure<'_>> =
             all.iter().copied().filter(|figure| key(figure) == *table).collect();
         let version = own.iter().find_map(|figure| figure.config.engine_version.as_ref());
         let osu = version.map_or_else(|| ">osu".to_owned(), |version| format!(">osu {version}"));
-        let title = format!(">{name} {}", unit_words(*unit));
+        let scale = FigureUnit::of(*unit);
+        let title = format!(">{name} {}", scale.name);
         let mut rows = Table::new(&[&title, ">probe", &osu, ">ratio", ">spread", ">osu's"]);
         for size in sizes(&own, &[name]) {
             let of = |category: Category| {
@@ -27,7 +28,8 @@ pub(super) fn add(section: &mut Section, all: &[&Figure<'_>]) {
                 })
             };
             let (probe, osu) = (of(Category::Variant), of(Category::Reference));
-            let value = |figure: Option<&Figure<'_>>| shown(figure.and_then(|f| f.m.value), *unit);
+            let value =
+                |figure: Option<&ShownFigure<'_>>| scale.cell(figure.and_then(|f| f.m.value));
             let ratio = probe.and_then(|figure| figure.config.over_osu);
             rows.row([
                 Bytes(size).to_string().into(),
