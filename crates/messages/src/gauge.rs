@@ -1,6 +1,5 @@
 //! A run: the probes compiled, every start with every MPI, dips measured again, curves judged.
 
-use crate::config::DipConfig;
 use crate::curve::{self, Curve, CurvePoint};
 use crate::launch::{Launch, Where};
 use crate::nodes;
@@ -15,7 +14,8 @@ use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice, stats};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice};
+use std::collections::BTreeSet;
 
 impl Planned for MessagesPlan {
     fn foreseen(&self) -> Foreseen {
@@ -50,9 +50,7 @@ fn run(
     for mpi in &plan.mpis {
         observer.phase(&format!("{}: the probe", mpi.library));
         let probe = probe::build(mpi, folder.as_deref(), &|| observer.interrupted())?;
-        let unkept = probe.notice.iter();
-        let unkept = unkept.map(|text| Notice::new(NoticeId::Method, GAUGE, text.clone()));
-        notice::add_new(&mut outcome.notices, unkept);
+        notice::add_new(&mut outcome.notices, probe.notice.clone());
         probes.push(probe);
     }
     let (topology, options) = (&site.topology, &plan.options);
@@ -156,29 +154,14 @@ fn start(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let mut report = mpi.run_often(launch, observer)?;
-    let mut again = Vec::new();
     if report.broken.is_none() && launch.steps.is_empty() {
-        let dips = dips(&report.output.sizes);
-        if !dips.is_empty() && !observer.interrupted() {
-            again = measure_again(mpi, launch, &mut report, &dips, observer)?;
-        }
+        measure_dips_again(mpi, launch, &mut report.output.sizes, observer)?;
     }
     let mut figures = result::figures(mpi, &report);
-    for figure in figures.iter_mut().filter(|figure| is_curve(figure)) {
-        let found = again.iter().find(|dip| {
-            dip.pattern.name() == figure.measurement.name
-                && figure.config.message_bytes == Some(dip.bytes)
-        });
-        figure.config.dip = found.map(|dip| {
-            let pairs = figure.config.pairs.unwrap_or(1) as u32;
-            let window = mpi.options.window;
-            DipConfig { first: dip.pattern.figure(dip.seconds, dip.bytes, window, pairs) }
-        });
-    }
     judge_curves(&mut figures);
     let mut outcome = Outcome {
         measurements: figures.into_iter().map(Measurement::from).collect(),
-        notices: notices(mpi, &report, &again),
+        notices: notices(mpi, &report),
         details: details(&report),
         stop: (report.broken == Some(Broken::Interrupted)).then_some(Stop::Interrupted),
         ..Outcome::default()
@@ -195,69 +178,46 @@ fn start(
     Ok(outcome)
 }
 
-/// A size whose first median fell out of its curve.
-#[derive(Clone, Copy)]
-struct Dip {
-    pattern: Pattern,
-    bytes: u64,
-    /// Its first median.
-    seconds: f64,
-}
-
-/// Sizes that take far longer than their neighbours.
-fn dips(sizes: &[SizeRun]) -> Vec<Dip> {
-    let of_pattern = |pattern: &Pattern| {
-        let points: Vec<CurvePoint> = sizes
-            .iter()
-            .filter(|run| run.pattern == *pattern)
-            .map(|run| (run.bytes, median(run)))
-            .filter(|(_, seconds)| seconds.is_finite())
-            .collect();
-        let (dips, pattern) = (curve::dips(&points), *pattern);
-        let dip = move |(bytes, seconds)| Dip { pattern, bytes, seconds };
-        points.into_iter().filter(move |(bytes, _)| dips.contains(bytes)).map(dip)
-    };
-    Pattern::ALL.iter().flat_map(of_pattern).collect()
-}
-
-fn median(run: &SizeRun) -> f64 {
-    let all: Vec<f64> = run.groups.iter().flat_map(|group| group.seconds.clone()).collect();
-    stats::median(&all)
-}
-
-/// Measures sizes that dip a second time and puts the new samples in the place of the old ones;
-/// returns those that it did.
-fn measure_again(
+/// Measures sizes that take far longer than their neighbours a second time and puts the new samples in
+/// the place of the old ones.
+fn measure_dips_again(
     mpi: &ReadyMpi<'_>,
     launch: &Launch,
-    report: &mut StartReport,
-    dips: &[Dip],
+    sizes: &mut [SizeRun],
     observer: &mut dyn Observer,
-) -> Result<Vec<Dip>, MessagesError> {
+) -> Result<(), MessagesError> {
+    let mut dips: Vec<(Pattern, u64)> = Vec::new();
+    for pattern in &launch.patterns {
+        let own = sizes.iter().filter(|run| run.pattern == *pattern);
+        let points = own.map(|run| (run.bytes, run.median()));
+        let points: Vec<CurvePoint> = points.filter(|(_, median)| median.is_finite()).collect();
+        dips.extend(curve::dips(&points).into_iter().map(|bytes| (*pattern, bytes)));
+    }
+    if dips.is_empty() || observer.interrupted() {
+        return Ok(());
+    }
     observer.phase(&format!("{} again: {} sizes that dip", mpi.mpi.library, dips.len()));
-    let mut patterns: Vec<Pattern> = dips.iter().map(|dip| dip.pattern).collect();
-    patterns.sort_unstable();
-    patterns.dedup();
-    let mut sizes: Vec<u64> = dips.iter().map(|dip| dip.bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let second = Launch { patterns, sizes: Some(sizes), ..launch.clone() };
-    let second = match mpi.run(&second, observer) {
-        Ok(second) => second,
-        // The first measurement stands.
-        Err(MessagesError::Toolchain(error)) => return Err(error.into()),
-        Err(_) => return Ok(Vec::new()),
+    let patterns: BTreeSet<Pattern> = dips.iter().map(|(pattern, _)| *pattern).collect();
+    let dipping: BTreeSet<u64> = dips.iter().map(|(_, bytes)| *bytes).collect();
+    let second = Launch {
+        patterns: patterns.into_iter().collect(),
+        sizes: Some(dipping.into_iter().collect()),
+        ..launch.clone()
     };
-    let mut replaced = Vec::new();
-    for run in second.output.sizes.into_iter().filter(|run| run.done.is_some()) {
-        let same = |known: &&mut SizeRun| known.pattern == run.pattern && known.bytes == run.bytes;
-        let dip = dips.iter().find(|dip| dip.pattern == run.pattern && dip.bytes == run.bytes);
-        if let (Some(dip), Some(known)) = (dip, report.output.sizes.iter_mut().find(same)) {
-            replaced.push(*dip);
-            *known = run;
+    let second = match mpi.run(&second, observer) {
+        Ok(second) => second.output.sizes,
+        Err(MessagesError::Toolchain(error)) => return Err(error.into()),
+        // The first measurement stands.
+        Err(_) => Vec::new(),
+    };
+    for run in second.into_iter().filter(|run| run.done.is_some()) {
+        let what = (run.pattern, run.bytes);
+        let known = sizes.iter_mut().find(|known| (known.pattern, known.bytes) == what);
+        if let Some(known) = known.filter(|_| dips.contains(&what)) {
+            *known = SizeRun { dip: Some(known.median()), ..run };
         }
     }
-    Ok(replaced)
+    Ok(())
 }
 
 /// Whether a figure is a point of a curve: messages per second tell what bytes per second do.
@@ -285,14 +245,14 @@ fn judge_curves(figures: &mut [MessageFigure]) {
     }
 }
 
-fn notices(mpi: &ReadyMpi<'_>, report: &StartReport, again: &[Dip]) -> Vec<Notice> {
-    let library = &mpi.mpi.library;
-    let notice = |id, text: String| Notice::new(id, GAUGE, format!("{library}: {text}"));
-    let dip = |Dip { pattern, bytes, .. }: &Dip| {
+fn notices(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Notice> {
+    let notice = |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", mpi.mpi.library));
+    let dip = |SizeRun { pattern, bytes, .. }: &SizeRun| {
         let text = format!("{pattern} of {bytes} B fell out of its curve and was measured again");
         notice(NoticeId::Trend, text)
     };
-    let mut notices: Vec<Notice> = again.iter().map(dip).collect();
+    let dips = report.output.sizes.iter().filter(|run| run.dip.is_some());
+    let mut notices: Vec<Notice> = dips.map(dip).collect();
     let place = report.output.unfinished().map_or_else(
         || "between two sizes".to_owned(),
         |size| format!("in {} of {} B", size.pattern, size.bytes),

@@ -1,11 +1,14 @@
 //! The probe: compiled by the site's wrapper, kept until the MPI, the compiler or the text change.
 
-use crate::MessagesError;
+use crate::{GAUGE, MessagesError};
+use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_toolchain::mpi::Mpi;
 use nodegauge_toolchain::{Program, Scratch};
 use std::collections::hash_map::DefaultHasher;
+use std::fs::Permissions;
 use std::hash::{Hash, Hasher};
-use std::os::unix::fs::DirBuilderExt;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Its text.
@@ -24,7 +27,7 @@ pub struct Probe {
     /// Where it is.
     pub path: PathBuf,
     /// Why it could not be kept for later runs; `None` when it is.
-    pub notice: Option<String>,
+    pub notice: Option<Notice>,
     /// Keeps a probe that could not be kept elsewhere, until the run is over.
     _scratch: Option<Scratch>,
 }
@@ -41,19 +44,10 @@ pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Op
 fn key(mpi: &Mpi) -> String {
     let path = std::fs::canonicalize(&mpi.path).unwrap_or_else(|_| mpi.path.clone());
     let compiler = mpi.compiler.version.as_deref().unwrap_or("?");
-    let mut text = format!(
-        "{}\n{}\n{}\n{}\n{}\n{}\n",
-        mpi.compiler.command,
-        mpi.path.display(),
-        path.display(),
-        mpi.library,
-        compiler,
-        FLAGS.join(" ")
-    );
-    for (name, source) in SOURCES {
-        text.push_str(&format!("{name}\n{source}\n"));
-    }
-    text
+    let (command, given) = (&mpi.compiler.command, mpi.path.display());
+    let (path, library, flags) = (path.display(), &mpi.library, FLAGS.join(" "));
+    let sources = SOURCES.map(|(name, source)| format!("{name}\n{source}\n")).concat();
+    format!("{command}\n{given}\n{path}\n{library}\n{compiler}\n{flags}\n{sources}")
 }
 
 /// The probe of an MPI, from the cache or compiled now.
@@ -69,29 +63,24 @@ pub fn build(
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     let name = format!("messages-{:016x}", hasher.finish());
-    if let Some(folder) = cache {
-        let path = folder.join(&name);
+    let kept = |path| Probe { path, notice: None, _scratch: None };
+    if let Some(path) = cache.map(|folder| folder.join(&name)) {
         // The key lies beside it: a hash alone could be that of another text.
         let same = std::fs::read_to_string(path.with_extension("key")).is_ok_and(|old| old == key);
         if same && path.is_file() {
-            return Ok(Probe { path, notice: None, _scratch: None });
+            return Ok(kept(path));
         }
     }
     let scratch = Scratch::new()?;
     let program = compile(mpi, &scratch, interrupted)?;
-    let kept = match cache {
-        Some(folder) => keep(&program.path, folder, &name, &key)
-            .map_err(|cause| format!("cannot write {}: {cause}", folder.display())),
-        None => Err("there is no home folder".to_owned()),
+    let why = match cache.map(|folder| (folder, keep(&program.path, folder, &name, &key))) {
+        Some((_, Ok(path))) => return Ok(kept(path)),
+        Some((folder, Err(cause))) => format!("cannot write {}: {cause}", folder.display()),
+        None => "there is no home folder".to_owned(),
     };
-    Ok(match kept {
-        Ok(path) => Probe { path, notice: None, _scratch: None },
-        Err(why) => Probe {
-            path: program.path,
-            notice: Some(format!("the compiled probe is not kept for later runs: {why}")),
-            _scratch: Some(scratch),
-        },
-    })
+    let text = format!("the compiled probe is not kept for later runs: {why}");
+    let notice = Some(Notice::new(NoticeId::Method, GAUGE, text));
+    Ok(Probe { path: program.path, notice, _scratch: Some(scratch) })
 }
 
 fn compile(
@@ -112,17 +101,14 @@ fn compile(
 fn keep(program: &Path, folder: &Path, name: &str, key: &str) -> std::io::Result<PathBuf> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let path = folder.join(name);
-    let place = |content: &[u8], at: &Path| -> std::io::Result<()> {
-        use std::io::Write;
+    for (content, at) in
+        [(std::fs::read(program)?, &path), (key.into(), &path.with_extension("key"))]
+    {
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(content)?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        file.as_file().set_permissions(mode)?;
-        file.persist(at).map_err(|error| error.error)?;
-        Ok(())
-    };
-    place(&std::fs::read(program)?, &path)?;
-    place(key.as_bytes(), &path.with_extension("key"))?;
+        file.write_all(&content)?;
+        file.as_file().set_permissions(Permissions::from_mode(0o700))?;
+        file.persist(at)?;
+    }
     Ok(path)
 }
 

@@ -2,7 +2,7 @@
 //! Pure.
 
 use crate::pattern::Pattern;
-use nodegauge_measure::names;
+use nodegauge_measure::{names, stats};
 
 /// Batches of operations that were timed one after another.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +51,8 @@ pub struct SizeRun {
     pub wrong: Option<u64>,
     /// Why it ended; `None` when it did not.
     pub done: Option<Done>,
+    /// The median of a first measurement that fell out of its curve, seconds.
+    pub dip: Option<f64>,
 }
 
 impl SizeRun {
@@ -58,6 +60,12 @@ impl SizeRun {
     pub fn trips(&self) -> impl Iterator<Item = f64> {
         let both = self.groups.iter().flat_map(|group| [group.trips.0, group.trips.1]);
         both.filter(|trip| *trip > 0.0)
+    }
+
+    /// Median seconds of an operation, whatever disturbed it.
+    pub fn median(&self) -> f64 {
+        let all: Vec<f64> = self.groups.iter().flat_map(|group| group.seconds.clone()).collect();
+        stats::median(&all)
     }
 
     /// Adds what another start measured; it is done when both are.
@@ -172,6 +180,7 @@ impl ProbeOutput {
                     spread: None,
                     wrong: None,
                     done: None,
+                    dip: None,
                 });
             }
             "batch" => {

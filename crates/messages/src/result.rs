@@ -4,7 +4,7 @@
 //! samples are the means of batches, so that the summary tells how far they scatter. Samples of
 //! different regimes of a machine whose CPUs are moved are never pooled.
 
-use crate::config::{MessageConfig, MpiConfig, PairRank};
+use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::launch::Where;
 use crate::pattern::{Participants, Pattern};
 use crate::protocol::SizeRun;
@@ -200,6 +200,7 @@ impl SizeEvidence<'_> {
         let window = self.mpi.options.window;
         let main = |seconds| pattern.figure(seconds, bytes, window, pairs);
         let mut found = vec![self.figure(pattern.unit(), &main)];
+        found[0].config.dip = self.run.dip.map(|seconds| DipConfig { first: main(seconds) });
         if pattern.row().counts_messages {
             let messages = f64::from(window) * f64::from(pairs);
             found.push(self.figure(Unit::MessagesPerSecond, &|seconds| messages / seconds));
@@ -373,6 +374,7 @@ mod tests {
             spread: None,
             wrong: None,
             done: None,
+            dip: None,
         }
     }
 

@@ -231,6 +231,7 @@ mod tests {
             spread: None,
             wrong: None,
             done: None,
+            dip: None,
         };
         assert!((mean_of_all(&run).unwrap() - 2e-6).abs() < 1e-12);
         assert_eq!(mean_of_all(&SizeRun { groups: Vec::new(), ..run }), None);
