@@ -4,7 +4,7 @@ use crate::MessagesError;
 use crate::osu::OsuPrograms;
 use nodegauge_toolchain::mpi::{Mpi, USUAL};
 use nodegauge_toolchain::{CommandLine, Job};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time for Slurm to tell its hosts.
@@ -55,17 +55,13 @@ impl MpiRequest {
     /// # Errors
     /// When a folder has none.
     pub(crate) fn programs(&self) -> Result<Vec<OsuPrograms>, MessagesError> {
-        let find = |folder: &PathBuf| {
-            let programs = OsuPrograms::find(folder);
-            match programs.is_empty() {
-                false => Ok(programs),
-                true => Err(MessagesError::Request(format!(
-                    "there is no osu_latency, osu_bw, ... in {}\nhint: give the folder where the OSU micro-benchmarks were built or installed",
-                    folder.display()
-                ))),
-            }
+        let none = |folder: &Path| {
+            MessagesError::Request(format!(
+                "there is no osu_latency, osu_bw, ... in {}\nhint: give the folder where the OSU micro-benchmarks were built or installed",
+                folder.display()
+            ))
         };
-        self.osu.iter().map(find).collect()
+        self.osu.iter().map(|at| OsuPrograms::find(at).ok_or_else(|| none(at))).collect()
     }
 }
 
@@ -77,18 +73,15 @@ pub(crate) fn usual(
     let mut first = None;
     for name in USUAL {
         match Mpi::find(&CommandLine::new(name, []), launcher, &|| false) {
+            // One that is there tells more than one that is not.
             Ok(mpi) => match fit(&mpi) {
                 Ok(()) => return Ok(mpi),
-                // One that is there tells more than one that is not.
                 Err(error) => first = Some(error),
             },
-            Err(error) => {
-                first.get_or_insert(error.into());
-            }
+            Err(error) => first = first.or(Some(error.into())),
         }
     }
-    let none = || MessagesError::Missing(NO_MPI.to_owned());
-    Err(first.unwrap_or_else(none))
+    Err(first.unwrap_or_else(|| MessagesError::Missing(NO_MPI.to_owned())))
 }
 
 /// The hosts of the Slurm job that this runs in.

@@ -32,7 +32,10 @@ impl Curve {
     pub fn of(points: &[CurvePoint]) -> Self {
         let switches = switches(points);
         Self {
-            rendezvous_bytes: rendezvous(&switches).map(|switch| switch.bytes),
+            rendezvous_bytes: switches
+                .iter()
+                .max_by(|a, b| a.leap.total_cmp(&b.leap))
+                .map(|switch| switch.bytes),
             dips: dips(points),
             hockney: fits(points, &switches),
             switches,
@@ -89,11 +92,6 @@ fn switches(points: &[CurvePoint]) -> Vec<Switch> {
     found
 }
 
-/// The largest leap: from eager to rendezvous.
-fn rendezvous(switches: &[Switch]) -> Option<Switch> {
-    switches.iter().copied().max_by(|a, b| a.leap.total_cmp(&b.leap))
-}
-
 /// The time that the sizes below `i` let expect: what the model allows at most beyond the last one.
 fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     let (size, (below, time)) = (points[i].0 as f64, points[i - 1]);
@@ -141,16 +139,8 @@ fn depth(points: &[CurvePoint], i: usize) -> f64 {
 /// The model for each protocol that has sizes enough: between the leaps of a curve of ascending
 /// sizes. Residuals are weighed by the time, so that small sizes count as much as large ones.
 fn fits(points: &[CurvePoint], switches: &[Switch]) -> Vec<Fit> {
-    let mut ranges: Vec<Vec<CurvePoint>> = vec![Vec::new()];
-    for point in points {
-        if switches.iter().any(|switch| switch.bytes == point.0) {
-            ranges.push(Vec::new());
-        }
-        if let Some(range) = ranges.last_mut() {
-            range.push(*point);
-        }
-    }
-    ranges.iter().filter_map(|range| fit(range)).collect()
+    let goes_on = |_: &_, next: &CurvePoint| switches.iter().all(|switch| switch.bytes != next.0);
+    points.chunk_by(goes_on).filter_map(fit).collect()
 }
 
 /// Least squares of (t0 + s / r - t) / t.
@@ -159,15 +149,11 @@ fn fit(points: &[CurvePoint]) -> Option<Fit> {
         return None;
     }
     // Unknowns t0 and 1/r; each row is (1/t, s/t) and must be 1.
-    let (mut aa, mut ab, mut bb, mut a1, mut b1) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for (bytes, time) in points {
-        let (a, b) = (1.0 / time, *bytes as f64 / time);
-        aa += a * a;
-        ab += a * b;
-        bb += b * b;
-        a1 += a;
-        b1 += b;
-    }
+    let sum = |term: fn(f64, f64) -> f64| -> f64 {
+        points.iter().map(|(bytes, time)| term(1.0 / time, *bytes as f64 / time)).sum()
+    };
+    let (aa, ab, bb) = (sum(|a, _| a * a), sum(|a, b| a * b), sum(|_, b| b * b));
+    let (a1, b1) = (sum(|a, _| a), sum(|_, b| b));
     let determinant = aa * bb - ab * ab;
     let latency = (a1 * bb - b1 * ab) / determinant;
     let per_byte = (aa * b1 - ab * a1) / determinant;
@@ -209,7 +195,7 @@ mod tests {
         assert!(dips(&points).is_empty());
         let switches = switches(&points);
         assert_eq!(switches.iter().map(|s| s.bytes).collect::<Vec<_>>(), [4096]);
-        assert!(rendezvous(&switches).unwrap().leap > 5.0);
+        assert!(switches[0].leap > 5.0);
         let fits = Curve::of(&points).hockney;
         assert_eq!(fits.len(), 2);
         assert_eq!((fits[1].from_bytes, fits[1].to_bytes), (4096, 4 << 20));

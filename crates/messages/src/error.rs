@@ -2,7 +2,7 @@
 
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::ToolchainError;
-use nodegauge_toolchain::mpi::{LauncherKind, Mpi, MpiError};
+use nodegauge_toolchain::mpi::MpiError;
 use std::io;
 use std::path::Path;
 
@@ -62,30 +62,6 @@ impl MessagesError {
         Self::Missing(format!(
             "{launcher} ended with {how} before anything was measured{}",
             said(words)
-        ))
-    }
-
-    /// The launcher has fewer slots than ranks, in its own words.
-    pub(crate) fn slots(mpi: &Mpi, ranks: usize, words: &str) -> Self {
-        let more = match mpi.launcher.kind {
-            LauncherKind::OpenMpi => {
-                ", or let it give more, e.g. --launcher 'mpirun --oversubscribe'"
-            }
-            _ => "",
-        };
-        Self::Missing(format!(
-            "{} has too few slots for {ranks} ranks: {words}\nhint: ask for fewer with --ranks, or for more tasks of the job{more}",
-            mpi.launcher.command.program()
-        ))
-    }
-
-    /// Launcher and library do not know each other.
-    pub(crate) fn mismatch(mpi: &Mpi, asked: usize, found: u32) -> Self {
-        Self::Missing(format!(
-            "{} does not know {}: asked for {asked} ranks, and each believes that there is {found}\nhint: name the launcher that came with {}, with --launcher",
-            mpi.launcher.command.program(),
-            mpi.library,
-            mpi.compiler.command.program()
         ))
     }
 }

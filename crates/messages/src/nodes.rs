@@ -5,6 +5,7 @@ use crate::config::MessageConfig;
 use crate::launch::{Launch, Where};
 use crate::options::{MessageOptions, SideThreads};
 use crate::pattern::{Participants, Pattern};
+use crate::protocol::SizeRun;
 use crate::result;
 use crate::start::{ReadyMpi, StartReport, error_tail};
 use nodegauge_measure::record::Measurement;
@@ -21,22 +22,11 @@ type PairStep = Vec<(usize, usize)>;
 /// Each node with its two neighbours of a ring of `n`: two steps, three where `n` is odd, because
 /// one node must pause in each.
 fn ring(n: usize) -> Vec<PairStep> {
-    if n < 2 {
-        return Vec::new();
-    }
-    if n == 2 {
-        return vec![vec![(0, 1)]];
-    }
-    let edges: Vec<(usize, usize)> = (0..n).map(|a| (a, (a + 1) % n)).collect();
-    let mut steps = vec![Vec::new(), Vec::new()];
-    for (i, edge) in edges.iter().enumerate() {
-        if n % 2 == 1 && i + 1 == n {
-            steps.push(vec![*edge]);
-        } else {
-            steps[i % 2].push(*edge);
-        }
-    }
-    steps
+    // Two nodes have one edge.
+    let edges = if n > 2 { n } else { n.saturating_sub(1) };
+    let step_of = |edge: usize| if edges % 2 == 1 && edge + 1 == edges { 2 } else { edge % 2 };
+    let step = |at| (0..edges).filter(|e| step_of(*e) == at).map(|e| (e, (e + 1) % n)).collect();
+    (0..3).map(step).filter(|step: &PairStep| !step.is_empty()).collect()
 }
 
 /// A pairing of `n` nodes by chance, the same for the same `seed`; one pauses when `n` is odd.
@@ -79,19 +69,15 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
 /// Hosts whose pairs did not answer in the step that was broken off; `None` when all did, or where
 /// ranks have no hosts.
 pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
-    let Where::Hosts(hosts) = &report.launch.ranks else { return None };
-    report.broken.as_ref()?;
+    let hosts = report.launch.hosts().filter(|_| report.broken.is_some())?;
     let step = report.launch.steps.get(report.output.steps)?;
-    let answered = |pair: &&(usize, usize)| {
-        let ranks = (pair.0 as u32, pair.1 as u32);
+    let answered = |(a, b): (usize, usize)| {
         // A pair meets once, so that any complete size is of this step.
-        report.output.sizes.iter().any(|size| size.ranks == ranks && size.done.is_some())
+        let same = |size: &SizeRun| size.ranks == (a as u32, b as u32) && size.done.is_some();
+        report.output.sizes.iter().any(same)
     };
-    let names: Vec<String> = step
-        .iter()
-        .filter(|pair| !answered(pair))
-        .map(|(a, b)| format!("{} with {}", hosts[*a], hosts[*b]))
-        .collect();
+    let names = step.iter().filter(|pair| !answered(**pair));
+    let names: Vec<_> = names.map(|(a, b)| format!("{} with {}", hosts[*a], hosts[*b])).collect();
     (!names.is_empty()).then_some(names)
 }
 
@@ -110,48 +96,42 @@ pub(crate) fn ask(
     let (mut answer, mut silent) = (Vec::new(), Vec::new());
     for some in hosts.chunks(AT_ONCE) {
         let ended = AtomicBool::new(false);
-        let asked: Vec<Result<(), String>> = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let threads: Vec<_> =
-                some.iter().map(|host| scope.spawn(|| one(mpi, host, &ended))).collect();
+                some.iter().map(|host| (host, scope.spawn(|| one(mpi, host, &ended)))).collect();
             // Only this thread can ask whether the user wants to end.
-            while !threads.iter().all(|thread| thread.is_finished()) {
+            while !threads.iter().all(|(_, thread)| thread.is_finished()) {
                 ended.fetch_or(interrupted(), Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(10));
             }
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<(), String>>| {
-                thread.join().unwrap_or_else(|_| Err("it could not be asked".to_owned()))
-            };
-            threads.into_iter().map(join).collect()
-        });
-        for (host, asked) in some.iter().zip(asked) {
-            match asked {
-                Ok(()) => answer.push(host.clone()),
-                Err(why) => silent.push((host.clone(), why)),
+            for (host, thread) in threads {
+                match thread.join().unwrap_or_else(|_| Err("it could not be asked".to_owned())) {
+                    Ok(()) => answer.push(host.clone()),
+                    Err(why) => silent.push((host.clone(), why)),
+                }
             }
-        }
+        });
     }
     (answer, silent)
 }
 
+/// Whether a host answers; else why not.
 fn one(mpi: &ReadyMpi<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
     let (mut job, _, _folder) = mpi.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
     job.limit = ANSWER;
     let mut monitor = |_: &str| ended.load(Ordering::Relaxed).then_some(KillReason::Interrupted);
-    match run_with_descendants(&job, &mut monitor) {
-        Err(error) => Err(error.to_string()),
-        Ok(output) => match output.end {
-            ChildEnd::Exited(status) if status.success() => Ok(()),
-            ChildEnd::Exited(status) => {
-                let words = error_tail(&output.stderr).replace('\n', " ");
-                Err(format!("{}: {words}", describe(status)))
-            }
-            ChildEnd::Killed(KillReason::TimedOut) => {
-                Err(format!("no answer within {} s", ANSWER.as_secs()))
-            }
-            ChildEnd::Killed(KillReason::Interrupted) => Err("interrupted".to_owned()),
-        },
-    }
+    let output = run_with_descendants(&job, &mut monitor).map_err(|error| error.to_string())?;
+    Err(match output.end {
+        ChildEnd::Exited(status) if status.success() => return Ok(()),
+        ChildEnd::Exited(status) => {
+            format!("{}: {}", describe(status), error_tail(&output.stderr).replace('\n', " "))
+        }
+        ChildEnd::Killed(KillReason::TimedOut) => {
+            format!("no answer within {} s", ANSWER.as_secs())
+        }
+        ChildEnd::Killed(KillReason::Interrupted) => "interrupted".to_owned(),
+    })
 }
 
 /// A host that did not answer, in the record: no result.

@@ -1,6 +1,5 @@
 //! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
 
-use crate::MessagesError;
 use crate::choice::{MpiRequest, job_hosts, usual};
 use crate::launch::{Launch, Where};
 use crate::nodes;
@@ -8,11 +7,13 @@ use crate::options::{Buffers, MessageOptions, SideThreads};
 use crate::osu::OsuPrograms;
 use crate::pattern::{Participants, Pattern};
 use crate::start::refuses_root;
+use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
 use nodegauge_toolchain::mpi::Mpi;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Sizes of a quick look.
@@ -22,6 +23,8 @@ const QUICK_LIMIT: Duration = Duration::from_millis(150);
 
 const ONE_CPU: &str = "messages need two ranks, and this process may use one hardware thread\nhint: ask \
                        for more CPUs (taskset, cpuset, --cpus-per-task)";
+
+const ONE_HOST: &str = "messages between hosts need two of them\nhint: e.g. --hosts node1,node2";
 
 /// Between which ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -47,24 +50,18 @@ impl RankPairs {
     pub fn hosts(names: &[String]) -> Result<Self, MessagesError> {
         let mut hosts: Vec<String> = Vec::new();
         for name in names {
-            let more = match name.trim() {
-                "slurm" => job_hosts()?,
+            match name.trim() {
+                "slurm" => hosts.extend(job_hosts()?),
                 "" => return Err(MessagesError::Request("--hosts has an empty name".to_owned())),
-                name => vec![name.to_owned()],
-            };
-            for host in more {
-                if !hosts.contains(&host) {
-                    hosts.push(host);
-                }
+                name => hosts.push(name.to_owned()),
             }
         }
-        if hosts.len() < 2 {
-            return Err(MessagesError::Request(
-                "messages between hosts need two of them\nhint: e.g. --hosts node1,node2"
-                    .to_owned(),
-            ));
+        let mut seen = BTreeSet::new();
+        hosts.retain(|host| seen.insert(host.clone()));
+        match hosts.len() {
+            0 | 1 => Err(MessagesError::Request(ONE_HOST.to_owned())),
+            _ => Ok(Self::Hosts(hosts)),
         }
-        Ok(Self::Hosts(hosts))
     }
 }
 
@@ -141,15 +138,15 @@ impl MessagesPlan {
 
     /// Bytes of the buffers of all ranks of the largest start.
     pub(crate) fn buffer_bytes(&self) -> u64 {
-        let buffers = |pattern: Pattern| match self.options.buffers {
-            Buffers::Multiple if !pattern.is_collective() => u64::from(self.options.window),
-            _ => 1,
-        };
         let of = |launch: &Launch, pattern: Pattern| {
             let ranks = launch.ranks() as u64;
-            let blocks = if pattern.is_collective() { ranks } else { 1 };
+            let a_rank = match self.options.buffers {
+                _ if pattern.is_collective() => ranks,
+                Buffers::Multiple => u64::from(self.options.window),
+                Buffers::Single => 1,
+            };
             let largest = launch.sizes_of(pattern, &self.options).into_iter().max().unwrap_or(0);
-            2 * largest * blocks * buffers(pattern) * ranks
+            2 * largest * a_rank * ranks
         };
         let largest = |launch: &Launch| launch.patterns.iter().map(|p| of(launch, *p)).max();
         self.launches.iter().filter_map(largest).max().unwrap_or(0)
@@ -222,46 +219,48 @@ fn together_ranks(
     notices: &mut Vec<Notice>,
 ) -> usize {
     let count = asked.unwrap_or(cores);
-    let mut notice = |id, text| notices.push(Notice::new(id, crate::GAUGE, text));
+    let mut notice = |id, text| notices.push(Notice::new(id, GAUGE, text));
     if count > cores {
         let text =
             format!("{count} ranks on {cores} cores: some share a core, and wait for each other");
         notice(NoticeId::Method, text);
     }
-    let odd = in_pairs && count % 2 == 1;
-    if odd {
-        let text = format!("{} of {count} ranks take part: pairs need two", count - 1);
-        notice(NoticeId::Clamped, text);
+    if !in_pairs || count % 2 == 0 {
+        return count.max(2);
     }
-    (count - usize::from(odd)).max(2)
+    let text = format!("{} of {count} ranks take part: pairs need two", count - 1);
+    notice(NoticeId::Clamped, text);
+    (count - 1).max(2)
 }
 
+/// The pairs that were asked for.
 fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, MessagesError> {
     let all = pairs::by_distance(topology);
     match between {
-        RankPairs::Distances(wanted) => wanted
-            .iter()
-            .map(|distance| {
-                let found = all.iter().find(|pair| pair.distance == *distance).copied();
-                found.ok_or_else(|| {
-                    let known: Vec<&str> = all.iter().map(|pair| pair.distance.name()).collect();
-                    MessagesError::Request(format!(
-                        "no two hardware threads here are at the distance {distance}\nhint: there are {}",
-                        known.join(", ")
-                    ))
-                })
-            })
-            .collect(),
-        RankPairs::Cpus(a, b) => {
-            let usable =
-                |cpu: &CpuId| topology.thread(*cpu).is_some_and(|thread| thread.allowed);
-            if let Some(cpu) = [a, b].into_iter().find(|cpu| !usable(cpu)) {
+        RankPairs::Distances(wanted) => {
+            let missing = |distance: &Distance| {
+                let known: Vec<&str> = all.iter().map(|pair| pair.distance.name()).collect();
+                MessagesError::Request(format!(
+                    "no two hardware threads here are at the distance {distance}\nhint: there are {}",
+                    known.join(", ")
+                ))
+            };
+            let find = |wanted: &Distance| {
+                let found = all.iter().find(|pair| pair.distance == *wanted).copied();
+                found.ok_or_else(|| missing(wanted))
+            };
+            wanted.iter().map(find).collect()
+        }
+        RankPairs::Cpus(first, second) => {
+            let usable = |cpu: &&CpuId| topology.thread(**cpu).is_some_and(|t| t.allowed);
+            if let Some(cpu) = [first, second].into_iter().find(|cpu| !usable(cpu)) {
                 return Err(MessagesError::Request(format!(
                     "cpu {cpu} is not one that this process may use\nhint: nodegauge places --mpi-pairs shows pairs"
                 )));
             }
-            let distance = pairs::distance(topology, *a, *b).unwrap_or(Distance::OtherSocket);
-            Ok(vec![CpuPair { distance, first: *a, second: *b }])
+            let distance = pairs::distance(topology, *first, *second);
+            let distance = distance.unwrap_or(Distance::OtherSocket);
+            Ok(vec![CpuPair { distance, first: *first, second: *second }])
         }
         _ => Ok(all),
     }
@@ -282,18 +281,16 @@ fn of_threads(
         }
         let text = "latency_mt with 1:1 threads instead of 1:2: three threads on two cores \
                     measure the scheduler (-t 1:2 does so all the same)";
-        notices.push(Notice::new(NoticeId::FewerThreads, crate::GAUGE, text));
+        notices.push(Notice::new(NoticeId::FewerThreads, GAUGE, text));
         SideThreads::SINGLE
     });
-    let mut free: Vec<CpuId> =
-        cores.iter().copied().filter(|cpu| *cpu != pair.first && *cpu != pair.second).collect();
+    let taken = |cpu: &CpuId| [pair.first, pair.second].contains(cpu);
+    let mut free: Vec<CpuId> = cores.iter().copied().filter(|cpu| !taken(cpu)).collect();
     let mut take = |first: CpuId, count: u32| {
-        let mut cpus = vec![first];
         // The nearest to the first thread of the rank.
         free.sort_by_key(|cpu| pairs::distance(topology, first, *cpu));
         let more = (count as usize).saturating_sub(1).min(free.len());
-        cpus.extend(free.drain(..more));
-        cpus
+        std::iter::once(first).chain(free.drain(..more)).collect::<Vec<CpuId>>()
     };
     let mut receivers = take(pair.second, threads.receivers);
     let mut senders = take(pair.first, threads.senders);

@@ -3,6 +3,7 @@
 
 use crate::pattern::Pattern;
 use nodegauge_measure::{names, stats};
+use std::str::FromStr;
 
 /// Batches of operations that were timed one after another.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,69 +155,57 @@ impl ProbeOutput {
             "nodegauge-messages" => self.handshake = true,
             "mpi" => {
                 self.standard = Some(words.next()?.to_owned());
-                self.world = Some(words.next()?.parse().ok()?);
-                self.level = words.next()?.parse().ok()?;
+                self.world = Some(next(&mut words)?);
+                self.level = next(&mut words)?;
             }
             "library" => self.library = Some(rest.trim_end_matches('|').to_owned()),
             "rank" => {
-                words.next()?.parse::<u32>().ok()?;
-                let pid = words.next()?.parse().ok()?;
+                let _number: u32 = next(&mut words)?;
+                let pid = next(&mut words)?;
                 let cpus = words.next().filter(|cpus| *cpus != "?").map(str::to_owned);
                 self.ranks.push(ProbeRank { pid, cpus, host: words.next()?.to_owned() });
             }
-            "refused" => {
-                self.refused.extend(words.next()?.parse::<Pattern>());
-            }
-            "size" => {
-                let pattern = words.next()?.parse().ok()?;
-                let bytes = words.next()?.parse().ok()?;
-                let mut number = || words.next()?.parse::<u32>().ok();
-                self.sizes.push(SizeRun {
-                    pattern,
-                    bytes,
-                    ranks: (number()?, number()?),
-                    pairs: number()?,
-                    groups: Vec::new(),
-                    spread: None,
-                    wrong: None,
-                    done: None,
-                    dip: None,
-                });
-            }
+            "refused" => self.refused.extend(words.next()?.parse::<Pattern>()),
+            "size" => self.sizes.push(SizeRun {
+                pattern: next(&mut words)?,
+                bytes: next(&mut words)?,
+                ranks: (next(&mut words)?, next(&mut words)?),
+                pairs: next(&mut words)?,
+                groups: Vec::new(),
+                spread: None,
+                wrong: None,
+                done: None,
+                dip: None,
+            }),
             "batch" => {
-                let operations = words.next()?.parse().ok()?;
-                let mut seconds: Vec<f64> = Vec::new();
-                for word in words {
-                    seconds.push(word.parse().ok().filter(|x: &f64| x.is_finite())?);
-                }
-                if seconds.len() < 3 {
-                    return None;
-                }
-                let trips = (seconds[0], seconds[1]);
-                seconds.drain(..2);
-                self.sizes.last_mut()?.groups.push(BatchGroup {
-                    operations,
-                    trips,
-                    seconds,
-                    lost: Vec::new(),
-                });
+                let operations = next(&mut words)?;
+                let trips = (next(&mut words)?, next(&mut words)?);
+                let number = |word: &str| word.parse().ok().filter(|x: &f64| x.is_finite());
+                let seconds: Vec<f64> = words.map(number).collect::<Option<_>>()?;
+                let group = BatchGroup { operations, trips, seconds, lost: Vec::new() };
+                let size = self.sizes.last_mut().filter(|_| !group.seconds.is_empty())?;
+                size.groups.push(group);
             }
             "lost" => {
                 let lost: Result<Vec<f64>, _> = words.map(str::parse).collect();
                 self.sizes.last_mut()?.groups.last_mut()?.lost = lost.ok()?;
             }
             "spread" => {
-                let mut number = || words.next()?.parse().ok();
-                self.sizes.last_mut()?.spread = Some((number()?, number()?));
+                self.sizes.last_mut()?.spread = Some((next(&mut words)?, next(&mut words)?));
             }
-            "wrong" => self.sizes.last_mut()?.wrong = Some(words.next()?.parse().ok()?),
-            "done" => self.sizes.last_mut()?.done = Some(words.next()?.parse().ok()?),
+            "wrong" => self.sizes.last_mut()?.wrong = Some(next(&mut words)?),
+            "done" => self.sizes.last_mut()?.done = Some(next(&mut words)?),
             "step" => self.steps += 1,
             "end" if rest.is_empty() => self.end = true,
             _ => return None,
         }
         Some(())
     }
+}
+
+/// The next word, read.
+fn next<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> {
+    words.next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -58,14 +58,27 @@ pub(crate) fn unstarted(mpi: &Mpi, distance: Option<Distance>) -> MessageConfig 
     }
 }
 
+/// Of which operations a value is the mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mean {
+    /// Of those that count.
+    OfCounted,
+    /// Of all: what OSU prints. It cannot leave out what other programs disturbed, so beside it the
+    /// probe does not either.
+    OfAll,
+}
+
 /// The figures of all sizes of a start, in order.
-pub(crate) fn figures(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<MessageFigure> {
+pub(crate) fn figures(mpi: &ReadyMpi<'_>, report: &StartReport, mean: Mean) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
     let regimes = regime::regimes(&trips);
     let headline = headline(sizes, &regimes);
-    let of = |run| SizeEvidence { mpi, report, run, batches: Batches::of(run, &regimes, headline) };
-    sizes.iter().flat_map(|run| of(run).figures()).collect()
+    let of = |run| {
+        let batches = Batches::of(run, &regimes, headline);
+        SizeEvidence { mpi, report, run, batches, mean }.figures()
+    };
+    sizes.iter().flat_map(of).collect()
 }
 
 /// The patterns that the MPI refused, without figures.
@@ -184,6 +197,13 @@ impl Batches {
         let moved = !regimes.is_empty() && counted.regime != headline;
         Self { samples, operations, sorted, counted, moved }
     }
+
+    /// Operations of some batches, and mean seconds of one, whatever batch it was in.
+    fn mean(&self, batches: &[usize]) -> (u64, f64) {
+        let operations: u64 = batches.iter().map(|i| self.operations[*i]).sum();
+        let seconds = |i: &usize| self.samples[*i].seconds[0] * self.operations[*i] as f64;
+        (operations, batches.iter().map(seconds).sum::<f64>() / operations as f64)
+    }
 }
 
 /// One size of one pattern.
@@ -192,6 +212,7 @@ struct SizeEvidence<'a> {
     report: &'a StartReport,
     run: &'a SizeRun,
     batches: Batches,
+    mean: Mean,
 }
 
 impl SizeEvidence<'_> {
@@ -209,7 +230,7 @@ impl SizeEvidence<'_> {
     }
 
     fn figure(&self, unit: Unit, figure: &dyn Fn(f64) -> f64) -> MessageFigure {
-        let Batches { samples, operations, sorted, counted, .. } = &self.batches;
+        let Batches { samples, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
         let mut measurement = blank(self.run.pattern, unit).timed(
             Quoted::Mean,
@@ -217,23 +238,22 @@ impl SizeEvidence<'_> {
             0,
             &value_of,
         );
-        let all: u64 = counted.passes.iter().map(|i| operations[*i]).sum();
-        let mut config = self.config(all);
-        if all > 0 {
-            let seconds = |i: &usize| samples[*i].seconds[0] * operations[*i] as f64;
-            let total: f64 = counted.passes.iter().map(seconds).sum();
+        let (operations, mean) = self.batches.mean(&counted.passes);
+        let mut config = self.config(operations);
+        if operations > 0 {
             let at = |share: f64| stats::quantile(&measurement.samples, share);
             let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
             (config.min, config.max) = (Some(at(0.0)), Some(at(1.0)));
             config.p99 = Some(digits(at(p99)));
-            // Of all operations, whatever batch they were in.
-            measurement = measurement.value(Quoted::Mean, value_of(total / all as f64));
+            let all: Vec<usize> = (0..samples.len()).collect();
+            let mean = if self.mean == Mean::OfAll { self.batches.mean(&all).1 } else { mean };
+            measurement = measurement.value(Quoted::Mean, value_of(mean));
         }
         MessageFigure { measurement: measurement.judged(self.validity()), config }
     }
 
     fn config(&self, operations: u64) -> MessageConfig {
-        let Self { mpi, report, run, batches } = self;
+        let Self { mpi, report, run, batches, .. } = self;
         let launch = &report.launch;
         let mut config = MessageConfig {
             message_bytes: Some(run.bytes),
@@ -413,5 +433,14 @@ mod tests {
     fn batches_that_are_all_disturbed_count() {
         let batches = of(&run(&[((FAR, FAR), 1.0, 0.5)]));
         assert_eq!((batches.counted.passes.len(), batches.moved), (3, false));
+    }
+
+    #[test]
+    fn a_mean_is_one_of_operations() {
+        let mut both = run(&[((FAR, FAR), 1.0, 0.0), ((FAR, FAR), 4.0, 0.5)]);
+        both.groups[0].operations = 20;
+        let batches = of(&both);
+        assert_eq!(batches.mean(&batches.counted.passes), (60, 1.0));
+        assert_eq!(batches.mean(&[0, 1, 2, 3, 4, 5]), (90, 2.0));
     }
 }

@@ -27,9 +27,7 @@ pub(crate) enum Broken {
 /// What came of a start.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartReport {
-    /// What was started.
     pub launch: Launch,
-    /// What the probe printed.
     pub output: ProbeOutput,
     /// Starts whose samples are together here.
     pub starts: u32,
@@ -42,19 +40,18 @@ pub(crate) struct StartReport {
 }
 
 impl StartReport {
-    /// Adds the samples of another start of the same.
-    fn add(&mut self, more: Self) {
+    /// Adds the samples of another start of the same; returns why that is broken.
+    fn add(&mut self, more: Self) -> Option<Broken> {
         for size in more.output.sizes {
-            let same = |known: &&mut SizeRun| {
-                (known.pattern, known.bytes, known.ranks) == (size.pattern, size.bytes, size.ranks)
-            };
+            let what = (size.pattern, size.bytes, size.ranks);
+            let same = |known: &&mut SizeRun| (known.pattern, known.bytes, known.ranks) == what;
             match self.output.sizes.iter_mut().find(same) {
                 Some(known) => known.add(size),
                 None => self.output.sizes.push(size),
             }
         }
         self.starts += 1;
-        self.broken = more.broken;
+        more.broken
     }
 }
 
@@ -72,13 +69,9 @@ const SLOTS: [&str; 4] =
 
 /// An MPI with its probe, ready to start ranks.
 pub(crate) struct ReadyMpi<'a> {
-    /// The MPI.
     pub mpi: &'a Mpi,
-    /// Its probe.
     pub probe: &'a Probe,
-    /// This node.
     pub topology: &'a Topology,
-    /// How to measure.
     pub options: &'a MessageOptions,
 }
 
@@ -172,14 +165,11 @@ impl ReadyMpi<'_> {
             if report.broken.is_some() {
                 break;
             }
-            match part.run(launch, observer) {
+            report.broken = match part.run(launch, observer) {
                 Ok(more) => report.add(more),
-                Err(MessagesError::Interrupted) => report.broken = Some(Broken::Interrupted),
-                Err(error) => {
-                    let reason = error.to_string().replace('\n', " ");
-                    report.broken = Some(Broken::Died(reason));
-                }
-            }
+                Err(MessagesError::Interrupted) => Some(Broken::Interrupted),
+                Err(error) => Some(Broken::Died(error.to_string().replace('\n', " "))),
+            };
         }
         Ok(report)
     }
@@ -229,14 +219,29 @@ impl ReadyMpi<'_> {
     ) -> MessagesError {
         let launcher = self.launcher_name();
         if let Some(found) = output.world.filter(|world| *world as usize != launch.ranks()) {
-            return MessagesError::mismatch(self.mpi, launch.ranks(), found);
+            return MessagesError::Missing(format!(
+                "{launcher} does not know {}: asked for {} ranks, and each believes that there is {found}\nhint: name the launcher that came with {}, with --launcher",
+                self.mpi.library,
+                launch.ranks(),
+                self.mpi.compiler.command.program()
+            ));
         }
         if text.contains("attempt to run as root") {
             return MessagesError::root(launcher);
         }
         if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))
         {
-            return MessagesError::slots(self.mpi, launch.ranks(), line.trim());
+            let more = match self.mpi.launcher.kind {
+                LauncherKind::OpenMpi => {
+                    ", or let it give more, e.g. --launcher 'mpirun --oversubscribe'"
+                }
+                _ => "",
+            };
+            return MessagesError::Missing(format!(
+                "{launcher} has too few slots for {} ranks: {}\nhint: ask for fewer with --ranks, or for more tasks of the job{more}",
+                launch.ranks(),
+                line.trim()
+            ));
         }
         let words = error_tail(text);
         match broken {
@@ -290,9 +295,9 @@ pub(crate) fn error_tail(text: &str) -> String {
 fn transport(text: &str) -> Option<String> {
     let mut layer = None;
     let mut ways: Vec<String> = Vec::new();
-    let mut add = |way: &str| {
-        if !way.is_empty() && !ways.iter().any(|known| known == way) {
-            ways.push(way.to_owned());
+    let mut add = |way: String| {
+        if !ways.contains(&way) {
+            ways.push(way);
         }
     };
     for line in text.lines() {
@@ -303,14 +308,14 @@ fn transport(text: &str) -> Option<String> {
             && let Some((name, _)) = rest.split_once(" btl for send")
             && name != "self"
         {
-            add(&format!("btl {name}"));
+            add(format!("btl {name}"));
         }
         if let Some((_, rest)) = line.split_once(": tag(")
             && let Some((lanes, _)) = rest.split_once(')')
             && line.contains("ep_cfg")
             && !lanes.starts_with("self")
         {
-            add(&format!("ucx {lanes}"));
+            add(format!("ucx {lanes}"));
         }
     }
     let parts: Vec<String> = layer.into_iter().chain(ways).collect();

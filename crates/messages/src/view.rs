@@ -30,9 +30,6 @@ struct ShownFigure<'a> {
     pattern: Option<Pattern>,
 }
 
-/// The library and the distance of a figure: what has a line of its own.
-type LibraryLine = (String, Option<Distance>);
-
 impl ShownFigure<'_> {
     /// `Open MPI 4.1.4`; of a saved output the program that printed it.
     fn library(&self) -> String {
@@ -45,7 +42,8 @@ impl ShownFigure<'_> {
         }
     }
 
-    fn line(&self) -> LibraryLine {
+    /// The library and the distance: what has a line of its own.
+    fn line(&self) -> (String, Option<Distance>) {
         (self.library(), self.config.distance)
     }
 
@@ -89,14 +87,20 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     if section.blocks.is_empty() { Vec::new() } else { vec![section] }
 }
 
-/// The lines of figures, in order.
-fn lines<'a>(all: impl Iterator<Item = &'a &'a ShownFigure<'a>>) -> Vec<LibraryLine> {
-    distinct(all.map(|figure| figure.line()))
-}
-
-/// The figures of a line.
-fn of_line<'a>(all: &[&'a ShownFigure<'a>], line: &LibraryLine) -> Vec<&'a ShownFigure<'a>> {
-    all.iter().copied().filter(|figure| figure.line() == *line).collect()
+/// Things by what `key` says of them, in order of appearance.
+fn grouped<T, K: PartialEq>(
+    all: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for one in all {
+        let own = key(&one);
+        match groups.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, members)) => members.push(one),
+            None => groups.push((own, vec![one])),
+        }
+    }
+    groups
 }
 
 /// Values in order of appearance, each once.
@@ -115,18 +119,16 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
     let mut table = Table::new(&[
         "messages", "", "cpus", ">us", ">bw GB/s", ">bibw", ">Mmsg/s", ">eager <", ">n1/2",
     ]);
-    for line in lines(all.iter().filter(|figure| !figure.is_collective())) {
-        let own = of_line(all, &line);
+    let pairwise = all.iter().filter(|figure| !figure.is_collective());
+    for ((library, between), own) in grouped(pairwise, |figure| figure.line()) {
         let latencies = || own.iter().filter(|figure| figure.pattern == Some(Pattern::Latency));
         let latency = latencies()
             .filter(|figure| figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL))
             .min_by_key(|figure| figure.config.message_bytes)
             .and_then(|figure| figure.m.value);
         let best = |pattern: Pattern, unit: Unit| {
-            let of_it = |figure: &&&ShownFigure<'_>| {
-                figure.pattern == Some(pattern) && figure.m.unit == unit
-            };
-            let values = own.iter().filter(of_it).filter_map(|figure| figure.m.value);
+            let own = own.iter().filter(|figure| figure.pattern == Some(pattern));
+            let values = own.filter(|figure| figure.m.unit == unit).filter_map(|f| f.m.value);
             FigureUnit::of(unit).cell(values.max_by(f64::total_cmp))
         };
         let curve = latencies().next().and_then(|figure| figure.config.curve.clone());
@@ -134,9 +136,9 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
         let half = curve.hockney.last().map(|fit| fit.half_bytes as u64);
         let bytes = |bytes: Option<u64>| bytes.map_or(NONE.to_owned(), |b| Bytes(b).to_string());
         table.row([
-            line.0.into(),
-            distance(line.1).into(),
-            own.first().and_then(|figure| places(figure)).unwrap_or(NONE.to_owned()).into(),
+            library.into(),
+            distance(between).into(),
+            places(own[0]).unwrap_or(NONE.to_owned()).into(),
             FigureUnit::of(Unit::Seconds).cell(latency),
             best(Pattern::Bw, Unit::BytesPerSecond),
             best(Pattern::Bibw, Unit::BytesPerSecond),

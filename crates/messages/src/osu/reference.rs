@@ -7,7 +7,7 @@ use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern, usual_sizes};
 use crate::protocol::SizeRun;
-use crate::result;
+use crate::result::{self, Mean};
 use crate::start::{Broken, FOREVER, ReadyMpi, error_tail, reason_to_kill};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
@@ -36,21 +36,16 @@ const DEPTH: usize = 7;
 pub struct OsuPrograms(Vec<(Pattern, PathBuf)>);
 
 impl OsuPrograms {
-    /// Looks for them in a folder and below.
-    pub fn find(folder: &Path) -> Self {
+    /// Looks for them in a folder and below; `None` when there is none.
+    pub fn find(folder: &Path) -> Option<Self> {
         let mut found = Self::default();
         found.look(folder, DEPTH);
-        found
+        (!found.0.is_empty()).then_some(found)
     }
 
     /// The program of a pattern.
     pub fn of(&self, pattern: Pattern) -> Option<&Path> {
         self.0.iter().find(|(known, _)| *known == pattern).map(|(_, path)| path.as_path())
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     fn look(&mut self, folder: &Path, depth: usize) {
@@ -181,7 +176,7 @@ fn round(
     }
     let sizes = &report.output.sizes;
     Ok(Round {
-        own: rounds::like_osu(result::figures(&mpi, &report), sizes, options.window),
+        own: result::figures(&mpi, &report, Mean::OfAll),
         trips: sizes.iter().flat_map(SizeRun::trips).collect(),
         others: share(begin, between).max(share(between, end)),
         osu: output,

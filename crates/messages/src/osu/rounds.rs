@@ -9,7 +9,6 @@
 use crate::config::MessageConfig;
 use crate::osu::output::{self, OsuOutput};
 use crate::pattern::Pattern;
-use crate::protocol::SizeRun;
 use crate::result::MessageFigure;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
@@ -56,37 +55,6 @@ impl Round {
         causes.extend((share > OTHERS).then_some(Cause::OtherProgram { share }));
         Sample { round_trips: (middle, middle), causes, ..Sample::of_times(Vec::new()) }
     }
-}
-
-/// Mean seconds of one operation, over all of them: what OSU prints. It cannot leave out what other
-/// programs disturbed, so beside it the probe does not either.
-pub(crate) fn mean_of_all(run: &SizeRun) -> Option<f64> {
-    let groups = || run.groups.iter();
-    let operations: f64 = groups().map(|g| g.operations as f64 * g.seconds.len() as f64).sum();
-    let total: f64 = groups().map(|g| g.operations as f64 * g.seconds.iter().sum::<f64>()).sum();
-    (operations > 0.0).then(|| total / operations)
-}
-
-/// The probe's figures with means over all operations for values.
-pub(crate) fn like_osu(
-    mut own: Vec<MessageFigure>,
-    sizes: &[SizeRun],
-    window: u32,
-) -> Vec<MessageFigure> {
-    for MessageFigure { measurement, config } in &mut own {
-        let same = |run: &&SizeRun| {
-            Some(run.bytes) == config.message_bytes && run.pattern.name() == measurement.name
-        };
-        if let (Some(run), Some(_)) = (sizes.iter().find(same), measurement.value)
-            && let Some(seconds) = mean_of_all(run)
-        {
-            measurement.value = Some(match measurement.unit {
-                Unit::MessagesPerSecond => f64::from(window) * f64::from(run.pairs) / seconds,
-                _ => run.pattern.figure(seconds, run.bytes, window, run.pairs),
-            });
-        }
-    }
-    own
 }
 
 /// The figures of both over the rounds that count, of all when none does: medians, and how the probe's
@@ -165,7 +133,6 @@ fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::BatchGroup;
     use nodegauge_measure::samples::clean_numbers;
 
     fn round(trips: &[f64]) -> Round {
@@ -212,28 +179,5 @@ mod tests {
     fn without_a_shared_line_all_rounds_count() {
         assert_eq!(counting(&[round(&[]), round(&[]), round(&[])]), [0, 1, 2]);
         assert!(counting(&[]).is_empty());
-    }
-
-    #[test]
-    fn the_mean_is_one_of_operations_disturbed_or_not() {
-        let group = |operations, seconds: &[f64], lost: f64| BatchGroup {
-            operations,
-            trips: (0.0, 0.0),
-            seconds: seconds.to_vec(),
-            lost: vec![lost; seconds.len()],
-        };
-        let run = SizeRun {
-            pattern: Pattern::Latency,
-            bytes: 8,
-            ranks: (0, 1),
-            pairs: 1,
-            groups: vec![group(100, &[1e-6, 2e-6], 0.0), group(50, &[4e-6], 0.5)],
-            spread: None,
-            wrong: None,
-            done: None,
-            dip: None,
-        };
-        assert!((mean_of_all(&run).unwrap() - 2e-6).abs() < 1e-12);
-        assert_eq!(mean_of_all(&SizeRun { groups: Vec::new(), ..run }), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Figures over message sizes: latencies with their spread, rates with bars, collectives.
 
-use super::{FigureUnit, ShownFigure, distance, distinct, evidence, lines, of_line};
+use super::{FigureUnit, ShownFigure, distance, distinct, evidence, grouped};
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
 use nodegauge_measure::{Bytes, Unit};
@@ -12,14 +12,15 @@ const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '�
 
 /// The curves of every library and distance.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let lines = lines(all.iter().filter(|figure| figure.config.message_bytes.is_some()));
-    for (number, line) in lines.iter().enumerate() {
-        let own = of_line(all, line);
+    let mut lines = grouped(all.iter().copied(), |figure| figure.line());
+    lines.retain(|(_, own)| own.iter().any(|figure| figure.config.message_bytes.is_some()));
+    let several = lines.len() > 1;
+    for (number, ((library, between), own)) in lines.into_iter().enumerate() {
         if number > 0 {
             section.gap();
         }
-        if lines.len() > 1 {
-            section.push(Block::Heading(format!("{}, {}", line.0, distance(line.1))));
+        if several {
+            section.push(Block::Heading(format!("{library}, {}", distance(between))));
         }
         let tables = [latencies(&own), rates(&own), collectives(&own)];
         for (number, table) in tables.into_iter().flatten().enumerate() {

@@ -1,6 +1,6 @@
 //! What figures are of, and what speaks against them.
 
-use super::{SMALL, ShownFigure, distinct};
+use super::{SMALL, ShownFigure, distinct, grouped};
 use nodegauge_gauge::view::{Note, Section};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
@@ -10,12 +10,11 @@ const SHOWN: usize = 3;
 
 /// What the figures are of.
 pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
-    for library in distinct(all.iter().map(|figure| figure.library())) {
-        let own = || all.iter().filter(|figure| figure.library() == library);
+    for (library, own) in grouped(all, |figure| figure.library()) {
         // The one that tells most: a start that failed does not know the transport.
-        let told = own().find(|figure| figure.m.summary.is_some()).or_else(|| own().next());
-        let mpi = told.and_then(|figure| figure.config.mpi.clone()).unwrap_or_default();
-        let mut parts = vec![library.clone()];
+        let told = own.iter().find(|figure| figure.m.summary.is_some()).unwrap_or(&own[0]);
+        let mpi = told.config.mpi.clone().unwrap_or_default();
+        let mut parts = vec![library];
         parts.extend(mpi.device.map(|device| format!("device {device}")));
         parts.push(mpi.transport.unwrap_or_else(|| "transport unknown".to_owned()));
         parts.extend(mpi.compiler.filter(|_| !brief));
@@ -47,23 +46,20 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
 
 /// Every doubt once, with what it concerns.
 pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let mut doubts: Vec<(Status, &String, Vec<String>)> = Vec::new();
-    for figure in all.iter().filter(|figure| figure.m.validity.status != Status::Valid) {
-        let size = figure.config.message_bytes.map(|bytes| format!(" {}", Bytes(bytes)));
-        let what = format!("{}{}", figure.m.name, size.unwrap_or_default());
-        for reason in &figure.m.validity.reasons {
-            match doubts.iter_mut().find(|(_, known, _)| *known == reason) {
-                Some((_, _, whats)) if whats.contains(&what) => {}
-                Some((_, _, whats)) => whats.push(what.clone()),
-                None => doubts.push((figure.m.validity.status, reason, vec![what.clone()])),
-            }
-        }
-    }
-    for (status, reason, whats) in doubts {
+    let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
+    let doubts =
+        doubted.flat_map(|figure| figure.m.validity.reasons.iter().map(move |r| (figure, r)));
+    for (reason, figures) in grouped(doubts, |(_, reason)| *reason) {
+        let size = |bytes: Option<u64>| bytes.map(|bytes| format!(" {}", Bytes(bytes)));
+        let what = |figure: &ShownFigure<'_>| {
+            format!("{}{}", figure.m.name, size(figure.config.message_bytes).unwrap_or_default())
+        };
+        let whats = distinct(figures.iter().map(|(figure, _)| what(figure)));
         let mut shown = whats[..whats.len().min(SHOWN)].join(", ");
         if whats.len() > SHOWN {
             shown.push_str(&format!(" and {} more", whats.len() - SHOWN));
         }
+        let status = figures[0].0.m.validity.status;
         section.push(Note::doubt(status, format!("{shown}: {reason}")));
     }
 }

@@ -1,10 +1,9 @@
 //! Every core with every other, or pairs of nodes: a matrix while it fits, else the pairs that stand
 //! out.
 
-use super::{FigureUnit, NONE, ShownFigure, distance, distinct, evidence};
+use super::{FigureUnit, ShownFigure, distance, distinct, evidence, grouped};
 use nodegauge_gauge::view::{Block, Cell, Section, Table};
 use nodegauge_measure::{Bytes, Unit, stats};
-use nodegauge_placement::Distance;
 
 /// Columns of a matrix at most: a wider one fits no terminal.
 const MOST: usize = 12;
@@ -48,27 +47,18 @@ fn scale(pairs: &[PairFigure<'_>]) -> FigureUnit {
 
 /// A table for each library, pattern and size, with what stands out.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let key = |figure: &ShownFigure<'_>| {
+    let own = all.iter().filter(|figure| figure.m.unit != Unit::MessagesPerSecond);
+    let pairs = own.filter_map(|figure| PairFigure::of(figure));
+    let key = |PairFigure { figure, .. }: &PairFigure<'_>| {
         (figure.library(), figure.m.name.clone(), figure.config.message_bytes)
     };
-    let sized: Vec<&ShownFigure<'_>> = all
-        .iter()
-        .copied()
-        .filter(|figure| figure.m.unit != Unit::MessagesPerSecond)
-        .filter(|figure| figure.config.message_bytes.is_some())
-        .collect();
-    for table in distinct(sized.iter().map(|figure| key(figure))) {
-        let own = sized.iter().filter(|figure| key(figure) == table);
-        let pairs: Vec<PairFigure<'_>> = own.filter_map(|figure| PairFigure::of(figure)).collect();
-        if pairs.is_empty() {
-            continue;
-        }
+    for ((library, name, bytes), pairs) in grouped(pairs, key) {
+        let Some(bytes) = bytes else { continue };
         if !section.blocks.is_empty() {
             section.gap();
         }
         let shown = scale(&pairs);
-        let (library, name, bytes) = table;
-        let size = Bytes(bytes.unwrap_or(0));
+        let size = Bytes(bytes);
         section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.name)));
         section.push(square(&pairs, shown));
         section.note_if("far off", outliers(&pairs, shown));
@@ -93,7 +83,7 @@ fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
                 let [x, y] = &pair.ends;
                 (x == *a && y == *b) || (x == *b && y == *a)
             };
-            pairs.iter().find(met).map_or_else(|| NONE.into(), |pair| shown.cell(Some(pair.value)))
+            shown.cell(pairs.iter().find(met).map(|pair| pair.value))
         }));
         table.row(row);
     }
@@ -102,40 +92,27 @@ fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
 
 fn summary(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     let mut table = Table::new(&["", ">pairs", ">least", ">median", ">most"]);
-    for (name, values) in by_distance(pairs) {
+    for (name, own) in grouped(pairs, |pair| pair.figure.config.distance) {
+        let values: Vec<f64> = own.iter().map(|pair| pair.value).collect();
         let at = |q: f64| shown.cell(Some(stats::quantile(&values, q)));
-        table.row([
-            distance(name).into(),
-            values.len().to_string().into(),
-            at(0.0),
-            at(0.5),
-            at(1.0),
-        ]);
+        let count = values.len().to_string();
+        table.row([distance(name).into(), count.into(), at(0.0), at(0.5), at(1.0)]);
     }
     table
 }
 
-fn by_distance(pairs: &[PairFigure<'_>]) -> Vec<(Option<Distance>, Vec<f64>)> {
-    let of = |pair: &PairFigure<'_>| pair.figure.config.distance;
-    let values = |name| pairs.iter().filter(|pair| of(pair) == name).map(|p| p.value).collect();
-    distinct(pairs.iter().map(of)).into_iter().map(|name| (name, values(name))).collect()
-}
-
 /// Pairs far from the median of their distance.
 fn outliers(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Option<String> {
-    let groups = by_distance(pairs);
-    let worse = |pair: &PairFigure<'_>| {
-        let name = pair.figure.config.distance;
-        let (_, values) = groups.iter().find(|(known, _)| *known == name)?;
-        let median = stats::median(values);
-        let worse = match shown.unit {
+    let mut far: Vec<(f64, &PairFigure<'_>)> = Vec::new();
+    for (_, own) in grouped(pairs, |pair| pair.figure.config.distance) {
+        let median = stats::median(&own.iter().map(|pair| pair.value).collect::<Vec<_>>());
+        let worse = |pair: &PairFigure<'_>| match shown.unit {
             Unit::Seconds => pair.value / median,
             _ => median / pair.value,
         };
-        (worse > FAR && values.len() > 2).then_some(worse)
-    };
-    let mut far: Vec<(f64, &PairFigure<'_>)> =
-        pairs.iter().filter_map(|pair| Some((worse(pair)?, pair))).collect();
+        let own = own.iter().filter(|_| own.len() > 2).map(|pair| (worse(pair), *pair));
+        far.extend(own.filter(|(worse, _)| *worse > FAR));
+    }
     far.sort_by(|a, b| b.0.total_cmp(&a.0));
     let words = |(worse, pair): &(f64, &PairFigure<'_>)| {
         let [a, b] = &pair.ends;

@@ -1,27 +1,24 @@
 //! The probe beside the OSU micro-benchmarks, or only the latter where an output was imported.
 
 use super::curves::sizes;
-use super::{FigureUnit, NONE, ShownFigure, distinct, evidence};
+use super::{FigureUnit, NONE, ShownFigure, evidence, grouped};
 use nodegauge_gauge::view::{Block, Cell, Section, Table};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement};
 
 /// A table for each library, pattern and unit.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let key = |figure: &ShownFigure<'_>| (figure.library(), figure.m.name.clone(), figure.m.unit);
-    for (number, table) in distinct(all.iter().map(|figure| key(figure))).iter().enumerate() {
-        if number > 0 {
+    let key = |figure: &&ShownFigure<'_>| (figure.library(), figure.m.name.clone(), figure.m.unit);
+    for ((library, name, unit), own) in grouped(all.iter().copied(), key) {
+        if !section.blocks.is_empty() {
             section.gap();
         }
-        let (library, name, unit) = table;
-        let own: Vec<&ShownFigure<'_>> =
-            all.iter().copied().filter(|figure| key(figure) == *table).collect();
         let version = own.iter().find_map(|figure| figure.config.engine_version.as_ref());
         let osu = version.map_or_else(|| ">osu".to_owned(), |version| format!(">osu {version}"));
-        let scale = FigureUnit::of(*unit);
+        let scale = FigureUnit::of(unit);
         let title = format!(">{name} {}", scale.name);
         let mut rows = Table::new(&[&title, ">probe", &osu, ">ratio", ">spread", ">osu's"]);
-        for size in sizes(&own, &[name]) {
+        for size in sizes(&own, &[&name]) {
             let of = |category: Category| {
                 own.iter().copied().find(|figure| {
                     figure.m.category == category && figure.config.message_bytes == Some(size)
@@ -40,18 +37,16 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
                 spread(osu.map(|figure| figure.m)).into(),
             ]);
         }
-        section.push(Block::Heading(library.clone()));
+        section.push(Block::Heading(library));
         section.push(rows);
         if let Some(rounds) = own.iter().find_map(|figure| figure.config.rounds) {
             let timing = own.iter().find_map(|figure| figure.config.timing.as_deref());
-            let text = format!(
-                "medians of {rounds} rounds by turns, of their ratios too; the clock around each {}",
-                match timing {
-                    Some("each") => "operation, as in OSU 7",
-                    _ => "batch, as in OSU 5",
-                }
-            );
-            section.note("", text);
+            let around = match timing {
+                Some("each") => "operation, as in OSU 7",
+                _ => "batch, as in OSU 5",
+            };
+            let text = "rounds by turns, of their ratios too; the clock around each";
+            section.note("", format!("medians of {rounds} {text} {around}"));
         }
     }
     if all.iter().any(|figure| figure.m.category == Category::Variant) {
