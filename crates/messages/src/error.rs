@@ -56,18 +56,10 @@ impl MessagesError {
             said(words)
         ))
     }
-
-    /// It ended, `how` says with what, without a figure.
-    pub(crate) fn died(launcher: &str, how: &str, words: &str) -> Self {
-        Self::Missing(format!(
-            "{launcher} ended with {how} before anything was measured{}",
-            said(words)
-        ))
-    }
 }
 
 /// Last words as lines of their own; nothing when there are none.
-fn said(words: &str) -> String {
+pub(crate) fn said(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(":\n{words}") }
 }
 

@@ -28,7 +28,6 @@ pub enum Where {
 /// One start of the probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
-    /// The ranks.
     pub ranks: Where,
     /// What the first pair shares; `None` for collectives and matrices.
     pub distance: Option<Distance>,

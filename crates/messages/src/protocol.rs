@@ -36,7 +36,6 @@ names!(Done, "end", Stable = "stable", Samples = "samples", Limit = "limit");
 /// One size of one pattern between two ranks (or among all of them).
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeRun {
-    /// The pattern.
     pub pattern: Pattern,
     /// Bytes of a message.
     pub bytes: u64,
@@ -91,8 +90,6 @@ impl SizeRun {
 /// A rank, as it found itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeRank {
-    /// Its process.
-    pub pid: u32,
     /// CPUs that it may run on; `None` when the system does not say.
     pub cpus: Option<String>,
     /// Its host.
@@ -112,9 +109,8 @@ pub struct ProbeOutput {
     pub level: u32,
     /// What the library says of itself, lines joined by `|`.
     pub library: Option<String>,
-    /// The ranks.
     pub ranks: Vec<ProbeRank>,
-    /// The sizes, in order.
+    /// In order.
     pub sizes: Vec<SizeRun>,
     /// Patterns that it refused, because the MPI does not let several threads send.
     pub refused: Vec<Pattern>,
@@ -160,10 +156,9 @@ impl ProbeOutput {
             }
             "library" => self.library = Some(rest.trim_end_matches('|').to_owned()),
             "rank" => {
-                let _number: u32 = next(&mut words)?;
-                let pid = next(&mut words)?;
+                let (_number, _process): (u32, u32) = (next(&mut words)?, next(&mut words)?);
                 let cpus = words.next().filter(|cpus| *cpus != "?").map(str::to_owned);
-                self.ranks.push(ProbeRank { pid, cpus, host: words.next()?.to_owned() });
+                self.ranks.push(ProbeRank { cpus, host: words.next()?.to_owned() });
             }
             "refused" => self.refused.extend(words.next()?.parse::<Pattern>()),
             "size" => self.sizes.push(SizeRun {

@@ -25,15 +25,14 @@ use std::collections::BTreeSet;
 /// bound.
 const MOST_LOST: f64 = 0.02;
 
-/// `config.engine` of the probe's figures.
-const PROBE: &str = "probe";
+/// MPI's names for what threads may do.
+const LEVELS: [&str; 4] =
+    ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
 
 /// A figure to whose configuration more is added.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageFigure {
-    /// The figure, without its configuration.
     pub measurement: Measurement,
-    /// Its configuration.
     pub config: MessageConfig,
 }
 
@@ -51,7 +50,7 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
 /// The configuration of a start that gave nothing.
 pub(crate) fn unstarted(mpi: &Mpi, distance: Option<Distance>) -> MessageConfig {
     MessageConfig {
-        engine: Some(PROBE.to_owned()),
+        engine: Some("probe".to_owned()),
         distance,
         mpi: Some(mpi_config(mpi, None)),
         ..MessageConfig::default()
@@ -88,7 +87,7 @@ pub(crate) fn refused(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<(Pattern,
         "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at once (it \
          gives {})",
         mpi.mpi.library,
-        level(output.level)
+        LEVELS.get(output.level as usize).unwrap_or(&LEVELS[0])
     );
     let missing = |pattern: Pattern| {
         let measurement = blank(pattern, pattern.unit()).config(&base(mpi, report, pattern));
@@ -106,16 +105,6 @@ fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
         }
     }
     (0..regimes.len()).max_by_key(|at| counts[*at])
-}
-
-/// MPI's names for what threads may do.
-fn level(level: u32) -> &'static str {
-    match level {
-        1 => "MPI_THREAD_FUNNELED",
-        2 => "MPI_THREAD_SERIALIZED",
-        3 => "MPI_THREAD_MULTIPLE",
-        _ => "MPI_THREAD_SINGLE",
-    }
 }
 
 /// What is the same for all sizes of a start.
@@ -232,12 +221,9 @@ impl SizeEvidence<'_> {
     fn figure(&self, unit: Unit, figure: &dyn Fn(f64) -> f64) -> MessageFigure {
         let Batches { samples, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
-        let mut measurement = blank(self.run.pattern, unit).timed(
-            Quoted::Mean,
-            (samples, sorted, counted),
-            0,
-            &value_of,
-        );
+        let timed = (&samples[..], sorted, counted);
+        let mut measurement =
+            blank(self.run.pattern, unit).timed(Quoted::Mean, timed, 0, &value_of);
         let (operations, mean) = self.batches.mean(&counted.passes);
         let mut config = self.config(operations);
         if operations > 0 {
@@ -348,25 +334,16 @@ impl SizeEvidence<'_> {
 /// Ranks that the kernel lets run elsewhere than was asked.
 fn misplaced(report: &StartReport) -> Vec<String> {
     let Where::Here(asked) = &report.launch.ranks else { return Vec::new() };
-    asked
-        .iter()
-        .zip(&report.output.ranks)
-        .enumerate()
-        .filter_map(|(rank, (asked, got))| {
-            let (asked, got) = (ranges(asked), got.cpus.as_ref()?);
-            (asked != *got).then(|| {
-                format!("rank {rank} was to run on cpu {asked}, the kernel lets it run on {got}")
-            })
-        })
-        .take(3)
-        .collect()
+    let ranks = asked.iter().zip(&report.output.ranks).enumerate();
+    let elsewhere = ranks.filter_map(|(rank, (asked, got))| {
+        let (asked, got) = (ranges(asked), got.cpus.as_ref().filter(|got| **got != ranges(asked))?);
+        Some(format!("rank {rank} was to run on cpu {asked}, the kernel lets it run on {got}"))
+    });
+    elsewhere.take(3).collect()
 }
 
 /// Six digits are more than any clock gives, and keep records small.
 fn digits(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return value;
-    }
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 

@@ -1,7 +1,7 @@
 //! One start of the probe, carried out and watched: silence beyond its time is a hang, the launcher
 //! with all its ranks is killed, and what was measured before stays.
 
-use crate::MessagesError;
+use crate::error::{MessagesError, said};
 use crate::launch::{Launch, Where};
 use crate::options::MessageOptions;
 use crate::probe::Probe;
@@ -244,14 +244,18 @@ impl ReadyMpi<'_> {
             ));
         }
         let words = error_tail(text);
-        match broken {
+        let how = match broken {
             Some(Broken::Hung(limit)) => {
-                MessagesError::silent(launcher, limit.as_secs_f64(), &words)
+                return MessagesError::silent(launcher, limit.as_secs_f64(), &words);
             }
-            Some(Broken::Died(how)) => MessagesError::died(launcher, &how, &words),
-            Some(Broken::Interrupted) => MessagesError::Interrupted,
-            None => MessagesError::died(launcher, "ended", &words),
-        }
+            Some(Broken::Interrupted) => return MessagesError::Interrupted,
+            Some(Broken::Died(how)) => how,
+            None => "success".to_owned(),
+        };
+        let words = said(&words);
+        MessagesError::Missing(format!(
+            "{launcher} ended with {how} before anything was measured{words}"
+        ))
     }
 }
 
@@ -295,28 +299,17 @@ pub(crate) fn error_tail(text: &str) -> String {
 fn transport(text: &str) -> Option<String> {
     let mut layer = None;
     let mut ways: Vec<String> = Vec::new();
-    let mut add = |way: String| {
-        if !ways.contains(&way) {
-            ways.push(way);
-        }
-    };
     for line in text.lines() {
+        let between = |from: &str, to: &str| Some(line.split_once(from)?.1.split_once(to)?.0);
         if let Some((_, rest)) = line.split_once("select: component ") {
             layer = rest.strip_suffix(" selected").map(|name| format!("pml {name}")).or(layer);
         }
-        if let Some((_, rest)) = line.split_once("Using ")
-            && let Some((name, _)) = rest.split_once(" btl for send")
-            && name != "self"
-        {
-            add(format!("btl {name}"));
-        }
-        if let Some((_, rest)) = line.split_once(": tag(")
-            && let Some((lanes, _)) = rest.split_once(')')
-            && line.contains("ep_cfg")
-            && !lanes.starts_with("self")
-        {
-            add(format!("ucx {lanes}"));
-        }
+        let btl = between("Using ", " btl for send").filter(|name| *name != "self");
+        let lanes = between(": tag(", ")").filter(|_| line.contains("ep_cfg"));
+        let ucx = lanes.filter(|lanes| !lanes.starts_with("self"));
+        let ucx = ucx.map(|lanes| format!("ucx {lanes}"));
+        let way = btl.map(|name| format!("btl {name}")).or(ucx);
+        ways.extend(way.filter(|way| !ways.contains(way)));
     }
     let parts: Vec<String> = layer.into_iter().chain(ways).collect();
     (!parts.is_empty()).then(|| parts.join(", "))

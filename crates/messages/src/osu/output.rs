@@ -94,15 +94,14 @@ impl OsuOutput {
         })
     }
 
-    /// The first number of its version.
-    pub fn major(&self) -> Option<u32> {
-        self.version.as_ref()?.split('.').next()?.parse().ok()
-    }
-
     /// What this version puts the clock around.
     pub fn timing(&self) -> Timing {
-        // Version 7 times each iteration by itself.
-        if self.major().is_some_and(|major| major >= 7) { Timing::Each } else { Timing::Batch }
+        let major = self.version.as_deref().and_then(|version| version.split('.').next());
+        match major.and_then(|major| major.parse().ok()) {
+            // It times each iteration by itself.
+            Some(7u32..) => Timing::Each,
+            _ => Timing::Batch,
+        }
     }
 }
 
