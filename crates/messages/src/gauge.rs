@@ -253,20 +253,20 @@ fn notices(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Notice> {
     };
     let dips = report.output.sizes.iter().filter(|run| run.dip.is_some());
     let mut notices: Vec<Notice> = dips.map(dip).collect();
-    let place = report.output.unfinished().map_or_else(
-        || "between two sizes".to_owned(),
-        |size| format!("in {} of {} B", size.pattern, size.bytes),
-    );
+    let place = match report.output.unfinished() {
+        Some(size) => format!("in {} of {} B", size.pattern, size.bytes),
+        None => "between two sizes".to_owned(),
+    };
+    let kept = "what was measured before is kept";
     let failed = match &report.broken {
         Some(Broken::Hung(limit)) => Some(format!(
-            "no answer within {} s {place}: {} and its ranks were killed; what was measured before \
-             is kept",
+            "no answer within {} s {place}: {} and its ranks were killed; {kept}",
             limit.as_secs_f64(),
             mpi.launcher_name(),
         )),
-        Some(Broken::Died(how)) => Some(format!(
-            "a rank or the launcher ended {place}: {how}; what was measured before is kept"
-        )),
+        Some(Broken::Died(how)) => {
+            Some(format!("a rank or the launcher ended {place}: {how}; {kept}"))
+        }
         _ => None,
     };
     let silent = nodes::silent(report).map(|hosts| format!("no answer from {}", hosts.join(", ")));

@@ -1,11 +1,9 @@
 //! Messages between MPI processes: latency, bandwidth, message rate, collectives.
 //!
-//! The site's MPI is a plug-in: a probe (`probes/messages.c`) is compiled by its wrapper (`probe`),
-//! started by its launcher with an explicit binding (`launch`, `start`), and answers line by
-//! line (`protocol`). What it printed is judged and made into measurements (`result`, `curve`).
-//! `plan` says which ranks play which patterns in which starts, `gauge` carries the plan out.
-//! `osu` runs the OSU micro-benchmarks by turns with the probe, `nodes` pairs many nodes, `view`
-//! is what people see. Nothing here prints, saves or knows another gauge.
+//! `plan` says which ranks play which patterns in which starts; `gauge` carries it out: a probe is
+//! compiled by the site's MPI (`probe`), started by its launcher with an explicit binding (`launch`,
+//! `start`), read line by line (`protocol`) and judged (`result`, `curve`). `osu` runs the OSU
+//! micro-benchmarks by turns with it, `nodes` pairs many nodes, `view` is what people see.
 #![forbid(unsafe_code)]
 
 mod choice;

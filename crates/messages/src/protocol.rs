@@ -21,7 +21,7 @@ pub struct BatchGroup {
 }
 
 /// Why the probe went on to the next size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Done {
     /// The median is known to half a percent.
     Stable,
@@ -79,11 +79,7 @@ impl SizeRun {
             (Some((a, b)), Some((c, d))) => Some((f64::midpoint(a, c), f64::midpoint(b, d))),
             (a, b) => a.or(b),
         };
-        self.done = match (self.done, more.done) {
-            (Some(Done::Limit), Some(_)) => Some(Done::Limit),
-            (Some(_), done) => done,
-            (None, _) => None,
-        };
+        self.done = self.done.zip(more.done).map(|(a, b)| a.max(b));
     }
 }
 

@@ -12,9 +12,6 @@ use crate::result::{self, MessageFigure};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 
-/// `config.engine` of the figures of OSU's programs.
-const OSU: &str = "osu";
-
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OsuRow {
@@ -133,22 +130,19 @@ fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
 /// The measurements of a saved output: another program's figures, of which only what it prints is
 /// known.
 pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
-    let mut found = Vec::new();
-    for row in &output.rows {
-        let figures =
-            [(output.pattern.unit(), Some(row.value)), (Unit::MessagesPerSecond, row.messages)];
-        for (unit, value) in figures {
-            let Some(value) = value else { continue };
-            found.push(figure(output, row, unit, &[value]).into());
-        }
-    }
-    found
+    let of_row = |row: &OsuRow| {
+        let main = figure(output, row, output.pattern.unit(), &[row.value]);
+        let messages =
+            row.messages.map(|value| figure(output, row, Unit::MessagesPerSecond, &[value]));
+        std::iter::once(main).chain(messages).map(Measurement::from)
+    };
+    output.rows.iter().flat_map(of_row).collect()
 }
 
 /// The figure of one size over several runs: their median.
 pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64]) -> MessageFigure {
     let config = MessageConfig {
-        engine: Some(OSU.to_owned()),
+        engine: Some("osu".to_owned()),
         engine_version: output.version.clone(),
         message_bytes: Some(row.bytes),
         pairs: output.pairs.map(u64::from),

@@ -24,24 +24,21 @@ pub fn tables(record: &Record) -> String {
         let launcher = config.mpi.as_ref().and_then(|mpi| mpi.launcher.clone());
         let key = (pattern, launcher, config.distance, config.ranks.clone());
         if last.as_ref() != Some(&key) {
-            if last.is_some() {
-                out.push('\n');
-            }
+            out.push_str(if last.is_some() { "\n" } else { "" });
             out.push_str(&heading(pattern, &config));
             last = Some(key);
         }
         let bytes = config.message_bytes.unwrap_or(0);
         let value = if m.unit == Unit::Seconds { value * 1e6 } else { value / 1e6 };
-        if pattern.is_sizeless() {
-            out.push_str(&format!("{value:>17.2}\n"));
-            continue;
-        }
-        out.push_str(&format!("{bytes:<10}{value:>18.2}"));
-        if pattern.row().counts_messages {
-            // A byte rate counts the same messages.
-            out.push_str(&format!("{:>20.2}", value * 1e6 / bytes as f64));
-        }
-        out.push('\n');
+        // A byte rate counts the same messages.
+        let messages = value * 1e6 / bytes as f64;
+        out.push_str(&match pattern {
+            _ if pattern.is_sizeless() => format!("{value:>17.2}\n"),
+            _ if pattern.row().counts_messages => {
+                format!("{bytes:<10}{value:>18.2}{messages:>20.2}\n")
+            }
+            _ => format!("{bytes:<10}{value:>18.2}\n"),
+        });
     }
     out
 }
@@ -49,23 +46,21 @@ pub fn tables(record: &Record) -> String {
 fn heading(pattern: Pattern, config: &MessageConfig) -> String {
     let distance = config.distance.map_or("all ranks", Distance::name);
     let title = pattern.row().title;
-    let mut out = format!("# nodegauge: OSU MPI {title} Test, by its own probe ({distance})\n");
-    if pattern.row().counts_messages {
-        let (pairs, window) = (config.pairs.unwrap_or(0), config.window.unwrap_or(0));
-        out.push_str(&format!("# [ pairs: {pairs} ] [ window size: {window} ]\n"));
-        out.push_str(&format!("{:<10}{:>18}{:>20}\n", "# Size", "MB/s", "Messages/s"));
-        return out;
-    }
+    let name = format!("# nodegauge: OSU MPI {title} Test, by its own probe ({distance})\n");
     let header = match (pattern.is_collective(), pattern.is_rate()) {
         (true, _) => "Avg Latency(us)",
         (_, true) => "Bandwidth (MB/s)",
         _ => "Latency (us)",
     };
-    match pattern.is_sizeless() {
-        true => out.push_str(&format!("# {header}\n")),
-        false => out.push_str(&format!("{:<10}{header:>18}\n", "# Size")),
+    let (size, rate, messages) = ("# Size", "MB/s", "Messages/s");
+    let (pairs, window) = (config.pairs.unwrap_or(0), config.window.unwrap_or(0));
+    match pattern {
+        _ if pattern.is_sizeless() => format!("{name}# {header}\n"),
+        _ if pattern.row().counts_messages => format!(
+            "{name}# [ pairs: {pairs} ] [ window size: {window} ]\n{size:<10}{rate:>18}{messages:>20}\n"
+        ),
+        _ => format!("{name}{size:<10}{header:>18}\n"),
     }
-    out
 }
 
 #[cfg(test)]

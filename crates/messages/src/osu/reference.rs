@@ -215,7 +215,7 @@ fn osu(
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is
     // printed counts, not the status.
-    OsuOutput::read(&own_lines(&printed)).map_err(|why| match status.success() {
+    OsuOutput::read(&printed).map_err(|why| match status.success() {
         true => MessagesError::osu(program, &why),
         false => {
             let words = error_tail(&all).replace('\n', " ");
@@ -224,34 +224,21 @@ fn osu(
     })
 }
 
-/// What the program printed, without what the library put between.
-fn own_lines(printed: &str) -> String {
-    let own = |line: &&str| !line.starts_with('[');
-    printed.lines().filter(own).map(|line| format!("{line}\n")).collect()
-}
-
 /// The options that both know.
 fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     let pattern = launch.patterns.first().copied().unwrap_or(Pattern::Latency);
-    if options.sizes != usual_sizes() && !pattern.is_sizeless() {
-        let sizes = options.sizes_of(pattern);
-        if let (Some(least), Some(most)) = (sizes.first(), sizes.last()) {
-            add("-m", format!("{least}:{most}"));
-        }
-    }
-    if let Some(n) = options.iterations {
-        add("-i", n.to_string());
-    }
-    if let Some(n) = options.warm_up {
-        add("-x", n.to_string());
-    }
-    if pattern.is_rate() && options.window != MessageOptions::default().window {
-        add("-W", options.window.to_string());
-    }
-    if pattern.row().participants == Participants::Threads {
-        add("-t", format!("{}:{}", launch.threads.senders, launch.threads.receivers));
-    }
-    words
+    let sizes = options.sizes_of(pattern);
+    let chosen = options.sizes != usual_sizes() && !pattern.is_sizeless();
+    let sizes = sizes.first().zip(sizes.last()).filter(|_| chosen);
+    let unusual = pattern.is_rate() && options.window != MessageOptions::default().window;
+    let (threads, threaded) = (launch.threads, pattern.row().participants == Participants::Threads);
+    let given = [
+        ("-m", sizes.map(|(least, most)| format!("{least}:{most}"))),
+        ("-i", options.iterations.map(|n| n.to_string())),
+        ("-x", options.warm_up.map(|n| n.to_string())),
+        ("-W", unusual.then(|| options.window.to_string())),
+        ("-t", threaded.then(|| format!("{}:{}", threads.senders, threads.receivers))),
+    ];
+    let words = given.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+    words.flatten().collect()
 }

@@ -24,15 +24,9 @@ struct PairFigure<'a> {
 impl<'a> PairFigure<'a> {
     fn of(figure: &'a ShownFigure<'a>) -> Option<Self> {
         let config = &figure.config;
-        let ends: Vec<String> = match (&config.hosts, &config.places) {
-            (Some(hosts), _) => hosts.clone(),
-            (None, Some(places)) => {
-                places.iter().filter_map(|cpus| Some(cpus.first()?.to_string())).collect()
-            }
-            (None, None) => return None,
-        };
-        let ends = ends.try_into().ok()?;
-        Some(Self { ends, value: figure.m.value?, figure })
+        let cpus = config.places.iter().flatten().filter_map(|cpus| cpus.first());
+        let ends = config.hosts.clone().unwrap_or_else(|| cpus.map(u32::to_string).collect());
+        Some(Self { ends: ends.try_into().ok()?, value: figure.m.value?, figure })
     }
 }
 

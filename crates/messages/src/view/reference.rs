@@ -3,8 +3,8 @@
 use super::curves::sizes;
 use super::{FigureUnit, NONE, ShownFigure, evidence, grouped};
 use nodegauge_gauge::view::{Block, Cell, Section, Table};
-use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement};
+use nodegauge_measure::{Bytes, stats};
 
 /// A table for each library, pattern and unit.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
@@ -58,8 +58,6 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
 /// How far samples scatter: half the range over the median.
 fn spread(m: Option<&Measurement>) -> String {
     let Some(m) = m.filter(|m| m.samples.len() > 1) else { return NONE.to_owned() };
-    let median = m.summary.as_ref().map_or(f64::NAN, |s| s.median);
-    let least = m.samples.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = m.samples.iter().copied().fold(0.0, f64::max);
-    format!("{:.1} %", (most - least) / 2.0 / median * 100.0)
+    let at = |share: f64| stats::quantile(&m.samples, share);
+    format!("{:.1} %", (at(1.0) - at(0.0)) / 2.0 / at(0.5) * 100.0)
 }
