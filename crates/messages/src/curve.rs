@@ -81,15 +81,8 @@ fn switches(points: &[CurvePoint]) -> Vec<Switch> {
     let dips = dips(points);
     let sound: Vec<CurvePoint> =
         points.iter().copied().filter(|(bytes, _)| *bytes > 0 && !dips.contains(bytes)).collect();
-    let mut found = Vec::new();
-    for i in 1..sound.len() {
-        let expected = from_below(&sound, i);
-        let (bytes, time) = sound[i];
-        if time > LEAP * expected {
-            found.push(Switch { bytes, leap: time / expected });
-        }
-    }
-    found
+    let leap = |i: usize| Switch { bytes: sound[i].0, leap: sound[i].1 / from_below(&sound, i) };
+    (1..sound.len()).map(leap).filter(|switch| switch.leap > LEAP).collect()
 }
 
 /// The time that the sizes below `i` let expect: what the model allows at most beyond the last one.

@@ -166,12 +166,13 @@ fn start(
         stop: (report.broken == Some(Broken::Interrupted)).then_some(Stop::Interrupted),
         ..Outcome::default()
     };
-    for (pattern, missing) in result::refused(mpi, &report) {
+    for missing in result::refused(mpi, &report) {
         if mpi.options.named {
             outcome.measurements.push(missing);
         } else {
             // Nobody asked for it by name.
-            let text = format!("{pattern} left out: {}", missing.validity.reasons.join("; "));
+            let reasons = missing.validity.reasons.join("; ");
+            let text = format!("{} left out: {reasons}", missing.name);
             outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         }
     }
@@ -290,8 +291,5 @@ fn failed(mpi: &ReadyMpi<'_>, launch: &Launch, error: &MessagesError) -> Vec<Mea
     let reason = error.to_string();
     let reason = reason.split("\nhint:").next().unwrap_or_default().replace('\n', " ");
     let config = result::unstarted(mpi.mpi, launch.distance);
-    let missing = |pattern: &Pattern| {
-        result::blank(*pattern, pattern.unit()).config(&config).missing(reason.clone())
-    };
-    launch.patterns.iter().map(missing).collect()
+    launch.patterns.iter().map(|pattern| result::missing(*pattern, &config, &reason)).collect()
 }

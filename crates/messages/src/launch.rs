@@ -97,7 +97,7 @@ impl Launch {
     pub fn timeout(&self, options: &MessageOptions) -> Duration {
         // Steps answer as a whole.
         let more = if self.steps.is_empty() { 0.0 } else { 2.0 * self.sizes(options) as f64 };
-        options.size_limit.mul_f64(GRACE) + LEAST_TIME + options.size_limit.mul_f64(more)
+        longest(options) + options.size_limit.mul_f64(more)
     }
 
     /// The arguments of the probe.
@@ -112,9 +112,7 @@ impl Launch {
             let participants = pattern.row().participants.name();
             format!("pattern={pattern}:{participants}:{}", sizes.join(","))
         };
-        let life = 120.0
-            + self.count(options) as f64
-                * (options.size_limit.as_secs_f64() * GRACE + LEAST_TIME.as_secs_f64());
+        let life = 120.0 + self.count(options) as f64 * longest(options).as_secs_f64();
         let mut words: Vec<String> = self.patterns.iter().map(pattern).collect();
         words.extend([
             format!("window={}", options.window),
@@ -188,6 +186,11 @@ impl Launch {
         }
         (launcher.command.with(words), content)
     }
+}
+
+/// Time that no size takes longer than.
+fn longest(options: &MessageOptions) -> Duration {
+    options.size_limit.mul_f64(GRACE) + LEAST_TIME
 }
 
 /// Ranks of this node, as those who place threads see them.

@@ -141,8 +141,7 @@ pub(crate) fn silent_host(mpi: &ReadyMpi<'_>, host: &str, why: &str) -> Measurem
         ..result::unstarted(mpi.mpi, Some(Distance::OtherHost))
     };
     let pattern = mpi.options.patterns.first().copied().unwrap_or(Pattern::Latency);
-    let reason = format!("{host} does not answer: {why}");
-    result::blank(pattern, pattern.unit()).config(&config).missing(reason)
+    result::missing(pattern, &config, &format!("{host} does not answer: {why}"))
 }
 
 #[cfg(test)]

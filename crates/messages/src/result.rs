@@ -47,6 +47,11 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
     Measurement::new(GAUGE, TEST, pattern.name(), unit)
 }
 
+/// A figure that could not be had.
+pub(crate) fn missing(pattern: Pattern, config: &MessageConfig, reason: &str) -> Measurement {
+    blank(pattern, pattern.unit()).config(config).missing(reason)
+}
+
 /// The configuration of a start that gave nothing.
 pub(crate) fn unstarted(mpi: &Mpi, distance: Option<Distance>) -> MessageConfig {
     MessageConfig {
@@ -81,7 +86,7 @@ pub(crate) fn figures(mpi: &ReadyMpi<'_>, report: &StartReport, mean: Mean) -> V
 }
 
 /// The patterns that the MPI refused, without figures.
-pub(crate) fn refused(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<(Pattern, Measurement)> {
+pub(crate) fn refused(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Measurement> {
     let output = &report.output;
     let reason = format!(
         "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at once (it \
@@ -89,10 +94,7 @@ pub(crate) fn refused(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<(Pattern,
         mpi.mpi.library,
         LEVELS.get(output.level as usize).unwrap_or(&LEVELS[0])
     );
-    let missing = |pattern: Pattern| {
-        let measurement = blank(pattern, pattern.unit()).config(&base(mpi, report, pattern));
-        (pattern, measurement.missing(reason.clone()))
-    };
+    let missing = |pattern| missing(pattern, &base(mpi, report, pattern), &reason);
     output.refused.iter().copied().map(missing).collect()
 }
 

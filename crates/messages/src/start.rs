@@ -264,23 +264,16 @@ impl ReadyMpi<'_> {
 /// # Errors
 /// When it would.
 pub(crate) fn refuses_root(mpi: &Mpi, as_root: bool) -> Result<(), MessagesError> {
-    let refuses = mpi.launcher.kind == LauncherKind::OpenMpi
-        && nodegauge_os::is_root()
-        && !as_root
-        && !open_mpi_is_told();
-    match refuses {
+    // Open MPI's own variables; version 5 reads its runtime's names, too.
+    let told = ["OMPI_", "PRTE_"].iter().any(|prefix| {
+        let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
+        set("ALLOW_RUN_AS_ROOT") && set("ALLOW_RUN_AS_ROOT_CONFIRM")
+    });
+    let cares = mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root();
+    match cares && !as_root && !told {
         true => Err(MessagesError::root(mpi.launcher.command.program())),
         false => Ok(()),
     }
-}
-
-/// Whether Open MPI's own variables let root start ranks.
-fn open_mpi_is_told() -> bool {
-    // Version 5 reads its runtime's names, too.
-    ["OMPI_", "PRTE_"].iter().any(|prefix| {
-        let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
-        set("ALLOW_RUN_AS_ROOT") && set("ALLOW_RUN_AS_ROOT_CONFIRM")
-    })
 }
 
 /// The last lines that say something to a person, without the chatter that was asked for.

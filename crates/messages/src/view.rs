@@ -104,14 +104,8 @@ fn grouped<T, K: PartialEq>(
 }
 
 /// Values in order of appearance, each once.
-fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for value in values {
-        if !found.contains(&value) {
-            found.push(value);
-        }
-    }
-    found
+fn distinct<T: PartialEq + Clone>(values: impl Iterator<Item = T>) -> Vec<T> {
+    grouped(values, T::clone).into_iter().map(|(value, _)| value).collect()
 }
 
 /// One row for each library and distance.
@@ -138,7 +132,7 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
         table.row([
             library.into(),
             distance(between).into(),
-            places(own[0]).unwrap_or(NONE.to_owned()).into(),
+            places(own[0]).into(),
             FigureUnit::of(Unit::Seconds).cell(latency),
             best(Pattern::Bw, Unit::BytesPerSecond),
             best(Pattern::Bibw, Unit::BytesPerSecond),
@@ -156,7 +150,7 @@ fn distance(distance: Option<Distance>) -> &'static str {
 }
 
 /// CPUs of each rank: `0, 1` or `{0-3}, {4-7}`; long lists are cut in the middle.
-fn places(figure: &ShownFigure<'_>) -> Option<String> {
+fn places(figure: &ShownFigure<'_>) -> String {
     const SHOWN: usize = 8;
     let words = |cpus: &Vec<u32>| match cpus.as_slice() {
         [cpu] => cpu.to_string(),
@@ -165,11 +159,12 @@ fn places(figure: &ShownFigure<'_>) -> Option<String> {
             format!("{{{}}}", cpus::ranges(&cpus))
         }
     };
-    let words: Vec<String> = figure.config.places.as_ref()?.iter().map(words).collect();
-    Some(match words.len() {
+    let Some(places) = &figure.config.places else { return NONE.to_owned() };
+    let words: Vec<String> = places.iter().map(words).collect();
+    match words.len() {
         0..=SHOWN => words.join(", "),
         all => format!("{}, ..., {}", words[..SHOWN - 2].join(", "), words[all - 2..].join(", ")),
-    })
+    }
 }
 
 /// What figures are shown in: `GB/s`.

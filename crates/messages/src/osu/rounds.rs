@@ -107,10 +107,11 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
         found.push(own);
         found.extend(reference);
     }
-    for figure in &mut found {
-        figure.config.rounds = Some(counted.len() as u64);
-    }
-    found.into_iter().map(Measurement::from).collect()
+    let rounds = Some(counted.len() as u64);
+    let with_rounds = |MessageFigure { measurement, config }| {
+        measurement.config(&MessageConfig { rounds, ..config })
+    };
+    found.into_iter().map(with_rounds).collect()
 }
 
 /// One figure over several rounds: each round's mean, which is what OSU prints, is a sample.
