@@ -8,7 +8,7 @@ use crate::pattern::Pattern;
 use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe;
 use crate::protocol::{ProbeRank, SizeRun};
-use crate::result::{self, Mean, MessageFigure};
+use crate::result::{self, MessageFigure};
 use crate::start::{Broken, ReadyMpi, StartReport};
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -157,7 +157,7 @@ fn start(
     if report.broken.is_none() && launch.steps.is_empty() {
         measure_dips_again(mpi, launch, &mut report.output.sizes, observer)?;
     }
-    let mut figures = result::figures(mpi, &report, Mean::OfCounted);
+    let mut figures = result::figures(mpi, &report);
     judge_curves(&mut figures);
     let mut outcome = Outcome {
         measurements: figures.into_iter().map(Measurement::from).collect(),

@@ -74,9 +74,10 @@ pub struct MessageOptions {
     pub window: u32,
     /// Exactly this many timed operations; else until the median is stable.
     pub iterations: Option<u64>,
-    /// As many timed operations as the OSU micro-benchmarks have, where `iterations` is not given:
-    /// 10000 (large messages 1000), of rates 100 and 20 windows, of collectives 1000 and 100 calls.
-    pub customary: bool,
+    /// Means of all operations, disturbed or not, and as many as the OSU micro-benchmarks have, where
+    /// `iterations` is not given: 10000 (large messages 1000), of rates 100 and 20 windows, of
+    /// collectives 1000 and 100 calls.
+    pub like_osu: bool,
     /// Operations before the clock starts; by custom 100 (large messages 10), for rates 10 and 2.
     pub warm_up: Option<u64>,
     /// Exactly this many batches.
@@ -106,7 +107,7 @@ impl Default for MessageOptions {
             sizes: pattern::usual_sizes(),
             window: 64,
             iterations: None,
-            customary: false,
+            like_osu: false,
             warm_up: None,
             samples: None,
             size_limit: Duration::from_millis(250),
@@ -135,7 +136,7 @@ impl MessageOptions {
     /// Operations before the clock starts, and timed ones; 0 of these for no fixed number.
     pub(crate) fn operations_of(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
         let (warm_up, timed) = pattern.customary_operations(bytes);
-        let timed = if self.customary { timed } else { 0 };
+        let timed = if self.like_osu { timed } else { 0 };
         (self.warm_up.unwrap_or(warm_up), self.iterations.unwrap_or(timed))
     }
 }

@@ -43,8 +43,8 @@ pub(crate) struct PatternRow {
     /// Smallest and largest size that mean something by custom, bytes; of one without a size, all
     /// calls are alike.
     sizes: (u64, u64),
-    /// Sizes are multiples of this.
-    multiple_of: u64,
+    /// Sizes are multiples of this; of one byte, unless ranks send numbers to calculate with.
+    pub(crate) multiple_of: u64,
     /// Operations that warm up by custom: of small and of large messages.
     warm_up: (u64, u64),
     /// Timed operations of the OSU micro-benchmarks: of small and of large messages.
@@ -182,11 +182,6 @@ impl Pattern {
     /// Whether it has no size: all calls are alike.
     pub(crate) fn is_sizeless(self) -> bool {
         self.row().sizes == (0, 0)
-    }
-
-    /// Whether ranks send numbers to calculate with, not bytes.
-    pub(crate) fn is_of_numbers(self) -> bool {
-        self.row().multiple_of > 1
     }
 
     /// The unit of its figure.

@@ -95,7 +95,7 @@ impl MessagesPlan {
         if !request.osu.is_empty() {
             // Both sides are to be the same, in threads and in operations.
             options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
-            options.customary = true;
+            options.like_osu = true;
         }
         let mut plan = Self::with(topology, options, between, ranks, Vec::new())?;
         plan.mpis = request.find()?;

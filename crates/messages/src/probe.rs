@@ -2,8 +2,8 @@
 
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_toolchain::Scratch;
 use nodegauge_toolchain::mpi::Mpi;
-use nodegauge_toolchain::{Program, Scratch};
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Permissions;
 use std::hash::{Hash, Hasher};
@@ -72,7 +72,13 @@ pub fn build(
         }
     }
     let scratch = Scratch::new()?;
-    let program = compile(mpi, &scratch, interrupted)?;
+    for (name, text) in SOURCES {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, text).map_err(|cause| MessagesError::write(&path, &cause))?;
+    }
+    let source = scratch.path().join(SOURCES[0].0);
+    let flags = FLAGS.map(str::to_owned);
+    let program = mpi.compiler.compile(&[&source], &flags, &scratch, "messages", interrupted)?;
     let why = match cache.map(|folder| (folder, keep(&program.path, folder, &name, &key))) {
         Some((_, Ok(path))) => return Ok(kept(path)),
         Some((folder, Err(cause))) => format!("cannot write {}: {cause}", folder.display()),
@@ -81,20 +87,6 @@ pub fn build(
     let text = format!("the compiled probe is not kept for later runs: {why}");
     let notice = Some(Notice::new(NoticeId::Method, GAUGE, text));
     Ok(Probe { path: program.path, notice, _scratch: Some(scratch) })
-}
-
-fn compile(
-    mpi: &Mpi,
-    scratch: &Scratch,
-    interrupted: &dyn Fn() -> bool,
-) -> Result<Program, MessagesError> {
-    for (name, text) in SOURCES {
-        let path = scratch.path().join(name);
-        std::fs::write(&path, text).map_err(|cause| MessagesError::write(&path, &cause))?;
-    }
-    let source = scratch.path().join(SOURCES[0].0);
-    let flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
-    Ok(mpi.compiler.compile(&[&source], &flags, scratch, "messages", interrupted)?)
 }
 
 /// Moves the program into the cache, under its name only when it is whole.

@@ -62,25 +62,15 @@ pub(crate) fn unstarted(mpi: &Mpi, distance: Option<Distance>) -> MessageConfig 
     }
 }
 
-/// Of which operations a value is the mean.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mean {
-    /// Of those that count.
-    OfCounted,
-    /// Of all: what OSU prints. It cannot leave out what other programs disturbed, so beside it the
-    /// probe does not either.
-    OfAll,
-}
-
 /// The figures of all sizes of a start, in order.
-pub(crate) fn figures(mpi: &ReadyMpi<'_>, report: &StartReport, mean: Mean) -> Vec<MessageFigure> {
+pub(crate) fn figures(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
     let regimes = regime::regimes(&trips);
     let headline = headline(sizes, &regimes);
     let of = |run| {
         let batches = Batches::of(run, &regimes, headline);
-        SizeEvidence { mpi, report, run, batches, mean }.figures()
+        SizeEvidence { mpi, report, run, batches }.figures()
     };
     sizes.iter().flat_map(of).collect()
 }
@@ -203,7 +193,6 @@ struct SizeEvidence<'a> {
     report: &'a StartReport,
     run: &'a SizeRun,
     batches: Batches,
-    mean: Mean,
 }
 
 impl SizeEvidence<'_> {
@@ -233,15 +222,16 @@ impl SizeEvidence<'_> {
             let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
             (config.min, config.max) = (Some(at(0.0)), Some(at(1.0)));
             config.p99 = Some(digits(at(p99)));
-            let all: Vec<usize> = (0..samples.len()).collect();
-            let mean = if self.mean == Mean::OfAll { self.batches.mean(&all).1 } else { mean };
+            // OSU cannot leave out what other programs disturbed, so beside it the probe does not either.
+            let all = || self.batches.mean(&(0..samples.len()).collect::<Vec<_>>()).1;
+            let mean = if self.mpi.options.like_osu { all() } else { mean };
             measurement = measurement.value(Quoted::Mean, value_of(mean));
         }
         MessageFigure { measurement: measurement.judged(self.validity()), config }
     }
 
     fn config(&self, operations: u64) -> MessageConfig {
-        let Self { mpi, report, run, batches, .. } = self;
+        let Self { mpi, report, run, batches } = self;
         let launch = &report.launch;
         let mut config = MessageConfig {
             message_bytes: Some(run.bytes),
@@ -285,7 +275,7 @@ impl SizeEvidence<'_> {
         let Self { report, run, batches, .. } = self;
         let mut validity = Validity::valid();
         if let Some(wrong @ 1..) = run.wrong {
-            let what = if run.pattern.is_of_numbers() { "numbers" } else { "bytes" };
+            let what = if run.pattern.row().multiple_of > 1 { "numbers" } else { "bytes" };
             validity.add(
                 Status::Invalid,
                 format!("the data arrived corrupted: {wrong} {what} are not what was sent"),

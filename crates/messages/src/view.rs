@@ -47,11 +47,6 @@ impl ShownFigure<'_> {
         (self.library(), self.config.distance)
     }
 
-    /// Whether every pair has figures of its own.
-    fn is_stepwise(&self) -> bool {
-        self.config.ranks.is_some()
-    }
-
     fn is_collective(&self) -> bool {
         self.pattern.is_some_and(Pattern::is_collective)
     }
@@ -71,7 +66,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         section.note_if(GAUGE, why.map(|notice| notice.text.clone()));
     } else if all.iter().any(|figure| figure.m.category == Category::Reference) {
         reference::add(&mut section, &all);
-    } else if all.iter().any(|figure| figure.is_stepwise()) {
+    } else if all.iter().any(|figure| figure.config.ranks.is_some()) {
         matrix::add(&mut section, &all);
     } else {
         section.push(summary(&all));

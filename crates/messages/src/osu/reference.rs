@@ -7,7 +7,7 @@ use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern, usual_sizes};
 use crate::protocol::SizeRun;
-use crate::result::{self, Mean};
+use crate::result;
 use crate::start::{Broken, FOREVER, ReadyMpi, error_tail, reason_to_kill};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
@@ -176,7 +176,7 @@ fn round(
     }
     let sizes = &report.output.sizes;
     Ok(Round {
-        own: result::figures(&mpi, &report, Mean::OfAll),
+        own: result::figures(&mpi, &report),
         trips: sizes.iter().flat_map(SizeRun::trips).collect(),
         others: share(begin, between).max(share(between, end)),
         osu: output,

@@ -1,7 +1,5 @@
 //! Which rounds of two programs by turns met the same machine, and their figures together. Pure.
 //!
-//! Means over all operations can leave nothing out, so a round counts as a whole or not at all.
-//!
 //! OSU's programs do not say where a hypervisor had the CPUs while they ran; the probe does. A round
 //! is an OSU program and then the probe, so each OSU program runs between two probes: where the round
 //! trips of the one before, the one behind and all within agree, both met one regime.
