@@ -225,7 +225,7 @@ fn together_ranks(
             format!("{count} ranks on {cores} cores: some share a core, and wait for each other");
         notice(NoticeId::Method, text);
     }
-    if !in_pairs || count % 2 == 0 {
+    if !in_pairs || count.is_multiple_of(2) {
         return count.max(2);
     }
     let text = format!("{} of {count} ranks take part: pairs need two", count - 1);
