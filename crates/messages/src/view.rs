@@ -167,24 +167,24 @@ fn places(figure: &ShownFigure<'_>) -> String {
 struct FigureUnit {
     unit: Unit,
     name: &'static str,
-    /// One of it in the unit.
-    one: f64,
+    /// A figure of the unit in it.
+    convert: fn(f64) -> f64,
 }
 
 impl FigureUnit {
     fn of(unit: Unit) -> Self {
-        let (name, one) = match unit {
-            Unit::Seconds => ("us", 1e-6),
-            Unit::BytesPerSecond => ("GB/s", 1e9),
-            Unit::MessagesPerSecond => ("Mmsg/s", 1e6),
-            other => (other.symbol(), 1.0),
+        let (name, convert): (_, fn(f64) -> f64) = match unit {
+            Unit::Seconds => ("us", |seconds| seconds * 1e6),
+            Unit::BytesPerSecond => ("GB/s", |rate| rate / 1e9),
+            Unit::MessagesPerSecond => ("Mmsg/s", |rate| rate / 1e6),
+            other => (other.symbol(), |value| value),
         };
-        Self { unit, name, one }
+        Self { unit, name, convert }
     }
 
     /// A figure with four digits.
     fn words(self, value: f64) -> String {
-        significant(value / self.one)
+        significant((self.convert)(value))
     }
 
     fn cell(self, value: Option<f64>) -> Cell {

@@ -34,7 +34,7 @@ fn scale(pairs: &[PairFigure<'_>]) -> FigureUnit {
     let unit = pairs.first().map_or(Unit::Seconds, |pair| pair.figure.m.unit);
     let most = pairs.iter().map(|pair| pair.value).fold(0.0, f64::max);
     match unit == Unit::BytesPerSecond && most < SMALL_RATE {
-        true => FigureUnit { unit, name: "MB/s", one: 1e6 },
+        true => FigureUnit { unit, name: "MB/s", convert: |rate| rate / 1e6 },
         false => FigureUnit::of(unit),
     }
 }
