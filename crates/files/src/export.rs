@@ -1,11 +1,9 @@
 //! Figures in the form of the originals, for programs that read those.
 
-use crate::reference::{COLUMNS, THROUGHPUT};
+use crate::reference::{COLUMNS, TESTS, USUAL, wide};
 use crate::view::{Row, cells, distinct, rows};
 use nodegauge_measure::record::{Category, Record};
 
-/// Columns that the table always has; the others only where one of them was measured.
-const USUAL: usize = 13;
 /// The two rows above the figures.
 const HEADER: [&str; 2] = [
     "                                                              random    random     bkwd    record    stride                                    ",
@@ -36,19 +34,17 @@ pub fn iozone(record: &Record) -> String {
         return out;
     }
     let is_measured = |name: &str| own.iter().any(|row| row.m.name == name);
-    let more = COLUMNS[USUAL..].iter().any(|name| is_measured(name));
-    let columns = if more { &COLUMNS[..] } else { &COLUMNS[..USUAL] };
+    let more = TESTS[USUAL..COLUMNS].iter().any(|(name, ..)| is_measured(name));
+    let columns = &TESTS[..if more { COLUMNS } else { USUAL }];
     out.push_str(&HEADER.join("\n"));
-    columns[USUAL..].iter().for_each(|name| out.push_str(&format!(" {name:>8}")));
+    columns[USUAL..].iter().for_each(|(name, ..)| out.push_str(&format!(" {name:>8}")));
     out.push('\n');
     for cell in cells(&own) {
         out.push_str(&format!("{:>16}{:>8}", cell.0 / 1024, cell.1 / 1024));
-        for column in columns {
+        for (column, ..) in columns {
             let here = |row: &&&Row<'_>| row.m.name == *column && row.sizes() == Some(cell);
             let value = own.iter().find(here).and_then(|row| row.m.value);
-            // Two columns are wider in the original.
-            let wide = ["record_rewrite", "stride_read"].contains(column);
-            let width = if wide { 9 } else { 8 };
+            let width = if wide(column) { 9 } else { 8 };
             match value {
                 Some(value) => out.push_str(&format!(" {:>width$.0}", value / KIB)),
                 // As IOzone: 0 for a cell that was not measured, blank for a test that was not.
@@ -63,8 +59,8 @@ pub fn iozone(record: &Record) -> String {
 
 fn throughput(Row { m, config }: &Row<'_>) -> String {
     let workers = config.threads.or(config.processes).unwrap_or(1);
-    let who = THROUGHPUT.iter().find(|(_, name)| *name == m.name);
-    let who = who.map_or(m.name.as_str(), |(who, _)| who);
+    let who = TESTS.iter().find(|(name, ..)| *name == m.name).and_then(|(.., who)| *who);
+    let who = who.unwrap_or(&m.name);
     let kib = |value: Option<f64>| value.unwrap_or(0.0) / KIB;
     format!(
         "\n\tChildren see throughput for {workers:>2} {who} \t= {:>11.2} kB/sec\n\

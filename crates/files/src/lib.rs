@@ -11,12 +11,12 @@
 //! original programs. `plan` says what is measured, `run` carries it out by turns, `result` makes
 //! figures with their [`config`] of what was seen, and `view` shows them.
 
-pub mod cache;
+mod cache;
 pub mod cell;
-pub mod clock;
+mod clock;
 pub mod config;
-pub mod counters;
-pub mod data;
+mod counters;
+mod data;
 mod engine;
 mod error;
 pub mod export;
@@ -35,7 +35,6 @@ pub mod volume;
 pub mod workers;
 
 pub use engine::{IoEngine, Msync, OpenMode, SyncWrites};
-pub use error::FilesError;
 pub use pass::{PassEnd, Setup};
 pub use plan::{FilesOptions, plan};
 pub use run::{cost_of_latency, run};

@@ -93,7 +93,7 @@ use Direction::{Mixed, Read, Write};
 use Way::{Plain, Positional, Stdio, Vector};
 
 /// All operations, in the order in which they are measured: IOzone's, whose columns they are.
-pub const OPERATIONS: &[Operation] = &[
+pub(crate) const OPERATIONS: &[Operation] = &[
     row("write", 0, Write, Plain, Forward).creating(),
     row("rewrite", 0, Write, Plain, Forward).again("write"),
     row("read", 1, Read, Plain, Forward),
@@ -119,7 +119,7 @@ pub const OPERATIONS: &[Operation] = &[
 ];
 
 /// The operation of this name.
-pub fn named(name: &str) -> Option<&'static Operation> {
+pub(crate) fn named(name: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.name == name)
 }
 

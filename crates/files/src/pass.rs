@@ -1,32 +1,34 @@
 //! One operation on one file: the timed loop.
 //!
-//! The clock is read once an operation: what one ends at, the next begins at. A latency therefore
-//! holds the choice of the offset and the stamp of the block, some nanoseconds each, and all
-//! latencies together are the time of the loop. With several operations under way a latency is the
-//! time from hand-over to result.
+//! With one block under way the clock is read once an operation: what one ends at, the next begins at.
+//! A latency therefore holds the choice of the offset and the stamp of the block, some nanoseconds each,
+//! and all latencies together are the time of the loop. With several operations under way a latency is
+//! the time from hand-over to result.
 
-use crate::FilesError;
 use crate::clock::Clock;
 use crate::data::Data;
-use crate::engine::aio::Aio;
-use crate::engine::uring::Uring;
-use crate::engine::{self, Completion, IoEngine, Mover, Msync, OpenMode, Queue, Request};
+use crate::engine::{
+    Aio, Calls, Completion, Engine, IoEngine, Mapped, Msync, OneByOne, OpenMode, POSITIONAL,
+    Request, SEQUENTIAL, Stdio, Uring, VECTORED,
+};
+use crate::error;
 use crate::latency::Latency;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::{AccessPattern, Walk, mix};
-use nodegauge_measure::Bytes;
+use nodegauge_measure::Failure;
 use nodegauge_os::{Buffer, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
+use std::os::fd::IntoRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How operations are carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setup {
     /// Calls of the plain operations.
     pub engine: IoEngine,
@@ -63,7 +65,7 @@ impl Default for Setup {
 
 impl Setup {
     /// Why an operation cannot be carried out this way; `None` when it can.
-    pub fn refuses(&self, operation: &Operation) -> Option<&'static str> {
+    pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
             Way::Stdio if self.access.direct => {
                 Some("the C library's buffers are not aligned as direct I/O asks")
@@ -91,13 +93,8 @@ pub(crate) struct PassTarget<'a> {
     pub(crate) seed: u64,
 }
 
-impl PassTarget<'_> {
-    fn bytes(&self) -> u64 {
-        self.blocks * self.block as u64
-    }
-}
-
 /// When to end before the last block.
+#[derive(Clone, Copy)]
 pub(crate) struct Control<'a> {
     /// End of this operation, from its start.
     pub(crate) limit: Option<Duration>,
@@ -109,6 +106,15 @@ pub(crate) struct Control<'a> {
     pub(crate) interrupted: &'a dyn Fn() -> bool,
     /// Called when the file is open and the first block is next: waits for the other workers.
     pub(crate) start: &'a dyn Fn(),
+}
+
+/// One operation on one file.
+#[derive(Clone, Copy)]
+pub(crate) struct Pass<'a> {
+    pub(crate) operation: &'a Operation,
+    pub(crate) setup: &'a Setup,
+    pub(crate) target: PassTarget<'a>,
+    pub(crate) control: Control<'a>,
 }
 
 /// Why a pass ended.
@@ -127,214 +133,151 @@ pub enum PassEnd {
     Interrupted,
 }
 
+impl PassEnd {
+    /// Whether nothing follows: the budget or the user cut it short.
+    pub(crate) fn is_cut(self) -> bool {
+        matches!(self, Self::Budget | Self::Interrupted)
+    }
+}
+
 /// What a pass did.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PassResult {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
-    /// Start and end, in ticks of the clock.
-    pub(crate) ticks: (u64, u64),
-    /// Time of the operations, seconds: without the comparison of contents.
+    /// End, in ticks of the clock.
+    pub(crate) end: u64,
+    /// Time of the operations, seconds; with one under way without the comparison of contents.
     pub(crate) seconds: f64,
     pub(crate) ended: PassEnd,
 }
 
-/// What a worker needs to run passes: contents, memory, clock, histogram. Made once.
+/// What a worker needs to run passes: contents, memory, clock, histogram.
 pub(crate) struct Bench {
-    pub(crate) clock: Clock,
+    clock: Clock,
     pub(crate) data: Arc<Data>,
-    out: Buffer,
-    into: Buffer,
+    /// Blocks of the last pass, for one of the same size.
+    blocks: Vec<Buffer>,
     pub(crate) latency: Latency,
-}
-
-/// Contents and memory for blocks of one size.
-pub(crate) struct OutgoingBlock<'a> {
-    pub(crate) data: &'a Data,
-    /// Filled, to be stamped and written.
-    pub(crate) out: &'a mut [u8],
 }
 
 /// How often the user is asked, and the budget looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Bench {
-    pub(crate) fn new(data: Arc<Data>) -> Result<Self, FilesError> {
-        let longest = data.longest();
-        let memory = |_| {
-            Buffer::new(longest)
-                .map_err(|cause| FilesError::NoMemory { block: Bytes(2 * longest as u64), cause })
-        };
-        let (mut out, into) = (memory(())?, memory(())?);
-        data.fill(&mut out);
-        Ok(Self { clock: Clock::get(), data, out, into, latency: Latency::new() })
+    pub(crate) fn new(data: Arc<Data>) -> Self {
+        Self { clock: Clock::get(), data, blocks: Vec::new(), latency: Latency::new() }
     }
 
-    /// A block of `length` bytes to write.
-    pub(crate) fn block(&mut self, length: usize) -> OutgoingBlock<'_> {
-        OutgoingBlock { data: &self.data, out: &mut self.out[..length] }
+    /// So many blocks of `length` bytes, filled, to be stamped and written.
+    pub(crate) fn take_blocks(
+        &mut self,
+        count: usize,
+        length: usize,
+    ) -> Result<Vec<Buffer>, Failure> {
+        let mut blocks = std::mem::take(&mut self.blocks);
+        if blocks.len() != count || blocks.iter().any(|block| block.len() != length) {
+            let made: io::Result<_> = (0..count).map(|_| Buffer::new(length)).collect();
+            blocks = made.map_err(|cause| error::no_memory(count * length, cause))?;
+        }
+        blocks.iter_mut().for_each(|block| self.data.fill(block));
+        Ok(blocks)
     }
 
     /// Carries out one operation; its latencies are in `self.latency` afterwards.
-    pub(crate) fn run(
-        &mut self,
-        operation: &Operation,
-        setup: &Setup,
-        target: &PassTarget<'_>,
-        control: &Control<'_>,
-    ) -> Result<PassResult, FilesError> {
+    pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
+        let Pass { operation, setup, target, .. } = pass;
         self.latency.clear();
-        let fail = |offset, cause| FilesError::Io {
-            what: format!("cannot {}", verb(operation)),
-            file: target.file.to_owned(),
-            offset,
-            cause,
-        };
-        let file = match operation.creates {
-            true => setup.access.create(target.file),
-            false => setup.access.open(target.file),
-        }
-        .map_err(|cause| fail(None, cause))?;
-        let queued = operation.way == Way::Plain && setup.engine.queues();
-        let done = if queued {
-            self.queued(operation, setup, target, control, &file, &fail)
-        } else {
-            let mut mover =
-                engine::mover(operation, setup.engine, setup.msync, &file, target.bytes())
-                    .map_err(|cause| fail(None, cause))?;
-            self.one_by_one(operation, setup, target, control, &mut *mover, &fail)
+        let fail = |cause| pass.failed(None, cause);
+        let file = setup.access.open(target.file, operation.creates).map_err(fail)?;
+        let calls = |kind| OneByOne::new(Calls(&file, kind));
+        // Whether the kernel's own position of the file is the next offset.
+        let in_sequence =
+            operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
+        let mut done = match (operation.way, setup.engine) {
+            (Way::Plain, IoEngine::Uring) => {
+                let ring = Uring::new(&file, pass.depth()).map_err(error::no_uring)?;
+                self.transfer(pass, ring)
+            }
+            (Way::Plain, IoEngine::Aio) => self.transfer(pass, Aio::new(&file)),
+            (Way::Plain, IoEngine::Mmap) => {
+                let bytes = target.blocks * target.block as u64;
+                let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;
+                self.transfer(pass, OneByOne::new(mapped))
+            }
+            (Way::Plain, IoEngine::Sync) if in_sequence => self.transfer(pass, calls(SEQUENTIAL)),
+            (Way::Plain | Way::Positional, _) => self.transfer(pass, calls(POSITIONAL)),
+            (Way::Vector, _) => self.transfer(pass, calls(VECTORED)),
+            (Way::Stdio, _) => {
+                let stream = Stdio::new(&file).map_err(fail)?;
+                self.transfer(pass, OneByOne::new(stream))
+            }
         }?;
-        let done = self.tail(done, operation, setup, file).map_err(|cause| fail(None, cause))?;
+        self.tail(&mut done, pass, file).map_err(fail)?;
         if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
             // A mapping makes the file as long as it will be.
             let cut = File::options().write(true).open(target.file);
-            cut.and_then(|file| file.set_len(done.bytes)).map_err(|cause| fail(None, cause))?;
+            cut.and_then(|file| file.set_len(done.bytes)).map_err(fail)?;
         }
         Ok(done)
     }
 
-    /// The loop with one block under way.
-    fn one_by_one(
+    /// The loop: hands blocks over as long as there are free ones, and waits for the next result.
+    fn transfer<E: Engine>(
         &mut self,
-        operation: &Operation,
-        setup: &Setup,
-        target: &PassTarget<'_>,
-        control: &Control<'_>,
-        mover: &mut dyn Mover,
-        fail: &dyn Fn(Option<u64>, io::Error) -> FilesError,
-    ) -> Result<PassResult, FilesError> {
-        let out = &mut self.out[..target.block];
-        let into = &mut self.into[..target.block];
-        let stamp = stamped_as(operation, target);
-        let mut look = Look::new(self.clock, control);
-        (control.start)();
-        let begun = self.clock.now();
-        let (mut last, mut paused, mut operations) = (begun, 0, 0);
-        let mut ended = PassEnd::Through;
-        look.begin(begun);
-        for number in Walk::new(operation.pattern, target.blocks, target.seed) {
-            let offset = number * target.block as u64;
-            let write = writes(operation, setup, target.seed, number);
-            let moved = if write {
-                self.data.stamp(out, offset, stamp);
-                mover.write(offset, out)
-            } else {
-                mover.read(offset, into)
-            };
-            moved.map_err(|cause| fail(Some(offset), cause))?;
-            let now = self.clock.now();
-            self.latency.record(now.saturating_sub(last));
-            last = now;
-            operations += 1;
-            if setup.verify && !write {
-                self.data
-                    .check(into, offset, target.holds)
-                    .map_err(|wrong| FilesError::Wrong { file: target.file.to_owned(), wrong })?;
-                last = self.clock.now();
-                paused += last - now;
-            }
-            if let Some(why) = look.at(now) {
-                if operations < target.blocks {
-                    ended = why;
-                }
-                break;
-            }
-        }
-        mover.finish(operation.direction != Direction::Read).map_err(|cause| fail(None, cause))?;
-        let end = self.clock.now();
-        Ok(PassResult {
-            operations,
-            bytes: operations * target.block as u64,
-            ticks: (begun, end),
-            seconds: self.clock.seconds((end - begun).saturating_sub(paused)).0,
-            ended,
-        })
-    }
-
-    /// The loop with several blocks under way.
-    fn queued(
-        &mut self,
-        operation: &Operation,
-        setup: &Setup,
-        target: &PassTarget<'_>,
-        control: &Control<'_>,
-        file: &File,
-        fail: &dyn Fn(Option<u64>, io::Error) -> FilesError,
-    ) -> Result<PassResult, FilesError> {
-        let depth = (u64::from(setup.depth)).min(target.blocks).max(1) as usize;
-        let mut queue: Box<dyn Queue + '_> = match setup.engine {
-            IoEngine::Uring => Box::new(Uring::new(file, depth).map_err(FilesError::NoUring)?),
-            _ => Box::new(Aio::new(file)),
-        };
-        let filled = |_| {
-            let mut block = Buffer::new(target.block)?;
-            self.data.fill(&mut block);
-            Ok(block)
-        };
-        let blocks: io::Result<Vec<Buffer>> = (0..depth).map(filled).collect();
-        let all = Bytes((depth * target.block) as u64);
-        let mut free = blocks.map_err(|cause| FilesError::NoMemory { block: all, cause })?;
-        let stamp = stamped_as(operation, target);
+        pass: &Pass<'_>,
+        mut engine: E,
+    ) -> Result<PassResult, Failure> {
+        let Pass { operation, setup, target, control } = *pass;
+        let (clock, depth) = (self.clock, if E::QUEUES { pass.depth() } else { 1 });
+        let mut free = self.take_blocks(depth, target.block)?;
+        // Operations that do not write every block write what is there already, so that the whole file
+        // can be checked afterwards.
+        let stamp = if covers(operation) { target.leaves } else { target.holds };
+        // A read may put something else into the block.
+        let refills = setup.verify && operation.direction == Direction::Mixed;
         let mut walk = Walk::new(operation.pattern, target.blocks, target.seed);
-        let mut look = Look::new(self.clock, control);
-        let mut ended = PassEnd::Through;
-        let mut operations = 0;
+        let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
         (control.start)();
-        let begun = self.clock.now();
-        look.begin(begun);
+        let begun = clock.now();
+        let mut last = begun;
+        let mut look = Look::new(clock, &control, begun);
         loop {
-            while ended == PassEnd::Through && !free.is_empty() {
-                let Some(number) = walk.next() else { break };
-                let Some(mut block) = free.pop() else { break };
+            while ended == PassEnd::Through
+                && !free.is_empty()
+                && let Some(number) = walk.next()
+                && let Some(mut block) = free.pop()
+            {
                 let offset = number * target.block as u64;
                 let write = writes(operation, setup, target.seed, number);
                 if write {
-                    if setup.verify && operation.direction == Direction::Mixed {
-                        // A read has put something else into the block.
+                    if refills {
                         self.data.fill(&mut block);
                     }
                     self.data.stamp(&mut block, offset, stamp);
                 }
-                let request = Request { block, write, offset, since: self.clock.now() };
-                queue.submit(request).map_err(|cause| fail(Some(offset), cause))?;
+                let since = if E::QUEUES { clock.now() } else { last };
+                let request = Request { block, write, offset, since };
+                engine.submit(request).map_err(|cause| pass.failed(Some(offset), cause))?;
             }
             if free.len() == depth {
                 break;
             }
-            let Completion { request, moved } = queue.wait().map_err(|cause| fail(None, cause))?;
-            let now = self.clock.now();
-            let Request { mut block, write, offset, since } = request;
-            self.latency.record(now.saturating_sub(since));
-            let moved = moved.map_err(|cause| fail(Some(offset), cause))?;
-            if moved < target.block {
-                rest(file, &mut block, moved, write, offset)
-                    .map_err(|cause| fail(Some(offset), cause))?;
-            }
+            let Completion { request, moved } = engine.wait().map_err(|e| pass.failed(None, e))?;
+            let Request { block, write, offset, since } = request;
+            last = clock.now();
+            moved.map_err(|cause| pass.failed(Some(offset), cause))?;
+            self.latency.record(last.saturating_sub(since));
             operations += 1;
+            let now = last;
             if setup.verify && !write {
                 self.data
                     .check(&block, offset, target.holds)
-                    .map_err(|wrong| FilesError::Wrong { file: target.file.to_owned(), wrong })?;
+                    .map_err(|wrong| wrong.of(target.file))?;
+                if depth == 1 {
+                    last = clock.now();
+                    paused += last - now;
+                }
             }
             free.push(block);
             if ended == PassEnd::Through
@@ -344,69 +287,72 @@ impl Bench {
                 ended = why;
             }
         }
-        let end = self.clock.now();
-        if operations == target.blocks {
-            ended = PassEnd::Through;
-        }
+        engine
+            .finish(operation.direction != Direction::Read)
+            .map_err(|cause| pass.failed(None, cause))?;
+        let end = clock.now();
+        self.blocks = free;
         Ok(PassResult {
             operations,
             bytes: operations * target.block as u64,
-            ticks: (begun, end),
-            seconds: self.clock.seconds(end - begun).0,
-            ended,
+            end,
+            seconds: clock.seconds((end - begun).saturating_sub(paused)).0,
+            // Those under way may have been the last.
+            ended: if operations == target.blocks { PassEnd::Through } else { ended },
         })
     }
 
     /// What belongs to the operation after the last block, timed if so chosen.
-    fn tail(
-        &self,
-        mut done: PassResult,
-        operation: &Operation,
-        setup: &Setup,
-        file: File,
-    ) -> io::Result<PassResult> {
-        if setup.include_fsync && operation.direction != Direction::Read {
-            let start = self.clock.now();
-            engine::fsync(&file)?;
-            done.ticks.1 = self.clock.now();
-            done.seconds += self.clock.seconds(done.ticks.1 - start).0;
+    fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
+        let mut timed = |is_timed: bool, start: u64| {
+            if is_timed {
+                done.end = self.clock.now();
+                done.seconds += self.clock.seconds(done.end - start).0;
+            }
+        };
+        let start = self.clock.now();
+        if pass.setup.include_fsync && pass.operation.direction != Direction::Read {
+            file.sync_all()?;
+            timed(true, start);
         }
         let start = self.clock.now();
-        close(file)?;
-        if setup.include_close {
-            done.ticks.1 = self.clock.now();
-            done.seconds += self.clock.seconds(done.ticks.1 - start).0;
-        }
-        Ok(done)
+        // SAFETY: the descriptor was owned by `file` and is closed once. A failure is reported, which
+        // network file systems have here.
+        check("close", unsafe { libc::close(file.into_raw_fd()) })?;
+        timed(pass.setup.include_close, start);
+        Ok(())
     }
 }
 
-/// Closes a file and reports a failure, which network file systems have here.
-fn close(file: File) -> io::Result<()> {
-    use std::os::fd::IntoRawFd;
-    // SAFETY: the descriptor was owned by `file` and is closed once.
-    check("close", unsafe { libc::close(file.into_raw_fd()) })?;
-    Ok(())
+impl Pass<'_> {
+    /// Blocks under way at once.
+    fn depth(&self) -> usize {
+        u64::from(self.setup.depth).min(self.target.blocks).max(1) as usize
+    }
+
+    fn failed(&self, offset: Option<u64>, cause: io::Error) -> Failure {
+        let what = match self.operation.direction {
+            Direction::Read => "cannot read",
+            Direction::Write => "cannot write",
+            Direction::Mixed => "cannot read or write",
+        };
+        error::of_file(what, self.target.file, offset, cause)
+    }
 }
 
 /// Looks whether to end, seldom but for the flag that another worker is through.
 struct Look<'a> {
     control: &'a Control<'a>,
     every: u64,
-    limit: Option<u64>,
     ends: u64,
     next: u64,
 }
 
 impl<'a> Look<'a> {
-    fn new(clock: Clock, control: &'a Control<'a>) -> Self {
-        let limit = control.limit.map(|limit| clock.ticks(limit));
-        Self { control, every: clock.ticks(LOOK_EVERY), limit, ends: u64::MAX, next: 0 }
-    }
-
-    fn begin(&mut self, now: u64) {
-        self.ends = self.limit.map_or(u64::MAX, |limit| now.saturating_add(limit));
-        self.next = now + self.every;
+    fn new(clock: Clock, control: &'a Control<'a>, now: u64) -> Self {
+        let limit = control.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
+        let every = clock.ticks(LOOK_EVERY);
+        Self { control, every, ends: now.saturating_add(limit), next: now + every }
     }
 
     #[inline]
@@ -424,18 +370,10 @@ impl<'a> Look<'a> {
             Some(PassEnd::Interrupted)
         } else if self.control.deadline.is_some_and(|deadline| now >= deadline) {
             Some(PassEnd::Budget)
-        } else if now >= self.ends {
-            Some(PassEnd::Limit)
         } else {
-            None
+            (now >= self.ends).then_some(PassEnd::Limit)
         }
     }
-}
-
-/// The number of the pass with which written blocks are stamped. Operations that do not write every
-/// block write what is there already, so that the whole file can be checked afterwards.
-fn stamped_as(operation: &Operation, target: &PassTarget<'_>) -> u64 {
-    if covers(operation) { target.leaves } else { target.holds }
 }
 
 /// Whether an operation writes every block of the file.
@@ -452,24 +390,5 @@ fn writes(operation: &Operation, setup: &Setup, seed: u64, number: u64) -> bool 
         Direction::Mixed => {
             mix(seed ^ number.wrapping_mul(0x9E37)) % 100 >= u64::from(setup.read_percent)
         }
-    }
-}
-
-/// Moves what a queued request left over; seldom.
-fn rest(file: &File, block: &mut [u8], moved: usize, write: bool, offset: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let (fd, offset) = (file.as_raw_fd(), offset + moved as u64);
-    match write {
-        true => engine::sync::write_at(fd, offset, &block[moved..]),
-        false => engine::sync::read_at(fd, offset, &mut block[moved..]),
-    }
-}
-
-/// What an operation does, for messages.
-fn verb(operation: &Operation) -> &'static str {
-    match operation.direction {
-        Direction::Read => "read",
-        Direction::Write => "write",
-        Direction::Mixed => "read or write",
     }
 }

@@ -6,7 +6,7 @@ use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::operation::in_order;
 use nodegauge_files::plan::GridShape;
-use nodegauge_files::reference::{Fio, Iozone, ReferenceProgram};
+use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::workers::{WorkerKind, Workers};
 use nodegauge_files::{FilesOptions, OpenMode, Setup, export, scratch};
 use nodegauge_gauge::Planned;
@@ -26,12 +26,12 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
         sink.check()?;
     }
     let options = options(args);
-    let mut programs: Vec<Box<dyn ReferenceProgram>> = Vec::new();
+    let mut programs = Vec::new();
     if let Some(program) = &args.iozone {
-        programs.push(Box::new(Iozone::new(program, options.workers)?));
+        programs.push(ReferenceProgram::iozone(program, options.workers)?);
     }
     if let Some(program) = &args.fio {
-        programs.push(Box::new(Fio::new(program, options.workers, options.limit)?));
+        programs.push(ReferenceProgram::fio(program, options.workers, options.limit)?);
     }
     let node = session::site(&args.common)?;
     let paths = options.paths.clone();
@@ -78,10 +78,12 @@ fn table(record: &Record) -> String {
 }
 
 fn options(args: &IoArgs) -> FilesOptions {
-    let workers =
-        |kind, count: u32| Workers { kind, count: count as usize, stonewall: !args.no_stonewall };
+    let stonewall = !args.no_stonewall;
+    let workers = |kind| move |count: u32| Workers { kind, count: count as usize, stonewall };
+    let threads = args.threads.map(workers(WorkerKind::Threads));
+    let processes = args.processes.map(workers(WorkerKind::Processes));
     let shape = match args.quick {
-        true => GridShape::Quick,
+        true => GridShape::QUICK,
         false => GridShape::Grid {
             files: args.file_sizes.as_ref().map(|sizes| sizes.0.clone()),
             blocks: args.block_sizes.as_ref().map(|sizes| sizes.0.clone()),
@@ -109,10 +111,7 @@ fn options(args: &IoArgs) -> FilesOptions {
         caches: args.cache.clone(),
         drop_before_reads: args.drop,
         read_percents: args.mix.clone(),
-        workers: args
-            .threads
-            .map(|n| workers(WorkerKind::Threads, n))
-            .or_else(|| args.processes.map(|n| workers(WorkerKind::Processes, n))),
+        workers: threads.or(processes),
         compressible: args.compressible,
         samples: args.common.samples.map_or(1, |n| n as usize),
         limit: args.runtime.or(usual_limit),

@@ -27,18 +27,17 @@ impl Mapped {
 
     /// The place of a block in memory.
     fn at(&self, offset: u64, length: usize) -> io::Result<NonNull<u8>> {
-        let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        let place = self.guard.mapping().get(offset, length);
-        place.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the mapping"))
+        let place = self.guard.mapping().get(offset as usize, length);
+        place.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     /// Whether the handler had to step in since the last time. What failed, the signal does not say:
     /// a write may have found no space, everything else is an error of the device.
     fn failure(&self) -> io::Result<()> {
-        if self.guard.take_failure() {
-            return Err(io::Error::from_raw_os_error(libc::EIO));
+        match self.guard.take_failure() {
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -59,10 +58,8 @@ impl Mover for Mapped {
     }
 
     fn finish(&mut self, wrote: bool) -> io::Result<()> {
-        match self.msync {
-            Msync::Sync if wrote => self.guard.mapping().sync(true)?,
-            Msync::Async if wrote => self.guard.mapping().sync(false)?,
-            _ => {}
+        if wrote && self.msync != Msync::None {
+            self.guard.mapping().sync(self.msync == Msync::Sync)?;
         }
         self.failure()
     }

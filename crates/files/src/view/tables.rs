@@ -1,6 +1,6 @@
 //! Tables of files.
 
-use super::{Row, cells, distinct, size};
+use super::{Row, cells, distinct, only, size};
 use crate::config::{FilesConfig, Latencies};
 use crate::latency::Quantiles;
 use nodegauge_gauge::view::{Cell, Section, Table};
@@ -17,7 +17,11 @@ fn names<'a>(rows: &[&Row<'a>]) -> Vec<&'a str> {
 }
 
 fn named<'r, 'a>(rows: &[&'r Row<'a>], name: &str) -> Vec<&'r Row<'a>> {
-    rows.iter().copied().filter(|row| row.m.name == name).collect()
+    only(rows, |row| row.m.name == name)
+}
+
+fn is_counted(row: &Row<'_>) -> bool {
+    row.sizes().is_some_and(|(file, _)| file >= COUNTED)
 }
 
 fn or_dash(cell: Option<Cell>) -> Cell {
@@ -113,8 +117,7 @@ pub(super) fn one_by_one(rows: &[&Row<'_>]) -> Table {
 
 /// A row an operation: rates over all larger files, latencies in the smallest blocks.
 pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
-    let larger = |row: &&&Row<'_>| row.sizes().is_some_and(|(file, _)| file >= COUNTED);
-    let counted: Vec<&Row<'_>> = rows.iter().filter(larger).copied().collect();
+    let counted = only(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
     let probe = smallest_block(counted);
     let mut table = Table::new(&[
@@ -166,8 +169,7 @@ pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
     titles.extend([">p50".to_owned(), ">p99".to_owned()]);
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for cache in distinct(rows.iter().map(|row| row.config.cache)) {
-        let here: Vec<&Row<'_>> =
-            rows.iter().copied().filter(|row| row.config.cache == cache).collect();
+        let here = only(rows, |row| row.config.cache == cache);
         for cell in cells(&here) {
             let at = |name: &str| {
                 here.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
@@ -186,17 +188,8 @@ pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
 
 /// Several workers: what they saw, and what their parent saw.
 pub(super) fn workers(rows: &[&Row<'_>]) -> Table {
-    let mut table = Table::new(&[
-        "GB/s",
-        ">file",
-        ">block",
-        ">children",
-        ">parent",
-        ">least",
-        ">most",
-        ">p99",
-        "from",
-    ]);
+    let titles = "GB/s >file >block >children >parent >least >most >p99 from";
+    let mut table = Table::new(&titles.split(' ').collect::<Vec<_>>());
     for row in rows {
         let FilesConfig { parent_rate, worker_rate_min, worker_rate_max, .. } = &row.config;
         let [parent, least, most] =
@@ -221,23 +214,18 @@ pub(super) fn workers(rows: &[&Row<'_>]) -> Table {
 pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
     let mut table = Table::new(&["GB/s", ">nodegauge", ">beside", ">ratio", ">cells", "program"]);
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
-        let theirs: Vec<&Row<'_>> = others
-            .iter()
-            .copied()
-            .filter(|row| row.config.engine.as_deref() == Some(program))
-            .collect();
+        let theirs =
+            only(others, |row| is_counted(row) && row.config.engine.as_deref() == Some(program));
         for name in names(&theirs) {
-            let pairs: Vec<(f64, f64)> = named(&theirs, name)
-                .into_iter()
-                .filter(|row| row.sizes().is_some_and(|(file, _)| file >= COUNTED))
-                .filter_map(|row| {
-                    let same = |own: &&Row<'_>| {
-                        own.sizes() == row.sizes()
-                            && own.config.read_percent == row.config.read_percent
-                    };
-                    Some((named(own, name).into_iter().find(same)?.m.value?, row.m.value?))
-                })
-                .collect();
+            let ours = named(own, name);
+            let pair = |row: &Row<'_>| {
+                let same = |own: &&&Row<'_>| {
+                    own.sizes() == row.sizes() && own.config.read_percent == row.config.read_percent
+                };
+                Some((ours.iter().find(same)?.m.value?, row.m.value?))
+            };
+            let pairs: Vec<(f64, f64)> =
+                named(&theirs, name).into_iter().filter_map(pair).collect();
             if pairs.is_empty() {
                 continue;
             }

@@ -1,17 +1,17 @@
 //! Workers that are processes: forked, because all that they need is in memory already, and each with
 //! counters of its own in the kernel.
 
-use super::{WorkerReport, WorkerTask};
-use crate::FilesError;
+use super::{SharedFlags, WorkerReport, WorkerTask};
 use crate::counters::Counters;
+use crate::error;
 use crate::pass::Bench;
 use crate::volume::Volume;
-use crate::workers::shared::SharedFlags;
 use nodegauge_machine::SysRoot;
-use nodegauge_os::{ForkedChild, SysError, receive};
+use nodegauge_measure::{Failure, FailureKind};
+use nodegauge_os::{ForkedChild, receive};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::atomic::Ordering;
 
 /// How often the user is asked, in milliseconds.
@@ -21,12 +21,10 @@ const LOOK_EVERY: i32 = 5;
 #[derive(Serialize, Deserialize)]
 enum Message {
     WorkerReport(WorkerReport),
-    /// What failed: the operation in words, its offset, and the cause by number.
+    /// What failed, and whether it speaks against the device.
     Failure {
         text: String,
-        errno: Option<i32>,
-        offset: Option<u64>,
-        wrong: bool,
+        unmet: bool,
     },
 }
 
@@ -36,17 +34,13 @@ pub(super) fn run(
     benches: &mut [Bench],
     shared: &SharedFlags,
     interrupted: &dyn Fn() -> bool,
-) -> Result<(Vec<WorkerReport>, u64), FilesError> {
+) -> Result<(Vec<WorkerReport>, u64), Failure> {
     let mut children = Vec::new();
     for (worker, bench) in benches.iter_mut().enumerate() {
-        let failed = |cause: SysError| FilesError::Worker {
-            worker,
-            why: io::Error::from(cause).to_string(),
-        };
         // SAFETY: a worker uses memory that was made before, the allocator and system calls, and waits
         // for flags only.
         let child = unsafe { nodegauge_os::fork(|pipe| speak(work, worker, bench, shared, pipe)) };
-        children.push(child.map_err(failed)?);
+        children.push(child.map_err(|cause| error::no_result(worker, cause))?);
     }
     let released = shared.release(children.len(), || {
         // A worker that is gone without a word has closed its pipe.
@@ -60,41 +54,16 @@ pub(super) fn run(
             shared.end.store(true, Ordering::Relaxed);
         }
     }
-    let mut reports = Vec::new();
-    for (worker, child) in children.iter().enumerate() {
-        let message = serde_json::from_slice(child.received()).map_err(|_| FilesError::Worker {
-            worker,
-            why: "it was killed, perhaps for want of memory".to_owned(),
-        })?;
-        match message {
-            Message::WorkerReport(report) => reports.push(report),
-            Message::Failure { text, errno, offset, wrong } => {
-                return Err(failure(work, worker, text, errno, offset, wrong));
-            }
+    let report = |(worker, child): (usize, &ForkedChild)| {
+        let killed = |_| error::no_result(worker, "it was killed, perhaps for want of memory");
+        match serde_json::from_slice(child.received()).map_err(killed)? {
+            Message::WorkerReport(report) => Ok(report),
+            Message::Failure { text, unmet: true } => Err(Failure::unmet(text)),
+            Message::Failure { text, unmet: false } => Err(Failure::missing(text)),
         }
-    }
-    Ok((reports, released))
-}
-
-/// The error that a worker had, made anew.
-fn failure(
-    work: &WorkerTask<'_>,
-    worker: usize,
-    text: String,
-    errno: Option<i32>,
-    offset: Option<u64>,
-    wrong: bool,
-) -> FilesError {
-    match errno {
-        Some(errno) => FilesError::Io {
-            what: text,
-            file: work.states[worker].path.clone(),
-            offset,
-            cause: io::Error::from_raw_os_error(errno),
-        },
-        None if wrong => FilesError::WrongInWorker(text),
-        None => FilesError::Worker { worker, why: text },
-    }
+    };
+    let reports: Result<_, Failure> = children.iter().enumerate().map(report).collect();
+    Ok((reports?, released))
 }
 
 /// A worker's part, and its report.
@@ -105,22 +74,16 @@ fn speak(
     shared: &SharedFlags,
     mut pipe: File,
 ) {
-    let root = SysRoot::live();
-    let nowhere = Volume::default();
+    let (root, nowhere) = (SysRoot::live(), Volume::default());
     let before = Counters::now(&root, &nowhere);
     let message = match work.carry_out(worker, bench, shared) {
         Ok(report) => {
             let rise = Counters::now(&root, &nowhere).since(&before);
             Message::WorkerReport(WorkerReport { rise, ..report })
         }
-        Err(FilesError::Io { what, offset, cause, .. }) => {
-            Message::Failure { text: what, errno: cause.raw_os_error(), offset, wrong: false }
-        }
-        Err(error) => Message::Failure {
-            text: error.to_string(),
-            errno: None,
-            offset: None,
-            wrong: matches!(error, FilesError::Wrong { .. }),
+        Err(failure) => Message::Failure {
+            text: failure.to_string(),
+            unmet: failure.kind == FailureKind::Unmet,
         },
     };
     if let Ok(text) = serde_json::to_vec(&message) {

@@ -1,5 +1,6 @@
 //! Flags that workers share, be they threads or processes.
 
+use crate::clock::Clock;
 use nodegauge_os::{SharedValue, ZeroedShared};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -53,7 +54,7 @@ impl Flags {
             }
             std::thread::sleep(Duration::from_micros(50));
         }
-        let now = crate::clock::Clock::get().now();
+        let now = Clock::get().now();
         self.go.store(true, Ordering::Release);
         now
     }
