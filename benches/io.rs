@@ -7,7 +7,7 @@
 mod common;
 
 use common::{is_installed, note, print, variable};
-use nodegauge_files::cell::CacheMode;
+use nodegauge_files::CacheMode;
 use nodegauge_files::operation::{OperationList, in_order};
 use nodegauge_files::plan::GridShape;
 use nodegauge_files::reference::ReferenceProgram;

@@ -2,87 +2,21 @@
 //! line of its table; by several workers on files of their own in its throughput mode.
 
 use crate::cache;
-use crate::counters::{self, Counters, DeviceShare};
+use crate::counters::{self, Counters};
 use crate::data::Data;
-use crate::engine::{IoEngine, OpenMode, choice};
+use crate::engine::{IoEngine, OpenMode};
 use crate::error;
-use crate::grid::CellSize;
 use crate::operation::{self, Direction, Operation};
-use crate::pass::{self, Bench, Control, Pass, PassEnd, PassResult, PassTarget, Setup};
+use crate::pass::{self, Bench, Pass, PassEnd, PassResult};
 use crate::scratch::ScratchDirectory;
+use crate::task::{FileState, Setup, Task};
 use crate::volume::Volume;
-use crate::workers::{SharedFlags, WorkerFigures, WorkerReport, WorkerTask, Workers, summed};
+use crate::workers::{OperationSample, SharedFlags, WorkerReport, WorkerTask, Workers, summed};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Failure;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What the page cache may do.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum CacheMode {
-    /// Whatever it does: IOzone's default.
-    Cached,
-    /// Writing out is timed, and pages are dropped before anything is read.
-    Fsync,
-    /// Nothing: direct I/O.
-    Direct,
-    /// Little: the file is twice as large as memory.
-    Beyond,
-}
-
-impl CacheMode {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Cached => "cached",
-            Self::Fsync => "fsync",
-            Self::Direct => "direct",
-            Self::Beyond => "beyond",
-        }
-    }
-
-    /// The setup with what this mode asks for.
-    pub(crate) fn applied(self, mut setup: Setup) -> Setup {
-        setup.access.direct |= self == Self::Direct;
-        setup.include_fsync |= self == Self::Fsync;
-        setup
-    }
-}
-
-impl FromStr for CacheMode {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        choice(text, "cached, fsync, direct or beyond")
-    }
-}
-
-/// One sample of one operation.
-#[derive(Debug, Clone)]
-pub(crate) struct OperationSample {
-    /// Bytes per second as the field counts them.
-    pub(crate) rate: f64,
-    /// Time of the operation, seconds.
-    pub(crate) seconds: f64,
-    /// Blocks moved, and blocks that the file has.
-    pub(crate) operations: (u64, u64),
-    /// Why it ended.
-    pub(crate) ended: PassEnd,
-    /// Latencies in ticks of the clock, with their counts.
-    pub(crate) latencies: Vec<(u64, u64)>,
-    /// What was the device's.
-    pub(crate) share: Option<DeviceShare>,
-    /// Share of the file's pages that stayed although they were to be dropped.
-    pub(crate) not_dropped: Option<f64>,
-    /// What several workers did, when there were several.
-    pub(crate) workers: Option<WorkerFigures>,
-}
 
 /// What does not change from cell to cell.
 pub(crate) struct CellContext<'a> {
@@ -96,39 +30,7 @@ pub(crate) struct CellContext<'a> {
     pub(crate) interrupted: &'a dyn Fn() -> bool,
 }
 
-/// What is measured on a file.
-#[derive(Debug, Clone)]
-pub(crate) struct Task {
-    pub(crate) cell: CellSize,
-    pub(crate) cache: CacheMode,
-    pub(crate) setup: Setup,
-    /// Whether pages are dropped before operations that read.
-    pub(crate) drop_before_reads: bool,
-    /// Which operations, in order.
-    pub(crate) operations: Vec<&'static Operation>,
-}
-
-/// A file between operations.
-pub(crate) struct FileState {
-    path: PathBuf,
-    /// Number of the pass whose data it holds; `None` before there is a file.
-    holds: Option<u64>,
-    seed: u64,
-}
-
 impl FileState {
-    pub(crate) fn target(&self, cell: CellSize) -> PassTarget<'_> {
-        let holds = self.holds.unwrap_or(0);
-        PassTarget {
-            file: &self.path,
-            blocks: cell.blocks(),
-            block: cell.block.0 as usize,
-            holds,
-            leaves: holds + 1,
-            seed: self.seed.wrapping_add(holds),
-        }
-    }
-
     /// Makes the file ready for an operation: away for those that create it, there for the others,
     /// out of the page cache where that is asked for. The share that could not be dropped.
     fn prepare(
@@ -138,15 +40,15 @@ impl FileState {
         bench: &mut Bench,
     ) -> Result<Option<f64>, Failure> {
         if operation.creates {
-            if self.holds.is_some() {
+            if self.holds > 0 {
                 std::fs::remove_file(&self.path)
                     .map_err(|cause| error::of_file("cannot remove", &self.path, None, cause))?;
             }
             return Ok(None);
         }
-        if self.holds.is_none() {
+        if self.holds == 0 {
             self.lay_out(task, 0, 1, bench)?;
-            self.holds = Some(1);
+            self.holds = 1;
         }
         let reads = operation.direction != Direction::Write;
         let drops = task.drop_before_reads && reads && !task.setup.access.direct;
@@ -161,17 +63,16 @@ impl FileState {
         done: &PassResult,
         bench: &mut Bench,
     ) -> Result<(), Failure> {
-        if operation.creates || pass::covers(operation) {
-            self.holds = Some(self.holds.unwrap_or(0) + 1);
-        }
+        let covers = pass::covers(operation);
+        self.holds += u64::from(covers);
         let whole = done.operations == task.cell.blocks();
-        let completes = operation.creates || pass::covers(operation) && task.setup.verify;
+        let completes = operation.creates || covers && task.setup.verify;
         if whole || done.ended.is_cut() || !completes {
             return Ok(());
         }
         // What an operation wrote in order is there; of one that went to and fro, nothing is known.
         let first = if operation.creates { done.operations } else { 0 };
-        self.lay_out(task, first, self.holds.unwrap_or(0), bench)
+        self.lay_out(task, first, self.holds, bench)
     }
 
     /// Writes the blocks of a file from `first` on through the page cache, untimed, with the data of
@@ -225,7 +126,7 @@ impl CellRunner {
     pub(crate) fn new(workers: Option<Workers>, data: Data) -> Result<Self, Failure> {
         let data = Arc::new(data);
         let count = workers.map_or(1, |workers| workers.count);
-        let shared = SharedFlags::zeroed().map_err(|cause| error::no_memory(4096, cause.into()))?;
+        let shared = SharedFlags::new().map_err(|cause| error::no_memory(4096, cause.into()))?;
         let benches = (0..count).map(|_| Bench::new(Arc::clone(&data))).collect();
         Ok(Self { workers, benches, shared })
     }
@@ -236,7 +137,7 @@ impl CellRunner {
             |i: u64| if self.workers.is_some() { format!("worker{i}") } else { "file".into() };
         let file = |i| context.scratch.file(&name(i));
         let mut states: Vec<FileState> = (0..self.benches.len() as u64)
-            .map(|i| FileState { path: file(i), holds: None, seed: seed.wrapping_add(i) })
+            .map(|i| FileState { path: file(i), holds: 0, seed: seed.wrapping_add(i) })
             .collect();
         let mut outcome = CellOutcome::default();
         for operation in &task.operations {
@@ -299,19 +200,21 @@ impl CellRunner {
     fn read_back(&mut self, states: &[FileState], task: &Task) -> Result<(), Failure> {
         let Some(operation) = operation::named("read") else { return Ok(()) };
         let setup = Setup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };
-        for (state, bench) in states.iter().zip(&mut self.benches) {
-            if !task.setup.access.direct {
-                cache::drop_pages(&state.path)?;
+        let task = Task { setup, ..task.clone() };
+        for (file, bench) in states.iter().zip(&mut self.benches) {
+            if !setup.access.direct {
+                cache::drop_pages(&file.path)?;
             }
-            let control = Control {
+            bench.run(&Pass {
+                operation,
+                task: &task,
+                file,
                 limit: None,
                 deadline: None,
-                stop: &false.into(),
+                stop: &0.into(),
                 interrupted: &|| false,
                 start: &|| {},
-            };
-            let target = state.target(task.cell);
-            bench.run(&Pass { operation, setup: &setup, target, control })?;
+            })?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! figures with their [`config`] of what was seen, and `view` shows them.
 
 mod cache;
-pub mod cell;
+mod cell;
 mod clock;
 pub mod config;
 mod counters;
@@ -30,14 +30,16 @@ pub mod reference;
 mod result;
 mod run;
 pub mod scratch;
+mod task;
 mod view;
 pub mod volume;
 pub mod workers;
 
 pub use engine::{IoEngine, Msync, OpenMode, SyncWrites};
-pub use pass::{PassEnd, Setup};
+pub use pass::PassEnd;
 pub use plan::{FilesOptions, plan};
 pub use run::{cost_of_latency, run};
+pub use task::{CacheMode, Setup};
 
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};

@@ -8,13 +8,14 @@
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::engine::{
-    Aio, Calls, Completion, Engine, IoEngine, Mapped, Msync, OneByOne, OpenMode, POSITIONAL,
-    Request, SEQUENTIAL, Stdio, Uring, VECTORED,
+    Aio, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, Request, SEQUENTIAL, Stdio, Uring,
+    VECTORED,
 };
 use crate::error;
 use crate::latency::Latency;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::{AccessPattern, Walk, mix};
+use crate::task::{FileState, Setup, Task};
 use nodegauge_measure::Failure;
 use nodegauge_os::{Buffer, check};
 use schemars::JsonSchema;
@@ -22,99 +23,26 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::fd::IntoRawFd;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// How operations are carried out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Setup {
-    /// Calls of the plain operations.
-    pub engine: IoEngine,
-    /// Blocks under way at once; one unless the engine queues.
-    pub depth: u32,
-    /// When a written mapping is written out.
-    pub msync: Msync,
-    /// How files are opened.
-    pub access: OpenMode,
-    /// Whether closing the file is timed.
-    pub include_close: bool,
-    /// Whether writing the data out (`fsync`) is timed.
-    pub include_fsync: bool,
-    /// Whether what is read is compared with what was written.
-    pub verify: bool,
-    /// Share of reads of the random mix, percent.
-    pub read_percent: u8,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            engine: IoEngine::Sync,
-            depth: 1,
-            msync: Msync::None,
-            access: OpenMode::default(),
-            include_close: false,
-            include_fsync: false,
-            verify: false,
-            read_percent: 50,
-        }
-    }
-}
-
-impl Setup {
-    /// Why an operation cannot be carried out this way; `None` when it can.
-    pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
-        match operation.way {
-            Way::Stdio if self.access.direct => {
-                Some("the C library's buffers are not aligned as direct I/O asks")
-            }
-            Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
-                Some("it is a call of its own, for the engine sync")
-            }
-            _ => None,
-        }
-    }
-}
-
-/// The file of a pass.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PassTarget<'a> {
-    pub(crate) file: &'a Path,
-    /// Whole blocks.
-    pub(crate) blocks: u64,
-    pub(crate) block: usize,
-    /// Number of the pass whose data the file holds, and of the data that a pass over the whole file
-    /// leaves in it.
-    pub(crate) holds: u64,
-    pub(crate) leaves: u64,
-    /// Tells random orders apart.
-    pub(crate) seed: u64,
-}
-
-/// When to end before the last block.
-#[derive(Clone, Copy)]
-pub(crate) struct Control<'a> {
-    /// End of this operation, from its start.
-    pub(crate) limit: Option<Duration>,
-    /// End of everything, in ticks of the clock.
-    pub(crate) deadline: Option<u64>,
-    /// Another worker is through.
-    pub(crate) stop: &'a AtomicBool,
-    /// The user wants to end.
-    pub(crate) interrupted: &'a dyn Fn() -> bool,
-    /// Called when the file is open and the first block is next: waits for the other workers.
-    pub(crate) start: &'a dyn Fn(),
-}
 
 /// One operation on one file.
 #[derive(Clone, Copy)]
 pub(crate) struct Pass<'a> {
     pub(crate) operation: &'a Operation,
-    pub(crate) setup: &'a Setup,
-    pub(crate) target: PassTarget<'a>,
-    pub(crate) control: Control<'a>,
+    pub(crate) task: &'a Task,
+    pub(crate) file: &'a FileState,
+    /// End of this operation, from its start.
+    pub(crate) limit: Option<Duration>,
+    /// End of everything, in ticks of the clock.
+    pub(crate) deadline: Option<u64>,
+    /// Not zero when another worker is through.
+    pub(crate) stop: &'a AtomicU64,
+    /// The user wants to end.
+    pub(crate) interrupted: &'a dyn Fn() -> bool,
+    /// Called when the file is open and the first block is next: waits for the other workers.
+    pub(crate) start: &'a dyn Fn(),
 }
 
 /// Why a pass ended.
@@ -186,10 +114,12 @@ impl Bench {
 
     /// Carries out one operation; its latencies are in `self.latency` afterwards.
     pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
-        let Pass { operation, setup, target, .. } = pass;
+        let Pass { operation, task, .. } = *pass;
+        let Task { setup, cell, .. } = task;
+        let path = &pass.file.path;
         self.latency.clear();
         let fail = |cause| pass.failed(None, cause);
-        let file = setup.access.open(target.file, operation.creates).map_err(fail)?;
+        let file = setup.access.open(path, operation.creates).map_err(fail)?;
         let calls = |kind| OneByOne::new(Calls(&file, kind));
         // Whether the kernel's own position of the file is the next offset.
         let in_sequence =
@@ -201,7 +131,7 @@ impl Bench {
             }
             (Way::Plain, IoEngine::Aio) => self.transfer(pass, Aio::new(&file)),
             (Way::Plain, IoEngine::Mmap) => {
-                let bytes = target.blocks * target.block as u64;
+                let bytes = cell.blocks() * cell.block.0;
                 let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;
                 self.transfer(pass, OneByOne::new(mapped))
             }
@@ -216,7 +146,7 @@ impl Bench {
         self.tail(&mut done, pass, file).map_err(fail)?;
         if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
             // A mapping makes the file as long as it will be.
-            let cut = File::options().write(true).open(target.file);
+            let cut = File::options().write(true).open(path);
             cut.and_then(|file| file.set_len(done.bytes)).map_err(fail)?;
         }
         Ok(done)
@@ -228,28 +158,30 @@ impl Bench {
         pass: &Pass<'_>,
         mut engine: E,
     ) -> Result<PassResult, Failure> {
-        let Pass { operation, setup, target, control } = *pass;
+        let Pass { operation, task: Task { setup, cell, .. }, file, .. } = *pass;
         let (clock, depth) = (self.clock, if E::QUEUES { pass.depth() } else { 1 });
-        let mut free = self.take_blocks(depth, target.block)?;
+        let (blocks, block_bytes, holds) = (cell.blocks(), cell.block.0, file.holds);
+        let seed = file.seed.wrapping_add(holds);
+        let mut free = self.take_blocks(depth, block_bytes as usize)?;
         // Operations that do not write every block write what is there already, so that the whole file
         // can be checked afterwards.
-        let stamp = if covers(operation) { target.leaves } else { target.holds };
+        let stamp = holds + u64::from(covers(operation));
         // A read may put something else into the block.
         let refills = setup.verify && operation.direction == Direction::Mixed;
-        let mut walk = Walk::new(operation.pattern, target.blocks, target.seed);
+        let mut walk = Walk::new(operation.pattern, blocks, seed);
         let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
-        (control.start)();
+        (pass.start)();
         let begun = clock.now();
         let mut last = begun;
-        let mut look = Look::new(clock, &control, begun);
+        let mut look = Look::new(clock, pass, begun);
         loop {
             while ended == PassEnd::Through
                 && !free.is_empty()
                 && let Some(number) = walk.next()
                 && let Some(mut block) = free.pop()
             {
-                let offset = number * target.block as u64;
-                let write = writes(operation, setup, target.seed, number);
+                let offset = number * block_bytes;
+                let write = writes(operation, setup, seed, number);
                 if write {
                     if refills {
                         self.data.fill(&mut block);
@@ -263,7 +195,7 @@ impl Bench {
             if free.len() == depth {
                 break;
             }
-            let Completion { request, moved } = engine.wait().map_err(|e| pass.failed(None, e))?;
+            let (request, moved) = engine.wait().map_err(|e| pass.failed(None, e))?;
             let Request { block, write, offset, since } = request;
             last = clock.now();
             moved.map_err(|cause| pass.failed(Some(offset), cause))?;
@@ -271,9 +203,7 @@ impl Bench {
             operations += 1;
             let now = last;
             if setup.verify && !write {
-                self.data
-                    .check(&block, offset, target.holds)
-                    .map_err(|wrong| wrong.of(target.file))?;
+                self.data.check(&block, offset, holds).map_err(|wrong| wrong.of(&file.path))?;
                 if depth == 1 {
                     last = clock.now();
                     paused += last - now;
@@ -282,7 +212,7 @@ impl Bench {
             free.push(block);
             if ended == PassEnd::Through
                 && let Some(why) = look.at(now)
-                && operations < target.blocks
+                && operations < blocks
             {
                 ended = why;
             }
@@ -294,11 +224,11 @@ impl Bench {
         self.blocks = free;
         Ok(PassResult {
             operations,
-            bytes: operations * target.block as u64,
+            bytes: operations * block_bytes,
             end,
             seconds: clock.seconds((end - begun).saturating_sub(paused)).0,
             // Those under way may have been the last.
-            ended: if operations == target.blocks { PassEnd::Through } else { ended },
+            ended: if operations == blocks { PassEnd::Through } else { ended },
         })
     }
 
@@ -311,7 +241,7 @@ impl Bench {
             }
         };
         let start = self.clock.now();
-        if pass.setup.include_fsync && pass.operation.direction != Direction::Read {
+        if pass.task.setup.include_fsync && pass.operation.direction != Direction::Read {
             file.sync_all()?;
             timed(true, start);
         }
@@ -319,7 +249,7 @@ impl Bench {
         // SAFETY: the descriptor was owned by `file` and is closed once. A failure is reported, which
         // network file systems have here.
         check("close", unsafe { libc::close(file.into_raw_fd()) })?;
-        timed(pass.setup.include_close, start);
+        timed(pass.task.setup.include_close, start);
         Ok(())
     }
 }
@@ -327,7 +257,7 @@ impl Bench {
 impl Pass<'_> {
     /// Blocks under way at once.
     fn depth(&self) -> usize {
-        u64::from(self.setup.depth).min(self.target.blocks).max(1) as usize
+        u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }
 
     fn failed(&self, offset: Option<u64>, cause: io::Error) -> Failure {
@@ -336,28 +266,28 @@ impl Pass<'_> {
             Direction::Write => "cannot write",
             Direction::Mixed => "cannot read or write",
         };
-        error::of_file(what, self.target.file, offset, cause)
+        error::of_file(what, &self.file.path, offset, cause)
     }
 }
 
 /// Looks whether to end, seldom but for the flag that another worker is through.
 struct Look<'a> {
-    control: &'a Control<'a>,
+    pass: &'a Pass<'a>,
     every: u64,
     ends: u64,
     next: u64,
 }
 
 impl<'a> Look<'a> {
-    fn new(clock: Clock, control: &'a Control<'a>, now: u64) -> Self {
-        let limit = control.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
+    fn new(clock: Clock, pass: &'a Pass<'a>, now: u64) -> Self {
+        let limit = pass.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
         let every = clock.ticks(LOOK_EVERY);
-        Self { control, every, ends: now.saturating_add(limit), next: now + every }
+        Self { pass, every, ends: now.saturating_add(limit), next: now + every }
     }
 
     #[inline]
     fn at(&mut self, now: u64) -> Option<PassEnd> {
-        if self.control.stop.load(Ordering::Relaxed) {
+        if self.pass.stop.load(Ordering::Relaxed) != 0 {
             return Some(PassEnd::Stonewall);
         }
         if now < self.next { None } else { self.closely(now) }
@@ -366,9 +296,9 @@ impl<'a> Look<'a> {
     #[cold]
     fn closely(&mut self, now: u64) -> Option<PassEnd> {
         self.next = now + self.every;
-        if (self.control.interrupted)() {
+        if (self.pass.interrupted)() {
             Some(PassEnd::Interrupted)
-        } else if self.control.deadline.is_some_and(|deadline| now >= deadline) {
+        } else if self.pass.deadline.is_some_and(|deadline| now >= deadline) {
             Some(PassEnd::Budget)
         } else {
             (now >= self.ends).then_some(PassEnd::Limit)

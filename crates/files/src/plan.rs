@@ -1,12 +1,11 @@
 //! From what a user asks for to a list of tasks, with everything refused that can be known to fail:
 //! folders, space, direct I/O, engines.
 
-use crate::cell::{CacheMode, Task};
 use crate::engine::IoEngine;
 use crate::grid::{self, CellSize};
 use crate::operation::{self, Operation};
-use crate::pass::Setup;
 use crate::reference::ReferenceProgram;
+use crate::task::{CacheMode, Setup, Task};
 use crate::volume::{self, Volume};
 use crate::workers::{WorkerKind, Workers};
 use crate::{GAUGE, error, scratch};

@@ -1,6 +1,5 @@
 //! From what was measured to figures, with every reason for doubt.
 
-use crate::cell::{CacheMode, OperationSample, Task};
 use crate::clock::Clock;
 use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
 use crate::latency::Latency;
@@ -8,8 +7,9 @@ use crate::operation::{Direction, Operation};
 use crate::pass::PassEnd;
 use crate::plan::FilesOptions;
 use crate::reference::{ReferenceFigure, ReferenceProgram};
+use crate::task::{CacheMode, Task};
 use crate::volume::Volume;
-use crate::workers::WorkerKind;
+use crate::workers::{OperationSample, WorkerKind};
 use crate::{GAUGE, IoEngine, TEST, counters};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
 use nodegauge_measure::{Seconds, Unit};

@@ -1,6 +1,6 @@
 //! Carries a plan out: cell by cell, with reference programs by turns if asked.
 
-use crate::cell::{CellContext, CellRunner, Ending, Task};
+use crate::cell::{CellContext, CellRunner, Ending};
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::pass::PassEnd;
@@ -8,6 +8,7 @@ use crate::plan::{FilesOptions, FilesPlan};
 use crate::reference::ReferenceProgram;
 use crate::result::{self, Measured};
 use crate::scratch::{self, Leftover, ScratchDirectory};
+use crate::task::Task;
 use crate::volume::Volume;
 use crate::{GAUGE, cache, error, latency};
 use nodegauge_gauge::{Foreseen, Planned, Site};

@@ -5,9 +5,9 @@ mod heat;
 mod tables;
 
 use crate::GAUGE;
-use crate::cell::CacheMode;
 use crate::config::FilesConfig;
 use crate::engine::{IoEngine, Msync, SyncWrites};
+use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{self, Section};
@@ -105,9 +105,9 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
     // An import holds figures of another program alone.
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
-        section.push(tables::workers(shown));
+        section.push(tables::of_columns(&tables::WORKERS, shown));
     } else if cells(shown).len() <= FEW {
-        section.push(tables::one_by_one(shown));
+        section.push(tables::of_columns(&tables::ONE_BY_ONE, shown));
     } else {
         tables::by_operation(shown, section);
         heat::maps(shown, section);

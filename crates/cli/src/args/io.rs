@@ -2,7 +2,7 @@
 
 use super::Common;
 use clap::Args as ClapArgs;
-use nodegauge_files::cell::CacheMode;
+use nodegauge_files::CacheMode;
 use nodegauge_files::grid::SizeList;
 use nodegauge_files::operation::OperationList;
 use nodegauge_files::{IoEngine, Msync, SyncWrites};

@@ -26,7 +26,7 @@ pub(super) fn probe() -> io::Result<()> {
     let file = File::open("/dev/zero")?;
     let mut aio = Aio::new(&file);
     aio.submit(Request { block: Buffer::new(1)?, write: false, offset: 0, since: 0 })?;
-    aio.wait()?.moved
+    aio.wait()?.1
 }
 
 impl<'f> Aio<'f> {

@@ -24,7 +24,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer, value};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -162,24 +162,20 @@ pub(crate) struct Request {
 }
 
 /// A request that an engine gives back, and whether its block was moved.
-#[derive(Debug)]
-pub(crate) struct Completion {
-    pub(crate) request: Request,
-    pub(crate) moved: io::Result<()>,
-}
+pub(crate) type Completion = (Request, io::Result<()>);
 
 impl Request {
     /// The outcome of a call that moved so many bytes, seldom fewer than all: the rest goes at once.
     fn completed(mut self, moved: io::Result<usize>, file: &File) -> Completion {
-        let (length, write) = (self.block.len(), self.write);
         let moved = moved.and_then(|moved| match moved {
-            0 if write => Err(io::ErrorKind::WriteZero.into()),
+            0 if self.write => Err(io::ErrorKind::WriteZero.into()),
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            moved if moved == length => Ok(()),
-            moved if write => file.write_all_at(&self.block[moved..], self.offset + moved as u64),
-            moved => file.read_exact_at(&mut self.block[moved..], self.offset + moved as u64),
+            moved => {
+                let at = self.offset + moved as u64;
+                POSITIONAL(file, self.write, at, &mut self.block[moved..])
+            }
         });
-        Completion { request: self, moved }
+        (self, moved)
     }
 }
 
@@ -199,10 +195,8 @@ pub(crate) trait Engine {
 
 /// Moves one block at a time.
 pub(crate) trait Mover {
-    /// Fills `block` from the file at `offset`.
-    fn read(&mut self, offset: u64, block: &mut [u8]) -> io::Result<()>;
-    /// Writes `block` to the file at `offset`.
-    fn write(&mut self, offset: u64, block: &[u8]) -> io::Result<()>;
+    /// Writes `block` to the file at `offset`, or fills it from there.
+    fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()>;
     /// As [`Engine::finish`].
     fn finish(&mut self, _wrote: bool) -> io::Result<()> {
         Ok(())
@@ -226,11 +220,8 @@ impl<M: Mover> Engine for OneByOne<M> {
 
     #[inline]
     fn submit(&mut self, mut request: Request) -> io::Result<()> {
-        let moved = match request.write {
-            true => self.mover.write(request.offset, &request.block),
-            false => self.mover.read(request.offset, &mut request.block),
-        };
-        self.ended = Some(Completion { request, moved });
+        let moved = self.mover.transfer(request.write, request.offset, &mut request.block);
+        self.ended = Some((request, moved));
         Ok(())
     }
 

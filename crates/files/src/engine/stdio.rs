@@ -23,35 +23,36 @@ impl Stdio {
         Ok(Self(stream))
     }
 
-    /// Whether a call did all; else the stream's error, or `short`: nothing more could be moved.
-    fn checked(&self, done: bool, short: io::ErrorKind) -> io::Result<()> {
+    /// Whether a call did all; else the stream's error, or that nothing more could be moved.
+    fn checked(&self, done: bool, write: bool) -> io::Result<()> {
         let error = io::Error::last_os_error();
         // SAFETY: the stream is open until dropped.
         match done {
             true => Ok(()),
             false if unsafe { libc::ferror(self.0) } != 0 => Err(error),
-            false => Err(short.into()),
+            false if write => Err(io::ErrorKind::WriteZero.into()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 }
 
 impl Mover for Stdio {
-    fn read(&mut self, _: u64, block: &mut [u8]) -> io::Result<()> {
-        // SAFETY: at most `block.len()` bytes are written into `block`; the stream is open.
-        let moved = unsafe { libc::fread(block.as_mut_ptr().cast(), 1, block.len(), self.0) };
-        self.checked(moved == block.len(), io::ErrorKind::UnexpectedEof)
-    }
-
-    fn write(&mut self, _: u64, block: &[u8]) -> io::Result<()> {
-        // SAFETY: `block.len()` bytes of `block` are read; the stream is open.
-        let moved = unsafe { libc::fwrite(block.as_ptr().cast(), 1, block.len(), self.0) };
-        self.checked(moved == block.len(), io::ErrorKind::WriteZero)
+    fn transfer(&mut self, write: bool, _: u64, block: &mut [u8]) -> io::Result<()> {
+        let (start, length) = (block.as_mut_ptr().cast(), block.len());
+        // SAFETY: as many bytes of `block` as there are are read, or written at most; the stream is
+        // open.
+        let moved = unsafe {
+            match write {
+                true => libc::fwrite(start, 1, length, self.0),
+                false => libc::fread(start, 1, length, self.0),
+            }
+        };
+        self.checked(moved == length, write)
     }
 
     fn finish(&mut self, wrote: bool) -> io::Result<()> {
         // SAFETY: the stream is open.
-        let done = !wrote || unsafe { libc::fflush(self.0) } == 0;
-        self.checked(done, io::ErrorKind::WriteZero)
+        self.checked(!wrote || unsafe { libc::fflush(self.0) } == 0, true)
     }
 }
 

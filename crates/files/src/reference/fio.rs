@@ -1,11 +1,11 @@
 //! fio: its JSON, and fio by turns with the gauge, one job for each operation that it has.
 
 use super::{Kind, ReferenceFigure};
-use crate::cell::Task;
 use crate::engine::{IoEngine, SyncWrites};
 use crate::latency::Quantiles;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::AccessPattern;
+use crate::task::Task;
 use crate::workers::{WorkerKind, Workers};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -217,10 +217,10 @@ fn figure(output: &FioOutput, command: &str) -> Option<ReferenceFigure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::CacheMode;
     use crate::grid::CellSize;
     use crate::operation::named;
-    use crate::pass::Setup;
+    use crate::task::CacheMode;
+    use crate::task::Setup;
     use nodegauge_measure::Bytes;
 
     fn recorded(name: &str) -> FioOutput {

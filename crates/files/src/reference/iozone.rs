@@ -3,9 +3,9 @@
 
 use super::output::IozoneOutput;
 use super::{Figures, Kind, ReferenceFigure};
-use crate::cell::Task;
 use crate::engine::{IoEngine, SyncWrites};
 use crate::operation::Operation;
+use crate::task::Task;
 use crate::workers::{WorkerKind, Workers};
 use nodegauge_measure::Bytes;
 use std::collections::BTreeSet;
@@ -89,10 +89,10 @@ fn figures(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::CacheMode;
     use crate::grid::CellSize;
     use crate::operation::named;
-    use crate::pass::Setup;
+    use crate::task::CacheMode;
+    use crate::task::Setup;
     use nodegauge_measure::Bytes;
 
     fn task(setup: Setup, names: &[&str]) -> Task {

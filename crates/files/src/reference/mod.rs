@@ -9,11 +9,12 @@ mod saved;
 pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
 pub use saved::{Imported, read};
 
-use crate::cell::{Ending, Task};
+use crate::cell::Ending;
 use crate::latency::Quantiles;
 use crate::operation::Operation;
 use crate::pass::PassEnd;
 use crate::scratch::ScratchDirectory;
+use crate::task::Task;
 use crate::workers::Workers;
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::{CommandLine, Job, ToolchainError};

@@ -1,7 +1,7 @@
 //! Tables of files.
 
 use super::{Row, cells, distinct, only, size};
-use crate::config::{FilesConfig, Latencies};
+use crate::config::Latencies;
 use crate::latency::Quantiles;
 use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_measure::quantity::significant;
@@ -93,24 +93,48 @@ fn rate(row: &Row<'_>) -> Cell {
     row.m.value.map_or_else(|| row.m.validity.status.name().into(), gb)
 }
 
+/// A column of tables with a row a measurement.
+type Column = (&'static str, fn(&Row<'_>) -> Cell);
+
+const NAME: Column = ("GB/s", |row| {
+    let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
+    format!("{}{}", row.m.name, percent.unwrap_or_default()).into()
+});
+const FILE: Column = (">file", |row| size(row.sizes().unwrap_or_default().0).into());
+const BLOCK: Column = (">block", |row| size(row.sizes().unwrap_or_default().1).into());
+const P99: Column = (">p99", |row| latency(row, |q| q.p99));
+const FROM: Column = ("from", |row| served(&[row]));
+
+/// One worker's measurements.
+pub(super) const ONE_BY_ONE: [Column; 9] = [
+    NAME,
+    FILE,
+    BLOCK,
+    (">rate", rate),
+    (">op/s", operations),
+    (">p50", |row| latency(row, |q| q.p50)),
+    P99,
+    (">max", |row| latency(row, |q| q.max)),
+    FROM,
+];
+/// Several workers: what they saw, and what their parent saw.
+pub(super) const WORKERS: [Column; 9] = [
+    NAME,
+    FILE,
+    BLOCK,
+    (">children", rate),
+    (">parent", |row| or_dash(row.config.parent_rate.map(gb))),
+    (">least", |row| or_dash(row.config.worker_rate_min.map(gb))),
+    (">most", |row| or_dash(row.config.worker_rate_max.map(gb))),
+    P99,
+    FROM,
+];
+
 /// A row a measurement.
-pub(super) fn one_by_one(rows: &[&Row<'_>]) -> Table {
-    let mut table =
-        Table::new(&["GB/s", ">file", ">block", ">rate", ">op/s", ">p50", ">p99", ">max", "from"]);
+pub(super) fn of_columns(columns: &[Column], rows: &[&Row<'_>]) -> Table {
+    let mut table = Table::new(&columns.iter().map(|(title, _)| *title).collect::<Vec<_>>());
     for row in rows {
-        let (file, block) = row.sizes().unwrap_or_default();
-        let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
-        table.row([
-            format!("{}{}", row.m.name, percent.unwrap_or_default()).into(),
-            size(file).into(),
-            size(block).into(),
-            rate(row),
-            operations(row),
-            latency(row, |q| q.p50),
-            latency(row, |q| q.p99),
-            latency(row, |q| q.max),
-            served(&[row]),
-        ]);
+        table.row(columns.iter().map(|(_, cell)| cell(row)));
     }
     table
 }
@@ -182,30 +206,6 @@ pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
             row.push(or_dash(probe.map(|row| latency(row, |q| q.p99))));
             table.row(row);
         }
-    }
-    table
-}
-
-/// Several workers: what they saw, and what their parent saw.
-pub(super) fn workers(rows: &[&Row<'_>]) -> Table {
-    let titles = "GB/s >file >block >children >parent >least >most >p99 from";
-    let mut table = Table::new(&titles.split(' ').collect::<Vec<_>>());
-    for row in rows {
-        let FilesConfig { parent_rate, worker_rate_min, worker_rate_max, .. } = &row.config;
-        let [parent, least, most] =
-            [parent_rate, worker_rate_min, worker_rate_max].map(|rate| or_dash(rate.map(gb)));
-        let (file, block) = row.sizes().unwrap_or_default();
-        table.row([
-            row.m.name.clone().into(),
-            size(file).into(),
-            size(block).into(),
-            rate(row),
-            parent,
-            least,
-            most,
-            latency(row, |q| q.p99),
-            served(&[row]),
-        ]);
     }
     table
 }

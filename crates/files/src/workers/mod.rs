@@ -10,13 +10,13 @@ mod threads;
 
 pub(crate) use shared::SharedFlags;
 
-use crate::cell::{FileState, OperationSample, Task};
 use crate::clock::Clock;
-use crate::counters::Counters;
+use crate::counters::{Counters, DeviceShare};
 use crate::grid::CellSize;
 use crate::latency::Latency;
 use crate::operation::Operation;
-use crate::pass::{Bench, Control, Pass, PassEnd, PassResult};
+use crate::pass::{Bench, Pass, PassEnd, PassResult};
+use crate::task::{FileState, Task};
 use nodegauge_measure::Failure;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -41,6 +41,27 @@ pub struct Workers {
     pub count: usize,
     /// Whether the first that is through stops the others.
     pub stonewall: bool,
+}
+
+/// One sample of one operation.
+#[derive(Debug, Clone)]
+pub(crate) struct OperationSample {
+    /// Bytes per second as the field counts them.
+    pub(crate) rate: f64,
+    /// Time of the operation, seconds.
+    pub(crate) seconds: f64,
+    /// Blocks moved, and blocks that the file has.
+    pub(crate) operations: (u64, u64),
+    /// Why it ended.
+    pub(crate) ended: PassEnd,
+    /// Latencies in ticks of the clock, with their counts.
+    pub(crate) latencies: Vec<(u64, u64)>,
+    /// What was the device's.
+    pub(crate) share: Option<DeviceShare>,
+    /// Share of the file's pages that stayed although they were to be dropped.
+    pub(crate) not_dropped: Option<f64>,
+    /// What several workers did, when there were several.
+    pub(crate) workers: Option<WorkerFigures>,
 }
 
 /// Several workers on files of their own.
@@ -106,7 +127,7 @@ impl WorkerTask<'_> {
             arrived.set(true);
             shared.arrive_and_wait();
         };
-        let interrupted = || shared.end.load(Ordering::Relaxed);
+        let interrupted = || shared.end.load(Ordering::Relaxed) != 0;
         let report = self.pass(worker, bench, shared, &interrupted, &start);
         if !arrived.get() {
             // It failed before it could start: nobody must wait for it.
@@ -115,7 +136,7 @@ impl WorkerTask<'_> {
         let stonewall = self.workers.is_some_and(|workers| workers.stonewall);
         let through = |report: &WorkerReport| stonewall && report.done.ended == PassEnd::Through;
         if report.as_ref().map_or(true, through) {
-            shared.stop.store(true, Ordering::Relaxed);
+            shared.stop.store(1, Ordering::Relaxed);
         }
         report
     }
@@ -129,9 +150,9 @@ impl WorkerTask<'_> {
         start: &dyn Fn(),
     ) -> Result<WorkerReport, Failure> {
         let Self { operation, task, limit, deadline, .. } = *self;
-        let control = Control { limit, deadline, stop: &shared.stop, interrupted, start };
-        let target = self.states[worker].target(task.cell);
-        let done = bench.run(&Pass { operation, setup: &task.setup, target, control })?;
+        let (file, stop) = (&self.states[worker], &shared.stop);
+        let pass = Pass { operation, task, file, limit, deadline, stop, interrupted, start };
+        let done = bench.run(&pass)?;
         Ok(WorkerReport { done, latencies: bench.latency.pairs(), rise: Counters::default() })
     }
 }

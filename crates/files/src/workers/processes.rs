@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// How often the user is asked, in milliseconds.
-const LOOK_EVERY: i32 = 5;
+/// How often the user is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What comes back through a worker's pipe.
 #[derive(Serialize, Deserialize)]
@@ -44,14 +45,14 @@ pub(super) fn run(
     }
     let released = shared.release(children.len(), || {
         // A worker that is gone without a word has closed its pipe.
-        receive(&mut children, 0);
+        receive(&mut children, Duration::ZERO);
         interrupted()
             || children.iter().any(|child| !child.is_open() && child.received().is_empty())
     });
     while children.iter().any(ForkedChild::is_open) {
         receive(&mut children, LOOK_EVERY);
         if interrupted() {
-            shared.end.store(true, Ordering::Relaxed);
+            shared.end.store(1, Ordering::Relaxed);
         }
     }
     let report = |(worker, child): (usize, &ForkedChild)| {

@@ -24,7 +24,7 @@ pub(super) fn run(
         let released = shared.release(handles.len(), interrupted);
         while !handles.iter().all(ScopedJoinHandle::is_finished) {
             if interrupted() {
-                shared.end.store(true, Ordering::Relaxed);
+                shared.end.store(1, Ordering::Relaxed);
             }
             std::thread::sleep(LOOK_EVERY);
         }
