@@ -9,7 +9,6 @@ mod common;
 use common::{is_installed, note, print, variable};
 use nodegauge_files::CacheMode;
 use nodegauge_files::operation::{OperationList, in_order};
-use nodegauge_files::plan::GridShape;
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{FilesOptions, IoEngine, Setup, cost_of_latency, plan, run};
 use nodegauge_machine::SysRoot;
@@ -60,12 +59,7 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
     let iozone = ReferenceProgram::iozone(program, None).expect("this is an iozone");
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
-        shape: GridShape::Grid {
-            files: None,
-            blocks: None,
-            max: Some(Bytes::mib(mib)),
-            full: false,
-        },
+        max_file: Some(Bytes::mib(mib)),
         samples: rounds,
         ..FilesOptions::default()
     };
@@ -112,12 +106,8 @@ fn device(folder: &std::path::Path, rounds: usize) {
             ReferenceProgram::fio(&PathBuf::from("fio"), None, Some(limit)).expect("this is fio");
         let options = FilesOptions {
             paths: vec![folder.to_owned()],
-            shape: GridShape::Grid {
-                files: Some(vec![Bytes::mib(256)]),
-                blocks: Some(vec![Bytes(block)]),
-                max: None,
-                full: false,
-            },
+            files: Some(vec![Bytes::mib(256)]),
+            blocks: Some(vec![Bytes(block)]),
             operations: in_order(&[name.parse::<OperationList>().expect("it is in the table")]),
             setup: Setup { engine, depth, ..Setup::default() },
             caches: vec![CacheMode::Direct],

@@ -14,25 +14,7 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which sizes are measured.
-#[derive(Debug, Clone, PartialEq)]
-pub enum GridShape {
-    /// Every file size with every block size. What is not given is IOzone's, with its skip rule.
-    Grid {
-        /// Sizes of files.
-        files: Option<Vec<Bytes>>,
-        /// Sizes of blocks.
-        blocks: Option<Vec<Bytes>>,
-        /// No larger files than this.
-        max: Option<Bytes>,
-        /// Without the skip rule.
-        full: bool,
-    },
-    /// Cells that are always the same, cached and direct.
-    Short(&'static ShortGrid),
-}
-
-/// A few sizes and operations that show what a file system is like.
+/// A few sizes and operations that show what a file system is like, cached and direct.
 #[derive(Debug, PartialEq)]
 pub struct ShortGrid {
     /// Sizes of files; the largest alone is measured with direct I/O.
@@ -40,19 +22,21 @@ pub struct ShortGrid {
     /// Sizes of blocks.
     kib: &'static [u64],
     operations: &'static [&'static str],
-    budget: Duration,
+    /// Time for everything.
+    pub budget: Duration,
     /// Time for each operation.
-    limit: Duration,
+    pub limit: Duration,
 }
 
-const QUICK: ShortGrid = ShortGrid {
+/// A dozen cells.
+pub const QUICK: ShortGrid = ShortGrid {
     mib: &[1, 16, 64],
     kib: &[4, 64, 1024],
     operations: &["write", "rewrite", "read", "reread", "random_read", "random_write"],
     budget: Duration::from_secs(12),
     limit: Duration::from_millis(300),
 };
-/// For a page on the whole node.
+/// Four of them, for a page on the whole node.
 const GLANCE: ShortGrid = ShortGrid {
     mib: &[16],
     kib: &[4, 1024],
@@ -61,31 +45,26 @@ const GLANCE: ShortGrid = ShortGrid {
     limit: Duration::from_millis(250),
 };
 
-impl GridShape {
-    /// A dozen cells.
-    pub const QUICK: Self = Self::Short(&QUICK);
-
-    /// Time for everything, and for each operation, unless the user says otherwise.
-    pub fn usual_times(&self) -> (Duration, Option<Duration>) {
-        match self {
-            Self::Grid { .. } => (Duration::from_secs(120), None),
-            Self::Short(short) => (short.budget, Some(short.limit)),
-        }
-    }
-}
-
 /// What to measure.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FilesOptions {
     /// Folders under which to measure.
     pub paths: Vec<PathBuf>,
-    /// Sizes.
-    pub shape: GridShape,
-    /// Operations, in the table's order; empty means those of the shape.
+    /// These few sizes, in place of every file size with every block size.
+    pub short: Option<&'static ShortGrid>,
+    /// Sizes of files; IOzone's where none are given.
+    pub files: Option<Vec<Bytes>>,
+    /// Sizes of blocks; IOzone's where none are given.
+    pub blocks: Option<Vec<Bytes>>,
+    /// No larger files than this.
+    pub max_file: Option<Bytes>,
+    /// Without IOzone's skip rule, which is for its own sizes.
+    pub full: bool,
+    /// Operations, in the table's order; empty means the usual ones.
     pub operations: Vec<&'static Operation>,
     /// How they are carried out.
     pub setup: Setup,
-    /// What the page cache may do; empty means what the shape says.
+    /// What the page cache may do; empty means the usual.
     pub caches: Vec<CacheMode>,
     /// Whether pages are dropped before each operation that reads.
     pub drop_before_reads: bool,
@@ -95,7 +74,7 @@ pub struct FilesOptions {
     pub workers: Option<Workers>,
     /// Share of the data that compresses, percent.
     pub compressible: u8,
-    /// How often each cell is measured.
+    /// How often each cell is measured, once at least.
     pub samples: usize,
     /// Time for each operation.
     pub limit: Option<Duration>,
@@ -103,31 +82,12 @@ pub struct FilesOptions {
     pub budget: Option<Duration>,
 }
 
-impl Default for FilesOptions {
-    fn default() -> Self {
-        Self {
-            paths: vec![PathBuf::from(".")],
-            shape: GridShape::Grid { files: None, blocks: None, max: None, full: false },
-            operations: Vec::new(),
-            setup: Setup::default(),
-            caches: Vec::new(),
-            drop_before_reads: false,
-            read_percents: Vec::new(),
-            workers: None,
-            compressible: 0,
-            samples: 1,
-            limit: None,
-            budget: None,
-        }
-    }
-}
-
 impl FilesOptions {
     /// What the page on the whole node shows of a folder.
     pub(crate) fn glance(path: PathBuf) -> Self {
         Self {
             paths: vec![path],
-            shape: GridShape::Short(&GLANCE),
+            short: Some(&GLANCE),
             limit: Some(GLANCE.limit),
             budget: Some(GLANCE.budget),
             ..Self::default()
@@ -218,9 +178,9 @@ fn tasks_of(
     place: &Place<'_>,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<Task>, Failure> {
-    let caches = match (&options.caches[..], &options.shape) {
-        ([], GridShape::Grid { .. }) => &[CacheMode::Cached][..],
-        ([], GridShape::Short(_)) => &[CacheMode::Cached, CacheMode::Direct],
+    let caches = match (&options.caches[..], options.short) {
+        ([], None) => &[CacheMode::Cached][..],
+        ([], Some(_)) => &[CacheMode::Cached, CacheMode::Direct],
         (chosen, _) => chosen,
     };
     let usual = [options.setup.read_percent];
@@ -270,10 +230,10 @@ fn carried_out(
     setup: &Setup,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<&'static Operation>, Failure> {
-    let is_wanted = |o: &&'static Operation| match &options.shape {
+    let is_wanted = |o: &&'static Operation| match options.short {
         _ if !options.operations.is_empty() => options.operations.contains(o),
-        GridShape::Short(short) => short.operations.contains(&o.name),
-        GridShape::Grid { .. } => o.usual,
+        Some(short) => short.operations.contains(&o.name),
+        None => o.usual,
     };
     let wanted = operation::OPERATIONS.iter().filter(is_wanted);
     let (able, unable): (Vec<_>, Vec<_>) = wanted.partition(|o| setup.refuses(o).is_none());
@@ -302,15 +262,13 @@ fn cells(
     cache: CacheMode,
     root: &SysRoot,
 ) -> Result<Vec<CellSize>, Failure> {
-    let (files, blocks, max, full) = match &options.shape {
-        GridShape::Grid { files, blocks, max, full } => (files, blocks, max, full),
-        GridShape::Short(short) => {
-            let first = if cache == CacheMode::Cached { 0 } else { short.mib.len() - 1 };
-            let files: Vec<Bytes> = short.mib[first..].iter().map(|n| Bytes::mib(*n)).collect();
-            let blocks: Vec<Bytes> = short.kib.iter().map(|n| Bytes::kib(*n)).collect();
-            return Ok(grid::cells(&files, &blocks, false));
-        }
-    };
+    let FilesOptions { files, blocks, max_file: max, full, .. } = options;
+    if let Some(short) = options.short {
+        let first = if cache == CacheMode::Cached { 0 } else { short.mib.len() - 1 };
+        let files: Vec<Bytes> = short.mib[first..].iter().map(|n| Bytes::mib(*n)).collect();
+        let blocks: Vec<Bytes> = short.kib.iter().map(|n| Bytes::kib(*n)).collect();
+        return Ok(grid::cells(&files, &blocks, false));
+    }
     if cache == CacheMode::Beyond {
         if files.is_some() {
             return Err(Failure::usage(
@@ -343,8 +301,7 @@ fn that_fit(
 ) -> Result<Vec<CellSize>, Failure> {
     let (free, basis) = volume::room(place.path, place.volume)
         .map_err(|cause| error::unwritable(place.path, cause))?;
-    let explicit = matches!(&options.shape, GridShape::Grid { files: Some(_), .. })
-        || cache == CacheMode::Beyond;
+    let explicit = options.files.is_some() || cache == CacheMode::Beyond;
     let may = (free.as_f64() * if explicit { 1.0 } else { SHARE_OF_SPACE }) as u64;
     let workers = options.workers.map_or(1, |workers| workers.count as u64);
     let needs = |cell: &CellSize| cell.file.0.saturating_mul(workers);
@@ -383,7 +340,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = FilesOptions {
             paths: vec![folder.path().to_owned()],
-            shape: GridShape::QUICK,
+            short: Some(&QUICK),
             caches: vec![CacheMode::Cached, CacheMode::Direct],
             ..FilesOptions::default()
         };
@@ -393,13 +350,8 @@ mod tests {
         let absent = FilesOptions { paths: vec![folder.path().join("absent")], ..options.clone() };
         let kind = |options| plan(options, Vec::new()).map(|_| ()).unwrap_err().kind;
         assert_eq!(kind(absent), FailureKind::Usage);
-        let large = GridShape::Grid {
-            files: Some(vec![Bytes(1 << 60)]),
-            blocks: None,
-            max: None,
-            full: false,
-        };
-        let large = FilesOptions { shape: large, ..options };
+        let files = Some(vec![Bytes(1 << 60)]);
+        let large = FilesOptions { short: None, files, ..options };
         assert_eq!(kind(large), FailureKind::Missing);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -2,10 +2,10 @@
 
 use crate::clock::Clock;
 use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
-use crate::latency::Latency;
+use crate::latency::{self, Latency};
 use crate::operation::{Direction, Operation};
 use crate::pass::PassEnd;
-use crate::plan::FilesOptions;
+use crate::plan::{FilesOptions, FilesPlan};
 use crate::reference::{ReferenceFigure, ReferenceProgram};
 use crate::task::{CacheMode, Task};
 use crate::volume::Volume;
@@ -43,18 +43,17 @@ impl Measured {
 
 /// All measurements, in the order of folders, cells by size, and operations; own ones first.
 pub(crate) fn measurements(
-    options: &FilesOptions,
-    volumes: &[Volume],
-    tasks: &[(usize, Task)],
+    plan: &FilesPlan,
     measured: &Measured,
-    programs: &[ReferenceProgram],
-    (clock, overhead): (Clock, Seconds),
+    clock: Clock,
 ) -> Vec<Measurement> {
-    let mut order: Vec<(usize, &(usize, Task))> = tasks.iter().enumerate().collect();
+    let overhead = latency::overhead(clock);
+    let mut order: Vec<(usize, &(usize, Task))> = plan.tasks.iter().enumerate().collect();
     order.sort_by_key(|(_, (path, task))| (*path, task.cache, task.cell));
     let mut out = Vec::new();
     for (number, (path, task)) in order {
-        let cell = CellFigures { options, volume: &volumes[*path], task, clock, overhead };
+        let (options, volume) = (&plan.options, &plan.volumes[*path]);
+        let cell = CellFigures { options, volume, task, clock, overhead };
         for operation in &task.operations {
             let samples = measured.own.get(&(number, operation.name));
             let failed = measured.failed.as_ref();
@@ -64,7 +63,7 @@ pub(crate) fn measurements(
                 out.push(cell.own(operation, samples, failed.map(|(.., why)| why.as_str())));
             }
         }
-        for (at, program) in programs.iter().enumerate() {
+        for (at, program) in plan.programs.iter().enumerate() {
             for operation in &task.operations {
                 if let Some(figures) = measured.reference.get(&(number, at, operation.name)) {
                     out.push(cell.reference(operation, figures, program));

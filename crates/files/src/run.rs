@@ -4,12 +4,10 @@ use crate::cell::{CellContext, CellRunner, Ending};
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::pass::PassEnd;
-use crate::plan::{FilesOptions, FilesPlan};
-use crate::reference::ReferenceProgram;
+use crate::plan::FilesPlan;
 use crate::result::{self, Measured};
 use crate::scratch::{self, Leftover, ScratchDirectory};
 use crate::task::Task;
-use crate::volume::Volume;
 use crate::{GAUGE, cache, error, latency};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::SysRoot;
@@ -56,7 +54,8 @@ pub fn run(
         plan.options.paths.iter().flat_map(|path| scratch::leftovers(path)).collect();
     let scratch = prepare(&mut plan)?;
     let longest = plan.longest_block().0 as usize;
-    let FilesPlan { options, volumes, tasks, programs, mut notices } = plan;
+    let mut notices = std::mem::take(&mut plan.notices);
+    let FilesPlan { options, tasks, .. } = &plan;
     let clock = Clock::get();
     // Contents of this run and no other: left-over data must not pass a check.
     let seed = fastrand::u64(..);
@@ -68,13 +67,10 @@ pub fn run(
     let latest = RefCell::new(String::new());
     let limits = Limits::new(options.budget.unwrap_or(UNLIMITED), Some(options.samples.max(1)));
     let mut turns = Turns {
-        options: &options,
-        volumes: &volumes,
+        plan: &plan,
         scratch: &scratch,
-        tasks: &tasks,
         root,
         runner,
-        programs: &programs,
         interrupted: &|| (&shared).interrupted(),
         deadline: options.budget.map(|budget| clock.now() + clock.ticks(budget)),
         seed,
@@ -94,7 +90,7 @@ pub fn run(
         Err(Ending::Cut(_)) => (Some(Stop::Budget), None),
         Err(Ending::Failed(failure)) => (None, Some(failure)),
     };
-    let missing = tasks.len() - measured.whole_cells(&tasks);
+    let missing = tasks.len() - measured.whole_cells(tasks);
     if stop == Some(Stop::Budget) && missing > 0 {
         let text = format!(
             "the budget ended before {missing} of {} cells; those measured span the grid\nhint: --budget SECONDS gives more time, --max-size leaves out large files",
@@ -103,9 +99,7 @@ pub fn run(
         notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
     notices.extend(left.iter().map(offered));
-    let timing = (clock, latency::overhead(clock));
-    let measurements =
-        result::measurements(&options, &volumes, &tasks, &measured, &programs, timing);
+    let measurements = result::measurements(&plan, &measured, clock);
     Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
 }
 
@@ -144,13 +138,10 @@ fn offered(left: &Leftover) -> Notice {
 
 /// The turns of the cells, and what was measured in them.
 struct Turns<'a> {
-    options: &'a FilesOptions,
-    volumes: &'a [Volume],
+    plan: &'a FilesPlan,
     scratch: &'a [ScratchDirectory],
-    tasks: &'a [(usize, Task)],
     root: &'a SysRoot,
     runner: CellRunner,
-    programs: &'a [ReferenceProgram],
     interrupted: &'a dyn Fn() -> bool,
     /// End of everything, in ticks of the clock.
     deadline: Option<u64>,
@@ -164,7 +155,7 @@ impl Turns<'_> {
     fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, Ending> {
         let own_first = (cell + round).is_multiple_of(2);
         let mut seconds = if own_first { self.own(cell, round)? } else { Vec::new() };
-        for program in 0..self.programs.len() {
+        for program in 0..self.plan.programs.len() {
             self.reference(cell, program)?;
         }
         if !own_first {
@@ -174,12 +165,12 @@ impl Turns<'_> {
     }
 
     fn own(&mut self, cell: usize, round: usize) -> Result<Vec<f64>, Ending> {
-        let (path, task) = &self.tasks[cell];
+        let (path, task) = &self.plan.tasks[cell];
         let context = CellContext {
             scratch: &self.scratch[*path],
-            volume: &self.volumes[*path],
+            volume: &self.plan.volumes[*path],
             root: self.root,
-            limit: self.options.limit,
+            limit: self.plan.options.limit,
             deadline: self.deadline,
             interrupted: self.interrupted,
         };
@@ -197,13 +188,13 @@ impl Turns<'_> {
     }
 
     fn reference(&mut self, cell: usize, number: usize) -> Result<(), Ending> {
-        let (path, task) = &self.tasks[cell];
+        let (path, task) = &self.plan.tasks[cell];
         let clock = Clock::get();
         let left = self.deadline.map(|deadline| {
             let left = clock.seconds(deadline.saturating_sub(clock.now()));
             Duration::try_from_secs_f64(left.0).unwrap_or_default()
         });
-        let program = &self.programs[number];
+        let program = &self.plan.programs[number];
         for (operation, figure) in
             program.run(task, &self.scratch[*path], left, self.interrupted)?
         {
@@ -215,7 +206,7 @@ impl Turns<'_> {
 
     /// The latest figure of a cell in words.
     fn latest(&self, cell: usize) -> String {
-        let (_, task) = &self.tasks[cell];
+        let (_, task) = &self.plan.tasks[cell];
         let rate = task.operations.iter().rev().find_map(|operation| {
             let sample = self.measured.own.get(&(cell, operation.name))?.last()?;
             Some(format!(", {} {}", operation.name, BytesPerSec(sample.rate)))

@@ -5,13 +5,14 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::operation::in_order;
-use nodegauge_files::plan::GridShape;
+use nodegauge_files::plan::QUICK;
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::workers::{WorkerKind, Workers};
 use nodegauge_files::{FilesOptions, OpenMode, Setup, export, scratch};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     let surface = args.surface.as_deref().map(Sink::from);
@@ -82,21 +83,17 @@ fn options(args: &IoArgs) -> FilesOptions {
     let workers = |kind| move |count: u32| Workers { kind, count: count as usize, stonewall };
     let threads = args.threads.map(workers(WorkerKind::Threads));
     let processes = args.processes.map(workers(WorkerKind::Processes));
-    let shape = match args.quick {
-        true => GridShape::QUICK,
-        false => GridShape::Grid {
-            files: args.file_sizes.as_ref().map(|sizes| sizes.0.clone()),
-            blocks: args.block_sizes.as_ref().map(|sizes| sizes.0.clone()),
-            max: args.max_size,
-            full: args.full,
-        },
-    };
-    let (usual_budget, usual_limit) = shape.usual_times();
+    let short = args.quick.then_some(&QUICK);
+    let usual_budget = short.map_or(Duration::from_secs(120), |short| short.budget);
     // A number of samples is taken whatever the time.
     let unlimited = args.common.samples.is_some() && args.common.budget.is_none();
     FilesOptions {
         paths: if args.path.is_empty() { vec![PathBuf::from(".")] } else { args.path.clone() },
-        shape,
+        short,
+        files: args.file_sizes.as_ref().map(|sizes| sizes.0.clone()),
+        blocks: args.block_sizes.as_ref().map(|sizes| sizes.0.clone()),
+        max_file: args.max_size,
+        full: args.full,
         operations: in_order(&args.operations),
         setup: Setup {
             engine: args.engine,
@@ -114,7 +111,7 @@ fn options(args: &IoArgs) -> FilesOptions {
         workers: threads.or(processes),
         compressible: args.compressible,
         samples: args.common.samples.map_or(1, |n| n as usize),
-        limit: args.runtime.or(usual_limit),
+        limit: args.runtime.or(short.map(|short| short.limit)),
         budget: (!unlimited).then(|| args.common.budget.unwrap_or(usual_budget)),
     }
 }
