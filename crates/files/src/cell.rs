@@ -9,7 +9,7 @@ use crate::error;
 use crate::operation::{self, Direction, Operation};
 use crate::pass::{self, Bench, Pass, PassEnd, PassResult};
 use crate::scratch::ScratchDirectory;
-use crate::task::{FileState, Setup, Task};
+use crate::task::{Setup, Task};
 use crate::volume::Volume;
 use crate::workers::{OperationSample, SharedFlags, WorkerReport, WorkerTask, Workers, summed};
 use nodegauge_machine::SysRoot;
@@ -30,29 +30,25 @@ pub(crate) struct CellContext<'a> {
     pub(crate) interrupted: &'a dyn Fn() -> bool,
 }
 
-impl FileState {
+/// Its file between operations.
+impl Bench {
     /// Makes the file ready for an operation: away for those that create it, there for the others,
     /// out of the page cache where that is asked for. The share that could not be dropped.
-    fn prepare(
-        &mut self,
-        operation: &Operation,
-        task: &Task,
-        bench: &mut Bench,
-    ) -> Result<Option<f64>, Failure> {
+    fn prepare(&mut self, operation: &Operation, task: &Task) -> Result<Option<f64>, Failure> {
         if operation.creates {
             if self.holds > 0 {
-                std::fs::remove_file(&self.path)
-                    .map_err(|cause| error::of_file("cannot remove", &self.path, None, cause))?;
+                std::fs::remove_file(&self.file)
+                    .map_err(|cause| error::of_file("cannot remove", &self.file, None, cause))?;
             }
             return Ok(None);
         }
         if self.holds == 0 {
-            self.lay_out(task, 0, 1, bench)?;
+            self.lay_out(task, 0, 1)?;
             self.holds = 1;
         }
         let reads = operation.direction != Direction::Write;
         let drops = task.drop_before_reads && reads && !task.setup.access.direct;
-        drops.then(|| cache::drop_pages(&self.path)).transpose()
+        drops.then(|| cache::drop_pages(&self.file)).transpose()
     }
 
     /// Keeps account of what an operation left in the file, and completes what it did not finish.
@@ -61,7 +57,6 @@ impl FileState {
         operation: &Operation,
         task: &Task,
         done: &PassResult,
-        bench: &mut Bench,
     ) -> Result<(), Failure> {
         let covers = pass::covers(operation);
         self.holds += u64::from(covers);
@@ -72,28 +67,25 @@ impl FileState {
         }
         // What an operation wrote in order is there; of one that went to and fro, nothing is known.
         let first = if operation.creates { done.operations } else { 0 };
-        self.lay_out(task, first, self.holds, bench)
+        self.lay_out(task, first, self.holds)
     }
 
     /// Writes the blocks of a file from `first` on through the page cache, untimed, with the data of
     /// pass `number`.
-    fn lay_out(
-        &self,
-        task: &Task,
-        first: u64,
-        number: u64,
-        bench: &mut Bench,
-    ) -> Result<(), Failure> {
-        let fail =
-            |offset| move |cause| error::of_file("cannot prepare", &self.path, offset, cause);
-        let file = OpenMode::default().open(&self.path, !self.path.exists()).map_err(fail(None))?;
-        let mut blocks = bench.take_blocks(1, task.cell.block.0 as usize)?;
+    fn lay_out(&mut self, task: &Task, first: u64, number: u64) -> Result<(), Failure> {
+        let path = self.file.clone();
+        let fail = |offset| {
+            let path = &path;
+            move |cause| error::of_file("cannot prepare", path, offset, cause)
+        };
+        let file = OpenMode::default().open(&path, !path.exists()).map_err(fail(None))?;
+        let mut blocks = self.take_blocks(1, task.cell.block.0 as usize)?;
         for offset in (first..task.cell.blocks()).map(|i| i * task.cell.block.0) {
-            bench.data.stamp(&mut blocks[0], offset, number);
+            self.data.stamp(&mut blocks[0], offset, number);
             file.write_all_at(&blocks[0], offset).map_err(fail(Some(offset)))?;
         }
         if task.setup.access.direct {
-            cache::drop_pages(&self.path)?;
+            cache::drop_pages(&path)?;
         }
         Ok(())
     }
@@ -136,12 +128,12 @@ impl CellRunner {
         let name =
             |i: u64| if self.workers.is_some() { format!("worker{i}") } else { "file".into() };
         let file = |i| context.scratch.file(&name(i));
-        let mut states: Vec<FileState> = (0..self.benches.len() as u64)
-            .map(|i| FileState { path: file(i), holds: 0, seed: seed.wrapping_add(i) })
-            .collect();
+        for (i, bench) in (0..).zip(&mut self.benches) {
+            (bench.file, bench.holds, bench.seed) = (file(i), 0, seed.wrapping_add(i));
+        }
         let mut outcome = CellOutcome::default();
         for operation in &task.operations {
-            match self.one(operation, task, context, &mut states) {
+            match self.one(operation, task, context) {
                 Ok(sample) => {
                     let cut = sample.ended.is_cut().then_some(Ending::Cut(sample.ended));
                     outcome.ended = cut.map(|cut| (*operation, cut));
@@ -157,13 +149,13 @@ impl CellRunner {
         if outcome.ended.is_none()
             && task.setup.verify
             && let Some(operation) = writing
-            && let Err(error) = self.read_back(&states, task)
+            && let Err(error) = self.read_back(task)
         {
             outcome.ended = Some((operation, Ending::Failed(error)));
         }
-        for state in &states {
+        for bench in &self.benches {
             // The folder's removal takes what could not be removed here.
-            let _ = std::fs::remove_file(&state.path);
+            let _ = std::fs::remove_file(&bench.file);
         }
         outcome
     }
@@ -173,22 +165,21 @@ impl CellRunner {
         operation: &'static Operation,
         task: &Task,
         context: &CellContext<'_>,
-        states: &mut [FileState],
     ) -> Result<OperationSample, Failure> {
         let mut not_dropped = None;
-        for (state, bench) in states.iter_mut().zip(&mut self.benches) {
-            let stayed = state.prepare(operation, task, bench)?;
+        for bench in &mut self.benches {
+            let stayed = bench.prepare(operation, task)?;
             // `None` is less than any share.
             not_dropped = if stayed > not_dropped { stayed } else { not_dropped };
         }
         let CellContext { limit, deadline, .. } = *context;
-        let work = WorkerTask { operation, task, states, workers: self.workers, limit, deadline };
+        let work = WorkerTask { operation, task, workers: self.workers, limit, deadline };
         let before = Counters::now(context.root, context.volume);
         let (reports, released) = work.run(&mut self.benches, &self.shared, context.interrupted)?;
         let mut rise = Counters::now(context.root, context.volume).since(&before);
         reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.join(own));
-        for ((state, bench), report) in states.iter_mut().zip(&mut self.benches).zip(&reports) {
-            state.after(operation, task, &report.done, bench)?;
+        for (bench, report) in self.benches.iter_mut().zip(&reports) {
+            bench.after(operation, task, &report.done)?;
         }
         let bytes = reports.iter().map(|report| report.done.bytes).sum();
         let direct = task.setup.access.direct;
@@ -197,18 +188,17 @@ impl CellRunner {
     }
 
     /// Reads whole files once more, from the device where that can be had, and compares.
-    fn read_back(&mut self, states: &[FileState], task: &Task) -> Result<(), Failure> {
+    fn read_back(&mut self, task: &Task) -> Result<(), Failure> {
         let Some(operation) = operation::named("read") else { return Ok(()) };
         let setup = Setup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };
         let task = Task { setup, ..task.clone() };
-        for (file, bench) in states.iter().zip(&mut self.benches) {
+        for bench in &mut self.benches {
             if !setup.access.direct {
-                cache::drop_pages(&file.path)?;
+                cache::drop_pages(&bench.file)?;
             }
             bench.run(&Pass {
                 operation,
                 task: &task,
-                file,
                 limit: None,
                 deadline: None,
                 stop: &0.into(),

@@ -15,7 +15,7 @@ use crate::error;
 use crate::latency::Latency;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::{AccessPattern, Walk, mix};
-use crate::task::{FileState, Setup, Task};
+use crate::task::{Setup, Task};
 use nodegauge_measure::Failure;
 use nodegauge_os::{Buffer, check};
 use schemars::JsonSchema;
@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::fd::IntoRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,7 +33,6 @@ use std::time::Duration;
 pub(crate) struct Pass<'a> {
     pub(crate) operation: &'a Operation,
     pub(crate) task: &'a Task,
-    pub(crate) file: &'a FileState,
     /// End of this operation, from its start.
     pub(crate) limit: Option<Duration>,
     /// End of everything, in ticks of the clock.
@@ -80,13 +80,18 @@ pub(crate) struct PassResult {
     pub(crate) ended: PassEnd,
 }
 
-/// What a worker needs to run passes: contents, memory, clock, histogram.
+/// What a worker runs passes with: contents, memory, clock, histogram, and its file.
 pub(crate) struct Bench {
     clock: Clock,
     pub(crate) data: Arc<Data>,
     /// Blocks of the last pass, for one of the same size.
     blocks: Vec<Buffer>,
     pub(crate) latency: Latency,
+    pub(crate) file: PathBuf,
+    /// Number of the pass whose data the file holds; 0 before there is a file.
+    pub(crate) holds: u64,
+    /// Tells random orders apart.
+    pub(crate) seed: u64,
 }
 
 /// How often the user is asked, and the budget looked at.
@@ -94,7 +99,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Bench {
     pub(crate) fn new(data: Arc<Data>) -> Self {
-        Self { clock: Clock::get(), data, blocks: Vec::new(), latency: Latency::new() }
+        let (clock, latency) = (Clock::get(), Latency::new());
+        let (blocks, file) = (Vec::new(), PathBuf::new());
+        Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
     }
 
     /// So many blocks of `length` bytes, filled, to be stamped and written.
@@ -114,12 +121,11 @@ impl Bench {
 
     /// Carries out one operation; its latencies are in `self.latency` afterwards.
     pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
-        let Pass { operation, task, .. } = *pass;
-        let Task { setup, cell, .. } = task;
-        let path = &pass.file.path;
+        let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
+        let path = self.file.clone();
         self.latency.clear();
-        let fail = |cause| pass.failed(None, cause);
-        let file = setup.access.open(path, operation.creates).map_err(fail)?;
+        let fail = |cause| pass.failed(&path, None, cause);
+        let file = setup.access.open(&path, operation.creates).map_err(fail)?;
         let calls = |kind| OneByOne::new(Calls(&file, kind));
         // Whether the kernel's own position of the file is the next offset.
         let in_sequence =
@@ -146,7 +152,7 @@ impl Bench {
         self.tail(&mut done, pass, file).map_err(fail)?;
         if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
             // A mapping makes the file as long as it will be.
-            let cut = File::options().write(true).open(path);
+            let cut = File::options().write(true).open(&path);
             cut.and_then(|file| file.set_len(done.bytes)).map_err(fail)?;
         }
         Ok(done)
@@ -158,10 +164,12 @@ impl Bench {
         pass: &Pass<'_>,
         mut engine: E,
     ) -> Result<PassResult, Failure> {
-        let Pass { operation, task: Task { setup, cell, .. }, file, .. } = *pass;
+        let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
+        let path = self.file.clone();
+        let fail = |offset, cause| pass.failed(&path, offset, cause);
         let (clock, depth) = (self.clock, if E::QUEUES { pass.depth() } else { 1 });
-        let (blocks, block_bytes, holds) = (cell.blocks(), cell.block.0, file.holds);
-        let seed = file.seed.wrapping_add(holds);
+        let (blocks, block_bytes, holds) = (cell.blocks(), cell.block.0, self.holds);
+        let seed = self.seed.wrapping_add(holds);
         let mut free = self.take_blocks(depth, block_bytes as usize)?;
         // Operations that do not write every block write what is there already, so that the whole file
         // can be checked afterwards.
@@ -190,20 +198,20 @@ impl Bench {
                 }
                 let since = if E::QUEUES { clock.now() } else { last };
                 let request = Request { block, write, offset, since };
-                engine.submit(request).map_err(|cause| pass.failed(Some(offset), cause))?;
+                engine.submit(request).map_err(|cause| fail(Some(offset), cause))?;
             }
             if free.len() == depth {
                 break;
             }
-            let (request, moved) = engine.wait().map_err(|e| pass.failed(None, e))?;
+            let (request, moved) = engine.wait().map_err(|cause| fail(None, cause))?;
             let Request { block, write, offset, since } = request;
             last = clock.now();
-            moved.map_err(|cause| pass.failed(Some(offset), cause))?;
+            moved.map_err(|cause| fail(Some(offset), cause))?;
             self.latency.record(last.saturating_sub(since));
             operations += 1;
             let now = last;
             if setup.verify && !write {
-                self.data.check(&block, offset, holds).map_err(|wrong| wrong.of(&file.path))?;
+                self.data.check(&block, offset, holds).map_err(|wrong| wrong.of(&path))?;
                 if depth == 1 {
                     last = clock.now();
                     paused += last - now;
@@ -217,9 +225,7 @@ impl Bench {
                 ended = why;
             }
         }
-        engine
-            .finish(operation.direction != Direction::Read)
-            .map_err(|cause| pass.failed(None, cause))?;
+        engine.finish(operation.direction != Direction::Read).map_err(|cause| fail(None, cause))?;
         let end = clock.now();
         self.blocks = free;
         Ok(PassResult {
@@ -260,13 +266,13 @@ impl Pass<'_> {
         u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }
 
-    fn failed(&self, offset: Option<u64>, cause: io::Error) -> Failure {
+    fn failed(&self, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
         let what = match self.operation.direction {
             Direction::Read => "cannot read",
             Direction::Write => "cannot write",
             Direction::Mixed => "cannot read or write",
         };
-        error::of_file(what, &self.file.path, offset, cause)
+        error::of_file(what, file, offset, cause)
     }
 }
 

@@ -5,7 +5,6 @@ use crate::grid::CellSize;
 use crate::operation::{Operation, Way};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use std::str::FromStr;
 
 /// How operations are carried out.
@@ -110,13 +109,4 @@ pub(crate) struct Task {
     pub(crate) drop_before_reads: bool,
     /// Which operations, in order.
     pub(crate) operations: Vec<&'static Operation>,
-}
-
-/// A file between operations.
-pub(crate) struct FileState {
-    pub(crate) path: PathBuf,
-    /// Number of the pass whose data it holds; 0 before there is a file.
-    pub(crate) holds: u64,
-    /// Tells random orders apart.
-    pub(crate) seed: u64,
 }

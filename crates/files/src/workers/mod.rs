@@ -16,7 +16,7 @@ use crate::grid::CellSize;
 use crate::latency::Latency;
 use crate::operation::Operation;
 use crate::pass::{Bench, Pass, PassEnd, PassResult};
-use crate::task::{FileState, Task};
+use crate::task::Task;
 use nodegauge_measure::Failure;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -88,7 +88,6 @@ pub(crate) struct WorkerReport {
 pub(crate) struct WorkerTask<'a> {
     pub(crate) operation: &'static Operation,
     pub(crate) task: &'a Task,
-    pub(crate) states: &'a [FileState],
     pub(crate) workers: Option<Workers>,
     pub(crate) limit: Option<Duration>,
     pub(crate) deadline: Option<u64>,
@@ -107,7 +106,7 @@ impl WorkerTask<'_> {
             Some(WorkerKind::Threads) => threads::run(self, benches, shared, interrupted),
             Some(WorkerKind::Processes) => processes::run(self, benches, shared, interrupted),
             None => {
-                let report = self.pass(0, &mut benches[0], shared, interrupted, &|| {})?;
+                let report = self.pass(&mut benches[0], shared, interrupted, &|| {})?;
                 return Ok((vec![report], None));
             }
         }?;
@@ -116,19 +115,14 @@ impl WorkerTask<'_> {
 
     /// One worker's part: opens its file, waits for the others, works, tells the others when it is
     /// through.
-    fn carry_out(
-        &self,
-        worker: usize,
-        bench: &mut Bench,
-        shared: &SharedFlags,
-    ) -> Result<WorkerReport, Failure> {
+    fn carry_out(&self, bench: &mut Bench, shared: &SharedFlags) -> Result<WorkerReport, Failure> {
         let arrived = Cell::new(false);
         let start = || {
             arrived.set(true);
             shared.arrive_and_wait();
         };
         let interrupted = || shared.end.load(Ordering::Relaxed) != 0;
-        let report = self.pass(worker, bench, shared, &interrupted, &start);
+        let report = self.pass(bench, shared, &interrupted, &start);
         if !arrived.get() {
             // It failed before it could start: nobody must wait for it.
             shared.arrive();
@@ -143,15 +137,14 @@ impl WorkerTask<'_> {
 
     fn pass(
         &self,
-        worker: usize,
         bench: &mut Bench,
         shared: &SharedFlags,
         interrupted: &dyn Fn() -> bool,
         start: &dyn Fn(),
     ) -> Result<WorkerReport, Failure> {
         let Self { operation, task, limit, deadline, .. } = *self;
-        let (file, stop) = (&self.states[worker], &shared.stop);
-        let pass = Pass { operation, task, file, limit, deadline, stop, interrupted, start };
+        let stop = &shared.stop;
+        let pass = Pass { operation, task, limit, deadline, stop, interrupted, start };
         let done = bench.run(&pass)?;
         Ok(WorkerReport { done, latencies: bench.latency.pairs(), rise: Counters::default() })
     }

@@ -40,7 +40,7 @@ pub(super) fn run(
     for (worker, bench) in benches.iter_mut().enumerate() {
         // SAFETY: a worker uses memory that was made before, the allocator and system calls, and waits
         // for flags only.
-        let child = unsafe { nodegauge_os::fork(|pipe| speak(work, worker, bench, shared, pipe)) };
+        let child = unsafe { nodegauge_os::fork(|pipe| speak(work, bench, shared, pipe)) };
         children.push(child.map_err(|cause| error::no_result(worker, cause))?);
     }
     let released = shared.release(children.len(), || {
@@ -68,16 +68,10 @@ pub(super) fn run(
 }
 
 /// A worker's part, and its report.
-fn speak(
-    work: &WorkerTask<'_>,
-    worker: usize,
-    bench: &mut Bench,
-    shared: &SharedFlags,
-    mut pipe: File,
-) {
+fn speak(work: &WorkerTask<'_>, bench: &mut Bench, shared: &SharedFlags, mut pipe: File) {
     let (root, nowhere) = (SysRoot::live(), Volume::default());
     let before = Counters::now(&root, &nowhere);
-    let message = match work.carry_out(worker, bench, shared) {
+    let message = match work.carry_out(bench, shared) {
         Ok(report) => {
             let rise = Counters::now(&root, &nowhere).since(&before);
             Message::WorkerReport(WorkerReport { rise, ..report })

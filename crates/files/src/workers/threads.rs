@@ -19,8 +19,8 @@ pub(super) fn run(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(Vec<WorkerReport>, u64), Failure> {
     std::thread::scope(|scope| {
-        let start = |(i, bench)| scope.spawn(move || work.carry_out(i, bench, shared));
-        let handles: Vec<_> = benches.iter_mut().enumerate().map(start).collect();
+        let start = |bench| scope.spawn(move || work.carry_out(bench, shared));
+        let handles: Vec<_> = benches.iter_mut().map(start).collect();
         let released = shared.release(handles.len(), interrupted);
         while !handles.iter().all(ScopedJoinHandle::is_finished) {
             if interrupted() {
