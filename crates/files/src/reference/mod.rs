@@ -17,8 +17,8 @@ use crate::scratch::ScratchDirectory;
 use crate::task::Task;
 use crate::workers::Workers;
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
-use std::path::{Path, PathBuf};
+use nodegauge_toolchain::{CommandLine, Job, ToolchainError, which};
+use std::path::Path;
 use std::time::Duration;
 
 /// What another program says of an operation.
@@ -163,15 +163,11 @@ impl ReferenceProgram {
 
 /// The program's absolute path: it runs in another folder.
 fn located(program: &Path, name: &str) -> Result<String, Failure> {
-    let is_word = program.components().count() == 1;
-    let found: Option<PathBuf> = if is_word && !program.exists() {
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|p| p.is_file())
-    } else {
-        std::fs::canonicalize(program).ok().filter(|path| path.is_file())
-    };
     let missing = |why: &str| Failure::missing(format!("{}: {why}", program.display()));
-    let path = found.ok_or_else(|| {
+    let on_path = || program.to_str().and_then(which);
+    let found = if program.exists() { Some(program.to_owned()) } else { on_path() };
+    let path = found.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_file());
+    let path = path.ok_or_else(|| {
         missing(&format!(
             "there is no such program\nhint: give the path of {name}, e.g. --{name} /usr/bin/{name}"
         ))
