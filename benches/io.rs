@@ -7,10 +7,10 @@
 mod common;
 
 use common::{is_installed, note, print, variable};
-use nodegauge_files::CacheMode;
-use nodegauge_files::operation::{OperationList, in_order};
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_files::{FilesOptions, IoEngine, Setup, cost_of_latency, plan, run};
+use nodegauge_files::{
+    CacheMode, FilesOptions, IoEngine, OperationList, Setup, cost_of_latency, in_order, plan, run,
+};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::progress::Silent;

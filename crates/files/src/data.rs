@@ -40,11 +40,18 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Contents for blocks of up to `longest` bytes, `compressible` (0 to 100) percent of which are
-    /// zeros, evenly spread. `seed` tells the contents of two runs apart.
+    /// Contents for blocks of up to `longest` bytes: a sequence of splitmix64, and zeros at the end of
+    /// every 4 KiB, `compressible` (0 to 100) percent. `seed` tells the contents of two runs apart.
     pub(crate) fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
         let mut pristine = Buffer::new(longest)?;
-        fill(&mut pristine, compressible, seed);
+        let mut state = seed;
+        for piece in pristine.chunks_mut(PIECE) {
+            let random = piece.len() * (100 - usize::from(compressible.min(100))) / 100;
+            for word in piece[..random].chunks_mut(8) {
+                state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                word.copy_from_slice(&mix(state).to_le_bytes()[..word.len()]);
+            }
+        }
         Ok(Self { pristine, seed })
     }
 
@@ -86,18 +93,6 @@ impl Data {
             }
         }
         Ok(())
-    }
-}
-
-/// Fills memory with a sequence of splitmix64, and zeros at the end of every 4 KiB.
-fn fill(memory: &mut [u8], compressible: u8, seed: u64) {
-    let mut state = seed;
-    for piece in memory.chunks_mut(PIECE) {
-        let random = piece.len() * (100 - usize::from(compressible.min(100))) / 100;
-        for word in piece[..random].chunks_mut(8) {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            word.copy_from_slice(&mix(state).to_le_bytes()[..word.len()]);
-        }
     }
 }
 

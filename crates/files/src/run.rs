@@ -154,12 +154,12 @@ impl Turns<'_> {
     /// come first.
     fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, Ending> {
         let own_first = (cell + round).is_multiple_of(2);
-        let mut seconds = if own_first { self.own(cell, round)? } else { Vec::new() };
-        for program in 0..self.plan.programs.len() {
-            self.reference(cell, program)?;
-        }
         if !own_first {
-            seconds = self.own(cell, round)?;
+            self.references(cell)?;
+        }
+        let seconds = self.own(cell, round)?;
+        if own_first {
+            self.references(cell)?;
         }
         Ok(Sample::of_times(seconds))
     }
@@ -187,19 +187,19 @@ impl Turns<'_> {
         Err(ending)
     }
 
-    fn reference(&mut self, cell: usize, number: usize) -> Result<(), Ending> {
+    fn references(&mut self, cell: usize) -> Result<(), Ending> {
         let (path, task) = &self.plan.tasks[cell];
         let clock = Clock::get();
-        let left = self.deadline.map(|deadline| {
-            let left = clock.seconds(deadline.saturating_sub(clock.now()));
-            Duration::try_from_secs_f64(left.0).unwrap_or_default()
-        });
-        let program = &self.plan.programs[number];
-        for (operation, figure) in
-            program.run(task, &self.scratch[*path], left, self.interrupted)?
-        {
-            let key = (cell, number, operation.name);
-            self.measured.reference.entry(key).or_default().push(figure);
+        for (number, program) in self.plan.programs.iter().enumerate() {
+            let left = self.deadline.map(|deadline| {
+                let left = clock.seconds(deadline.saturating_sub(clock.now()));
+                Duration::try_from_secs_f64(left.0).unwrap_or_default()
+            });
+            let figures = program.run(task, &self.scratch[*path], left, self.interrupted)?;
+            for (operation, figure) in figures {
+                let key = (cell, number, operation.name);
+                self.measured.reference.entry(key).or_default().push(figure);
+            }
         }
         Ok(())
     }

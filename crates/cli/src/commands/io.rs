@@ -4,11 +4,10 @@ use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
-use nodegauge_files::operation::in_order;
-use nodegauge_files::plan::QUICK;
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_files::workers::{WorkerKind, Workers};
-use nodegauge_files::{FilesOptions, OpenMode, Setup, export, scratch};
+use nodegauge_files::{
+    FilesOptions, OpenMode, QUICK, Setup, WorkerKind, Workers, export, in_order,
+};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
 use std::path::PathBuf;
@@ -43,7 +42,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
         node,
         |site, progress| {
             for path in paths.iter().filter(|_| args.remove_leftovers) {
-                for left in scratch::remove_leftovers(path)? {
+                for left in nodegauge_files::remove_leftovers(path)? {
                     output::note(&format!("removed {} ({})", left.folder.display(), left.bytes));
                 }
             }

@@ -21,7 +21,6 @@ pub(super) struct Half {
     /// B/s.
     #[serde(rename = "bw_bytes")]
     pub(super) rate: f64,
-    /// Operations per second.
     pub(super) iops: f64,
     #[serde(rename = "total_ios")]
     pub(super) operations: u64,

@@ -21,14 +21,11 @@ use nodegauge_toolchain::{CommandLine, Job, ToolchainError, which};
 use std::path::Path;
 use std::time::Duration;
 
-/// What another program says of an operation.
+/// What another program says of an operation: bytes and operations per second, and latencies.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReferenceFigure {
-    /// Bytes per second.
     pub(crate) rate: f64,
-    /// Operations per second, where it says so.
     pub(crate) iops: Option<f64>,
-    /// Latencies, where it tells them.
     pub(crate) latency: Option<Quantiles>,
     /// The command, ready to be typed.
     pub(crate) command: String,

@@ -56,31 +56,25 @@ fn by_place(mut rest: &str) -> Vec<(usize, &str)> {
     figures
 }
 
-/// A line of the table.
+/// A line of the table: sizes in bytes, and the operations' rates in B/s.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IozoneLine {
-    /// Size of the file, bytes.
     pub(super) file: u64,
-    /// Size of a record, bytes.
     pub(super) block: u64,
-    /// Operation and its rate in B/s.
     pub(super) rates: Vec<(&'static str, f64)>,
 }
 
-/// A test of throughput mode.
+/// A test of throughput mode; rates in B/s.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct IozoneThroughput {
-    /// The operation.
     pub(super) name: &'static str,
-    /// Workers.
     pub(super) workers: u32,
-    /// Sum of the workers' own rates, B/s.
+    /// Sum of the workers' own rates.
     pub(super) children: f64,
-    /// All data over the parent's time, B/s.
+    /// All data over the parent's time.
     pub(super) parent: Option<f64>,
-    /// Slowest and fastest worker, B/s.
+    /// Slowest and fastest worker.
     pub(super) least: Option<f64>,
-    /// See above.
     pub(super) most: Option<f64>,
     /// Fewest bytes that a worker moved.
     pub(super) least_bytes: Option<f64>,
@@ -91,11 +85,8 @@ pub(super) struct IozoneThroughput {
 pub(super) struct IozoneOutput {
     /// E.g. `3.489`.
     pub(super) version: Option<String>,
-    /// The command as it says it.
     pub(super) command: Option<String>,
-    /// Cells of the table.
     pub(super) lines: Vec<IozoneLine>,
-    /// Tests of throughput mode.
     pub(super) throughput: Vec<IozoneThroughput>,
     /// Size of a worker's file and of a record in throughput mode, bytes.
     pub(super) sizes: (Option<u64>, Option<u64>),
@@ -105,23 +96,18 @@ pub(super) struct IozoneOutput {
     pub(super) poor_resolution: bool,
 }
 
-/// The unit of the figures.
-#[derive(Clone, Copy, PartialEq)]
-enum RateUnit {
-    Kib,
-    Operations,
-    Microseconds,
-}
+/// Makes a figure for blocks of so many bytes a rate in B/s.
+type ToRate = fn(f64, f64) -> f64;
 
-impl RateUnit {
-    /// A figure in B/s; zero says that nothing was measured.
-    fn rate(self, figure: f64, block: u64) -> Option<f64> {
-        (figure > 0.0).then(|| match self {
-            Self::Kib => figure * KIB as f64,
-            Self::Operations => figure * block as f64,
-            Self::Microseconds => block as f64 / (figure * 1e-6),
-        })
-    }
+/// A figure as a rate with the operation's name; a figure of zero says that nothing was measured.
+fn rated(
+    name: &'static str,
+    figure: &str,
+    block: u64,
+    to_rate: ToRate,
+) -> Option<Option<(&'static str, f64)>> {
+    let figure: f64 = figure.parse().ok()?;
+    Some((figure > 0.0).then(|| (name, to_rate(figure, block as f64))))
 }
 
 impl IozoneOutput {
@@ -139,12 +125,12 @@ impl IozoneOutput {
             return Err("this is not the output of iozone".to_owned());
         }
         let after = |mark: &str| text.lines().find_map(|line| line.trim().strip_prefix(mark));
-        let unit = if text.contains("Microseconds/op Mode") {
-            RateUnit::Microseconds
+        let unit: ToRate = if text.contains("Microseconds/op Mode") {
+            |microseconds, block| block / (microseconds * 1e-6)
         } else if text.contains("OPS Mode") || text.contains("operations per second") {
-            RateUnit::Operations
+            |operations, block| operations * block
         } else {
-            RateUnit::Kib
+            |kib, _| kib * KIB as f64
         };
         let size = |mark: &str| {
             after(mark)?.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * KIB)
@@ -170,7 +156,7 @@ impl IozoneOutput {
     }
 
     /// The lines below the header `kB reclen`.
-    fn table(&mut self, text: &str, unit: RateUnit) -> Result<(), String> {
+    fn table(&mut self, text: &str, unit: ToRate) -> Result<(), String> {
         let mut below = false;
         for (number, line) in text.lines().enumerate() {
             let words = line.trim_start();
@@ -220,7 +206,7 @@ impl IozoneOutput {
     }
 
     /// The tables of the Excel part, for a text that holds nothing else.
-    fn excel(&mut self, text: &str, unit: RateUnit) {
+    fn excel(&mut self, text: &str, unit: ToRate) {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();
         let unquoted = |word: &str| word.trim_matches('"').parse::<u64>().ok();
@@ -242,8 +228,7 @@ impl IozoneOutput {
             let Some(file) = words.next().and_then(unquoted) else { continue };
             for (block, figure) in blocks.iter().zip(words) {
                 let (file, block) = (file * KIB, block * KIB);
-                let rate = figure.parse().ok().and_then(|figure| unit.rate(figure, block));
-                let Some(rate) = rate.map(|rate| (name, rate)) else { continue };
+                let Some(rate) = rated(name, figure, block, unit).flatten() else { continue };
                 match self.lines.iter_mut().find(|line| (line.file, line.block) == (file, block)) {
                     Some(line) => line.rates.push(rate),
                     None => self.lines.push(IozoneLine { file, block, rates: vec![rate] }),
@@ -255,7 +240,7 @@ impl IozoneOutput {
 
 /// A line of the table. Tests that did not run are blank, so a figure's place tells its column; one
 /// of nine digits touches the one before it.
-fn row(line: &str, unit: RateUnit) -> Option<IozoneLine> {
+fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
     let (file, block) = (file.parse::<u64>().ok()? * KIB, block.parse::<u64>().ok()? * KIB);
@@ -272,7 +257,7 @@ fn row(line: &str, unit: RateUnit) -> Option<IozoneLine> {
     };
     let mut rates = Vec::new();
     for (column, figure) in figures {
-        rates.extend(unit.rate(figure.parse().ok()?, block).map(|rate| (TESTS[column].0, rate)));
+        rates.extend(rated(TESTS[column].0, figure, block, unit)?);
     }
     Some(IozoneLine { file, block, rates })
 }

@@ -48,19 +48,15 @@ pub struct Workers {
 pub(crate) struct OperationSample {
     /// Bytes per second as the field counts them.
     pub(crate) rate: f64,
-    /// Time of the operation, seconds.
     pub(crate) seconds: f64,
     /// Blocks moved, and blocks that the file has.
     pub(crate) operations: (u64, u64),
-    /// Why it ended.
     pub(crate) ended: PassEnd,
     /// Latencies in ticks of the clock, with their counts.
     pub(crate) latencies: Vec<(u64, u64)>,
-    /// What was the device's.
     pub(crate) share: Option<DeviceShare>,
     /// Share of the file's pages that stayed although they were to be dropped.
     pub(crate) not_dropped: Option<f64>,
-    /// What several workers did, when there were several.
     pub(crate) workers: Option<WorkerFigures>,
 }
 
