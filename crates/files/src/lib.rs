@@ -4,12 +4,7 @@
 //! The operations are written from their definitions (IOzone's documentation of what each does, and
 //! the calls' manual pages), not from IOzone's source, whose licence keeps derivative works.
 //!
-//! From the bottom up: `pattern` says which block comes when, `data` what it holds, `engine` how it
-//! is moved; `pass` is the timed loop over them. `volume`, `counters` and `cache` know the file system
-//! and tell cache from device; `scratch` is the directory in which all happens. `grid` chooses sizes,
-//! `cell` runs operations over one file, `workers` the same on many files at once, `reference` the
-//! original programs. `plan` says what is measured, `run` carries it out by turns, `result` makes
-//! figures with their [`config`] of what was seen, and `view` shows them.
+//! ARCHITECTURE.md says what each module is for, from the bottom up.
 
 mod cache;
 mod cell;

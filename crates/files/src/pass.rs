@@ -181,7 +181,9 @@ impl Bench {
         (pass.start)();
         let begun = clock.now();
         let mut last = begun;
-        let mut look = Look::new(clock, pass, begun);
+        let limit = pass.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
+        let (ends, look_every) = (begun.saturating_add(limit), clock.ticks(LOOK_EVERY));
+        let mut next_look = begun + look_every;
         loop {
             while ended == PassEnd::Through
                 && !free.is_empty()
@@ -218,11 +220,13 @@ impl Bench {
                 }
             }
             free.push(block);
-            if ended == PassEnd::Through
-                && let Some(why) = look.at(now)
-                && operations < blocks
-            {
-                ended = why;
+            if ended == PassEnd::Through && operations < blocks {
+                if pass.stop.load(Ordering::Relaxed) != 0 {
+                    ended = PassEnd::Stonewall;
+                } else if now >= next_look {
+                    next_look = now + look_every;
+                    ended = pass.end_at(now, ends);
+                }
             }
         }
         engine.finish(operation.direction != Direction::Read).map_err(|cause| fail(None, cause))?;
@@ -266,6 +270,20 @@ impl Pass<'_> {
         u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }
 
+    /// Whether it ends now, and why: looked at seldom.
+    #[cold]
+    fn end_at(&self, now: u64, limit: u64) -> PassEnd {
+        if (self.interrupted)() {
+            PassEnd::Interrupted
+        } else if self.deadline.is_some_and(|deadline| now >= deadline) {
+            PassEnd::Budget
+        } else if now >= limit {
+            PassEnd::Limit
+        } else {
+            PassEnd::Through
+        }
+    }
+
     fn failed(&self, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
         let what = match self.operation.direction {
             Direction::Read => "cannot read",
@@ -273,42 +291,6 @@ impl Pass<'_> {
             Direction::Mixed => "cannot read or write",
         };
         error::of_file(what, file, offset, cause)
-    }
-}
-
-/// Looks whether to end, seldom but for the flag that another worker is through.
-struct Look<'a> {
-    pass: &'a Pass<'a>,
-    every: u64,
-    ends: u64,
-    next: u64,
-}
-
-impl<'a> Look<'a> {
-    fn new(clock: Clock, pass: &'a Pass<'a>, now: u64) -> Self {
-        let limit = pass.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
-        let every = clock.ticks(LOOK_EVERY);
-        Self { pass, every, ends: now.saturating_add(limit), next: now + every }
-    }
-
-    #[inline]
-    fn at(&mut self, now: u64) -> Option<PassEnd> {
-        if self.pass.stop.load(Ordering::Relaxed) != 0 {
-            return Some(PassEnd::Stonewall);
-        }
-        if now < self.next { None } else { self.closely(now) }
-    }
-
-    #[cold]
-    fn closely(&mut self, now: u64) -> Option<PassEnd> {
-        self.next = now + self.every;
-        if (self.pass.interrupted)() {
-            Some(PassEnd::Interrupted)
-        } else if self.pass.deadline.is_some_and(|deadline| now >= deadline) {
-            Some(PassEnd::Budget)
-        } else {
-            (now >= self.ends).then_some(PassEnd::Limit)
-        }
     }
 }
 

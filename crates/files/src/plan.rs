@@ -11,7 +11,7 @@ use crate::workers::{WorkerKind, Workers};
 use crate::{GAUGE, error, scratch};
 use nodegauge_machine::{SysRoot, cgroup, memory};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A few sizes and operations that show what a file system is like, cached and direct.
@@ -129,8 +129,7 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
     let mut notices = Vec::new();
     let mut tasks = Vec::new();
     for (number, volume) in volumes.iter().enumerate() {
-        let path = Place { path: &options.paths[number], volume, root: &root };
-        let of_path = tasks_of(&options, &path, &mut notices)?;
+        let of_path = tasks_of(&options, volume, &root, &mut notices)?;
         tasks.extend(of_path.into_iter().enumerate().map(|(i, task)| (i, number, task)));
     }
     // Several file systems side by side: the same cell on each, one after another.
@@ -166,16 +165,10 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
     why.map_or(Ok(()), |(_, why)| Err(Failure::usage(why)))
 }
 
-/// Where files will be.
-struct Place<'a> {
-    path: &'a Path,
-    volume: &'a Volume,
-    root: &'a SysRoot,
-}
-
 fn tasks_of(
     options: &FilesOptions,
-    place: &Place<'_>,
+    volume: &Volume,
+    root: &SysRoot,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<Task>, Failure> {
     let caches = match (&options.caches[..], options.short) {
@@ -189,9 +182,9 @@ fn tasks_of(
     let mut tasks = Vec::new();
     for cache in caches.iter().copied() {
         let setup = cache.applied(options.setup);
-        let cells = that_fit(cells(options, cache, place.root)?, options, cache, place, notices)?;
+        let cells = that_fit(cells(options, cache, root)?, options, cache, volume, notices)?;
         let operations = carried_out(options, cache, &setup, notices)?;
-        let logical = place.volume.logical_block.unwrap_or(512).max(512);
+        let logical = volume.logical_block.unwrap_or(512).max(512);
         let odd = |cell: &&CellSize| !cell.block.0.is_multiple_of(logical);
         if let Some(cell) = cells.iter().find(odd).filter(|_| setup.access.direct) {
             return Err(Failure::usage(format!(
@@ -296,11 +289,11 @@ fn that_fit(
     cells: Vec<CellSize>,
     options: &FilesOptions,
     cache: CacheMode,
-    place: &Place<'_>,
+    volume: &Volume,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<CellSize>, Failure> {
-    let (free, basis) = volume::room(place.path, place.volume)
-        .map_err(|cause| error::unwritable(place.path, cause))?;
+    let (free, basis) =
+        volume::room(volume).map_err(|cause| error::unwritable(&volume.folder, cause))?;
     let explicit = options.files.is_some() || cache == CacheMode::Beyond;
     let may = (free.as_f64() * if explicit { 1.0 } else { SHARE_OF_SPACE }) as u64;
     let workers = options.workers.map_or(1, |workers| workers.count as u64);
@@ -312,11 +305,11 @@ fn that_fit(
     if explicit || fit.is_empty() {
         return Err(Failure::missing(format!(
             "{:?} has {free} left ({basis}), files of {} do not fit\nhint: give less with --max-size or --file-sizes, or another --path",
-            place.path,
+            volume.folder,
             Bytes(needed)
         )));
     }
-    let (path, cells) = (&place.volume.path, too_large.len());
+    let (path, cells) = (&volume.path, too_large.len());
     let text = format!("{path}: {cells} cells left out, as there are {free} left ({basis})");
     notice::add_new(notices, [Notice::new(NoticeId::LeftOut, GAUGE, text)]);
     Ok(fit)

@@ -107,11 +107,11 @@ pub fn run(
 /// and there is none, its tasks are left out.
 fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     let mut made = Vec::new();
-    for (number, path) in plan.options.paths.iter().enumerate() {
-        let scratch = ScratchDirectory::make(path)?;
+    for (number, volume) in plan.volumes.iter().enumerate() {
+        let scratch = ScratchDirectory::make(&volume.folder)?;
         let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.access.direct;
         if plan.tasks.iter().any(is_direct)
-            && let Some(why) = cache::prove_direct(scratch.folder(), &plan.volumes[number])?
+            && let Some(why) = cache::prove_direct(scratch.folder(), volume)?
         {
             plan.tasks.retain(|task| !is_direct(task));
             if !plan.options.caches.is_empty() || plan.tasks.is_empty() {

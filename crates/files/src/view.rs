@@ -44,6 +44,15 @@ pub(crate) fn only<'r, 'a>(
     rows.iter().copied().filter(|row| picks(row)).collect()
 }
 
+/// The measurement of an operation in a cell.
+pub(crate) fn at<'r, 'a>(
+    rows: &[&'r Row<'a>],
+    name: &str,
+    cell: (u64, u64),
+) -> Option<&'r Row<'a>> {
+    rows.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
+}
+
 /// The gauge's measurements of a record.
 pub(crate) fn rows(record: &Record) -> Vec<Row<'_>> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);

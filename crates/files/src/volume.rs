@@ -37,6 +37,9 @@ pub struct Volume {
     /// Number of the device in the kernel's files, `MAJOR:MINOR`.
     #[serde(skip)]
     pub number: Option<String>,
+    /// The folder, whatever its name.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 /// File systems that keep everything in memory.
@@ -53,14 +56,13 @@ impl Volume {
 
     fn described(folder: &Path, full: &Path, dev: u64, mounts: &str, root: &SysRoot) -> Self {
         let number = |dev| format!("{}:{}", libc::major(dev), libc::minor(dev));
-        let mut volume = Self { path: folder.display().to_string(), ..Self::default() };
+        let path = folder.display().to_string();
+        let mut volume = Self { path, folder: folder.to_owned(), ..Self::default() };
         let mut candidates = vec![number(dev)];
         // The last line that fits is what was mounted last, above the others.
-        let mount = mounts
-            .lines()
-            .filter_map(Mount::read)
-            .filter(|mount| mount.number == candidates[0] && full.starts_with(&mount.at))
-            .max_by_key(|mount| mount.at.as_os_str().len());
+        let fits = |mount: &Mount<'_>| mount.number == candidates[0] && full.starts_with(&mount.at);
+        let mounts = mounts.lines().filter_map(Mount::read).filter(fits);
+        let mount = mounts.max_by_key(|mount| mount.at.as_os_str().len());
         if let Some(mount) = mount {
             // A file system over several devices, such as btrfs, has a number of its own.
             let device = Path::new(mount.source).starts_with("/dev/");
@@ -156,8 +158,8 @@ fn unescaped(text: &str) -> PathBuf {
 
 /// What may still be written in a folder, and what bounds it: free space, or the user's quota where
 /// there is one.
-pub(crate) fn room(folder: &Path, volume: &Volume) -> io::Result<(Bytes, &'static str)> {
-    let stat = rustix::fs::statvfs(folder)?;
+pub(crate) fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
+    let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
     let quota = quota(volume).map(|left| (Bytes(left), "quota"));
     Ok(quota.map_or(free, |quota| quota.min(free)))
@@ -245,7 +247,7 @@ mod tests {
         let (_tree, root) = recorded();
         let folder = Path::new("/");
         let volume = Volume::described(folder, folder, libc::makedev(9, 9), "garbage\n", &root);
-        assert_eq!(volume, Volume { path: "/".into(), ..Volume::default() });
+        assert_eq!(volume, Volume { path: "/".into(), folder: "/".into(), ..Volume::default() });
     }
 
     #[test]
@@ -253,7 +255,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
         assert!(volume.kind.is_some());
-        let room = room(folder.path(), &volume).unwrap();
+        let room = room(&volume).unwrap();
         assert!(room.0.0 > 0, "{room:?}");
     }
 }

@@ -195,9 +195,7 @@ pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
     for cache in distinct(rows.iter().map(|row| row.config.cache)) {
         let here = only(rows, |row| row.config.cache == cache);
         for cell in cells(&here) {
-            let at = |name: &str| {
-                here.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
-            };
+            let at = |name: &str| super::at(&here, name, cell);
             let probe = at("random_read").or_else(|| at(names.first()?));
             let cache = cache.map_or("?", |cache| cache.name());
             let mut row: Vec<Cell> = vec![cache.into(), size(cell.1).into()];
