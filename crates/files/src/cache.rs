@@ -1,7 +1,7 @@
 //! The page cache: which part of a file is in it, dropping that part, and whether direct I/O really
 //! goes past it.
 
-use crate::engine::OpenMode;
+use crate::engine;
 use crate::error;
 use crate::volume::Volume;
 use nodegauge_measure::Failure;
@@ -31,7 +31,7 @@ fn resident(file: &File) -> io::Result<f64> {
 /// page cache afterwards.
 pub(crate) fn drop_pages(path: &Path) -> Result<f64, Failure> {
     let drop = || {
-        let file = OpenMode::default().open(path, false)?;
+        let file = engine::open(path, false, false, None)?;
         file.sync_all()?;
         fadvise(&file, 0, None, Advice::DontNeed)?;
         resident(&file)
@@ -78,8 +78,7 @@ fn try_direct(path: &Path) -> Result<f64, (&'static str, io::Error)> {
     let at = |stage| move |cause| (stage, cause);
     let mut memory = Buffer::new(PROOF).map_err(at("for want of memory"))?;
     memory.fill(0x5a);
-    let direct = OpenMode { direct: true, sync: None };
-    let file = direct.open(path, true).map_err(at("when a file is opened"))?;
+    let file = engine::open(path, true, true, None).map_err(at("when a file is opened"))?;
     for (i, block) in memory.chunks(BLOCK).enumerate() {
         file.write_all_at(block, (i * BLOCK) as u64).map_err(at("at the first transfer"))?;
     }

@@ -4,7 +4,7 @@
 use crate::cache;
 use crate::counters::{self, Counters};
 use crate::data::Data;
-use crate::engine::{IoEngine, OpenMode};
+use crate::engine::{self, IoEngine};
 use crate::error;
 use crate::operation::{self, Direction, Operation};
 use crate::pass::{self, Bench, Pass, PassEnd, PassResult};
@@ -47,7 +47,7 @@ impl Bench {
             self.holds = 1;
         }
         let reads = operation.direction != Direction::Write;
-        let drops = task.drop_before_reads && reads && !task.setup.access.direct;
+        let drops = task.drop_before_reads && reads && !task.setup.direct;
         drops.then(|| cache::drop_pages(&self.file)).transpose()
     }
 
@@ -78,13 +78,13 @@ impl Bench {
             let path = &path;
             move |cause| error::of_file("cannot prepare", path, offset, cause)
         };
-        let file = OpenMode::default().open(&path, !path.exists()).map_err(fail(None))?;
+        let file = engine::open(&path, !path.exists(), false, None).map_err(fail(None))?;
         let mut blocks = self.take_blocks(1, task.cell.block.0 as usize)?;
         for offset in (first..task.cell.blocks()).map(|i| i * task.cell.block.0) {
             self.data.stamp(&mut blocks[0], offset, number);
             file.write_all_at(&blocks[0], offset).map_err(fail(Some(offset)))?;
         }
-        if task.setup.access.direct {
+        if task.setup.direct {
             cache::drop_pages(&path)?;
         }
         Ok(())
@@ -182,7 +182,7 @@ impl CellRunner {
             bench.after(operation, task, &report.done)?;
         }
         let bytes = reports.iter().map(|report| report.done.bytes).sum();
-        let direct = task.setup.access.direct;
+        let direct = task.setup.direct;
         let share = counters::share(operation.direction, direct, bytes, &rise, context.volume);
         Ok(OperationSample { share, not_dropped, ..summed(&reports, released, task.cell) })
     }
@@ -193,7 +193,7 @@ impl CellRunner {
         let setup = Setup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };
         let task = Task { setup, ..task.clone() };
         for bench in &mut self.benches {
-            if !setup.access.direct {
+            if !setup.direct {
                 cache::drop_pages(&bench.file)?;
             }
             bench.run(&Pass {

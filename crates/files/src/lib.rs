@@ -30,7 +30,7 @@ mod view;
 mod volume;
 mod workers;
 
-pub use engine::{IoEngine, Msync, OpenMode, SyncWrites};
+pub use engine::{IoEngine, Msync, SyncWrites};
 pub use grid::SizeList;
 pub use operation::{Operation, OperationList, in_order};
 pub use plan::{FilesOptions, FilesPlan, QUICK, ShortGrid, plan};

@@ -8,8 +8,8 @@
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::engine::{
-    Aio, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, Request, SEQUENTIAL, Stdio, Uring,
-    VECTORED,
+    self, Aio, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, Request, SEQUENTIAL, Stdio,
+    Uring, VECTORED,
 };
 use crate::error;
 use crate::latency::Latency;
@@ -125,7 +125,8 @@ impl Bench {
         let path = self.file.clone();
         self.latency.clear();
         let fail = |cause| pass.failed(&path, None, cause);
-        let file = setup.access.open(&path, operation.creates).map_err(fail)?;
+        let file = engine::open(&path, operation.creates, setup.direct, setup.sync_writes)
+            .map_err(fail)?;
         let calls = |kind| OneByOne::new(Calls(&file, kind));
         // Whether the kernel's own position of the file is the next offset.
         let in_sequence =

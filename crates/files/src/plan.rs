@@ -140,8 +140,8 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
 
 /// What cannot be, whatever the machine.
 fn check(options: &FilesOptions) -> Result<(), Failure> {
-    let Setup { engine, depth, access, verify, .. } = options.setup;
-    let direct = access.direct || options.caches.contains(&CacheMode::Direct);
+    let Setup { engine, depth, direct, verify, .. } = options.setup;
+    let direct = direct || options.caches.contains(&CacheMode::Direct);
     let processes = options.workers.is_some_and(|w| w.kind == WorkerKind::Processes);
     let refused = [
         (
@@ -186,7 +186,7 @@ fn tasks_of(
         let operations = carried_out(options, cache, &setup, notices)?;
         let logical = volume.logical_block.unwrap_or(512).max(512);
         let odd = |cell: &&CellSize| !cell.block.0.is_multiple_of(logical);
-        if let Some(cell) = cells.iter().find(odd).filter(|_| setup.access.direct) {
+        if let Some(cell) = cells.iter().find(odd).filter(|_| setup.direct) {
             return Err(Failure::usage(format!(
                 "direct I/O goes in multiples of {logical} bytes, a block has {}\nhint: other --block-sizes",
                 cell.block.0
@@ -232,7 +232,7 @@ fn carried_out(
     let (able, unable): (Vec<_>, Vec<_>) = wanted.partition(|o| setup.refuses(o).is_none());
     let Some(why) = unable.first().and_then(|first| setup.refuses(first)) else { return Ok(able) };
     let names: Vec<&str> = unable.iter().map(|operation| operation.name).collect();
-    let how = match (setup.access.direct, setup.engine) {
+    let how = match (setup.direct, setup.engine) {
         (true, IoEngine::Sync) => "direct I/O".to_owned(),
         (true, engine) => format!("direct I/O by {}", engine.name()),
         (false, engine) => format!("engine {} ({})", engine.name(), cache.name()),

@@ -161,8 +161,8 @@ impl CellFigures<'_> {
             file_bytes: Some(cell.file.0),
             block_bytes: Some(cell.block.0),
             cache: Some(*cache),
-            direct: Some(setup.access.direct),
-            sync_writes: Some(setup.access.sync),
+            direct: Some(setup.direct),
+            sync_writes: Some(setup.sync_writes),
             depth: Some(setup.depth),
             include_close: Some(setup.include_close),
             include_fsync: Some(setup.include_fsync),
@@ -202,7 +202,7 @@ impl CellFigures<'_> {
             )
         });
         let little = share.is_some_and(|share| share < DIRECT);
-        let direct = (little && self.task.setup.access.direct).then(|| {
+        let direct = (little && self.task.setup.direct).then(|| {
             "direct I/O, but the kernel's counters saw little of it go to the device".to_owned()
         });
         let reads_beyond =

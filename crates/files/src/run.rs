@@ -109,7 +109,7 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     let mut made = Vec::new();
     for (number, volume) in plan.volumes.iter().enumerate() {
         let scratch = ScratchDirectory::make(&volume.folder)?;
-        let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.access.direct;
+        let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.direct;
         if plan.tasks.iter().any(is_direct)
             && let Some(why) = cache::prove_direct(scratch.folder(), volume)?
         {

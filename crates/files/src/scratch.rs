@@ -134,7 +134,11 @@ pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .filter(|folder| is_left(folder))
-        .map(|folder| Leftover { bytes: Bytes(size(&folder)), folder })
+        .map(|folder| {
+            let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            let sizes = files.filter_map(|file| file.metadata().ok()).map(|file| file.len());
+            Leftover { bytes: Bytes(sizes.sum()), folder }
+        })
         .collect();
     found.sort_by(|a, b| a.folder.cmp(&b.folder));
     found
@@ -148,11 +152,6 @@ fn is_left(folder: &Path) -> bool {
     }
     let made = std::fs::metadata(folder).and_then(|metadata| metadata.modified());
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
-}
-
-fn size(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum()
 }
 
 /// Removes a folder with its lock and data; a folder with anything else in it stays, with that.

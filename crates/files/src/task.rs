@@ -1,6 +1,6 @@
 //! What is measured on a file, and how operations on it are carried out.
 
-use crate::engine::{IoEngine, Msync, OpenMode, choice};
+use crate::engine::{IoEngine, Msync, SyncWrites, choice};
 use crate::grid::CellSize;
 use crate::operation::{Operation, Way};
 use schemars::JsonSchema;
@@ -16,8 +16,10 @@ pub struct Setup {
     pub depth: u32,
     /// When a written mapping is written out.
     pub msync: Msync,
-    /// How files are opened.
-    pub access: OpenMode,
+    /// Past the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// What each write waits for.
+    pub sync_writes: Option<SyncWrites>,
     /// Whether closing the file is timed.
     pub include_close: bool,
     /// Whether writing the data out (`fsync`) is timed.
@@ -34,7 +36,8 @@ impl Default for Setup {
             engine: IoEngine::Sync,
             depth: 1,
             msync: Msync::None,
-            access: OpenMode::default(),
+            direct: false,
+            sync_writes: None,
             include_close: false,
             include_fsync: false,
             verify: false,
@@ -47,7 +50,7 @@ impl Setup {
     /// Why an operation cannot be carried out this way; `None` when it can.
     pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
-            Way::Stdio if self.access.direct => {
+            Way::Stdio if self.direct => {
                 Some("the C library's buffers are not aligned as direct I/O asks")
             }
             Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
@@ -86,7 +89,7 @@ impl CacheMode {
 
     /// The setup with what this mode asks for.
     pub(crate) fn applied(self, mut setup: Setup) -> Setup {
-        setup.access.direct |= self == Self::Direct;
+        setup.direct |= self == Self::Direct;
         setup.include_fsync |= self == Self::Fsync;
         setup
     }

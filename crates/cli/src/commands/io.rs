@@ -5,9 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_files::{
-    FilesOptions, OpenMode, QUICK, Setup, WorkerKind, Workers, export, in_order,
-};
+use nodegauge_files::{FilesOptions, QUICK, Setup, WorkerKind, Workers, export, in_order};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
 use std::path::PathBuf;
@@ -98,7 +96,7 @@ fn options(args: &IoArgs) -> FilesOptions {
             engine: args.engine,
             depth: args.depth,
             msync: args.msync,
-            access: OpenMode { direct: false, sync: args.sync_writes },
+            sync_writes: args.sync_writes,
             include_close: args.include_close,
             include_fsync: args.include_fsync,
             verify: args.verify,

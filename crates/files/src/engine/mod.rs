@@ -124,28 +124,21 @@ impl FromStr for SyncWrites {
     }
 }
 
-/// How files are opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OpenMode {
-    /// Past the page cache (`O_DIRECT`).
-    pub direct: bool,
-    /// What each write waits for.
-    pub sync: Option<SyncWrites>,
-}
-
-impl OpenMode {
-    /// Opens a file for both directions: a new one, which must not be there, or one that is.
-    pub(crate) fn open(self, path: &Path, new: bool) -> io::Result<File> {
-        let direct = if self.direct { libc::O_DIRECT } else { 0 };
-        let sync = match self.sync {
-            None => 0,
-            Some(SyncWrites::Sync) => libc::O_SYNC,
-            Some(SyncWrites::Dsync) => libc::O_DSYNC,
-        };
-        let flags = direct | sync | libc::O_NOFOLLOW;
-        let mut options = File::options();
-        options.read(true).write(true).create_new(new).mode(0o600).custom_flags(flags).open(path)
-    }
+/// Opens a file for both directions: a new one, which must not be there, or one that is.
+pub(crate) fn open(
+    path: &Path,
+    new: bool,
+    direct: bool,
+    sync: Option<SyncWrites>,
+) -> io::Result<File> {
+    let sync = match sync {
+        None => 0,
+        Some(SyncWrites::Sync) => libc::O_SYNC,
+        Some(SyncWrites::Dsync) => libc::O_DSYNC,
+    };
+    let flags = if direct { libc::O_DIRECT } else { 0 } | sync | libc::O_NOFOLLOW;
+    let mut options = File::options();
+    options.read(true).write(true).create_new(new).mode(0o600).custom_flags(flags).open(path)
 }
 
 /// A block and what is to be done with it. Whoever has the block may touch it: while it is on its way

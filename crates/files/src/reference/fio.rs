@@ -169,11 +169,11 @@ fn arguments(
         format!("--size={}", task.cell.blocks() * task.cell.block.0),
         format!("--ioengine={engine}"),
         format!("--iodepth={}", setup.depth),
-        format!("--direct={}", u8::from(setup.access.direct)),
+        format!("--direct={}", u8::from(setup.direct)),
         "--output-format=json".to_owned(),
         "--fallocate=none".to_owned(),
         // Pages stay where ours stay.
-        format!("--invalidate={}", u8::from(task.drop_before_reads || setup.access.direct)),
+        format!("--invalidate={}", u8::from(task.drop_before_reads || setup.direct)),
         format!("--overwrite={}", u8::from(!operation.creates)),
     ];
     if operation.direction == Direction::Mixed {
@@ -184,8 +184,8 @@ fn arguments(
     let threads = workers.is_some_and(|workers| workers.kind == WorkerKind::Threads);
     let stonewall = workers.is_some_and(|workers| workers.stonewall);
     let flags = [
-        ("--sync=sync", setup.access.sync == Some(SyncWrites::Sync)),
-        ("--sync=dsync", setup.access.sync == Some(SyncWrites::Dsync)),
+        ("--sync=sync", setup.sync_writes == Some(SyncWrites::Sync)),
+        ("--sync=dsync", setup.sync_writes == Some(SyncWrites::Dsync)),
         ("--end_fsync=1", setup.include_fsync && operation.direction != Direction::Read),
         ("--thread", threads),
         ("--exitall=1", stonewall),

@@ -34,9 +34,9 @@ fn arguments(task: &Task, workers: Option<Workers>) -> Option<Vec<String>> {
     let mut words: Vec<String> = ["-s", &file, "-r", &block].map(str::to_owned).into();
     let flags = [
         ("-B", setup.engine == IoEngine::Mmap),
-        ("-I", setup.access.direct),
-        ("-o", setup.access.sync == Some(SyncWrites::Sync)),
-        ("-+D", setup.access.sync == Some(SyncWrites::Dsync)),
+        ("-I", setup.direct),
+        ("-o", setup.sync_writes == Some(SyncWrites::Sync)),
+        ("-+D", setup.sync_writes == Some(SyncWrites::Dsync)),
         ("-c", setup.include_close),
         ("-e", setup.include_fsync),
     ];
@@ -117,7 +117,7 @@ mod tests {
             Some("-s 1024k -r 4k -i 0 -i 1 -i 2 -f data-iozone")
         );
         let mut setup = CacheMode::Direct.applied(Setup::default());
-        setup.access.sync = Some(SyncWrites::Dsync);
+        setup.sync_writes = Some(SyncWrites::Dsync);
         setup.include_close = true;
         let workers = Workers { kind: WorkerKind::Threads, count: 2, stonewall: false };
         assert_eq!(

@@ -9,7 +9,6 @@ use crate::volume::Volume;
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::{Failure, FailureKind};
 use nodegauge_os::{ForkedChild, receive};
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -18,16 +17,9 @@ use std::time::Duration;
 /// How often the user is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What comes back through a worker's pipe.
-#[derive(Serialize, Deserialize)]
-enum Message {
-    WorkerReport(WorkerReport),
-    /// What failed, and whether it speaks against the device.
-    Failure {
-        text: String,
-        unmet: bool,
-    },
-}
+/// What comes back through a worker's pipe: its report, or what failed and whether that speaks against
+/// the device.
+type Message = Result<WorkerReport, (String, bool)>;
 
 /// Lets all work; their reports in order, and when they were let go.
 pub(super) fn run(
@@ -57,11 +49,11 @@ pub(super) fn run(
     }
     let report = |(worker, child): (usize, &ForkedChild)| {
         let killed = |_| error::no_result(worker, "it was killed, perhaps for want of memory");
-        match serde_json::from_slice(child.received()).map_err(killed)? {
-            Message::WorkerReport(report) => Ok(report),
-            Message::Failure { text, unmet: true } => Err(Failure::unmet(text)),
-            Message::Failure { text, unmet: false } => Err(Failure::missing(text)),
-        }
+        let message: Message = serde_json::from_slice(child.received()).map_err(killed)?;
+        message.map_err(|(text, unmet)| match unmet {
+            true => Failure::unmet(text),
+            false => Failure::missing(text),
+        })
     };
     let reports: Result<_, Failure> = children.iter().enumerate().map(report).collect();
     Ok((reports?, released))
@@ -71,16 +63,11 @@ pub(super) fn run(
 fn speak(work: &WorkerTask<'_>, bench: &mut Bench, shared: &SharedFlags, mut pipe: File) {
     let (root, nowhere) = (SysRoot::live(), Volume::default());
     let before = Counters::now(&root, &nowhere);
-    let message = match work.carry_out(bench, shared) {
-        Ok(report) => {
-            let rise = Counters::now(&root, &nowhere).since(&before);
-            Message::WorkerReport(WorkerReport { rise, ..report })
-        }
-        Err(failure) => Message::Failure {
-            text: failure.to_string(),
-            unmet: failure.kind == FailureKind::Unmet,
-        },
-    };
+    let report = work.carry_out(bench, shared);
+    let rise = Counters::now(&root, &nowhere).since(&before);
+    let message: Message = report
+        .map(|report| WorkerReport { rise, ..report })
+        .map_err(|failure| (failure.to_string(), failure.kind == FailureKind::Unmet));
     if let Ok(text) = serde_json::to_vec(&message) {
         // A parent that does not listen any more has no use for it.
         let _ = pipe.write_all(&text);
