@@ -58,15 +58,15 @@ impl From<MapError> for io::Error {
     }
 }
 
-/// A piece of mapped memory, unmapped when it is dropped. It hands out addresses and raw pointers only;
-/// whoever uses them says why nobody else uses that part.
+/// A piece of mapped memory, unmapped when it is dropped. It hands out addresses and raw pointers, whose
+/// users say why nobody else uses that part, and values of types that others may change meanwhile.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it owns its memory, and gives access only by raw pointers.
+// SAFETY: it owns its memory, and gives access by raw pointers and to values that may be shared.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
