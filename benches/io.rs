@@ -7,11 +7,10 @@
 mod common;
 
 use common::{is_installed, note, print, variable};
-use nodegauge_files::cell::CacheMode;
-use nodegauge_files::operation::{OperationList, in_order};
-use nodegauge_files::plan::GridShape;
-use nodegauge_files::reference::{Fio, Iozone, ReferenceProgram};
-use nodegauge_files::{FilesOptions, IoEngine, Setup, cost_of_latency, plan, run};
+use nodegauge_files::reference::ReferenceProgram;
+use nodegauge_files::{
+    CacheMode, FilesOptions, IoEngine, OperationList, Setup, cost_of_latency, in_order, plan, run,
+};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::progress::Silent;
@@ -57,19 +56,14 @@ fn cost() {
 
 /// The grid by turns with IOzone, cell by cell; then both as a whole, timed.
 fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: usize) {
-    let iozone = Iozone::new(program, None).expect("this is an iozone");
+    let iozone = ReferenceProgram::iozone(program, None).expect("this is an iozone");
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
-        shape: GridShape::Grid {
-            files: None,
-            blocks: None,
-            max: Some(Bytes::mib(mib)),
-            full: false,
-        },
+        max_file: Some(Bytes::mib(mib)),
         samples: rounds,
         ..FilesOptions::default()
     };
-    let found = measured(options.clone(), vec![Box::new(iozone)]);
+    let found = measured(options.clone(), vec![iozone]);
     print(&format!(
         "Grid to {mib} MiB, {rounds} rounds by turns; medians over cells with files of 1 MiB and more.\n"
     ));
@@ -108,15 +102,12 @@ fn device(folder: &std::path::Path, rounds: usize) {
     print("| --- | --- | --- | --- | --- | --- | --- |");
     let limit = Duration::from_millis(700);
     for (name, block, engine, depth) in cases {
-        let fio = Fio::new(&PathBuf::from("fio"), None, Some(limit)).expect("this is fio");
+        let fio =
+            ReferenceProgram::fio(&PathBuf::from("fio"), None, Some(limit)).expect("this is fio");
         let options = FilesOptions {
             paths: vec![folder.to_owned()],
-            shape: GridShape::Grid {
-                files: Some(vec![Bytes::mib(256)]),
-                blocks: Some(vec![Bytes(block)]),
-                max: None,
-                full: false,
-            },
+            files: Some(vec![Bytes::mib(256)]),
+            blocks: Some(vec![Bytes(block)]),
             operations: in_order(&[name.parse::<OperationList>().expect("it is in the table")]),
             setup: Setup { engine, depth, ..Setup::default() },
             caches: vec![CacheMode::Direct],
@@ -124,7 +115,7 @@ fn device(folder: &std::path::Path, rounds: usize) {
             samples: rounds,
             ..FilesOptions::default()
         };
-        let found = measured(options, vec![Box::new(fio)]);
+        let found = measured(options, vec![fio]);
         let of = |category| {
             let m = found.iter().find(|m| m.category == category);
             m.map_or_else(Vec::new, |m| m.samples.clone())
@@ -142,7 +133,7 @@ fn device(folder: &std::path::Path, rounds: usize) {
     }
 }
 
-fn measured(options: FilesOptions, programs: Vec<Box<dyn ReferenceProgram>>) -> Vec<Measurement> {
+fn measured(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Vec<Measurement> {
     let plan = plan(options, programs).expect("this can be measured here");
     let outcome = run(plan, &SysRoot::live(), &mut Silent).expect("there is memory");
     if let Some(failure) = outcome.failure {

@@ -2,7 +2,7 @@
 //! are any.
 
 use nodegauge_measure::Bytes;
-use nodegauge_os::{Accounting, Mapping, PageSize};
+use nodegauge_os::{Mapping, PageSize};
 use std::io;
 
 /// Why a matrix could not be had.
@@ -47,9 +47,8 @@ impl Matrix {
         let distance = column_distance(order);
         let wanted = bytes(order);
         // The size was held against the memory that can be had.
-        let mapping =
-            Mapping::anonymous(wanted.0 as usize, PageSize::PreferHuge, Accounting::Unchecked)
-                .map_err(|error| MatrixError { wanted, cause: error.into() })?;
+        let mapping = Mapping::anonymous(wanted.0 as usize, PageSize::PreferHuge)
+            .map_err(|error| MatrixError { wanted, cause: error.into() })?;
         Ok(Self { mapping, order, distance })
     }
 

@@ -1,101 +1,89 @@
 //! The page cache: which part of a file is in it, dropping that part, and whether direct I/O really
 //! goes past it.
 
-use crate::FilesError;
-use crate::engine::{self, OpenMode};
+use crate::engine;
+use crate::error;
 use crate::volume::Volume;
+use nodegauge_measure::Failure;
 use nodegauge_os::{Buffer, Mapping};
+use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Part of a file that is mapped at once to look at its pages.
 const WINDOW: u64 = 1 << 30;
 
 /// Share of a file's pages that are in the page cache, 0 to 1, as `mincore` says.
-///
-/// # Errors
-/// When the file cannot be mapped.
-pub fn resident(file: &File) -> io::Result<f64> {
+fn resident(file: &File) -> io::Result<f64> {
     let bytes = file.metadata()?.len();
-    let (mut pages, mut inside) = (0, 0);
-    let mut at = 0;
-    while at < bytes {
+    let (mut inside, mut pages) = (0, 0);
+    for at in (0..bytes).step_by(WINDOW as usize) {
         let length = (bytes - at).min(WINDOW) as usize;
         let (resident, all) = Mapping::of_file(file, at, length, false)?.resident_pages()?;
-        inside += resident;
-        pages += all;
-        at += length as u64;
+        (inside, pages) = (inside + resident, pages + all);
     }
-    Ok(if pages == 0 { 0.0 } else { inside as f64 / pages as f64 })
+    Ok(inside as f64 / pages.max(1) as f64)
 }
 
 /// Writes a file's data out and asks the kernel to forget its pages; the share that is still in the
 /// page cache afterwards.
-///
-/// # Errors
-/// When the data cannot be written out.
-pub fn drop_pages(path: &Path) -> Result<f64, FilesError> {
-    let fail = |cause| FilesError::io("cannot drop from the page cache", path, cause);
-    let file = OpenMode::default().open(path).map_err(fail)?;
-    engine::fsync(&file).map_err(fail)?;
-    // SAFETY: gives advice about an open file; 0 bytes mean to its end.
-    let advised = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-    if advised != 0 {
-        return Err(fail(io::Error::from_raw_os_error(advised)));
-    }
-    resident(&file).map_err(fail)
+pub(crate) fn drop_pages(path: &Path) -> Result<f64, Failure> {
+    let drop = || {
+        let file = engine::open(path, false, false, None)?;
+        file.sync_all()?;
+        fadvise(&file, 0, None, Advice::DontNeed)?;
+        resident(&file)
+    };
+    drop().map_err(|cause| error::of_file("cannot drop from the page cache", path, None, cause))
 }
 
 /// Bytes of the file that proves direct I/O: beyond what a file system may keep in its inode.
 const PROOF: usize = 256 << 10;
-/// Direct I/O is given in blocks that are a multiple of this everywhere.
-const ALIGNED: usize = 4096;
+/// Direct I/O is tried in blocks of this size: aligned everywhere.
+const BLOCK: usize = 64 << 10;
 
 /// Proves direct I/O in `folder`: a file is opened, written and read past the page cache, and then
 /// must not be in it. A file system may refuse when the file is opened, at the first transfer, or
-/// not at all and use the page cache nevertheless.
-///
-/// # Errors
-/// When direct I/O is refused or not carried out, with how that showed.
-pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<(), FilesError> {
+/// not at all and use the page cache nevertheless. Why it does no direct I/O, if it does none.
+pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<String>, Failure> {
     let path = folder.join("data-direct");
-    let refused = |why: String| FilesError::NoDirect {
-        path: volume.path.clone().into(),
-        file_system: volume.kind.clone().unwrap_or_else(|| "the file system".to_owned()),
-        why,
-    };
     let outcome = try_direct(&path);
     // Whatever came of it, the file has served; what cannot be removed goes with its folder.
     let _ = std::fs::remove_file(&path);
-    match outcome {
-        Ok(resident) if resident <= 0.5 => Ok(()),
-        Ok(resident) => Err(refused(format!(
+    let why = match outcome {
+        Ok(resident) if resident <= 0.5 => return Ok(None),
+        Ok(resident) => format!(
             "it is accepted, but {:.0} % of a file written that way are in the page cache",
             resident * 100.0
-        ))),
+        ),
         Err((stage, cause)) => match cause.raw_os_error() {
             Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS) => {
-                Err(refused(format!("refused {stage} ({cause})")))
+                format!("refused {stage} ({cause})")
             }
-            _ => Err(FilesError::io(format!("cannot try direct I/O {stage}"), &path, cause)),
+            _ => {
+                let what = format!("cannot try direct I/O {stage}");
+                return Err(error::of_file(&what, &path, None, cause));
+            }
         },
-    }
+    };
+    let (kind, path) = (volume.kind.as_deref().unwrap_or("the file system"), &volume.path);
+    Ok(Some(format!(
+        "{kind} at {path:?} does no direct I/O: {why}\nhint: --cache fsync goes to the device through the page cache"
+    )))
 }
 
 fn try_direct(path: &Path) -> Result<f64, (&'static str, io::Error)> {
-    let direct = OpenMode { direct: true, sync: None };
-    let mut memory = Buffer::new(PROOF).map_err(|cause| ("for want of memory", cause))?;
+    let at = |stage| move |cause| (stage, cause);
+    let mut memory = Buffer::new(PROOF).map_err(at("for want of memory"))?;
     memory.fill(0x5a);
-    let file = direct.create(path).map_err(|cause| ("when a file is opened", cause))?;
-    for at in (0..PROOF).step_by(ALIGNED * 16) {
-        engine::sync::write_at(file.as_raw_fd(), at as u64, &memory[at..at + ALIGNED * 16])
-            .map_err(|cause| ("at the first transfer", cause))?;
+    let file = engine::open(path, true, true, None).map_err(at("when a file is opened"))?;
+    for (i, block) in memory.chunks(BLOCK).enumerate() {
+        file.write_all_at(block, (i * BLOCK) as u64).map_err(at("at the first transfer"))?;
     }
-    engine::sync::read_at(file.as_raw_fd(), 0, &mut memory)
-        .map_err(|cause| ("at the first transfer", cause))?;
-    resident(&file).map_err(|cause| ("when the page cache is looked at", cause))
+    file.read_exact_at(&mut memory, 0).map_err(at("at the first transfer"))?;
+    resident(&file).map_err(at("when the page cache is looked at"))
 }
 
 #[cfg(test)]
@@ -121,8 +109,8 @@ mod tests {
             let Ok(folder) = folder else { continue };
             let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
             match prove_direct(folder.path(), &volume) {
-                Ok(()) => assert!(!volume.is_in_memory()),
-                Err(FilesError::NoDirect { why, .. }) => assert!(!why.is_empty()),
+                Ok(None) => assert!(!volume.is_in_memory()),
+                Ok(Some(why)) => assert!(why.contains(" does no direct I/O: "), "{why}"),
                 Err(other) => panic!("{other}"),
             }
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");

@@ -12,29 +12,11 @@ use nodegauge_os::monotonic_nanos;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Where ticks come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClockSource {
-    /// The time-stamp counter.
-    Counter,
-    /// `clock_gettime(CLOCK_MONOTONIC)`, in nanoseconds.
-    Kernel,
-}
-
-impl ClockSource {
-    /// As it is written in the record.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "tsc",
-            Self::Kernel => "clock_gettime",
-        }
-    }
-}
-
 /// A clock whose readings are ticks since some time.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
-    source: ClockSource,
+pub(crate) struct Clock {
+    /// Whether it is the time-stamp counter; else it is the kernel's, in nanoseconds.
+    is_counter: bool,
     /// Ticks in a second.
     rate: f64,
 }
@@ -45,35 +27,32 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Clock {
     /// The clock of this process; the first call calibrates it.
-    pub fn get() -> Self {
+    pub(crate) fn get() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(|| match counter_is_good() {
-            true => Self { source: ClockSource::Counter, rate: calibrate() },
-            false => Self { source: ClockSource::Kernel, rate: 1e9 },
+            true => Self { is_counter: true, rate: calibrate() },
+            false => Self { is_counter: false, rate: 1e9 },
         })
     }
 
-    /// Where its ticks come from.
-    pub fn source(self) -> ClockSource {
-        self.source
+    /// Where its ticks come from, as the record has it.
+    pub(crate) fn source(self) -> &'static str {
+        if self.is_counter { "tsc" } else { "clock_gettime" }
     }
 
     /// Ticks until now.
     #[inline]
-    pub fn now(self) -> u64 {
-        match self.source {
-            ClockSource::Counter => counter(),
-            ClockSource::Kernel => monotonic_nanos(),
-        }
+    pub(crate) fn now(self) -> u64 {
+        if self.is_counter { counter() } else { monotonic_nanos() }
     }
 
     /// A number of ticks as a time.
-    pub fn seconds(self, ticks: u64) -> Seconds {
+    pub(crate) fn seconds(self, ticks: u64) -> Seconds {
         Seconds(ticks as f64 / self.rate)
     }
 
     /// A time as a number of ticks.
-    pub fn ticks(self, time: Duration) -> u64 {
+    pub(crate) fn ticks(self, time: Duration) -> u64 {
         (time.as_secs_f64() * self.rate) as u64
     }
 }
@@ -92,17 +71,14 @@ fn counter() -> u64 {
     monotonic_nanos()
 }
 
-#[cfg(target_arch = "x86_64")]
 fn counter_is_good() -> bool {
+    #[cfg(target_arch = "x86_64")]
     let invariant = raw_cpuid::CpuId::new()
         .get_advanced_power_mgmt_info()
         .is_some_and(|info| info.has_invariant_tsc());
+    #[cfg(not(target_arch = "x86_64"))]
+    let invariant = false;
     invariant && kernel_trusts_counter(&SysRoot::live())
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn counter_is_good() -> bool {
-    false
 }
 
 /// Whether the kernel keeps the counter among its clocks.

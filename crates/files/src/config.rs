@@ -1,9 +1,9 @@
 //! What the configuration of a figure of files holds.
 
-use crate::cell::CacheMode;
 use crate::engine::{Msync, SyncWrites};
 use crate::latency::Quantiles;
 use crate::pass::PassEnd;
+use crate::task::CacheMode;
 use crate::volume::Volume;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

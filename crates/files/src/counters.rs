@@ -16,75 +16,64 @@ const SECTOR: u64 = 512;
 
 /// Counters at one time; `None` where the kernel does not show them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Bytes that this process caused to be fetched from storage.
-    pub process_read: Option<u64>,
+    process_read: Option<u64>,
     /// Bytes that this process caused to be sent to storage, now or later.
-    pub process_written: Option<u64>,
-    /// Bytes read from the device, by all.
-    pub device_read: Option<u64>,
+    process_written: Option<u64>,
     /// Bytes written to the device, by all.
-    pub device_written: Option<u64>,
+    device_written: Option<u64>,
 }
 
 impl Counters {
     /// The counters of this process and of a volume's device.
-    pub fn now(root: &SysRoot, volume: &Volume) -> Self {
-        let mut counters = Self::default();
-        if let Some(text) = root.text("proc/self/io") {
-            let field = |name: &str| {
-                text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-            };
-            counters.process_read = field("read_bytes:");
-            counters.process_written = field("write_bytes:");
+    pub(crate) fn now(root: &SysRoot, volume: &Volume) -> Self {
+        let io = root.text("proc/self/io").unwrap_or_default();
+        let field = |name| io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        // reads merged sectors ms writes merged SECTORS ...
+        let sectors = |number: &String| -> Option<u64> {
+            let stat = root.text(&format!("sys/dev/block/{number}/stat"))?;
+            stat.split_whitespace().nth(6)?.parse().ok()
+        };
+        Self {
+            process_read: field("read_bytes:"),
+            process_written: field("write_bytes:"),
+            device_written: volume.number.as_ref().and_then(sectors).map(|n| n * SECTOR),
         }
-        if let Some(number) = &volume.number
-            && let Some(text) = root.text(&format!("sys/dev/block/{number}/stat"))
-        {
-            let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
-            // reads merged SECTORS ms writes merged SECTORS ...
-            counters.device_read = fields.nth(2).flatten().map(|n| n * SECTOR);
-            counters.device_written = fields.nth(3).flatten().map(|n| n * SECTOR);
-        }
-        counters
     }
 
     /// What was added since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
         let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
             process_read: less(self.process_read, earlier.process_read),
             process_written: less(self.process_written, earlier.process_written),
-            device_read: less(self.device_read, earlier.device_read),
             device_written: less(self.device_written, earlier.device_written),
         }
     }
 
-    /// The counts of several processes: their own added, the device's as the largest seen.
-    pub fn joined(all: &[Self]) -> Self {
-        let sum = |of: fn(&Self) -> Option<u64>| all.iter().map(of).sum::<Option<u64>>();
-        let max = |of: fn(&Self) -> Option<u64>| all.iter().filter_map(of).max();
-        Self {
-            process_read: sum(|c| c.process_read),
-            process_written: sum(|c| c.process_written),
-            device_read: max(|c| c.device_read),
-            device_written: max(|c| c.device_written),
-        }
+    /// Adds what another process counted of itself; what it does not know changes nothing.
+    pub(crate) fn join(&mut self, process: &Self) {
+        let add = |to: &mut Option<u64>, more: Option<u64>| {
+            *to = to.map(|count| count + more.unwrap_or(0))
+        };
+        add(&mut self.process_read, process.process_read);
+        add(&mut self.process_written, process.process_written);
     }
 }
 
 /// Which share of what was moved was the device's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DeviceShare {
+pub(crate) struct DeviceShare {
     /// 0 to 1.
-    pub share: f64,
+    pub(crate) share: f64,
     /// Which counter says so.
-    pub basis: &'static str,
+    pub(crate) basis: &'static str,
 }
 
 /// The device's share of `bytes` that an operation moved while the counters rose by `rise`; `None`
 /// where the kernel shows nothing to tell it by.
-pub fn share(
+pub(crate) fn share(
     direction: Direction,
     direct: bool,
     bytes: u64,
@@ -97,27 +86,22 @@ pub fn share(
     if volume.is_in_memory() {
         return Some(DeviceShare { share: 0.0, basis: "file system in memory" });
     }
-    let of = |counted: Option<u64>, basis| {
-        counted
-            .map(|counted| DeviceShare { share: (counted as f64 / bytes as f64).min(1.0), basis })
-    };
     // The process's own count when it is exact; what others do to the device is not in it.
-    match direction {
-        Direction::Read => of(rise.process_read, "process"),
-        Direction::Write if direct => of(rise.process_written, "process"),
-        Direction::Write => of(rise.device_written, "device"),
-        Direction::Mixed => {
-            let written = if direct { rise.process_written } else { rise.device_written };
-            of(Some(rise.process_read? + written?), if direct { "process" } else { "device" })
-        }
-    }
+    let written =
+        if direct { (rise.process_written, "process") } else { (rise.device_written, "device") };
+    let (counted, basis) = match direction {
+        Direction::Read => (rise.process_read, "process"),
+        Direction::Write => written,
+        Direction::Mixed => (Some(rise.process_read? + written.0?), written.1),
+    };
+    Some(DeviceShare { share: (counted? as f64 / bytes as f64).min(1.0), basis })
 }
 
 /// Shares up to this are called cached, and beyond its complement of the device.
 const TRIFLE: f64 = 0.05;
 
 /// What a share is called.
-pub fn label(share: f64) -> &'static str {
+pub(crate) fn label(share: f64) -> &'static str {
     match share {
         s if s <= TRIFLE => "cached",
         s if s >= 1.0 - TRIFLE => "device",
@@ -151,11 +135,13 @@ mod tests {
         let expected = Counters {
             process_read: Some(4096),
             process_written: Some(8192),
-            device_read: Some(16 * 512),
             device_written: Some(32 * 512),
         };
         assert_eq!(counters, expected);
-        assert_eq!(counters.since(&counters).device_read, Some(0));
+        assert_eq!(counters.since(&counters).device_written, Some(0));
+        let mut joined = counters;
+        joined.join(&Counters { process_read: Some(4), ..Counters::default() });
+        assert_eq!(joined, Counters { process_read: Some(4100), ..counters });
         let nothing = Counters::now(&SysRoot::recorded("/nowhere"), &volume("ext4"));
         assert_eq!(nothing, Counters::default());
     }
@@ -165,7 +151,6 @@ mod tests {
         let rise = Counters {
             process_read: Some(50),
             process_written: Some(100),
-            device_read: Some(900),
             device_written: Some(3),
         };
         let of = |direction, direct| share(direction, direct, 100, &rise, &volume("ext4")).unwrap();

@@ -5,57 +5,64 @@
 //! doing so, and tells a block that went to the wrong place, or that is left from an earlier pass.
 
 use crate::pattern::mix;
+use nodegauge_measure::Failure;
 use nodegauge_os::Buffer;
 use std::io;
+use std::path::Path;
 
 /// A stamp stands at the beginning of each piece of this size of a block.
 const PIECE: usize = 4096;
 /// Bytes of a stamp.
 const STAMP: usize = 8;
 
-/// A byte that is not what was written there.
+/// A byte that is not what was written at this offset of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WrongByte {
-    /// Where in the file.
-    pub offset: u64,
-    /// What was written.
-    pub expected: u8,
-    /// What was read.
-    pub found: u8,
+pub(crate) struct WrongByte {
+    offset: u64,
+    expected: u8,
+    found: u8,
+}
+
+impl WrongByte {
+    pub(crate) fn of(self, file: &Path) -> Failure {
+        let Self { offset, expected, found } = self;
+        Failure::unmet(format!(
+            "{file:?} has a wrong byte at offset {offset}: expected {expected:#04x}, found {found:#04x}"
+        ))
+    }
 }
 
 /// The contents of files.
 #[derive(Debug)]
-pub struct Data {
+pub(crate) struct Data {
     pristine: Buffer,
     seed: u64,
 }
 
 impl Data {
-    /// Contents for blocks of up to `longest` bytes, `compressible` (0 to 100) percent of which are
-    /// zeros, evenly spread. `seed` tells the contents of two runs apart.
-    ///
-    /// # Errors
-    /// When there is no memory.
-    pub fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
+    /// Contents for blocks of up to `longest` bytes: a sequence of splitmix64, and zeros at the end of
+    /// every 4 KiB, `compressible` (0 to 100) percent. `seed` tells the contents of two runs apart.
+    pub(crate) fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
         let mut pristine = Buffer::new(longest)?;
-        fill(&mut pristine, compressible, seed);
+        let mut state = seed;
+        for piece in pristine.chunks_mut(PIECE) {
+            let random = piece.len() * (100 - usize::from(compressible.min(100))) / 100;
+            for word in piece[..random].chunks_mut(8) {
+                state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                word.copy_from_slice(&mix(state).to_le_bytes()[..word.len()]);
+            }
+        }
         Ok(Self { pristine, seed })
     }
 
-    /// Longest block.
-    pub fn longest(&self) -> usize {
-        self.pristine.len()
-    }
-
     /// Makes `block` what [`Data::stamp`] expects: the contents without stamps.
-    pub fn fill(&self, block: &mut [u8]) {
+    pub(crate) fn fill(&self, block: &mut [u8]) {
         block.copy_from_slice(&self.pristine[..block.len()]);
     }
 
     /// Stamps a filled block for `offset` in pass `pass`: one store in 4 KiB.
     #[inline]
-    pub fn stamp(&self, block: &mut [u8], offset: u64, pass: u64) {
+    pub(crate) fn stamp(&self, block: &mut [u8], offset: u64, pass: u64) {
         for (i, piece) in block.chunks_mut(PIECE).enumerate() {
             let stamp = self.stamp_of(offset + (i * PIECE) as u64, pass);
             let len = piece.len().min(STAMP);
@@ -67,41 +74,25 @@ impl Data {
         mix(offset ^ mix(pass.wrapping_add(self.seed))).to_le_bytes()
     }
 
-    /// Compares a block that was read at `offset` with what pass `pass` wrote there.
-    ///
-    /// # Errors
-    /// The first byte that differs.
-    pub fn check(&self, block: &[u8], offset: u64, pass: u64) -> Result<(), WrongByte> {
-        for (i, (piece, pristine)) in
-            block.chunks(PIECE).zip(self.pristine.chunks(PIECE)).enumerate()
-        {
-            let at = offset + (i * PIECE) as u64;
+    /// Compares a block that was read at `offset` with what pass `pass` wrote there: the first byte that
+    /// differs.
+    pub(crate) fn check(&self, block: &[u8], offset: u64, pass: u64) -> Result<(), WrongByte> {
+        let pieces = block.chunks(PIECE).zip(self.pristine.chunks(PIECE));
+        for (at, (piece, pristine)) in (offset..).step_by(PIECE).zip(pieces) {
             let stamp = self.stamp_of(at, pass);
             let len = piece.len().min(STAMP);
-            if piece[..len] == stamp[..len] && piece[len..] == pristine[len..piece.len()] {
+            let pristine = &pristine[len..piece.len()];
+            if piece[..len] == stamp[..len] && piece[len..] == *pristine {
                 continue;
             }
-            let expected = stamp[..len].iter().chain(&pristine[len..piece.len()]);
-            let wrong =
-                piece.iter().zip(expected).enumerate().find(|(_, (is, should))| is != should);
-            if let Some((byte, (found, expected))) = wrong {
-                let offset = at + byte as u64;
-                return Err(WrongByte { offset, expected: *expected, found: *found });
+            let expected = stamp[..len].iter().chain(pristine);
+            for (offset, (found, expected)) in (at..).zip(piece.iter().zip(expected)) {
+                if found != expected {
+                    return Err(WrongByte { offset, expected: *expected, found: *found });
+                }
             }
         }
         Ok(())
-    }
-}
-
-/// Fills memory with a sequence of splitmix64, and zeros at the end of every 4 KiB.
-fn fill(memory: &mut [u8], compressible: u8, seed: u64) {
-    let mut state = seed;
-    for piece in memory.chunks_mut(PIECE) {
-        let random = piece.len() * (100 - usize::from(compressible.min(100))) / 100;
-        for word in piece[..random].chunks_mut(8) {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            word.copy_from_slice(&mix(state).to_le_bytes()[..word.len()]);
-        }
     }
 }
 

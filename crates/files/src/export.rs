@@ -1,11 +1,9 @@
 //! Figures in the form of the originals, for programs that read those.
 
-use crate::reference::{COLUMNS, THROUGHPUT};
-use crate::view::{Row, cells, distinct, rows};
+use crate::reference::{COLUMNS, TESTS, USUAL, wide};
+use crate::view::{Row, at, cells, distinct, only, rows};
 use nodegauge_measure::record::{Category, Record};
 
-/// Columns that the table always has; the others only where one of them was measured.
-const USUAL: usize = 13;
 /// The two rows above the figures.
 const HEADER: [&str; 2] = [
     "                                                              random    random     bkwd    record    stride                                    ",
@@ -14,19 +12,18 @@ const HEADER: [&str; 2] = [
 const KIB: f64 = 1024.0;
 
 /// The own measurements of a record, of its first folder and cache mode: what one table can hold.
-fn of_one_table(record: &Record) -> Vec<Row<'_>> {
-    let mut own = rows(record);
-    own.retain(|row| row.m.category == Category::Variant);
-    let Some(first) = own.first() else { return own };
-    let (folder, cache) = (first.folder().to_owned(), first.config.cache);
-    own.retain(|row| row.folder() == folder && row.config.cache == cache);
-    own
+fn of_one_table<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
+    let own: Vec<&Row<'_>> =
+        rows.iter().filter(|row| row.m.category == Category::Variant).collect();
+    let place = |row: &Row<'a>| (row.folder().to_owned(), row.config.cache);
+    let first = own.first().map(|row| place(row));
+    only(&own, |row| Some(place(row)) == first)
 }
 
 /// IOzone's table, or its lines of throughput mode, under a line that says whose figures these are.
 pub fn iozone(record: &Record) -> String {
-    let own = of_one_table(record);
-    let own: Vec<&Row<'_>> = own.iter().collect();
+    let rows = rows(record);
+    let own = of_one_table(&rows);
     let mut out = format!(
         "\tnodegauge {}: operations in the sense of IOzone, in IOzone's columns; not IOzone\n\tOutput is in kBytes/sec\n",
         record.tool.version
@@ -36,19 +33,16 @@ pub fn iozone(record: &Record) -> String {
         return out;
     }
     let is_measured = |name: &str| own.iter().any(|row| row.m.name == name);
-    let more = COLUMNS[USUAL..].iter().any(|name| is_measured(name));
-    let columns = if more { &COLUMNS[..] } else { &COLUMNS[..USUAL] };
+    let more = TESTS[USUAL..COLUMNS].iter().any(|(name, ..)| is_measured(name));
+    let columns = &TESTS[..if more { COLUMNS } else { USUAL }];
     out.push_str(&HEADER.join("\n"));
-    columns[USUAL..].iter().for_each(|name| out.push_str(&format!(" {name:>8}")));
+    columns[USUAL..].iter().for_each(|(name, ..)| out.push_str(&format!(" {name:>8}")));
     out.push('\n');
     for cell in cells(&own) {
         out.push_str(&format!("{:>16}{:>8}", cell.0 / 1024, cell.1 / 1024));
-        for column in columns {
-            let here = |row: &&&Row<'_>| row.m.name == *column && row.sizes() == Some(cell);
-            let value = own.iter().find(here).and_then(|row| row.m.value);
-            // Two columns are wider in the original.
-            let wide = ["record_rewrite", "stride_read"].contains(column);
-            let width = if wide { 9 } else { 8 };
+        for (column, ..) in columns {
+            let value = at(&own, column, cell).and_then(|row| row.m.value);
+            let width = if wide(column) { 9 } else { 8 };
             match value {
                 Some(value) => out.push_str(&format!(" {:>width$.0}", value / KIB)),
                 // As IOzone: 0 for a cell that was not measured, blank for a test that was not.
@@ -63,8 +57,8 @@ pub fn iozone(record: &Record) -> String {
 
 fn throughput(Row { m, config }: &Row<'_>) -> String {
     let workers = config.threads.or(config.processes).unwrap_or(1);
-    let who = THROUGHPUT.iter().find(|(_, name)| *name == m.name);
-    let who = who.map_or(m.name.as_str(), |(who, _)| who);
+    let who = TESTS.iter().find(|(name, ..)| *name == m.name).and_then(|(.., who)| *who);
+    let who = who.unwrap_or(&m.name);
     let kib = |value: Option<f64>| value.unwrap_or(0.0) / KIB;
     format!(
         "\n\tChildren see throughput for {workers:>2} {who} \t= {:>11.2} kB/sec\n\
@@ -85,7 +79,8 @@ fn throughput(Row { m, config }: &Row<'_>) -> String {
 /// Data for `splot` of gnuplot: an index for each operation, a block for each file size, a line for
 /// each block size; sizes in KiB, rates in B/s, and the device's share.
 pub fn surface(record: &Record) -> String {
-    let own = of_one_table(record);
+    let rows = rows(record);
+    let own = of_one_table(&rows);
     let mut out = format!(
         "# nodegauge {}: file size and block size in KiB, rate in B/s, device share (? if unknown)\n\
          # gnuplot: set logscale xy 2; splot 'FILE' index 'read' using 1:2:3 with lines\n",
@@ -97,9 +92,8 @@ pub fn surface(record: &Record) -> String {
         }
         out.push_str(&format!("# {name}\n"));
         let mut last = None;
-        let of: Vec<&Row<'_>> = own.iter().filter(|row| row.m.name == name).collect();
-        for (file, block) in cells(&of) {
-            let here = of.iter().find(|row| row.sizes() == Some((file, block)));
+        for (file, block) in cells(&own) {
+            let here = at(&own, name, (file, block));
             let Some((row, value)) = here.and_then(|row| Some((row, row.m.value?))) else {
                 continue;
             };

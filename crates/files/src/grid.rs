@@ -4,43 +4,33 @@
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::quantity::read_bytes;
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 /// A size of files and a size of blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CellSize {
-    /// Of the file.
-    pub file: Bytes,
-    /// Of each operation's block.
-    pub block: Bytes,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CellSize {
+    pub(crate) file: Bytes,
+    pub(crate) block: Bytes,
 }
 
 impl CellSize {
     /// Whole blocks in the file.
-    pub fn blocks(self) -> u64 {
+    pub(crate) fn blocks(self) -> u64 {
         self.file.0 / self.block.0.max(1)
     }
 }
 
 /// Smallest and largest file of the automatic mode.
-const FILES: (Bytes, Bytes) = (Bytes::kib(64), Bytes::mib(512));
+pub(crate) const FILES: (Bytes, Bytes) = (Bytes::kib(64), Bytes::mib(512));
 /// Smallest and largest block of the automatic mode.
-const BLOCKS: (Bytes, Bytes) = (Bytes::kib(4), Bytes::mib(16));
+pub(crate) const BLOCKS: (Bytes, Bytes) = (Bytes::kib(4), Bytes::mib(16));
 /// Files beyond this are not measured with blocks below the next.
 const CROSSOVER: Bytes = Bytes::mib(16);
 const LARGE_BLOCK: Bytes = Bytes::kib(64);
 
-/// File sizes of the automatic mode, ascending.
-pub fn automatic_files() -> Vec<Bytes> {
-    doubling(FILES.0, FILES.1)
-}
-
-/// Block sizes of the automatic mode, ascending.
-pub fn automatic_blocks() -> Vec<Bytes> {
-    doubling(BLOCKS.0, BLOCKS.1)
-}
-
-fn doubling(first: Bytes, last: Bytes) -> Vec<Bytes> {
+/// Each twice the one before.
+pub(crate) fn doubling((first, last): (Bytes, Bytes)) -> Vec<Bytes> {
     std::iter::successors(Some(first), |size| size.0.checked_mul(2).map(Bytes))
         .take_while(|size| *size <= last)
         .collect()
@@ -48,29 +38,22 @@ fn doubling(first: Bytes, last: Bytes) -> Vec<Bytes> {
 
 /// All cells whose block is no longer than the file. With `skip`, small blocks of large files are
 /// left out, as IOzone does because they take long and say little.
-pub fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSize> {
-    let mut cells: Vec<CellSize> = files
-        .iter()
-        .flat_map(|file| blocks.iter().map(|block| CellSize { file: *file, block: *block }))
-        .filter(|cell| cell.block <= cell.file)
-        .filter(|cell| !(skip && cell.file > CROSSOVER && cell.block < LARGE_BLOCK))
+pub(crate) fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSize> {
+    let pairs = files.iter().flat_map(|file| blocks.iter().map(|block| (*file, *block)));
+    let cells: BTreeSet<CellSize> = pairs
+        .filter(|(file, block)| block <= file)
+        .filter(|(file, block)| !(skip && *file > CROSSOVER && *block < LARGE_BLOCK))
+        .map(|(file, block)| CellSize { file, block })
         .collect();
-    cells.sort_unstable();
-    cells.dedup();
-    cells
+    cells.into_iter().collect()
 }
 
 /// Orders cells so that a part of them shows the whole: first every fourth size of files and blocks,
 /// then every second, then the others; in each of these small files, which take no time, first.
-pub fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
-    let unique = |of: fn(&CellSize) -> Bytes| {
-        let mut sizes: Vec<Bytes> = cells.iter().map(of).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
-    };
-    let (files, blocks) = (unique(|cell| cell.file), unique(|cell| cell.block));
-    let level = |sizes: &[Bytes], size: Bytes| match sizes.binary_search(&size).unwrap_or(0) {
+pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
+    let files: BTreeSet<Bytes> = cells.iter().map(|cell| cell.file).collect();
+    let blocks: BTreeSet<Bytes> = cells.iter().map(|cell| cell.block).collect();
+    let level = |sizes: &BTreeSet<Bytes>, size: Bytes| match sizes.range(..size).count() {
         i if i.is_multiple_of(4) => 0,
         i if i.is_multiple_of(2) => 1,
         _ => 2,
@@ -90,7 +73,7 @@ impl FromStr for SizeList {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("sizes", "64KiB-512MiB or 4KiB,64KiB,1MiB", text);
-        let mut sizes = Vec::new();
+        let mut sizes = BTreeSet::new();
         loop {
             let start = cursor.position();
             let first = read_bytes(&mut cursor)?;
@@ -101,15 +84,13 @@ impl FromStr for SizeList {
             if last < first {
                 return Err(cursor.error_at(start, "the range ends before it begins"));
             }
-            sizes.extend(doubling(first, last));
+            sizes.extend(doubling((first, last)));
             if !cursor.eat(',') {
                 break;
             }
         }
         cursor.finish("expected ',' or '-' or the end")?;
-        sizes.sort_unstable();
-        sizes.dedup();
-        Ok(Self(sizes))
+        Ok(Self(sizes.into_iter().collect()))
     }
 }
 
@@ -119,12 +100,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn automatic(skip: bool) -> Vec<CellSize> {
-        cells(&automatic_files(), &automatic_blocks(), skip)
+        cells(&doubling(FILES), &doubling(BLOCKS), skip)
     }
 
     #[test]
     fn the_automatic_grid_has_the_cells_of_iozone() {
-        assert_eq!((automatic_files().len(), automatic_blocks().len()), (14, 13));
+        assert_eq!((doubling(FILES).len(), doubling(BLOCKS).len()), (14, 13));
         assert_eq!((automatic(true).len(), automatic(false).len()), (126, 146));
         let cell = |file, block| CellSize { file: Bytes::mib(file), block: Bytes::kib(block) };
         assert!(automatic(true).contains(&cell(16, 4)));

@@ -30,68 +30,53 @@ const DIGITS: u8 = 3;
 
 /// What a histogram takes, bytes: eight a bucket, 2^11 buckets for three digits and half as many for
 /// each doubling beyond.
-pub const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
+pub(crate) const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
 
 /// Latencies in ticks of the [`Clock`].
 #[derive(Debug, Clone)]
-pub struct Latency(Histogram<u64>);
-
-impl Default for Latency {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+pub(crate) struct Latency(Histogram<u64>);
 
 impl Latency {
     /// Nothing recorded yet. Takes some 300 KiB, whatever is recorded.
-    pub fn new() -> Self {
-        // The bounds are constants that the histogram allows; without a histogram there is nothing
-        // to record into, so the smallest that exists is the fallback.
-        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS)
-            .or_else(|_| Histogram::new(DIGITS))
-            .unwrap_or_else(|_| unreachable!("constant bounds are allowed"));
-        Self(histogram)
+    pub(crate) fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
+        Self(histogram.unwrap_or_else(|_| unreachable!("constant bounds are allowed")))
     }
 
     /// Adds the latency of one operation.
     #[inline]
-    pub fn record(&mut self, ticks: u64) {
+    pub(crate) fn record(&mut self, ticks: u64) {
         self.0.saturating_record(ticks);
     }
 
-    /// How many were recorded.
-    pub fn count(&self) -> u64 {
-        self.0.len()
-    }
-
     /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.reset();
     }
 
     /// Values with their counts, to be carried to another process.
-    pub fn pairs(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
         self.0
             .iter_recorded()
             .map(|step| (step.value_iterated_to(), step.count_at_value()))
             .collect()
     }
 
-    /// Adds values with their counts.
-    pub fn merge_pairs(&mut self, pairs: &[(u64, u64)]) {
-        for (value, count) in pairs {
-            self.0.saturating_record_n(*value, *count);
-        }
+    /// Values with their counts.
+    pub(crate) fn of_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
+        let mut latency = Self::new();
+        pairs.into_iter().for_each(|(value, count)| latency.0.saturating_record_n(*value, *count));
+        latency
     }
 
     /// The latency that the share `quantile` (0 to 1) of the operations does not exceed; `None` when
     /// none was recorded.
-    pub fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
-        (self.count() > 0).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
+    pub(crate) fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
+        (!self.0.is_empty()).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
     }
 
     /// As the record has them.
-    pub fn quantiles(&self, clock: Clock) -> Quantiles {
+    pub(crate) fn quantiles(&self, clock: Clock) -> Quantiles {
         let of = |quantile| self.quantile(quantile, clock).map(|seconds| seconds.0);
         Quantiles { p50: of(0.5), p90: of(0.9), p99: of(0.99), p99_9: of(0.999), max: of(1.0) }
     }
@@ -99,7 +84,7 @@ impl Latency {
 
 /// What reading the clock and recording costs an operation, measured: the mean over a hundred
 /// thousand, with values spread as latencies are.
-pub fn overhead(clock: Clock) -> Seconds {
+pub(crate) fn overhead(clock: Clock) -> Seconds {
     const OPERATIONS: u64 = 100_000;
     let mut latency = Latency::new();
     let start = clock.now();
@@ -141,7 +126,7 @@ mod tests {
             latency.record(i * 1_000_003);
         }
         latency.record(u64::MAX);
-        assert_eq!((latency.0.distinct_values(), latency.count()), (buckets, 1_000_001));
+        assert_eq!((latency.0.distinct_values(), latency.0.len()), (buckets, 1_000_001));
         assert_eq!(buckets as u64 * 8, MEMORY);
     }
 
@@ -152,12 +137,10 @@ mod tests {
         ) {
             let mut latency = Latency::new();
             values.iter().for_each(|value| latency.record(*value));
-            let mut carried = Latency::new();
-            carried.merge_pairs(&latency.pairs());
-            prop_assert_eq!(carried.pairs(), latency.pairs());
-            let mut twice = carried.clone();
-            twice.merge_pairs(&latency.pairs());
-            prop_assert_eq!(twice.count(), 2 * latency.count());
+            let pairs = latency.pairs();
+            prop_assert_eq!(&Latency::of_pairs(&pairs).pairs(), &pairs);
+            let twice = Latency::of_pairs(pairs.iter().chain(&pairs));
+            prop_assert_eq!(twice.0.len(), 2 * latency.0.len());
         }
     }
 }

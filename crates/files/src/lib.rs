@@ -4,41 +4,40 @@
 //! The operations are written from their definitions (IOzone's documentation of what each does, and
 //! the calls' manual pages), not from IOzone's source, whose licence keeps derivative works.
 //!
-//! From the bottom up: `pattern` says which block comes when, `data` what it holds, `engine` how it
-//! is moved; `pass` is the timed loop over them. `volume`, `counters` and `cache` know the file system
-//! and tell cache from device; `scratch` is the directory in which all happens. `grid` chooses sizes,
-//! `cell` runs operations over one file, `workers` the same on many files at once, `reference` the
-//! original programs. `plan` says what is measured, `run` carries it out by turns, `result` makes
-//! figures with their [`config`] of what was seen, and `view` shows them.
+//! ARCHITECTURE.md says what each module is for, from the bottom up.
 
-pub mod cache;
-pub mod cell;
-pub mod clock;
-pub mod config;
-pub mod counters;
-pub mod data;
+mod cache;
+mod cell;
+mod clock;
+mod config;
+mod counters;
+mod data;
 mod engine;
 mod error;
 pub mod export;
-pub mod grid;
-pub mod latency;
-pub mod operation;
+mod grid;
+mod latency;
+mod operation;
 mod pass;
-pub mod pattern;
-pub mod plan;
+mod pattern;
+mod plan;
 pub mod reference;
 mod result;
 mod run;
-pub mod scratch;
+mod scratch;
+mod task;
 mod view;
-pub mod volume;
-pub mod workers;
+mod volume;
+mod workers;
 
-pub use engine::{IoEngine, Msync, OpenMode, SyncWrites};
-pub use error::FilesError;
-pub use pass::{PassEnd, Setup};
-pub use plan::{FilesOptions, plan};
+pub use engine::{IoEngine, Msync, SyncWrites};
+pub use grid::SizeList;
+pub use operation::{Operation, OperationList, in_order};
+pub use plan::{FilesOptions, FilesPlan, QUICK, ShortGrid, plan};
 pub use run::{cost_of_latency, run};
+pub use scratch::{Leftover, remove_leftovers};
+pub use task::{CacheMode, Setup};
+pub use workers::{WorkerKind, Workers};
 
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};

@@ -1,110 +1,44 @@
 //! One operation on one file: the timed loop.
 //!
-//! The clock is read once an operation: what one ends at, the next begins at. A latency therefore
-//! holds the choice of the offset and the stamp of the block, some nanoseconds each, and all
-//! latencies together are the time of the loop. With several operations under way a latency is the
-//! time from hand-over to result.
+//! With one block under way the clock is read once an operation: what one ends at, the next begins at.
+//! A latency therefore holds the choice of the offset and the stamp of the block, some nanoseconds each,
+//! and all latencies together are the time of the loop. With several operations under way a latency is
+//! the time from hand-over to result.
 
-use crate::FilesError;
 use crate::clock::Clock;
 use crate::data::Data;
-use crate::engine::aio::Aio;
-use crate::engine::uring::Uring;
-use crate::engine::{self, Completion, IoEngine, Mover, Msync, OpenMode, Queue, Request};
+use crate::engine::{
+    self, Aio, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, Request, SEQUENTIAL, Stdio,
+    Uring, VECTORED,
+};
+use crate::error;
 use crate::latency::Latency;
 use crate::operation::{Direction, Operation, Way};
 use crate::pattern::{AccessPattern, Walk, mix};
-use nodegauge_measure::Bytes;
+use crate::task::{Setup, Task};
+use nodegauge_measure::Failure;
 use nodegauge_os::{Buffer, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::fd::IntoRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How operations are carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Setup {
-    /// Calls of the plain operations.
-    pub engine: IoEngine,
-    /// Blocks under way at once; one unless the engine queues.
-    pub depth: u32,
-    /// When a written mapping is written out.
-    pub msync: Msync,
-    /// How files are opened.
-    pub access: OpenMode,
-    /// Whether closing the file is timed.
-    pub include_close: bool,
-    /// Whether writing the data out (`fsync`) is timed.
-    pub include_fsync: bool,
-    /// Whether what is read is compared with what was written.
-    pub verify: bool,
-    /// Share of reads of the random mix, percent.
-    pub read_percent: u8,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            engine: IoEngine::Sync,
-            depth: 1,
-            msync: Msync::None,
-            access: OpenMode::default(),
-            include_close: false,
-            include_fsync: false,
-            verify: false,
-            read_percent: 50,
-        }
-    }
-}
-
-impl Setup {
-    /// Why an operation cannot be carried out this way; `None` when it can.
-    pub fn refuses(&self, operation: &Operation) -> Option<&'static str> {
-        match operation.way {
-            Way::Stdio if self.access.direct => {
-                Some("the C library's buffers are not aligned as direct I/O asks")
-            }
-            Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
-                Some("it is a call of its own, for the engine sync")
-            }
-            _ => None,
-        }
-    }
-}
-
-/// The file of a pass.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PassTarget<'a> {
-    pub(crate) file: &'a Path,
-    /// Whole blocks.
-    pub(crate) blocks: u64,
-    pub(crate) block: usize,
-    /// Number of the pass whose data the file holds, and of the data that a pass over the whole file
-    /// leaves in it.
-    pub(crate) holds: u64,
-    pub(crate) leaves: u64,
-    /// Tells random orders apart.
-    pub(crate) seed: u64,
-}
-
-impl PassTarget<'_> {
-    fn bytes(&self) -> u64 {
-        self.blocks * self.block as u64
-    }
-}
-
-/// When to end before the last block.
-pub(crate) struct Control<'a> {
+/// One operation on one file.
+#[derive(Clone, Copy)]
+pub(crate) struct Pass<'a> {
+    pub(crate) operation: &'a Operation,
+    pub(crate) task: &'a Task,
     /// End of this operation, from its start.
     pub(crate) limit: Option<Duration>,
     /// End of everything, in ticks of the clock.
     pub(crate) deadline: Option<u64>,
-    /// Another worker is through.
-    pub(crate) stop: &'a AtomicBool,
+    /// Not zero when another worker is through.
+    pub(crate) stop: &'a AtomicU64,
     /// The user wants to end.
     pub(crate) interrupted: &'a dyn Fn() -> bool,
     /// Called when the file is open and the first block is next: waits for the other workers.
@@ -127,315 +61,238 @@ pub enum PassEnd {
     Interrupted,
 }
 
+impl PassEnd {
+    /// Whether nothing follows: the budget or the user cut it short.
+    pub(crate) fn is_cut(self) -> bool {
+        matches!(self, Self::Budget | Self::Interrupted)
+    }
+}
+
 /// What a pass did.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PassResult {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
-    /// Start and end, in ticks of the clock.
-    pub(crate) ticks: (u64, u64),
-    /// Time of the operations, seconds: without the comparison of contents.
+    /// End, in ticks of the clock.
+    pub(crate) end: u64,
+    /// Time of the operations, seconds; with one under way without the comparison of contents.
     pub(crate) seconds: f64,
     pub(crate) ended: PassEnd,
 }
 
-/// What a worker needs to run passes: contents, memory, clock, histogram. Made once.
+/// What a worker runs passes with: contents, memory, clock, histogram, and its file.
 pub(crate) struct Bench {
-    pub(crate) clock: Clock,
+    clock: Clock,
     pub(crate) data: Arc<Data>,
-    out: Buffer,
-    into: Buffer,
+    /// Blocks of the last pass, for one of the same size.
+    blocks: Vec<Buffer>,
     pub(crate) latency: Latency,
-}
-
-/// Contents and memory for blocks of one size.
-pub(crate) struct OutgoingBlock<'a> {
-    pub(crate) data: &'a Data,
-    /// Filled, to be stamped and written.
-    pub(crate) out: &'a mut [u8],
+    pub(crate) file: PathBuf,
+    /// Number of the pass whose data the file holds; 0 before there is a file.
+    pub(crate) holds: u64,
+    /// Tells random orders apart.
+    pub(crate) seed: u64,
 }
 
 /// How often the user is asked, and the budget looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Bench {
-    pub(crate) fn new(data: Arc<Data>) -> Result<Self, FilesError> {
-        let longest = data.longest();
-        let memory = |_| {
-            Buffer::new(longest)
-                .map_err(|cause| FilesError::NoMemory { block: Bytes(2 * longest as u64), cause })
-        };
-        let (mut out, into) = (memory(())?, memory(())?);
-        data.fill(&mut out);
-        Ok(Self { clock: Clock::get(), data, out, into, latency: Latency::new() })
+    pub(crate) fn new(data: Arc<Data>) -> Self {
+        let (clock, latency) = (Clock::get(), Latency::new());
+        let (blocks, file) = (Vec::new(), PathBuf::new());
+        Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
     }
 
-    /// A block of `length` bytes to write.
-    pub(crate) fn block(&mut self, length: usize) -> OutgoingBlock<'_> {
-        OutgoingBlock { data: &self.data, out: &mut self.out[..length] }
+    /// So many blocks of `length` bytes, filled, to be stamped and written.
+    pub(crate) fn take_blocks(
+        &mut self,
+        count: usize,
+        length: usize,
+    ) -> Result<Vec<Buffer>, Failure> {
+        let mut blocks = std::mem::take(&mut self.blocks);
+        if blocks.len() != count || blocks.iter().any(|block| block.len() != length) {
+            let made: io::Result<_> = (0..count).map(|_| Buffer::new(length)).collect();
+            blocks = made.map_err(|cause| error::no_memory(count * length, cause))?;
+        }
+        blocks.iter_mut().for_each(|block| self.data.fill(block));
+        Ok(blocks)
     }
 
     /// Carries out one operation; its latencies are in `self.latency` afterwards.
-    pub(crate) fn run(
-        &mut self,
-        operation: &Operation,
-        setup: &Setup,
-        target: &PassTarget<'_>,
-        control: &Control<'_>,
-    ) -> Result<PassResult, FilesError> {
+    pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
+        let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
+        let path = self.file.clone();
         self.latency.clear();
-        let fail = |offset, cause| FilesError::Io {
-            what: format!("cannot {}", verb(operation)),
-            file: target.file.to_owned(),
-            offset,
-            cause,
-        };
-        let file = match operation.creates {
-            true => setup.access.create(target.file),
-            false => setup.access.open(target.file),
-        }
-        .map_err(|cause| fail(None, cause))?;
-        let queued = operation.way == Way::Plain && setup.engine.queues();
-        let done = if queued {
-            self.queued(operation, setup, target, control, &file, &fail)
-        } else {
-            let mut mover =
-                engine::mover(operation, setup.engine, setup.msync, &file, target.bytes())
-                    .map_err(|cause| fail(None, cause))?;
-            self.one_by_one(operation, setup, target, control, &mut *mover, &fail)
+        let fail = |cause| pass.failed(&path, None, cause);
+        let file = engine::open(&path, operation.creates, setup.direct, setup.sync_writes)
+            .map_err(fail)?;
+        let calls = |kind| OneByOne::new(Calls(&file, kind));
+        // Whether the kernel's own position of the file is the next offset.
+        let in_sequence =
+            operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
+        let mut done = match (operation.way, setup.engine) {
+            (Way::Plain, IoEngine::Uring) => {
+                let ring = Uring::new(&file, pass.depth()).map_err(error::no_uring)?;
+                self.transfer(pass, ring)
+            }
+            (Way::Plain, IoEngine::Aio) => self.transfer(pass, Aio::new(&file)),
+            (Way::Plain, IoEngine::Mmap) => {
+                let bytes = cell.blocks() * cell.block.0;
+                let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;
+                self.transfer(pass, OneByOne::new(mapped))
+            }
+            (Way::Plain, IoEngine::Sync) if in_sequence => self.transfer(pass, calls(SEQUENTIAL)),
+            (Way::Plain | Way::Positional, _) => self.transfer(pass, calls(POSITIONAL)),
+            (Way::Vector, _) => self.transfer(pass, calls(VECTORED)),
+            (Way::Stdio, _) => {
+                let stream = Stdio::new(&file).map_err(fail)?;
+                self.transfer(pass, OneByOne::new(stream))
+            }
         }?;
-        let done = self.tail(done, operation, setup, file).map_err(|cause| fail(None, cause))?;
+        self.tail(&mut done, pass, file).map_err(fail)?;
         if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
             // A mapping makes the file as long as it will be.
-            let cut = File::options().write(true).open(target.file);
-            cut.and_then(|file| file.set_len(done.bytes)).map_err(|cause| fail(None, cause))?;
+            let cut = File::options().write(true).open(&path);
+            cut.and_then(|file| file.set_len(done.bytes)).map_err(fail)?;
         }
         Ok(done)
     }
 
-    /// The loop with one block under way.
-    fn one_by_one(
+    /// The loop: hands blocks over as long as there are free ones, and waits for the next result.
+    fn transfer<E: Engine>(
         &mut self,
-        operation: &Operation,
-        setup: &Setup,
-        target: &PassTarget<'_>,
-        control: &Control<'_>,
-        mover: &mut dyn Mover,
-        fail: &dyn Fn(Option<u64>, io::Error) -> FilesError,
-    ) -> Result<PassResult, FilesError> {
-        let out = &mut self.out[..target.block];
-        let into = &mut self.into[..target.block];
-        let stamp = stamped_as(operation, target);
-        let mut look = Look::new(self.clock, control);
-        (control.start)();
-        let begun = self.clock.now();
-        let (mut last, mut paused, mut operations) = (begun, 0, 0);
-        let mut ended = PassEnd::Through;
-        look.begin(begun);
-        for number in Walk::new(operation.pattern, target.blocks, target.seed) {
-            let offset = number * target.block as u64;
-            let write = writes(operation, setup, target.seed, number);
-            let moved = if write {
-                self.data.stamp(out, offset, stamp);
-                mover.write(offset, out)
-            } else {
-                mover.read(offset, into)
-            };
-            moved.map_err(|cause| fail(Some(offset), cause))?;
-            let now = self.clock.now();
-            self.latency.record(now.saturating_sub(last));
-            last = now;
-            operations += 1;
-            if setup.verify && !write {
-                self.data
-                    .check(into, offset, target.holds)
-                    .map_err(|wrong| FilesError::Wrong { file: target.file.to_owned(), wrong })?;
-                last = self.clock.now();
-                paused += last - now;
-            }
-            if let Some(why) = look.at(now) {
-                if operations < target.blocks {
-                    ended = why;
-                }
-                break;
-            }
-        }
-        mover.finish(operation.direction != Direction::Read).map_err(|cause| fail(None, cause))?;
-        let end = self.clock.now();
-        Ok(PassResult {
-            operations,
-            bytes: operations * target.block as u64,
-            ticks: (begun, end),
-            seconds: self.clock.seconds((end - begun).saturating_sub(paused)).0,
-            ended,
-        })
-    }
-
-    /// The loop with several blocks under way.
-    fn queued(
-        &mut self,
-        operation: &Operation,
-        setup: &Setup,
-        target: &PassTarget<'_>,
-        control: &Control<'_>,
-        file: &File,
-        fail: &dyn Fn(Option<u64>, io::Error) -> FilesError,
-    ) -> Result<PassResult, FilesError> {
-        let depth = (u64::from(setup.depth)).min(target.blocks).max(1) as usize;
-        let mut queue: Box<dyn Queue + '_> = match setup.engine {
-            IoEngine::Uring => Box::new(Uring::new(file, depth).map_err(FilesError::NoUring)?),
-            _ => Box::new(Aio::new(file)),
-        };
-        let filled = |_| {
-            let mut block = Buffer::new(target.block)?;
-            self.data.fill(&mut block);
-            Ok(block)
-        };
-        let blocks: io::Result<Vec<Buffer>> = (0..depth).map(filled).collect();
-        let all = Bytes((depth * target.block) as u64);
-        let mut free = blocks.map_err(|cause| FilesError::NoMemory { block: all, cause })?;
-        let stamp = stamped_as(operation, target);
-        let mut walk = Walk::new(operation.pattern, target.blocks, target.seed);
-        let mut look = Look::new(self.clock, control);
-        let mut ended = PassEnd::Through;
-        let mut operations = 0;
-        (control.start)();
-        let begun = self.clock.now();
-        look.begin(begun);
+        pass: &Pass<'_>,
+        mut engine: E,
+    ) -> Result<PassResult, Failure> {
+        let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
+        let path = self.file.clone();
+        let fail = |offset, cause| pass.failed(&path, offset, cause);
+        let (clock, depth) = (self.clock, if E::QUEUES { pass.depth() } else { 1 });
+        let (blocks, block_bytes, holds) = (cell.blocks(), cell.block.0, self.holds);
+        let seed = self.seed.wrapping_add(holds);
+        let mut free = self.take_blocks(depth, block_bytes as usize)?;
+        // Operations that do not write every block write what is there already, so that the whole file
+        // can be checked afterwards.
+        let stamp = holds + u64::from(covers(operation));
+        // A read may put something else into the block.
+        let refills = setup.verify && operation.direction == Direction::Mixed;
+        let mut walk = Walk::new(operation.pattern, blocks, seed);
+        let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
+        (pass.start)();
+        let begun = clock.now();
+        let mut last = begun;
+        let limit = pass.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
+        let (ends, look_every) = (begun.saturating_add(limit), clock.ticks(LOOK_EVERY));
+        let mut next_look = begun + look_every;
         loop {
-            while ended == PassEnd::Through && !free.is_empty() {
-                let Some(number) = walk.next() else { break };
-                let Some(mut block) = free.pop() else { break };
-                let offset = number * target.block as u64;
-                let write = writes(operation, setup, target.seed, number);
+            while ended == PassEnd::Through
+                && !free.is_empty()
+                && let Some(number) = walk.next()
+                && let Some(mut block) = free.pop()
+            {
+                let offset = number * block_bytes;
+                let write = writes(operation, setup, seed, number);
                 if write {
-                    if setup.verify && operation.direction == Direction::Mixed {
-                        // A read has put something else into the block.
+                    if refills {
                         self.data.fill(&mut block);
                     }
                     self.data.stamp(&mut block, offset, stamp);
                 }
-                let request = Request { block, write, offset, since: self.clock.now() };
-                queue.submit(request).map_err(|cause| fail(Some(offset), cause))?;
+                let since = if E::QUEUES { clock.now() } else { last };
+                let request = Request { block, write, offset, since };
+                engine.submit(request).map_err(|cause| fail(Some(offset), cause))?;
             }
             if free.len() == depth {
                 break;
             }
-            let Completion { request, moved } = queue.wait().map_err(|cause| fail(None, cause))?;
-            let now = self.clock.now();
-            let Request { mut block, write, offset, since } = request;
-            self.latency.record(now.saturating_sub(since));
-            let moved = moved.map_err(|cause| fail(Some(offset), cause))?;
-            if moved < target.block {
-                rest(file, &mut block, moved, write, offset)
-                    .map_err(|cause| fail(Some(offset), cause))?;
-            }
+            let (request, moved) = engine.wait().map_err(|cause| fail(None, cause))?;
+            let Request { block, write, offset, since } = request;
+            last = clock.now();
+            moved.map_err(|cause| fail(Some(offset), cause))?;
+            self.latency.record(last.saturating_sub(since));
             operations += 1;
+            let now = last;
             if setup.verify && !write {
-                self.data
-                    .check(&block, offset, target.holds)
-                    .map_err(|wrong| FilesError::Wrong { file: target.file.to_owned(), wrong })?;
+                self.data.check(&block, offset, holds).map_err(|wrong| wrong.of(&path))?;
+                if depth == 1 {
+                    last = clock.now();
+                    paused += last - now;
+                }
             }
             free.push(block);
-            if ended == PassEnd::Through
-                && let Some(why) = look.at(now)
-                && operations < target.blocks
-            {
-                ended = why;
+            if ended == PassEnd::Through && operations < blocks {
+                if pass.stop.load(Ordering::Relaxed) != 0 {
+                    ended = PassEnd::Stonewall;
+                } else if now >= next_look {
+                    next_look = now + look_every;
+                    ended = pass.end_at(now, ends);
+                }
             }
         }
-        let end = self.clock.now();
-        if operations == target.blocks {
-            ended = PassEnd::Through;
-        }
+        engine.finish(operation.direction != Direction::Read).map_err(|cause| fail(None, cause))?;
+        let end = clock.now();
+        self.blocks = free;
         Ok(PassResult {
             operations,
-            bytes: operations * target.block as u64,
-            ticks: (begun, end),
-            seconds: self.clock.seconds(end - begun).0,
-            ended,
+            bytes: operations * block_bytes,
+            end,
+            seconds: clock.seconds((end - begun).saturating_sub(paused)).0,
+            // Those under way may have been the last.
+            ended: if operations == blocks { PassEnd::Through } else { ended },
         })
     }
 
     /// What belongs to the operation after the last block, timed if so chosen.
-    fn tail(
-        &self,
-        mut done: PassResult,
-        operation: &Operation,
-        setup: &Setup,
-        file: File,
-    ) -> io::Result<PassResult> {
-        if setup.include_fsync && operation.direction != Direction::Read {
-            let start = self.clock.now();
-            engine::fsync(&file)?;
-            done.ticks.1 = self.clock.now();
-            done.seconds += self.clock.seconds(done.ticks.1 - start).0;
+    fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
+        let mut timed = |is_timed: bool, start: u64| {
+            if is_timed {
+                done.end = self.clock.now();
+                done.seconds += self.clock.seconds(done.end - start).0;
+            }
+        };
+        let start = self.clock.now();
+        if pass.task.setup.include_fsync && pass.operation.direction != Direction::Read {
+            file.sync_all()?;
+            timed(true, start);
         }
         let start = self.clock.now();
-        close(file)?;
-        if setup.include_close {
-            done.ticks.1 = self.clock.now();
-            done.seconds += self.clock.seconds(done.ticks.1 - start).0;
-        }
-        Ok(done)
+        // SAFETY: the descriptor was owned by `file` and is closed once. A failure is reported, which
+        // network file systems have here.
+        check("close", unsafe { libc::close(file.into_raw_fd()) })?;
+        timed(pass.task.setup.include_close, start);
+        Ok(())
     }
 }
 
-/// Closes a file and reports a failure, which network file systems have here.
-fn close(file: File) -> io::Result<()> {
-    use std::os::fd::IntoRawFd;
-    // SAFETY: the descriptor was owned by `file` and is closed once.
-    check("close", unsafe { libc::close(file.into_raw_fd()) })?;
-    Ok(())
-}
-
-/// Looks whether to end, seldom but for the flag that another worker is through.
-struct Look<'a> {
-    control: &'a Control<'a>,
-    every: u64,
-    limit: Option<u64>,
-    ends: u64,
-    next: u64,
-}
-
-impl<'a> Look<'a> {
-    fn new(clock: Clock, control: &'a Control<'a>) -> Self {
-        let limit = control.limit.map(|limit| clock.ticks(limit));
-        Self { control, every: clock.ticks(LOOK_EVERY), limit, ends: u64::MAX, next: 0 }
+impl Pass<'_> {
+    /// Blocks under way at once.
+    fn depth(&self) -> usize {
+        u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }
 
-    fn begin(&mut self, now: u64) {
-        self.ends = self.limit.map_or(u64::MAX, |limit| now.saturating_add(limit));
-        self.next = now + self.every;
-    }
-
-    #[inline]
-    fn at(&mut self, now: u64) -> Option<PassEnd> {
-        if self.control.stop.load(Ordering::Relaxed) {
-            return Some(PassEnd::Stonewall);
-        }
-        if now < self.next { None } else { self.closely(now) }
-    }
-
+    /// Whether it ends now, and why: looked at seldom.
     #[cold]
-    fn closely(&mut self, now: u64) -> Option<PassEnd> {
-        self.next = now + self.every;
-        if (self.control.interrupted)() {
-            Some(PassEnd::Interrupted)
-        } else if self.control.deadline.is_some_and(|deadline| now >= deadline) {
-            Some(PassEnd::Budget)
-        } else if now >= self.ends {
-            Some(PassEnd::Limit)
+    fn end_at(&self, now: u64, limit: u64) -> PassEnd {
+        if (self.interrupted)() {
+            PassEnd::Interrupted
+        } else if self.deadline.is_some_and(|deadline| now >= deadline) {
+            PassEnd::Budget
+        } else if now >= limit {
+            PassEnd::Limit
         } else {
-            None
+            PassEnd::Through
         }
     }
-}
 
-/// The number of the pass with which written blocks are stamped. Operations that do not write every
-/// block write what is there already, so that the whole file can be checked afterwards.
-fn stamped_as(operation: &Operation, target: &PassTarget<'_>) -> u64 {
-    if covers(operation) { target.leaves } else { target.holds }
+    fn failed(&self, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
+        let what = match self.operation.direction {
+            Direction::Read => "cannot read",
+            Direction::Write => "cannot write",
+            Direction::Mixed => "cannot read or write",
+        };
+        error::of_file(what, file, offset, cause)
+    }
 }
 
 /// Whether an operation writes every block of the file.
@@ -452,24 +309,5 @@ fn writes(operation: &Operation, setup: &Setup, seed: u64, number: u64) -> bool 
         Direction::Mixed => {
             mix(seed ^ number.wrapping_mul(0x9E37)) % 100 >= u64::from(setup.read_percent)
         }
-    }
-}
-
-/// Moves what a queued request left over; seldom.
-fn rest(file: &File, block: &mut [u8], moved: usize, write: bool, offset: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let (fd, offset) = (file.as_raw_fd(), offset + moved as u64);
-    match write {
-        true => engine::sync::write_at(fd, offset, &block[moved..]),
-        false => engine::sync::read_at(fd, offset, &mut block[moved..]),
-    }
-}
-
-/// What an operation does, for messages.
-fn verb(operation: &Operation) -> &'static str {
-    match operation.direction {
-        Direction::Read => "read",
-        Direction::Write => "write",
-        Direction::Mixed => "read or write",
     }
 }

@@ -18,11 +18,11 @@ pub enum AccessPattern {
 }
 
 /// Distance of strided accesses, in blocks: IOzone's.
-pub const STRIDE: u64 = 17;
+const STRIDE: u64 = 17;
 
 /// Walks over the numbers of blocks in the order of a pattern.
 #[derive(Debug, Clone)]
-pub struct Walk {
+pub(crate) struct Walk {
     pattern: AccessPattern,
     blocks: u64,
     taken: u64,
@@ -36,7 +36,7 @@ pub struct Walk {
 
 impl Walk {
     /// Over `blocks` blocks; `seed` tells random orders apart.
-    pub fn new(pattern: AccessPattern, blocks: u64, seed: u64) -> Self {
+    pub(crate) fn new(pattern: AccessPattern, blocks: u64, seed: u64) -> Self {
         let mask = blocks.next_power_of_two().max(2) - 1;
         let next = match pattern {
             AccessPattern::Backward => blocks.saturating_sub(1),
@@ -45,16 +45,6 @@ impl Walk {
         };
         let shift = (mask.count_ones() / 2).max(1);
         Self { pattern, blocks, taken: 0, next, mask, shift, key: mix(seed ^ 0x5bd1) | 1 }
-    }
-
-    /// How many blocks it visits.
-    pub fn len(&self) -> u64 {
-        self.blocks
-    }
-
-    /// Whether there is nothing to visit.
-    pub fn is_empty(&self) -> bool {
-        self.blocks == 0
     }
 
     /// A permutation of the numbers below the power of two: a linear congruential generator of full

@@ -1,15 +1,15 @@
 //! From what was measured to figures, with every reason for doubt.
 
-use crate::cell::{CacheMode, OperationSample, Task};
 use crate::clock::Clock;
 use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
-use crate::latency::Latency;
+use crate::latency::{self, Latency};
 use crate::operation::{Direction, Operation};
 use crate::pass::PassEnd;
-use crate::plan::FilesOptions;
+use crate::plan::{FilesOptions, FilesPlan};
 use crate::reference::{ReferenceFigure, ReferenceProgram};
+use crate::task::{CacheMode, Task};
 use crate::volume::Volume;
-use crate::workers::WorkerKind;
+use crate::workers::{OperationSample, WorkerKind};
 use crate::{GAUGE, IoEngine, TEST, counters};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
 use nodegauge_measure::{Seconds, Unit};
@@ -21,13 +21,14 @@ const STAYED: f64 = 0.05;
 const DIRECT: f64 = 0.5;
 
 /// What was measured, by number of the task and name of the operation.
+#[derive(Default)]
 pub(crate) struct Measured {
     /// Own samples.
     pub(crate) own: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
     /// Figures of reference programs: number of the program before the operation.
     pub(crate) reference: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
     /// An operation that failed, and why.
-    pub(crate) failed: Option<(usize, &'static Operation, String)>,
+    pub(crate) failed: Option<(usize, &'static str, String)>,
 }
 
 impl Measured {
@@ -42,37 +43,30 @@ impl Measured {
 
 /// All measurements, in the order of folders, cells by size, and operations; own ones first.
 pub(crate) fn measurements(
-    options: &FilesOptions,
-    volumes: &[Volume],
-    tasks: &[(usize, Task)],
+    plan: &FilesPlan,
     measured: &Measured,
-    programs: &[Box<dyn ReferenceProgram>],
-    (clock, overhead): (Clock, Seconds),
+    clock: Clock,
 ) -> Vec<Measurement> {
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by_key(|i| {
-        let (path, task) = &tasks[*i];
-        (*path, task.cache, task.cell)
-    });
+    let overhead = latency::overhead(clock);
+    let mut order: Vec<(usize, &(usize, Task))> = plan.tasks.iter().enumerate().collect();
+    order.sort_by_key(|(_, (path, task))| (*path, task.cache, task.cell));
     let mut out = Vec::new();
-    for number in order {
-        let (path, task) = &tasks[number];
-        let cell = CellFigures { options, volume: &volumes[*path], task, clock, overhead };
+    for (number, (path, task)) in order {
+        let (options, volume) = (&plan.options, &plan.volumes[*path]);
+        let cell = CellFigures { options, volume, task, clock, overhead };
         for operation in &task.operations {
             let samples = measured.own.get(&(number, operation.name));
-            let failed = measured
-                .failed
-                .as_ref()
-                .filter(|(at, what, _)| *at == number && what.name == operation.name)
-                .map(|(.., why)| why.as_str());
+            let failed = measured.failed.as_ref();
+            let failed = failed.filter(|(at, what, _)| (*at, *what) == (number, operation.name));
             if samples.is_some() || failed.is_some() {
-                out.push(cell.own(operation, samples.map_or(&[], Vec::as_slice), failed));
+                let samples = samples.map_or(&[][..], Vec::as_slice);
+                out.push(cell.own(operation, samples, failed.map(|(.., why)| why.as_str())));
             }
         }
-        for (at, program) in programs.iter().enumerate() {
+        for (at, program) in plan.programs.iter().enumerate() {
             for operation in &task.operations {
                 if let Some(figures) = measured.reference.get(&(number, at, operation.name)) {
-                    out.push(cell.reference(operation, figures, program.as_ref()));
+                    out.push(cell.reference(operation, figures, program));
                 }
             }
         }
@@ -98,21 +92,13 @@ impl CellFigures<'_> {
     ) -> Measurement {
         // A sample that was cut short stands only where there is no other.
         let mut counting: Vec<&OperationSample> =
-            samples.iter().filter(|sample| !is_cut(sample)).collect();
+            samples.iter().filter(|sample| !sample.ended.is_cut()).collect();
         if counting.is_empty() {
             counting = samples.iter().collect();
         }
         let rates = counting.iter().map(|s| s.rate).filter(|r| r.is_finite()).collect();
         let share = device_share(&counting);
-        let mut config = FilesConfig {
-            engine: Some(self.task.setup.engine.name().to_owned()),
-            compressible_percent: Some(self.options.compressible),
-            verified: Some(self.task.setup.verify),
-            ..self.config(operation)
-        };
-        if let Some(first) = counting.first() {
-            self.evidence(&mut config, &counting, first, share);
-        }
+        let config = self.evidence(operation, &counting, share);
         let figure = figure(operation).sampled(Quoted::Median, rates);
         let traffic = figure
             .value
@@ -122,51 +108,61 @@ impl CellFigures<'_> {
         figure.config(&config).traffic(traffic).judged(validity)
     }
 
-    /// What the samples tell beside their rates.
+    /// The configuration with what the samples tell beside their rates.
     fn evidence(
         &self,
-        config: &mut FilesConfig,
+        operation: &Operation,
         counting: &[&OperationSample],
-        first: &OperationSample,
         share: Option<(f64, &str)>,
-    ) {
-        let mut latency = Latency::new();
-        let (mut operations, mut seconds) = (0, 0.0);
-        for sample in counting {
-            latency.merge_pairs(&sample.latencies);
-            operations += sample.operations.0;
-            seconds += sample.seconds;
-        }
-        config.operations = Some(first.operations.0);
-        config.operations_planned = Some(first.operations.1);
-        config.seconds = Some(first.seconds);
-        config.iops = Some(operations as f64 / seconds);
-        config.latency_s = Some(Latencies::All(latency.quantiles(self.clock)));
-        let source = self.clock.source().name().to_owned();
-        config.clock = Some(ClockUsed { source, overhead_s: self.overhead.0 });
-        config.ended = Some(first.ended);
-        config.device_share = Some(share.map(|(share, _)| share));
-        config.device_share_basis = Some(share.map(|(_, basis)| basis.to_owned()));
-        config.served = Some(share.map(|(share, _)| counters::label(share).to_owned()));
-        if let Some(workers) = &first.workers {
-            let rates = &workers.rates;
-            config.parent_rate = Some(workers.parent);
-            config.worker_rate_min = rates.iter().copied().reduce(f64::min);
-            config.worker_rate_max = rates.iter().copied().reduce(f64::max);
-            config.worker_rate_mean = Some(rates.iter().sum::<f64>() / rates.len().max(1) as f64);
-            config.worker_bytes_min = Some(workers.least_bytes);
+    ) -> FilesConfig {
+        let config = FilesConfig {
+            engine: Some(self.task.setup.engine.name().to_owned()),
+            compressible_percent: Some(self.options.compressible),
+            verified: Some(self.task.setup.verify),
+            ..self.config(operation)
+        };
+        let Some(first) = counting.first() else { return config };
+        let latency = Latency::of_pairs(counting.iter().flat_map(|sample| &sample.latencies));
+        let operations: u64 = counting.iter().map(|sample| sample.operations.0).sum();
+        let seconds: f64 = counting.iter().map(|sample| sample.seconds).sum();
+        let workers = first.workers.as_ref();
+        let rates = workers.map_or(&[][..], |workers| &workers.rates);
+        FilesConfig {
+            operations: Some(first.operations.0),
+            operations_planned: Some(first.operations.1),
+            seconds: Some(first.seconds),
+            iops: Some(operations as f64 / seconds),
+            latency_s: Some(Latencies::All(latency.quantiles(self.clock))),
+            clock: Some(ClockUsed {
+                source: self.clock.source().to_owned(),
+                overhead_s: self.overhead.0,
+            }),
+            ended: Some(first.ended),
+            device_share: Some(share.map(|(share, _)| share)),
+            device_share_basis: Some(share.map(|(_, basis)| basis.to_owned())),
+            served: Some(share.map(|(share, _)| counters::label(share).to_owned())),
+            parent_rate: workers.map(|workers| workers.parent),
+            worker_rate_min: rates.iter().copied().reduce(f64::min),
+            worker_rate_max: rates.iter().copied().reduce(f64::max),
+            worker_rate_mean: workers.map(|_| rates.iter().sum::<f64>() / rates.len() as f64),
+            worker_bytes_min: workers.map(|workers| workers.least_bytes),
+            ..config
         }
     }
 
     /// What own figures and those of other programs share.
     fn config(&self, operation: &Operation) -> FilesConfig {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
-        let mut config = FilesConfig {
+        let workers = self.options.workers;
+        let of_kind = |kind| {
+            workers.filter(|workers| workers.kind == kind).map(|workers| workers.count as u32)
+        };
+        FilesConfig {
             file_bytes: Some(cell.file.0),
             block_bytes: Some(cell.block.0),
             cache: Some(*cache),
-            direct: Some(setup.access.direct),
-            sync_writes: Some(setup.access.sync),
+            direct: Some(setup.direct),
+            sync_writes: Some(setup.sync_writes),
             depth: Some(setup.depth),
             include_close: Some(setup.include_close),
             include_fsync: Some(setup.include_fsync),
@@ -175,17 +171,11 @@ impl CellFigures<'_> {
             msync: (setup.engine == IoEngine::Mmap).then_some(setup.msync),
             read_percent: (operation.direction == Direction::Mixed)
                 .then_some(Percent(setup.read_percent)),
+            threads: of_kind(WorkerKind::Threads),
+            processes: of_kind(WorkerKind::Processes),
+            stonewall: workers.map(|workers| workers.stonewall),
             ..FilesConfig::default()
-        };
-        if let Some(workers) = self.options.workers {
-            let count = Some(workers.count as u32);
-            match workers.kind {
-                WorkerKind::Threads => config.threads = count,
-                WorkerKind::Processes => config.processes = count,
-            }
-            config.stonewall = Some(workers.stonewall);
         }
-        config
     }
 
     fn validity(
@@ -197,39 +187,31 @@ impl CellFigures<'_> {
     ) -> Validity {
         let mut validity = Validity::valid();
         if let Some(why) = failed {
-            let first = why.lines().next().unwrap_or(why);
-            validity.add(Status::Invalid, first.to_owned());
+            validity.add(Status::Invalid, why.lines().next().unwrap_or(why));
         }
-        if let Some(sample) = counting.iter().find(|sample| is_cut(sample)) {
+        let cut = counting.iter().find(|sample| sample.ended.is_cut()).map(|sample| {
             let by = if sample.ended == PassEnd::Budget { "the budget" } else { "the user" };
             let (done, planned) = sample.operations;
-            let why = format!("cut short by {by} after {done} of {planned} operations");
-            validity.add(Status::Suspect, why);
-        }
+            format!("cut short by {by} after {done} of {planned} operations")
+        });
         let stayed = counting.iter().filter_map(|sample| sample.not_dropped).fold(0.0, f64::max);
-        if stayed > STAYED {
-            validity.add(
-                Status::Suspect,
-                format!(
-                    "{:.0} % of the file stayed in the page cache although it was to be dropped",
-                    stayed * 100.0
-                ),
-            );
-        }
-        if self.task.setup.access.direct && share.is_some_and(|share| share < DIRECT) {
-            validity.add(
-                Status::Suspect,
-                "direct I/O, but the kernel's counters saw little of it go to the device",
-            );
-        }
-        if self.task.cache == CacheMode::Beyond
-            && operation.direction == Direction::Read
-            && share.is_some_and(|share| share < DIRECT)
-        {
-            validity.add(
-                Status::Suspect,
-                "most of it was in the page cache although the file is larger than memory",
-            );
+        let stayed = (stayed > STAYED).then(|| {
+            let percent = stayed * 100.0;
+            format!(
+                "{percent:.0} % of the file stayed in the page cache although it was to be dropped"
+            )
+        });
+        let little = share.is_some_and(|share| share < DIRECT);
+        let direct = (little && self.task.setup.direct).then(|| {
+            "direct I/O, but the kernel's counters saw little of it go to the device".to_owned()
+        });
+        let reads_beyond =
+            self.task.cache == CacheMode::Beyond && operation.direction == Direction::Read;
+        let beyond = (little && reads_beyond).then(|| {
+            "most of it was in the page cache although the file is larger than memory".to_owned()
+        });
+        for reason in [cut, stayed, direct, beyond].into_iter().flatten() {
+            validity.add(Status::Suspect, reason);
         }
         validity
     }
@@ -238,21 +220,21 @@ impl CellFigures<'_> {
         &self,
         operation: &Operation,
         figures: &[ReferenceFigure],
-        program: &dyn ReferenceProgram,
+        program: &ReferenceProgram,
     ) -> Measurement {
-        let first = figures.first();
+        let first = &figures[0];
         let config = FilesConfig {
-            engine: Some(program.name().to_owned()),
-            version: Some(program.version().to_owned()),
+            engine: Some(program.name.to_owned()),
+            version: Some(program.version.clone()),
             beside_engine: Some(self.task.setup.engine.name().to_owned()),
-            command: first.map(|figure| figure.command.clone()),
-            iops: first.and_then(|figure| figure.iops),
-            latency_s: first.and_then(|figure| figure.latency.clone()).map(Latencies::All),
+            command: Some(first.command.clone()),
+            iops: first.iops,
+            latency_s: first.latency.clone().map(Latencies::All),
             ..self.config(operation)
         };
         let mut validity = Validity::valid();
-        if let Some(doubt) = first.and_then(|figure| figure.doubt.as_ref()) {
-            validity.add(Status::Suspect, doubt.clone());
+        if let Some(doubt) = &first.doubt {
+            validity.add(Status::Suspect, doubt.as_str());
         }
         figure(operation)
             .category(Category::Reference)
@@ -264,10 +246,6 @@ impl CellFigures<'_> {
 
 fn figure(operation: &Operation) -> Measurement {
     Measurement::new(GAUGE, TEST, operation.name, Unit::BytesPerSecond)
-}
-
-fn is_cut(sample: &OperationSample) -> bool {
-    matches!(sample.ended, PassEnd::Budget | PassEnd::Interrupted)
 }
 
 /// The device's share over all samples, by their bytes' weight being equal, with its basis; unknown

@@ -1,17 +1,14 @@
 //! Carries a plan out: cell by cell, with reference programs by turns if asked.
 
-use crate::cell::{self, CellContext, CellOutcome, OperationSample, Task};
+use crate::cell::{CellContext, CellRunner, Ending};
 use crate::clock::Clock;
 use crate::data::Data;
-use crate::operation::Operation;
-use crate::pass::{Bench, PassEnd};
-use crate::plan::{FilesOptions, FilesPlan};
-use crate::reference::ReferenceProgram;
+use crate::pass::PassEnd;
+use crate::plan::FilesPlan;
 use crate::result::{self, Measured};
 use crate::scratch::{self, Leftover, ScratchDirectory};
-use crate::volume::Volume;
-use crate::workers::WorkerPool;
-use crate::{FilesError, GAUGE, cache, latency};
+use crate::task::Task;
+use crate::{GAUGE, cache, error, latency};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
@@ -22,43 +19,26 @@ use nodegauge_measure::schedule::{Limits, Schedule};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds,
 };
-use nodegauge_toolchain::ToolchainError;
 use std::cell::RefCell;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 impl Planned for FilesPlan {
     fn foreseen(&self) -> Foreseen {
         let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
-        // A block to write and one to read for each worker, those under way, and the contents.
-        let blocks = 1 + workers * (2 + u64::from(self.options.setup.depth));
+        // The contents, and the blocks that each worker has under way.
+        let blocks = 1 + workers * u64::from(self.options.setup.depth);
         let memory = Some(Bytes(blocks * self.longest_block().0));
         Foreseen { time: self.options.budget, memory }
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        Ok(run(*self, &site.root, observer)?)
+        run(*self, &site.root, observer)
     }
 }
 
 /// Time for everything where nobody sets any: beyond what a machine lives.
 const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
-/// What runs the operations of a cell.
-enum Runner {
-    One(Box<Bench>),
-    Several(WorkerPool),
-}
-
-impl Runner {
-    fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
-        match self {
-            Self::One(bench) => cell::run(task, context, bench, seed),
-            Self::Several(pool) => pool.run(task, context, seed),
-        }
-    }
-}
 
 /// Carries `plan` out.
 ///
@@ -69,41 +49,32 @@ pub fn run(
     mut plan: FilesPlan,
     root: &SysRoot,
     observer: &mut dyn Observer,
-) -> Result<Outcome, FilesError> {
+) -> Result<Outcome, Failure> {
     let left: Vec<Leftover> =
         plan.options.paths.iter().flat_map(|path| scratch::leftovers(path)).collect();
     let scratch = prepare(&mut plan)?;
-    let FilesPlan { options, volumes, tasks, mut programs, mut notices } = plan;
+    let longest = plan.longest_block().0 as usize;
+    let mut notices = std::mem::take(&mut plan.notices);
+    let FilesPlan { options, tasks, .. } = &plan;
     let clock = Clock::get();
-    let longest = tasks.iter().map(|(_, task)| task.cell.block).max().unwrap_or_default();
     // Contents of this run and no other: left-over data must not pass a check.
     let seed = fastrand::u64(..);
-    let data = Data::new(longest.0 as usize, options.compressible, seed)
-        .map_err(|cause| FilesError::NoMemory { block: longest, cause })?;
-    let data = Arc::new(data);
-    let runner = match options.workers {
-        None => Runner::One(Box::new(Bench::new(data)?)),
-        Some(workers) => Runner::Several(WorkerPool::new(workers, &data)?),
-    };
+    let data = Data::new(longest, options.compressible, seed)
+        .map_err(|cause| error::no_memory(longest, cause))?;
+    let runner = CellRunner::new(options.workers, data)?;
     observer.phase(&format!("{} cells of files", tasks.len()));
     let shared = SharedObserver::new(observer);
     let latest = RefCell::new(String::new());
     let limits = Limits::new(options.budget.unwrap_or(UNLIMITED), Some(options.samples.max(1)));
-    let deadline = options.budget.map(|budget| clock.now() + clock.ticks(budget));
-    let measured =
-        Measured { own: Default::default(), reference: Default::default(), failed: None };
     let mut turns = Turns {
-        options: &options,
-        volumes: &volumes,
+        plan: &plan,
         scratch: &scratch,
-        tasks: &tasks,
         root,
         runner,
-        programs: &mut programs,
         interrupted: &|| (&shared).interrupted(),
-        deadline,
+        deadline: options.budget.map(|budget| clock.now() + clock.ticks(budget)),
         seed,
-        measured,
+        measured: Measured::default(),
     };
     let mut schedule = Schedule::new(FILES, limits, tasks.len());
     let ended = schedule.run(&mut &shared, Some(&|_| latest.borrow().clone()), |turn| {
@@ -117,9 +88,9 @@ pub fn run(
         Ok(stop) => (Some(stop), None),
         Err(Ending::Cut(PassEnd::Interrupted)) => (Some(Stop::Interrupted), None),
         Err(Ending::Cut(_)) => (Some(Stop::Budget), None),
-        Err(Ending::Failed(error)) => (None, Some(error.into())),
+        Err(Ending::Failed(failure)) => (None, Some(failure)),
     };
-    let missing = tasks.len() - measured.whole_cells(&tasks);
+    let missing = tasks.len() - measured.whole_cells(tasks);
     if stop == Some(Stop::Budget) && missing > 0 {
         let text = format!(
             "the budget ended before {missing} of {} cells; those measured span the grid\nhint: --budget SECONDS gives more time, --max-size leaves out large files",
@@ -128,33 +99,26 @@ pub fn run(
         notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
     notices.extend(left.iter().map(offered));
-    let timing = (clock, latency::overhead(clock));
-    let measurements =
-        result::measurements(&options, &volumes, &tasks, &measured, &programs, timing);
+    let measurements = result::measurements(&plan, &measured, clock);
     Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
 }
 
 /// Makes a scratch directory under each path and proves direct I/O there. Where it was not asked for
 /// and there is none, its tasks are left out.
-fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, FilesError> {
+fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     let mut made = Vec::new();
-    for (number, path) in plan.options.paths.iter().enumerate() {
-        let scratch = ScratchDirectory::make(path)?;
-        let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.access.direct;
-        if plan.tasks.iter().any(is_direct) {
-            match cache::prove_direct(scratch.folder(), &plan.volumes[number]) {
-                Ok(()) => {}
-                Err(error @ FilesError::NoDirect { .. }) if plan.options.caches.is_empty() => {
-                    plan.tasks.retain(|task| !is_direct(task));
-                    if plan.tasks.is_empty() {
-                        return Err(error);
-                    }
-                    let text = error.to_string();
-                    let text = text.lines().next().unwrap_or_default();
-                    plan.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
-                }
-                Err(error) => return Err(error),
+    for (number, volume) in plan.volumes.iter().enumerate() {
+        let scratch = ScratchDirectory::make(&volume.folder)?;
+        let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.direct;
+        if plan.tasks.iter().any(is_direct)
+            && let Some(why) = cache::prove_direct(scratch.folder(), volume)?
+        {
+            plan.tasks.retain(|task| !is_direct(task));
+            if !plan.options.caches.is_empty() || plan.tasks.is_empty() {
+                return Err(Failure::missing(why));
             }
+            let first = why.lines().next().unwrap_or_default();
+            plan.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, first));
         }
         made.push(scratch);
     }
@@ -172,22 +136,12 @@ fn offered(left: &Leftover) -> Notice {
     Notice::new(NoticeId::Other, GAUGE, text)
 }
 
-/// Why the turns ended early.
-enum Ending {
-    /// The budget or the user cut an operation short.
-    Cut(PassEnd),
-    Failed(FilesError),
-}
-
 /// The turns of the cells, and what was measured in them.
 struct Turns<'a> {
-    options: &'a FilesOptions,
-    volumes: &'a [Volume],
+    plan: &'a FilesPlan,
     scratch: &'a [ScratchDirectory],
-    tasks: &'a [(usize, Task)],
     root: &'a SysRoot,
-    runner: Runner,
-    programs: &'a mut [Box<dyn ReferenceProgram>],
+    runner: CellRunner,
     interrupted: &'a dyn Fn() -> bool,
     /// End of everything, in ticks of the clock.
     deadline: Option<u64>,
@@ -200,23 +154,23 @@ impl Turns<'_> {
     /// come first.
     fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, Ending> {
         let own_first = (cell + round).is_multiple_of(2);
-        let mut seconds = if own_first { self.own(cell, round)? } else { Vec::new() };
-        for program in 0..self.programs.len() {
-            self.reference(cell, program)?;
-        }
         if !own_first {
-            seconds = self.own(cell, round)?;
+            self.references(cell)?;
+        }
+        let seconds = self.own(cell, round)?;
+        if own_first {
+            self.references(cell)?;
         }
         Ok(Sample::of_times(seconds))
     }
 
     fn own(&mut self, cell: usize, round: usize) -> Result<Vec<f64>, Ending> {
-        let (path, task) = &self.tasks[cell];
+        let (path, task) = &self.plan.tasks[cell];
         let context = CellContext {
             scratch: &self.scratch[*path],
-            volume: &self.volumes[*path],
+            volume: &self.plan.volumes[*path],
             root: self.root,
-            limit: self.options.limit,
+            limit: self.plan.options.limit,
             deadline: self.deadline,
             interrupted: self.interrupted,
         };
@@ -226,51 +180,38 @@ impl Turns<'_> {
         for (operation, sample) in outcome.samples {
             self.measured.own.entry((cell, operation.name)).or_default().push(sample);
         }
-        if let Some((operation, error)) = outcome.failure {
-            self.measured.failed = Some((cell, operation, error.to_string()));
-            return Err(Ending::Failed(error));
+        let Some((operation, ending)) = outcome.ended else { return Ok(seconds) };
+        if let Ending::Failed(failure) = &ending {
+            self.measured.failed = Some((cell, operation.name, failure.to_string()));
         }
-        outcome.cut.map_or(Ok(seconds), |cut| Err(Ending::Cut(cut)))
+        Err(ending)
     }
 
-    fn reference(&mut self, cell: usize, program: usize) -> Result<(), Ending> {
-        let (path, task) = &self.tasks[cell];
+    fn references(&mut self, cell: usize) -> Result<(), Ending> {
+        let (path, task) = &self.plan.tasks[cell];
         let clock = Clock::get();
-        let left = self.deadline.map(|deadline| {
-            let left = clock.seconds(deadline.saturating_sub(clock.now()));
-            Duration::try_from_secs_f64(left.0).unwrap_or_default()
-        });
-        let figures =
-            self.programs[program].run(task, &self.scratch[*path], left, self.interrupted);
-        let over = || self.deadline.is_some_and(|deadline| clock.now() >= deadline);
-        match figures {
-            Ok(figures) => {
-                for (operation, figure) in figures {
-                    let key = (cell, program, operation.name);
-                    self.measured.reference.entry(key).or_default().push(figure);
-                }
-                Ok(())
+        for (number, program) in self.plan.programs.iter().enumerate() {
+            let left = self.deadline.map(|deadline| {
+                let left = clock.seconds(deadline.saturating_sub(clock.now()));
+                Duration::try_from_secs_f64(left.0).unwrap_or_default()
+            });
+            let figures = program.run(task, &self.scratch[*path], left, self.interrupted)?;
+            for (operation, figure) in figures {
+                let key = (cell, number, operation.name);
+                self.measured.reference.entry(key).or_default().push(figure);
             }
-            Err(FilesError::Program(ToolchainError::Interrupted)) => {
-                Err(Ending::Cut(PassEnd::Interrupted))
-            }
-            Err(FilesError::Program(ToolchainError::TooLong { .. })) if over() => {
-                Err(Ending::Cut(PassEnd::Budget))
-            }
-            Err(error) => Err(Ending::Failed(error)),
         }
+        Ok(())
     }
 
     /// The latest figure of a cell in words.
     fn latest(&self, cell: usize) -> String {
-        let (_, task) = &self.tasks[cell];
-        let rate = |operation: &&'static Operation| -> Option<String> {
-            let sample: &OperationSample =
-                self.measured.own.get(&(cell, operation.name))?.last()?;
+        let (_, task) = &self.plan.tasks[cell];
+        let rate = task.operations.iter().rev().find_map(|operation| {
+            let sample = self.measured.own.get(&(cell, operation.name))?.last()?;
             Some(format!(", {} {}", operation.name, BytesPerSec(sample.rate)))
-        };
-        let rate = task.operations.iter().rev().find_map(rate).unwrap_or_default();
-        format!("{} in {}{rate}", task.cell.file, task.cell.block)
+        });
+        format!("{} in {}{}", task.cell.file, task.cell.block, rate.unwrap_or_default())
     }
 }
 

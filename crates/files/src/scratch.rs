@@ -5,19 +5,18 @@
 //! the dead, the next run can tell it from one that is in use, and only such a folder, and only files
 //! of these names, are ever removed.
 
-use crate::FilesError;
-use nodegauge_measure::Bytes;
-use std::ffi::CString;
+use crate::error;
+use nodegauge_measure::{Bytes, Failure};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// With what the names of folders begin.
-pub const PREFIX: &str = "nodegauge-io-";
+const PREFIX: &str = "nodegauge-io-";
 const LOCK: &str = "lock";
 const DATA: &str = "data-";
 /// A folder without a lock is being made, unless it is older than this.
@@ -25,7 +24,7 @@ const BEING_MADE: Duration = Duration::from_secs(60);
 
 /// A folder of this run.
 #[derive(Debug)]
-pub struct ScratchDirectory {
+pub(crate) struct ScratchDirectory {
     folder: PathBuf,
     /// Open, and thereby locked, until the end.
     _lock: File,
@@ -43,33 +42,25 @@ pub struct Leftover {
 
 impl ScratchDirectory {
     /// Makes a fresh folder under `path`, which must be a folder that exists.
-    ///
-    /// # Errors
-    /// When `path` is something else, or nothing can be made there.
-    pub(crate) fn make(path: &Path) -> Result<Self, FilesError> {
+    pub(crate) fn make(path: &Path) -> Result<Self, Failure> {
         is_folder(path)?;
-        let unwritable = |cause| FilesError::Unwritable { path: path.to_owned(), cause };
+        let unwritable = |cause| error::unwritable(path, cause);
         let folder = path.join(format!("{PREFIX}{}", nodegauge_measure::record::new_id()));
         DirBuilder::new().mode(0o700).create(&folder).map_err(unwritable)?;
-        let lock = match locked(&folder.join(LOCK)) {
-            Ok(lock) => lock,
-            Err(cause) => {
-                let _ = remove(&folder);
-                return Err(unwritable(cause));
-            }
-        };
+        let lock = locked(&folder.join(LOCK)).map_err(|cause| {
+            let _ = remove(&folder);
+            unwritable(cause)
+        })?;
         Ok(Self { folder, _lock: lock, files: std::cell::Cell::new(0) })
     }
 
-    /// Where it is.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// A name for a new file, with `what` in it.
-    pub fn file(&self, what: &str) -> PathBuf {
-        let number = self.files.get();
-        self.files.set(number + 1);
+    pub(crate) fn file(&self, what: &str) -> PathBuf {
+        let number = self.files.replace(self.files.get() + 1);
         self.folder.join(format!("{DATA}{what}-{number}"))
     }
 }
@@ -82,33 +73,31 @@ impl Drop for ScratchDirectory {
 }
 
 /// Refuses a path in which no directory can be made, as far as this shows without making one.
-pub(crate) fn check(path: &Path) -> Result<(), FilesError> {
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     is_folder(path)?;
-    let refused = |cause| FilesError::Unwritable { path: path.to_owned(), cause };
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| {
-        refused(io::Error::new(io::ErrorKind::InvalidInput, "the path holds a zero byte"))
-    })?;
-    // SAFETY: the kernel reads the path, which ends with a zero.
-    let allowed = unsafe {
-        libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS)
-    };
-    if allowed == 0 { Ok(()) } else { Err(refused(io::Error::last_os_error())) }
+    accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
+        .map_err(|cause| error::unwritable(path, cause.into()))
 }
 
 /// Removes what killed runs left under `path`; what was removed.
 ///
 /// # Errors
 /// When something of it cannot be removed.
-pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, FilesError> {
+pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
     let left = leftovers(path);
     for Leftover { folder, .. } in &left {
-        remove(folder).map_err(|cause| FilesError::Leftover { folder: folder.clone(), cause })?;
+        remove(folder).map_err(|cause| {
+            let folder = folder.display();
+            Failure::missing(format!(
+                "cannot remove {folder}, which a killed run left: {cause}\nhint: look into it and remove it by hand"
+            ))
+        })?;
     }
     Ok(left)
 }
 
 /// Refuses what is no folder. Devices and files are never opened.
-fn is_folder(path: &Path) -> Result<(), FilesError> {
+fn is_folder(path: &Path) -> Result<(), Failure> {
     let what = match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(found) if found.file_type().is_block_device() => "a block device, which is never opened",
@@ -118,26 +107,21 @@ fn is_folder(path: &Path) -> Result<(), FilesError> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             "below something that is no folder"
         }
-        Err(cause) => return Err(FilesError::Unwritable { path: path.to_owned(), cause }),
+        Err(cause) => return Err(error::unwritable(path, cause)),
     };
-    Err(FilesError::NotAFolder { path: path.to_owned(), what })
+    Err(Failure::usage(format!(
+        "{path:?} is {what}\nhint: give a folder that exists, e.g. --path /scratch"
+    )))
 }
 
 /// Makes and locks the lock, and writes into it whose it is.
 fn locked(path: &Path) -> io::Result<File> {
     let mut lock = File::options().write(true).create_new(true).open(path)?;
-    // SAFETY: locks an open file. Where there are no locks, the folder counts as in use for ever.
-    unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    // Where there are no locks, the folder counts as in use for ever.
+    let _ = lock.try_lock();
     // Words for people; a full disk shows soon enough.
     let _ = writeln!(lock, "process {} of nodegauge io", std::process::id());
     Ok(lock)
-}
-
-/// Whether nobody holds the lock.
-fn is_free(lock: &Path) -> bool {
-    let Ok(file) = File::open(lock) else { return false };
-    // SAFETY: tries to lock an open file; closing it lets go.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
 /// Folders under `path` that runs left behind. Those in use, and those not known to be free, are not
@@ -150,7 +134,11 @@ pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .filter(|folder| is_left(folder))
-        .map(|folder| Leftover { bytes: Bytes(size(&folder)), folder })
+        .map(|folder| {
+            let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            let sizes = files.filter_map(|file| file.metadata().ok()).map(|file| file.len());
+            Leftover { bytes: Bytes(sizes.sum()), folder }
+        })
         .collect();
     found.sort_by(|a, b| a.folder.cmp(&b.folder));
     found
@@ -159,22 +147,15 @@ pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
 fn is_left(folder: &Path) -> bool {
     let lock = folder.join(LOCK);
     if std::fs::symlink_metadata(&lock).is_ok() {
-        return is_free(&lock);
+        // Closing the file lets go.
+        return File::open(lock).is_ok_and(|lock| lock.try_lock().is_ok());
     }
     let made = std::fs::metadata(folder).and_then(|metadata| metadata.modified());
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
 }
 
-fn size(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum()
-}
-
 /// Removes a folder with its lock and data; a folder with anything else in it stays, with that.
-///
-/// # Errors
-/// When something could not be removed.
-pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+fn remove(folder: &Path) -> io::Result<()> {
     let mut lock = None;
     for entry in std::fs::read_dir(folder)?.flatten() {
         let name = entry.file_name();
@@ -195,6 +176,7 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::FailureKind;
     use std::os::unix::ffi::OsStringExt;
 
     #[test]
@@ -240,14 +222,15 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("file");
         std::fs::write(&file, "mine").unwrap();
-        let refused = |path: &Path| match ScratchDirectory::make(path).unwrap_err() {
-            FilesError::NotAFolder { what, .. } => what,
-            other => panic!("{other}"),
+        let refused = |path: &Path, why: &str| {
+            let failure = ScratchDirectory::make(path).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Usage);
+            assert!(failure.to_string().contains(why), "{failure}");
         };
-        assert!(refused(&file).contains("existing files are never touched"));
-        assert_eq!(refused(&base.path().join("absent")), "not there");
-        assert_eq!(refused(&file.join("below")), "below something that is no folder");
-        assert_eq!(refused(Path::new("/dev/null")), "no folder");
+        refused(&file, " is a file, and existing files are never touched\nhint: ");
+        refused(&base.path().join("absent"), " is not there\n");
+        refused(&file.join("below"), " is below something that is no folder\n");
+        refused(Path::new("/dev/null"), " is no folder\n");
         let odd = base.path().join(std::ffi::OsString::from_vec(b"a b\xff\n".to_vec()));
         std::fs::create_dir(&odd).unwrap();
         let scratch = ScratchDirectory::make(&odd).unwrap();

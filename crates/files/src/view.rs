@@ -5,14 +5,15 @@ mod heat;
 mod tables;
 
 use crate::GAUGE;
-use crate::cell::CacheMode;
 use crate::config::FilesConfig;
-use crate::engine::{IoEngine, SyncWrites};
+use crate::engine::{IoEngine, Msync, SyncWrites};
+use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{self, Section};
 use nodegauge_measure::record::{Category, Measurement, Record};
-use nodegauge_measure::{Bytes, NoticeId, Unit};
+use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
+use std::collections::BTreeSet;
 
 /// Up to this many cells are shown one by one, more by operation.
 const FEW: usize = 6;
@@ -33,6 +34,23 @@ impl Row<'_> {
     pub(crate) fn folder(&self) -> &str {
         self.config.volume.as_ref().map_or("", |volume| &volume.path)
     }
+}
+
+/// Those of some measurements that a condition picks.
+pub(crate) fn only<'r, 'a>(
+    rows: &[&'r Row<'a>],
+    picks: impl Fn(&Row<'a>) -> bool,
+) -> Vec<&'r Row<'a>> {
+    rows.iter().copied().filter(|row| picks(row)).collect()
+}
+
+/// The measurement of an operation in a cell.
+pub(crate) fn at<'r, 'a>(
+    rows: &[&'r Row<'a>],
+    name: &str,
+    cell: (u64, u64),
+) -> Option<&'r Row<'a>> {
+    rows.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
 }
 
 /// The gauge's measurements of a record.
@@ -61,13 +79,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 /// A section for each folder.
 fn of_folders(rows: &[&Row<'_>]) -> Vec<Section> {
     let section = |folder: &str| {
-        let here: Vec<&Row<'_>> =
-            rows.iter().copied().filter(|row| row.folder() == folder).collect();
+        let here = only(rows, |row| row.folder() == folder);
         let mut section = Section::new("files");
         section.note("files", volume_in_words(here[0], true));
         for how in distinct(here.iter().map(|row| how(row))) {
-            let group: Vec<&Row<'_>> =
-                here.iter().copied().filter(|row| self::how(row) == how).collect();
+            let group = only(&here, |row| self::how(row) == how);
             section.gap().note("how", how);
             of_group(&group, &mut section);
         }
@@ -84,8 +100,8 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
         section.push(tables::brief(rows));
         section.doubts(&measurements(rows));
     }
-    let failed = |id| matches!(id, NoticeId::Failed);
-    for notice in record.notices.iter().filter(|n| n.gauge == GAUGE && failed(n.id)) {
+    let failed = |notice: &&Notice| notice.gauge == GAUGE && notice.id == NoticeId::Failed;
+    for notice in record.notices.iter().filter(failed) {
         section.note("files", notice.text.as_str());
     }
     section
@@ -98,9 +114,9 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
     // An import holds figures of another program alone.
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
-        section.push(tables::workers(shown));
+        section.push(tables::of_columns(&tables::WORKERS, shown));
     } else if cells(shown).len() <= FEW {
-        section.push(tables::one_by_one(shown));
+        section.push(tables::of_columns(&tables::ONE_BY_ONE, shown));
     } else {
         tables::by_operation(shown, section);
         heat::maps(shown, section);
@@ -118,10 +134,8 @@ fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {
 
 /// The cells of measurements, ascending.
 pub(crate) fn cells(rows: &[&Row<'_>]) -> Vec<(u64, u64)> {
-    let mut cells: Vec<(u64, u64)> = rows.iter().filter_map(|row| row.sizes()).collect();
-    cells.sort_unstable();
-    cells.dedup();
-    cells
+    let cells: BTreeSet<(u64, u64)> = rows.iter().filter_map(|row| row.sizes()).collect();
+    cells.into_iter().collect()
 }
 
 /// Different things in the order in which they are met first.
@@ -143,25 +157,21 @@ fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     };
     let Volume { path, kind, device, .. } = volume;
     let mut words = format!("{path}: {}", kind.as_deref().unwrap_or("file system unknown"));
-    match device {
-        Some(device) => {
-            let mut more: Vec<String> = Vec::new();
-            more.extend(volume.model.clone());
-            more.extend(volume.scheduler.as_ref().map(|name| format!("scheduler {name}")));
-            more.extend(volume.rotational.map(|rotates| {
-                if rotates { "says that it rotates" } else { "does not rotate" }.to_owned()
-            }));
-            words.push_str(&format!(" on {device} ({})", more.join(", ")));
-        }
-        None => {
-            if let Some(source) = volume.source.as_ref().filter(|source| *source != "none") {
-                words.push_str(&format!(" on {source}"));
-            }
-            words.push_str(", no device of its own known");
-        }
+    if let Some(device) = device {
+        let scheduler = volume.scheduler.as_ref().map(|name| format!("scheduler {name}"));
+        let rotates = volume.rotational.map(|rotates| {
+            if rotates { "says that it rotates" } else { "does not rotate" }.to_owned()
+        });
+        let known: Vec<String> =
+            [volume.model.clone(), scheduler, rotates].into_iter().flatten().collect();
+        words += &format!(" on {device} ({})", known.join(", "));
+    } else {
+        let source = volume.source.as_ref().filter(|source| *source != "none");
+        words += &source.map(|source| format!(" on {source}")).unwrap_or_default();
+        words += ", no device of its own known";
     }
     if let Some(options) = volume.options.as_ref().filter(|_| in_full) {
-        words.push_str(&format!("; {options}"));
+        words += &format!("; {options}");
     }
     words
 }
@@ -179,43 +189,33 @@ fn how(row: &Row<'_>) -> String {
         Some(CacheMode::Beyond) => "a file larger than memory",
         None => "page cache unknown",
     };
-    let mut parts = vec![cache.to_owned()];
-    let engine = match m.category {
-        Category::Variant => &config.engine,
-        _ => &config.beside_engine,
-    };
-    match engine.as_deref() {
-        None => {}
-        Some(name) if name == IoEngine::Sync.name() => {}
-        Some(name) if name == IoEngine::Mmap.name() => {
-            let msync = config.msync.and_then(|msync| msync.in_words());
-            parts.push(format!("mmap{}", msync.unwrap_or_default()));
-        }
-        Some(other) => parts.push(format!("{other} depth {}", config.depth.unwrap_or(1))),
-    }
-    match config.sync_writes.flatten() {
-        Some(SyncWrites::Sync) => parts.push("O_SYNC".to_owned()),
-        Some(SyncWrites::Dsync) => parts.push("O_DSYNC".to_owned()),
-        None => {}
-    }
+    let is_own = m.category == Category::Variant;
+    let engine = if is_own { &config.engine } else { &config.beside_engine };
+    let engine = engine.as_deref().filter(|name| *name != IoEngine::Sync.name());
+    let engine = engine.map(|name| match (name == IoEngine::Mmap.name(), config.msync) {
+        (true, Some(Msync::Async)) => "mmap msync async".to_owned(),
+        (true, Some(Msync::Sync)) => "mmap msync sync".to_owned(),
+        (true, _) => "mmap".to_owned(),
+        (false, _) => format!("{name} depth {}", config.depth.unwrap_or(1)),
+    });
+    let sync = config.sync_writes.flatten();
     let is_fsync = config.cache == Some(CacheMode::Fsync);
     let flags = [
-        (config.include_close, "close timed"),
-        (config.include_fsync.filter(|_| !is_fsync), "fsync timed"),
-        (config.dropped_before_reads.filter(|_| !is_fsync), "dropped before reading"),
+        (sync == Some(SyncWrites::Sync), "O_SYNC"),
+        (sync == Some(SyncWrites::Dsync), "O_DSYNC"),
+        (config.include_close == Some(true), "close timed"),
+        (config.include_fsync == Some(true) && !is_fsync, "fsync timed"),
+        (config.dropped_before_reads == Some(true) && !is_fsync, "dropped before reading"),
     ];
-    parts.extend(
-        flags.iter().filter(|(flag, _)| *flag == Some(true)).map(|(_, words)| (*words).to_owned()),
-    );
-    for (count, one, several) in
-        [(config.threads, "thread", "threads"), (config.processes, "process", "processes")]
-    {
-        if let Some(count) = count {
-            let workers = if count == 1 { one } else { several };
-            parts.push(format!("{count} {workers} on files of their own"));
-        }
-    }
-    parts.join(", ")
+    let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, words)| (*words).to_owned());
+    let workers =
+        [(config.threads, "thread", "threads"), (config.processes, "process", "processes")];
+    let workers = workers.into_iter().filter_map(|(count, one, several)| {
+        let workers = if count? == 1 { one } else { several };
+        Some(format!("{} {workers} on files of their own", count?))
+    });
+    let parts = std::iter::once(cache.to_owned()).chain(engine).chain(flags).chain(workers);
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// A size as tables show it: `64 KiB`.

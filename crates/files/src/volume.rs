@@ -4,9 +4,9 @@ use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,9 @@ pub struct Volume {
     /// Number of the device in the kernel's files, `MAJOR:MINOR`.
     #[serde(skip)]
     pub number: Option<String>,
+    /// The folder, whatever its name.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 /// File systems that keep everything in memory.
@@ -44,10 +47,7 @@ const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 impl Volume {
     /// Describes the file system of `folder`.
-    ///
-    /// # Errors
-    /// When the folder cannot be looked at.
-    pub fn of(folder: &Path, root: &SysRoot) -> io::Result<Self> {
+    pub(crate) fn of(folder: &Path, root: &SysRoot) -> io::Result<Self> {
         let number = std::fs::metadata(folder)?.dev();
         let full = std::fs::canonicalize(folder)?;
         let mounts = root.bytes("proc/self/mountinfo").unwrap_or_default();
@@ -55,52 +55,38 @@ impl Volume {
     }
 
     fn described(folder: &Path, full: &Path, dev: u64, mounts: &str, root: &SysRoot) -> Self {
-        let shown = folder.display().to_string();
-        let dev = format!("{}:{}", libc::major(dev), libc::minor(dev));
-        let mut volume = Self { path: shown, ..Self::default() };
+        let number = |dev| format!("{}:{}", libc::major(dev), libc::minor(dev));
+        let path = folder.display().to_string();
+        let mut volume = Self { path, folder: folder.to_owned(), ..Self::default() };
+        let mut candidates = vec![number(dev)];
         // The last line that fits is what was mounted last, above the others.
-        let under = |mount: &Mount<'_>| full.starts_with(&mount.at);
-        let mount = mounts
-            .lines()
-            .filter_map(Mount::read)
-            .filter(|mount| mount.number == dev && under(mount))
-            .max_by_key(|mount| mount.at.as_os_str().len());
-        let mut candidates = vec![dev];
+        let fits = |mount: &Mount<'_>| mount.number == candidates[0] && full.starts_with(&mount.at);
+        let mounts = mounts.lines().filter_map(Mount::read).filter(fits);
+        let mount = mounts.max_by_key(|mount| mount.at.as_os_str().len());
         if let Some(mount) = mount {
+            // A file system over several devices, such as btrfs, has a number of its own.
+            let device = Path::new(mount.source).starts_with("/dev/");
+            let source = std::fs::metadata(mount.source).map_or(0, |source| source.rdev());
+            candidates.extend((device && source != 0).then(|| number(source)));
             volume.kind = Some(mount.kind.to_owned());
             volume.mount = Some(mount.at.display().to_string());
             volume.source = Some(mount.source.to_owned());
             volume.options = Some(mount.options);
-            // A file system over several devices, such as btrfs, has a number of its own.
-            if let Ok(source) = std::fs::metadata(mount.source)
-                && source.rdev() != 0
-                && mount.source.starts_with("/dev/")
-            {
-                candidates.push(format!(
-                    "{}:{}",
-                    libc::major(source.rdev()),
-                    libc::minor(source.rdev())
-                ));
-            }
         }
-        if let Some(number) = candidates
-            .into_iter()
-            .find(|number| root.exists(&format!("sys/dev/block/{number}/stat")))
-        {
-            volume.device(&number, root);
+        let known = |number: &&String| root.exists(&format!("sys/dev/block/{number}/stat"));
+        if let Some(number) = candidates.iter().find(known) {
+            volume.device(number, root);
         }
         volume
     }
 
     fn device(&mut self, number: &str, root: &SysRoot) {
         let at = format!("sys/dev/block/{number}");
-        let name = std::fs::canonicalize(root.path(&at))
-            .ok()
-            .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
-        self.device = name.or_else(|| {
-            let uevent = root.text(&format!("{at}/uevent"))?;
-            uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(str::to_owned)
-        });
+        let uevent = root.text(&format!("{at}/uevent")).unwrap_or_default();
+        let in_uevent = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="));
+        let folder = std::fs::canonicalize(root.path(&at)).unwrap_or_default();
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        self.device = name.or(in_uevent.map(str::to_owned));
         // A partition's queue is that of the disk above it.
         let disk = if root.exists(&format!("{at}/queue")) { at } else { format!("{at}/..") };
         self.scheduler = root.text(&format!("{disk}/queue/scheduler")).map(|list| chosen(&list));
@@ -111,7 +97,7 @@ impl Volume {
     }
 
     /// Whether nothing ever goes to a device.
-    pub fn is_in_memory(&self) -> bool {
+    pub(crate) fn is_in_memory(&self) -> bool {
         self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
     }
 }
@@ -136,87 +122,59 @@ struct Mount<'a> {
 impl<'a> Mount<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let (left, right) = line.split_once(" - ")?;
-        let left: Vec<&str> = left.split(' ').collect();
+        let [_, _, number, _, at, of_mount, ..] = left.split(' ').collect::<Vec<_>>()[..] else {
+            return None;
+        };
         let mut right = right.split(' ');
         let (kind, source) = (right.next()?, right.next()?);
-        let mut options = (*left.get(5)?).to_owned();
+        let mut options: Vec<&str> = of_mount.split(',').collect();
         for option in right.next().unwrap_or("").split(',').filter(|option| !option.is_empty()) {
-            if !options.split(',').any(|known| known == option) {
-                options.push(',');
-                options.push_str(option);
+            if !options.contains(&option) {
+                options.push(option);
             }
         }
-        Some(Self { number: left.get(2)?, at: unescaped(left.get(4)?), options, kind, source })
+        Some(Self { number, at: unescaped(at), options: options.join(","), kind, source })
     }
 }
 
-/// Blanks and the like in paths are written as three octal digits.
+/// Blanks and the like in paths are written as a backslash and three octal digits.
 fn unescaped(text: &str) -> PathBuf {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let octal = (bytes[i] == b'\\')
-            .then(|| text.get(i + 1..i + 4))
-            .flatten()
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match octal {
+    let mut parts = text.split('\\');
+    let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) => {
                 out.push(byte);
-                i += 4;
+                out.extend_from_slice(&part.as_bytes()[3..]);
             }
             None => {
-                out.push(bytes[i]);
-                i += 1;
+                out.push(b'\\');
+                out.extend_from_slice(part.as_bytes());
             }
         }
     }
-    PathBuf::from(std::ffi::OsString::from(std::ffi::OsStr::from_bytes(&out)))
+    PathBuf::from(OsString::from_vec(out))
 }
 
-/// What may still be written in a folder, and what bounds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// Bytes.
-    pub free: Bytes,
-    /// `free space` or `quota`.
-    pub basis: &'static str,
-}
-
-/// Asks the file system, and the user's quota where there is one.
-///
-/// # Errors
-/// When the file system does not answer.
-pub fn room(folder: &Path, volume: &Volume) -> io::Result<Room> {
-    let path = CString::new(folder.as_os_str().as_bytes())?;
-    // SAFETY: the kernel fills the structure, for which zero is a value; the path ends with a zero.
-    let stat = unsafe {
-        let mut stat: libc::statvfs = std::mem::zeroed();
-        if libc::statvfs(path.as_ptr(), &raw mut stat) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        stat
-    };
-    let free = stat.f_bavail as u64 * stat.f_frsize as u64;
-    let room = Room { free: Bytes(free), basis: "free space" };
-    Ok(match quota(volume) {
-        Some(left) if left < free => Room { free: Bytes(left), basis: "quota" },
-        _ => room,
-    })
+/// What may still be written in a folder, and what bounds it: free space, or the user's quota where
+/// there is one.
+pub(crate) fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
+    let stat = rustix::fs::statvfs(&volume.folder)?;
+    let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
+    let quota = quota(volume).map(|left| (Bytes(left), "quota"));
+    Ok(quota.map_or(free, |quota| quota.min(free)))
 }
 
 /// What the user's quota leaves, where the kernel keeps one for this device.
 fn quota(volume: &Volume) -> Option<u64> {
-    let device = CString::new(volume.source.as_deref()?).ok()?;
-    if !device.to_bytes().starts_with(b"/dev/") {
-        return None;
-    }
+    let source = volume.source.as_deref().filter(|source| source.starts_with("/dev/"))?;
+    let device = CString::new(source).ok()?;
     const BLOCK: u64 = 1024;
     // SAFETY: the kernel fills the structure, for which zero is a value; the path ends with a zero.
     let quota = unsafe {
         let mut quota: libc::dqblk = std::mem::zeroed();
         let command = libc::QCMD(libc::Q_GETQUOTA, libc::USRQUOTA);
-        let user = libc::geteuid() as i32;
+        let user = nodegauge_os::effective_user() as i32;
         let done = libc::quotactl(command, device.as_ptr(), user, (&raw mut quota).cast());
         (done == 0).then_some(quota)?
     };
@@ -289,7 +247,7 @@ mod tests {
         let (_tree, root) = recorded();
         let folder = Path::new("/");
         let volume = Volume::described(folder, folder, libc::makedev(9, 9), "garbage\n", &root);
-        assert_eq!(volume, Volume { path: "/".into(), ..Volume::default() });
+        assert_eq!(volume, Volume { path: "/".into(), folder: "/".into(), ..Volume::default() });
     }
 
     #[test]
@@ -297,7 +255,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
         assert!(volume.kind.is_some());
-        let room = room(folder.path(), &volume).unwrap();
-        assert!(room.free.0 > 0, "{room:?}");
+        let room = room(&volume).unwrap();
+        assert!(room.0.0 > 0, "{room:?}");
     }
 }

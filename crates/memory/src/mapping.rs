@@ -3,7 +3,7 @@
 
 use crate::arrays::Pages;
 use nodegauge_measure::Bytes;
-use nodegauge_os::{Accounting, MapError, Mapping, PageSize};
+use nodegauge_os::{MapError, Mapping, PageSize};
 use std::io;
 use std::ops::Deref;
 
@@ -69,7 +69,7 @@ impl PagedMapping {
             Pages::Huge2M | Pages::Huge1G => PageSize::Reserved(granule.0 as usize),
         };
         // The size was held against the memory that can be had.
-        match Mapping::anonymous(wanted.0 as usize, size, Accounting::Unchecked) {
+        match Mapping::anonymous(wanted.0 as usize, size) {
             Ok(mapping) => Ok(Self { mapping, pages }),
             Err(MapError::NoReservedPages { total, free, needed, .. }) => {
                 Err(ArrayError::NoHugePages { wanted, pages, page: granule, total, free, needed })

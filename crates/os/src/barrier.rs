@@ -1,17 +1,24 @@
 //! Spinning barriers: of the threads of a process, and of processes that share memory without a name.
 
-use crate::call::check;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, SharedBytes};
 use crate::spin::Spin;
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// A value on a cache line (and its prefetched neighbour) of its own.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct CacheLine<T>(pub T);
+
+/// Bytes of a shared line.
+const LINE: usize = size_of::<CacheLine<AtomicU64>>();
+
+// SAFETY: a structure of such a type.
+unsafe impl<T: SharedBytes> SharedBytes for CacheLine<T> {}
 
 /// The barrier was poisoned: one that is waited for will not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -22,16 +29,22 @@ pub struct Poisoned;
 /// processes share.
 #[derive(Debug, Default)]
 #[repr(C)]
-struct Gate {
+pub struct Gate {
     arrived: CacheLine<AtomicUsize>,
     round: CacheLine<AtomicUsize>,
     poisoned: CacheLine<AtomicU32>,
 }
 
+// SAFETY: a structure of atomics.
+unsafe impl SharedBytes for Gate {}
+
 impl Gate {
-    /// The last of `count` to arrive releases the others, which spin.
+    /// Waits, spinning, until `count` threads or processes are here.
+    ///
+    /// # Errors
+    /// When the barrier is poisoned.
     #[inline]
-    fn wait(&self, count: usize) -> Result<(), Poisoned> {
+    pub fn wait(&self, count: usize) -> Result<(), Poisoned> {
         let round = self.round.0.load(Ordering::Acquire);
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == count {
             self.arrived.0.store(0, Ordering::Relaxed);
@@ -48,12 +61,14 @@ impl Gate {
         Ok(())
     }
 
+    /// Whether it is poisoned.
     #[inline]
-    fn is_poisoned(&self) -> bool {
+    pub fn is_poisoned(&self) -> bool {
         self.poisoned.0.load(Ordering::Relaxed) != 0
     }
 
-    fn poison(&self) {
+    /// Poisons the barrier for all: waiters get an error, now or later.
+    pub fn poison(&self) {
         self.poisoned.0.store(1, Ordering::Relaxed);
     }
 }
@@ -103,13 +118,8 @@ impl ProcessBarrier {
     /// # Errors
     /// When the kernel gives no memory.
     pub fn create(lines: usize) -> io::Result<Self> {
-        // SAFETY: the name is a C string; the call makes a new descriptor.
-        let fd = check("memfd_create", unsafe {
-            libc::memfd_create(c"nodegauge-ranks".as_ptr(), libc::MFD_CLOEXEC)
-        })?;
-        // SAFETY: the descriptor is new and belongs to nobody else.
-        let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len((size_of::<Gate>() + lines * size_of::<CacheLine<AtomicU64>>()) as u64)?;
+        let file = File::from(memfd_create(c"nodegauge-ranks", MemfdFlags::CLOEXEC)?);
+        file.set_len((size_of::<Gate>() + lines * LINE) as u64)?;
         Self::map(file)
     }
 
@@ -127,7 +137,7 @@ impl ProcessBarrier {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let mapping = Mapping::of_file(&file, 0, length, true)?;
-        Ok(Self { mapping, lines: rest / size_of::<CacheLine<AtomicU64>>(), file })
+        Ok(Self { mapping, lines: rest / LINE, file })
     }
 
     /// The path under which other processes of this user open it.
@@ -135,43 +145,18 @@ impl ProcessBarrier {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    #[inline]
-    fn gate(&self) -> &Gate {
-        let at = self.mapping.at(0, size_of::<Gate>()).cast::<Gate>();
-        // SAFETY: mapped, page-aligned and long enough while `self` lives; any bytes are a value of
-        // its atomics.
-        unsafe { at.as_ref() }
-    }
-
     /// Shared line number `index`; `None` beyond the last.
     pub fn line(&self, index: usize) -> Option<&AtomicU64> {
-        const LINE: usize = size_of::<CacheLine<AtomicU64>>();
-        (index < self.lines).then(|| {
-            let at = self.mapping.at(size_of::<Gate>() + index * LINE, LINE);
-            // SAFETY: within the mapping, and aligned: the size of the gate is a multiple of a line.
-            // Any bytes are a value of an atomic.
-            unsafe { &at.cast::<CacheLine<AtomicU64>>().as_ref().0 }
-        })
+        let at = size_of::<Gate>() + index * LINE;
+        (index < self.lines).then(|| &self.mapping.view::<CacheLine<AtomicU64>>(at).0)
     }
+}
 
-    /// Waits until `count` processes are here.
-    ///
-    /// # Errors
-    /// When the barrier is poisoned.
+impl Deref for ProcessBarrier {
+    type Target = Gate;
     #[inline]
-    pub fn wait(&self, count: usize) -> Result<(), Poisoned> {
-        self.gate().wait(count)
-    }
-
-    /// Whether it is poisoned.
-    #[inline]
-    pub fn is_poisoned(&self) -> bool {
-        self.gate().is_poisoned()
-    }
-
-    /// Poisons the barrier for all processes: waiters get an error, now or later.
-    pub fn poison(&self) {
-        self.gate().poison();
+    fn deref(&self) -> &Gate {
+        self.mapping.view(0)
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const SLOTS: usize = 1024;
 
 /// A mapping as the handler knows it; a start of zero is none.
+#[derive(Debug)]
 struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -25,17 +26,20 @@ static SLOTS_IN_USE: [Slot; SLOTS] = [const {
 /// elsewhere the kernel refuses the replacement and the signal keeps its fate.
 const PAGE: usize = 4096;
 
-/// A file's mapping whose bus errors are caught and remembered.
+/// A file's mapping whose bus errors are caught and remembered. It is unmapped before its slot is free:
+/// nobody can map there and take the slot meanwhile.
 #[derive(Debug)]
 pub struct BusErrorGuard {
-    /// `Some` until it is dropped.
-    mapping: Option<Mapping>,
-    slot: &'static Slot,
+    mapping: Mapping,
+    slot: TakenSlot,
 }
 
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot").field("failed", &self.failed).finish_non_exhaustive()
+#[derive(Debug)]
+struct TakenSlot(&'static Slot);
+
+impl Drop for TakenSlot {
+    fn drop(&mut self) {
+        self.0.start.store(0, Ordering::Release);
     }
 }
 
@@ -53,32 +57,23 @@ impl BusErrorGuard {
         let slot = free.ok_or_else(|| io::Error::other("too many mappings at once"))?;
         slot.failed.store(false, Ordering::Release);
         slot.end.store(address + length, Ordering::Release);
-        Ok(Self { mapping: Some(mapping), slot })
+        Ok(Self { mapping, slot: TakenSlot(slot) })
     }
 
     /// The mapping.
-    ///
-    /// # Panics
-    /// Never: it is taken away only when the guard is dropped.
     pub fn mapping(&self) -> &Mapping {
-        match &self.mapping {
-            Some(mapping) => mapping,
-            None => unreachable!("the mapping lives as long as its guard"),
-        }
+        &self.mapping
     }
 
     /// Whether an access has failed since the last time.
     pub fn take_failure(&self) -> bool {
-        self.slot.failed.swap(false, Ordering::AcqRel)
+        self.slot.0.failed.swap(false, Ordering::AcqRel)
     }
 }
 
 impl Drop for BusErrorGuard {
     fn drop(&mut self) {
-        self.slot.end.store(0, Ordering::Release);
-        // Unmapped before the slot is free: nobody can map there and take the slot meanwhile.
-        self.mapping = None;
-        self.slot.start.store(0, Ordering::Release);
+        self.slot.0.end.store(0, Ordering::Release);
     }
 }
 

@@ -147,16 +147,13 @@ impl Supervised {
     ) -> Result<ChildEnd, ChildError> {
         let leader = Pid::from_child(&self.child);
         let stop = loop {
-            match has_ended(leader) {
-                Ok(true) => break Ok(None),
-                Ok(false) => {}
-                Err(error) => break Err(error),
+            let ended = has_ended(leader);
+            if !matches!(ended, Ok(false)) {
+                break ended.map(|_| None);
             }
-            if let Some(stop) = poll(&self.stdout) {
+            let late = || (self.started.elapsed() >= limit).then_some(KillReason::TimedOut);
+            if let Some(stop) = poll(&self.stdout).or_else(late) {
                 break Ok(Some(stop));
-            }
-            if self.started.elapsed() >= limit {
-                break Ok(Some(KillReason::TimedOut));
             }
             std::thread::sleep(POLL_INTERVAL);
         };
@@ -215,9 +212,9 @@ fn marked_processes(mark: &str) -> Vec<Pid> {
             let number: i32 = folder.file_name().to_str()?.parse().ok()?;
             // Of the dead and of other users it is empty or cannot be read.
             let environment = std::fs::read(folder.path().join("environ")).ok()?;
-            let carries =
-                environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes());
-            if carries { Pid::from_raw(number) } else { None }
+            let mut entries = environment.split(|byte| *byte == 0);
+            entries.find(|entry| *entry == variable.as_bytes())?;
+            Pid::from_raw(number)
         })
         .collect()
 }

@@ -1,9 +1,11 @@
 //! Workers that are forked processes, each with a pipe to its parent.
 
 use crate::call::{SysError, check};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::time::Duration;
 
 /// A forked child and what it has said. Dropped, it is killed and reaped.
 #[derive(Debug)]
@@ -50,11 +52,9 @@ impl Drop for ForkedChild {
 /// allocator, which the C library makes usable in the child of a process with threads, and system calls;
 /// it must not wait for another thread or take a lock that one may hold.
 pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
-    let mut ends = [0; 2];
-    // SAFETY: the kernel fills two descriptors, which become owned files below.
-    check("pipe2", unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: both descriptors are fresh and owned by nobody.
-    let (reader, writer) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    let ends = pipe_with(PipeFlags::CLOEXEC)
+        .map_err(|error| SysError { call: "pipe2", errno: error.raw_os_error() })?;
+    let (reader, writer) = (File::from(ends.0), File::from(ends.1));
     let parent = std::process::id() as libc::pid_t;
     // SAFETY: the caller's promise; the child ends below without running what the parent registered
     // for its end.
@@ -78,29 +78,22 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
-/// Takes what the children say, for at most so many milliseconds.
-pub fn receive(children: &mut [ForkedChild], milliseconds: i32) {
-    let mut waiting: Vec<libc::pollfd> = children
-        .iter()
-        .filter(|child| child.open)
-        .map(|child| libc::pollfd { fd: child.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
-    // SAFETY: the kernel reads and fills as many structures as are given.
-    let ready = unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as u64, milliseconds) };
-    if ready <= 0 {
+/// Takes what the children say, waiting for at most `timeout`, less than a second.
+pub fn receive(children: &mut [ForkedChild], timeout: Duration) {
+    let mut open: Vec<&mut ForkedChild> = children.iter_mut().filter(|child| child.open).collect();
+    let mut fds: Vec<PollFd<'_>> =
+        open.iter().map(|child| PollFd::new(&child.pipe, PollFlags::IN)).collect();
+    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+    if poll(&mut fds, Some(&timeout)).is_err() {
         return;
     }
-    for child in children.iter_mut().filter(|child| child.open) {
-        let fd = child.pipe.as_raw_fd();
-        if !waiting.iter().any(|entry| entry.fd == fd && entry.revents != 0) {
-            continue;
-        }
+    let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+    for (child, _) in open.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
         let mut buffer = [0; 16 << 10];
         match child.pipe.read(&mut buffer) {
-            Ok(0) => child.open = false,
-            Ok(n) => child.received.extend_from_slice(&buffer[..n]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => child.open = false,
+            Ok(0) | Err(_) => child.open = false,
+            Ok(n) => child.received.extend_from_slice(&buffer[..n]),
         }
     }
 }
@@ -119,7 +112,7 @@ mod tests {
             })
             .collect();
         while children.iter().any(ForkedChild::is_open) {
-            receive(&mut children, 100);
+            receive(&mut children, Duration::from_millis(100));
         }
         let said: Vec<&[u8]> = children.iter().map(ForkedChild::received).collect();
         assert_eq!(said, [[0; 5], [1; 5], [2; 5]]);

@@ -19,7 +19,7 @@ mod status;
 mod system;
 
 pub use affinity::{affinity, set_affinity, set_affinity_to_all};
-pub use barrier::{Barrier, CacheLine, Poisoned, ProcessBarrier};
+pub use barrier::{Barrier, CacheLine, Gate, Poisoned, ProcessBarrier};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
 pub use child::{
@@ -27,7 +27,7 @@ pub use child::{
     run_with_descendants,
 };
 pub use fork::{ForkedChild, fork, receive};
-pub use mapping::{Accounting, Buffer, MapError, Mapping, PageSize, SharedValue, ZeroedShared};
+pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{mbind, nodes_of_pages, policy_at};
 pub use spin::Spin;
 pub use status::{describe, describe_launched};

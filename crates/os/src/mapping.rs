@@ -8,10 +8,10 @@ use crate::system::page_bytes;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 
 /// A transparent huge page on x86-64 and, with 4 KiB base pages, on Arm.
 const HUGE: usize = 2 << 20;
@@ -27,16 +27,6 @@ pub enum PageSize {
     Transparent,
     /// Reserved huge pages of so many bytes.
     Reserved(usize),
-}
-
-/// Whether the kernel holds a mapping against the memory there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accounting {
-    /// The kernel checks as it checks every program's memory.
-    Checked,
-    /// The caller has checked the size against the memory that can be had; strict accounting of
-    /// address space would refuse what fits.
-    Unchecked,
 }
 
 /// Why memory could not be had.
@@ -68,15 +58,15 @@ impl From<MapError> for io::Error {
     }
 }
 
-/// A piece of mapped memory, unmapped when it is dropped. It hands out addresses and raw pointers only;
-/// whoever uses them says why nobody else uses that part.
+/// A piece of mapped memory, unmapped when it is dropped. It hands out addresses and raw pointers, whose
+/// users say why nobody else uses that part, and values of types that others may change meanwhile.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it owns its memory, and gives access only by raw pointers.
+// SAFETY: it owns its memory, and gives access by raw pointers and to values that may be shared.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -84,15 +74,12 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps at least `length` bytes of private memory, whole pages. From 2 MiB on it starts on a
     /// boundary of 2 MiB, or of the reserved page. Nothing is touched: pages appear where a thread first
-    /// writes them.
+    /// writes them. The caller has checked the size against the memory that can be had: strict accounting
+    /// of address space would refuse what fits.
     ///
     /// # Errors
     /// No such huge pages reserved, or no memory.
-    pub fn anonymous(
-        length: usize,
-        pages: PageSize,
-        accounting: Accounting,
-    ) -> Result<Self, MapError> {
+    pub fn anonymous(length: usize, pages: PageSize) -> Result<Self, MapError> {
         let base = page_bytes();
         let page = if let PageSize::Reserved(page) = pages { page } else { base };
         let too_long = SysError { call: "mmap", errno: libc::ENOMEM };
@@ -110,7 +97,7 @@ impl Mapping {
             // at first touch.
             flags |= libc::MAP_HUGETLB | (page.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT;
             slack = 0;
-        } else if accounting == Accounting::Unchecked {
+        } else {
             flags |= libc::MAP_NORESERVE;
         }
         let long = length.checked_add(slack).ok_or(too_long)?;
@@ -217,6 +204,19 @@ impl Mapping {
         place
     }
 
+    /// The value at `offset`.
+    ///
+    /// # Panics
+    /// Beyond the end, and where the type is not aligned.
+    #[inline]
+    pub fn view<T: SharedBytes>(&self, offset: usize) -> &T {
+        let place = self.at(offset, size_of::<T>()).cast::<T>();
+        assert!(place.is_aligned(), "a value at {offset} of a mapping is not aligned");
+        // SAFETY: the place is mapped while `self` lives, and aligned; whatever is stored there is a
+        // value of the type, as its trait promises.
+        unsafe { place.as_ref() }
+    }
+
     /// The share of the mapping that lies on pages of each size, as the kernel reports it: page size in
     /// bytes to share (0 to 1) of what is resident.
     ///
@@ -284,7 +284,7 @@ impl Buffer {
     /// When the kernel has no memory.
     pub fn new(length: usize) -> io::Result<Self> {
         let length = length.max(1);
-        let mapping = Mapping::anonymous(length, PageSize::PreferHuge, Accounting::Checked)?;
+        let mapping = Mapping::anonymous(length, PageSize::PreferHuge)?;
         let mut buffer = Self { mapping, length };
         buffer.fill(0);
         Ok(buffer)
@@ -311,53 +311,25 @@ impl DerefMut for Buffer {
     }
 }
 
-/// A type that processes may share after a fork.
+/// A type for memory that others write, too.
 ///
 /// # Safety
-/// All-zero bytes are a value of the type, and it holds no pointers and nothing that needs a drop:
-/// plain atomics and structures of them.
-pub unsafe trait ZeroedShared: Sync {}
+/// Any bytes are a value of the type, and it may change under a shared reference: plain atomics and
+/// structures of them.
+pub unsafe trait SharedBytes: Sync {}
 
-/// A value of zeros in memory that stays shared with processes that are forked.
-#[derive(Debug)]
-pub struct SharedValue<T: ZeroedShared> {
-    mapping: Mapping,
-    value: PhantomData<T>,
-}
-
-impl<T: ZeroedShared> SharedValue<T> {
-    /// The value whose bytes are zeros.
-    ///
-    /// # Errors
-    /// When the kernel has no memory.
-    pub fn zeroed() -> Result<Self, SysError> {
-        const { assert!(align_of::<T>() <= 4096, "aligned to a page at most") };
-        Ok(Self { mapping: Mapping::shared(size_of::<T>().max(1))?, value: PhantomData })
-    }
-}
-
-impl<T: ZeroedShared> Deref for SharedValue<T> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the memory is long enough, aligned to a page, lives as long as `self`, and zeros and
-        // whatever was stored since are values of the type, as its trait promises.
-        unsafe { self.mapping.at(0, size_of::<T>()).cast::<T>().as_ref() }
-    }
-}
+// SAFETY: any bytes are a value of an atomic.
+unsafe impl SharedBytes for AtomicU64 {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    // SAFETY: zeros are a value of an atomic.
-    unsafe impl ZeroedShared for AtomicU64 {}
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn large_mappings_are_aligned_and_read_back() {
         let length = (4 << 20) + 4096;
-        let mapping = Mapping::anonymous(length, PageSize::Base, Accounting::Unchecked).unwrap();
+        let mapping = Mapping::anonymous(length, PageSize::Base).unwrap();
         assert_eq!((mapping.range().0 % HUGE, mapping.range().1), (0, length));
         assert!(mapping.get(0, length).is_some() && mapping.get(1, length).is_none());
         assert!(mapping.get(usize::MAX, 2).is_none());
@@ -379,11 +351,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_an_error() {
-        let huge = Mapping::anonymous(usize::MAX / 2, PageSize::Base, Accounting::Checked);
+        let huge = Mapping::anonymous(usize::MAX / 2, PageSize::Base);
         assert!(matches!(huge, Err(MapError::Refused(SysError { call: "mmap", .. }))));
         // No machine reserves so many pages.
-        let reserved =
-            Mapping::anonymous(1 << 60, PageSize::Reserved(2 << 20), Accounting::Checked);
+        let reserved = Mapping::anonymous(1 << 60, PageSize::Reserved(2 << 20));
         assert!(
             matches!(reserved, Err(MapError::NoReservedPages { needed, .. }) if needed == 1 << 39)
         );
@@ -412,9 +383,12 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_value_starts_with_zeros() {
-        let value = SharedValue::<AtomicU64>::zeroed().unwrap();
+    fn shared_values_start_with_zeros() {
+        let mapping = Mapping::shared(4096).unwrap();
+        let value: &AtomicU64 = mapping.view(4088);
         assert_eq!(value.fetch_add(3, Ordering::Relaxed), 0);
-        assert_eq!(value.load(Ordering::Relaxed), 3);
+        assert_eq!(mapping.view::<AtomicU64>(4088).load(Ordering::Relaxed), 3);
+        assert!(std::panic::catch_unwind(|| mapping.view::<AtomicU64>(4089)).is_err());
+        assert!(std::panic::catch_unwind(|| mapping.view::<AtomicU64>(4081)).is_err());
     }
 }

@@ -2,17 +2,13 @@
 
 /// Bytes in a page of the base size.
 pub fn page_bytes() -> usize {
-    // SAFETY: reads a constant of the system.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // The kernel always knows this one; 4 KiB is the smallest page of all architectures here.
-    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(4096)
+    rustix::param::page_size()
 }
 
 /// The numbers of the calling process and thread.
 pub fn process_and_thread() -> (u32, u32) {
     // SAFETY: no arguments, always succeeds.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    (std::process::id(), thread as u32)
+    (std::process::id(), unsafe { libc::gettid() } as u32)
 }
 
 /// The effective user of this process.

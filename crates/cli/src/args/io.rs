@@ -2,10 +2,7 @@
 
 use super::Common;
 use clap::Args as ClapArgs;
-use nodegauge_files::cell::CacheMode;
-use nodegauge_files::grid::SizeList;
-use nodegauge_files::operation::OperationList;
-use nodegauge_files::{IoEngine, Msync, SyncWrites};
+use nodegauge_files::{CacheMode, IoEngine, Msync, OperationList, SizeList, SyncWrites};
 use nodegauge_measure::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;

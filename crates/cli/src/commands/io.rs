@@ -4,14 +4,12 @@ use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
-use nodegauge_files::operation::in_order;
-use nodegauge_files::plan::GridShape;
-use nodegauge_files::reference::{Fio, Iozone, ReferenceProgram};
-use nodegauge_files::workers::{WorkerKind, Workers};
-use nodegauge_files::{FilesOptions, OpenMode, Setup, export, scratch};
+use nodegauge_files::reference::ReferenceProgram;
+use nodegauge_files::{FilesOptions, QUICK, Setup, WorkerKind, Workers, export, in_order};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     let surface = args.surface.as_deref().map(Sink::from);
@@ -26,12 +24,12 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
         sink.check()?;
     }
     let options = options(args);
-    let mut programs: Vec<Box<dyn ReferenceProgram>> = Vec::new();
+    let mut programs = Vec::new();
     if let Some(program) = &args.iozone {
-        programs.push(Box::new(Iozone::new(program, options.workers)?));
+        programs.push(ReferenceProgram::iozone(program, options.workers)?);
     }
     if let Some(program) = &args.fio {
-        programs.push(Box::new(Fio::new(program, options.workers, options.limit)?));
+        programs.push(ReferenceProgram::fio(program, options.workers, options.limit)?);
     }
     let node = session::site(&args.common)?;
     let paths = options.paths.clone();
@@ -42,7 +40,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
         node,
         |site, progress| {
             for path in paths.iter().filter(|_| args.remove_leftovers) {
-                for left in scratch::remove_leftovers(path)? {
+                for left in nodegauge_files::remove_leftovers(path)? {
                     output::note(&format!("removed {} ({})", left.folder.display(), left.bytes));
                 }
             }
@@ -78,29 +76,27 @@ fn table(record: &Record) -> String {
 }
 
 fn options(args: &IoArgs) -> FilesOptions {
-    let workers =
-        |kind, count: u32| Workers { kind, count: count as usize, stonewall: !args.no_stonewall };
-    let shape = match args.quick {
-        true => GridShape::Quick,
-        false => GridShape::Grid {
-            files: args.file_sizes.as_ref().map(|sizes| sizes.0.clone()),
-            blocks: args.block_sizes.as_ref().map(|sizes| sizes.0.clone()),
-            max: args.max_size,
-            full: args.full,
-        },
-    };
-    let (usual_budget, usual_limit) = shape.usual_times();
+    let stonewall = !args.no_stonewall;
+    let workers = |kind| move |count: u32| Workers { kind, count: count as usize, stonewall };
+    let threads = args.threads.map(workers(WorkerKind::Threads));
+    let processes = args.processes.map(workers(WorkerKind::Processes));
+    let short = args.quick.then_some(&QUICK);
+    let usual_budget = short.map_or(Duration::from_secs(120), |short| short.budget);
     // A number of samples is taken whatever the time.
     let unlimited = args.common.samples.is_some() && args.common.budget.is_none();
     FilesOptions {
         paths: if args.path.is_empty() { vec![PathBuf::from(".")] } else { args.path.clone() },
-        shape,
+        short,
+        files: args.file_sizes.as_ref().map(|sizes| sizes.0.clone()),
+        blocks: args.block_sizes.as_ref().map(|sizes| sizes.0.clone()),
+        max_file: args.max_size,
+        full: args.full,
         operations: in_order(&args.operations),
         setup: Setup {
             engine: args.engine,
             depth: args.depth,
             msync: args.msync,
-            access: OpenMode { direct: false, sync: args.sync_writes },
+            sync_writes: args.sync_writes,
             include_close: args.include_close,
             include_fsync: args.include_fsync,
             verify: args.verify,
@@ -109,13 +105,10 @@ fn options(args: &IoArgs) -> FilesOptions {
         caches: args.cache.clone(),
         drop_before_reads: args.drop,
         read_percents: args.mix.clone(),
-        workers: args
-            .threads
-            .map(|n| workers(WorkerKind::Threads, n))
-            .or_else(|| args.processes.map(|n| workers(WorkerKind::Processes, n))),
+        workers: threads.or(processes),
         compressible: args.compressible,
         samples: args.common.samples.map_or(1, |n| n as usize),
-        limit: args.runtime.or(usual_limit),
+        limit: args.runtime.or(short.map(|short| short.limit)),
         budget: (!unlimited).then(|| args.common.budget.unwrap_or(usual_budget)),
     }
 }

@@ -1,15 +1,17 @@
 //! POSIX asynchronous I/O. glibc carries it out with threads and takes the requests of one
 //! descriptor one after another, so that a depth beyond one hides the hand-over, not the device.
 
-use super::{Completion, Queue, Request};
+use super::{Completion, Engine, Request};
 use nodegauge_os::{Buffer, check};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
 
-/// A request under way with its control block.
+/// A request under way with its control block, which belongs to the C library until the request ends:
+/// no reference to it exists meanwhile.
 struct UnderWay {
-    control: Box<libc::aiocb>,
+    control: NonNull<libc::aiocb>,
     request: Request,
 }
 
@@ -20,12 +22,11 @@ pub(crate) struct Aio<'f> {
 }
 
 /// Whether the C library carries a request out: it is asked to read a byte of `/dev/zero`.
-pub(crate) fn probe() -> io::Result<()> {
+pub(super) fn probe() -> io::Result<()> {
     let file = File::open("/dev/zero")?;
     let mut aio = Aio::new(&file);
-    let block = Buffer::new(1)?;
-    aio.submit(Request { block, write: false, offset: 0, since: 0 })?;
-    aio.wait()?.moved.map(drop)
+    aio.submit(Request { block: Buffer::new(1)?, write: false, offset: 0, since: 0 })?;
+    aio.wait()?.1
 }
 
 impl<'f> Aio<'f> {
@@ -35,11 +36,8 @@ impl<'f> Aio<'f> {
 
     /// Waits until one of the requests under way is done.
     fn suspend(&self) -> io::Result<()> {
-        let list: Vec<*const libc::aiocb> =
-            self.under_way.iter().map(|under_way| &raw const *under_way.control).collect();
-        if list.is_empty() {
-            return Ok(());
-        }
+        let list: Vec<_> =
+            self.under_way.iter().map(|one| one.control.as_ptr().cast_const()).collect();
         // SAFETY: the list holds control blocks of requests under way, which live until they end.
         let done = unsafe { libc::aio_suspend(list.as_ptr(), list.len() as i32, std::ptr::null()) };
         match check("aio_suspend", done).map_err(io::Error::from) {
@@ -51,20 +49,24 @@ impl<'f> Aio<'f> {
     /// A request that is done, if one is.
     fn done(&mut self) -> Option<Completion> {
         // SAFETY: the control blocks belong to requests that were started and not asked for results.
-        let status =
-            |under_way: &UnderWay| unsafe { libc::aio_error(&raw const *under_way.control) };
+        let status = |one: &UnderWay| unsafe { libc::aio_error(one.control.as_ptr()) };
         let done = self.under_way.iter().position(|one| status(one) != libc::EINPROGRESS)?;
-        let mut done = self.under_way.swap_remove(done);
+        let done = self.under_way.swap_remove(done);
         let errno = status(&done);
-        // SAFETY: as above; the request has ended and is asked for its result once.
-        let moved = unsafe { libc::aio_return(&raw mut *done.control) };
+        // SAFETY: as above; the request has ended, is asked for its result once, and the C library has
+        // no more use for the control block, which `submit` has made in a box.
+        let moved = unsafe {
+            let moved = libc::aio_return(done.control.as_ptr());
+            drop(Box::from_raw(done.control.as_ptr()));
+            moved
+        };
         let moved =
             if errno == 0 { Ok(moved as usize) } else { Err(io::Error::from_raw_os_error(errno)) };
-        Some(done.request.completed(moved))
+        Some(done.request.completed(moved, self.file))
     }
 }
 
-impl Queue for Aio<'_> {
+impl Engine for Aio<'_> {
     fn submit(&mut self, mut request: Request) -> io::Result<()> {
         // SAFETY: all fields are numbers and pointers, for which zero is a value.
         let mut control = Box::new(unsafe { std::mem::zeroed::<libc::aiocb>() });
@@ -73,12 +75,15 @@ impl Queue for Aio<'_> {
         control.aio_buf = request.block.as_mut_ptr().cast();
         control.aio_nbytes = request.block.len();
         control.aio_sigevent.sigev_notify = libc::SIGEV_NONE;
-        let at = &raw mut *control;
+        let start = if request.write { libc::aio_write } else { libc::aio_read };
+        let control = NonNull::from(Box::leak(control));
         // SAFETY: control block and block stay where they are and belong to nobody else until the
-        // request ends: both are on the heap, only `done` lets go of them, and `drop` waits.
-        let started =
-            unsafe { if request.write { libc::aio_write(at) } else { libc::aio_read(at) } };
-        check("aio_read or aio_write", started)?;
+        // request ends: only `done` lets go of them, and `drop` waits.
+        if let Err(error) = check("aio_read or aio_write", unsafe { start(control.as_ptr()) }) {
+            // SAFETY: the request was not taken, so the control block is still ours, from a box.
+            drop(unsafe { Box::from_raw(control.as_ptr()) });
+            return Err(error.into());
+        }
         self.under_way.push(UnderWay { control, request });
         Ok(())
     }

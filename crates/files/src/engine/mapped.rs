@@ -27,42 +27,34 @@ impl Mapped {
 
     /// The place of a block in memory.
     fn at(&self, offset: u64, length: usize) -> io::Result<NonNull<u8>> {
-        let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        let place = self.guard.mapping().get(offset, length);
-        place.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the mapping"))
+        let place = self.guard.mapping().get(offset as usize, length);
+        place.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     /// Whether the handler had to step in since the last time. What failed, the signal does not say:
     /// a write may have found no space, everything else is an error of the device.
     fn failure(&self) -> io::Result<()> {
-        if self.guard.take_failure() {
-            return Err(io::Error::from_raw_os_error(libc::EIO));
+        match self.guard.take_failure() {
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 
 impl Mover for Mapped {
-    fn read(&mut self, offset: u64, block: &mut [u8]) -> io::Result<()> {
-        let from = self.at(offset, block.len())?;
+    fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()> {
+        let (place, length) = (self.at(offset, block.len())?.as_ptr(), block.len());
+        let block = block.as_mut_ptr();
+        let (from, to) = if write { (block, place) } else { (place, block) };
         // SAFETY: `at` has checked the range; the file is ours alone, so nobody writes meanwhile, and
         // the block is memory of its own.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), block.as_mut_ptr(), block.len()) };
-        self.failure()
-    }
-
-    fn write(&mut self, offset: u64, block: &[u8]) -> io::Result<()> {
-        let to = self.at(offset, block.len())?;
-        // SAFETY: as above, the other way.
-        unsafe { std::ptr::copy_nonoverlapping(block.as_ptr(), to.as_ptr(), block.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(from, to, length) };
         self.failure()
     }
 
     fn finish(&mut self, wrote: bool) -> io::Result<()> {
-        match self.msync {
-            Msync::Sync if wrote => self.guard.mapping().sync(true)?,
-            Msync::Async if wrote => self.guard.mapping().sync(false)?,
-            _ => {}
+        if wrote && self.msync != Msync::None {
+            self.guard.mapping().sync(self.msync == Msync::Sync)?;
         }
         self.failure()
     }
@@ -77,13 +69,13 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let mut mapped = Mapped::new(&file, 1 << 16, Msync::Sync).unwrap();
         let mut block = vec![0; 8192];
-        mapped.write(0, &[7; 8192]).unwrap();
+        mapped.transfer(true, 0, &mut [7; 8192]).unwrap();
         mapped.finish(true).unwrap();
-        mapped.read(0, &mut block).unwrap();
+        mapped.transfer(false, 0, &mut block).unwrap();
         assert!(block.iter().all(|b| *b == 7));
         file.set_len(0).unwrap();
-        let error = mapped.read(0, &mut block).unwrap_err();
+        let error = mapped.transfer(false, 0, &mut block).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EIO));
-        assert!(mapped.read(1 << 16, &mut block).is_err(), "beyond the mapping");
+        assert!(mapped.transfer(false, 1 << 16, &mut block).is_err(), "beyond the mapping");
     }
 }

@@ -1,37 +1,47 @@
 //! How blocks are moved between memory and files.
 //!
-//! A [`Mover`] moves one block at a time; a [`Queue`] has several under way. Both are told where and
-//! how much, and know nothing of patterns, clocks or contents.
+//! An [`Engine`] has as many blocks under way as it is given; a [`Mover`] moves one at a time and is an
+//! engine as [`OneByOne`]. Both are told where and how much, and know nothing of patterns, clocks or
+//! contents.
 
-pub(crate) mod aio;
-pub(crate) mod mapped;
-pub(crate) mod stdio;
-pub(crate) mod sync;
-pub(crate) mod uring;
+mod aio;
+mod mapped;
+mod stdio;
+mod sync;
+mod uring;
 
-use crate::operation::{Direction, Operation, Way};
-use crate::pattern::AccessPattern;
-use nodegauge_os::{Buffer, check};
+pub(crate) use aio::Aio;
+pub(crate) use mapped::Mapped;
+pub(crate) use stdio::Stdio;
+pub(crate) use sync::{Calls, POSITIONAL, SEQUENTIAL, VECTORED};
+pub(crate) use uring::Uring;
+
+use crate::error;
+use nodegauge_measure::Failure;
+use nodegauge_os::Buffer;
 use schemars::JsonSchema;
+use serde::de::{DeserializeOwned, IntoDeserializer, value};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
 /// Which calls carry out the plain operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IoEngine {
     /// `read`, `write`, `pread`, `pwrite`.
+    #[serde(alias = "psync")]
     Sync,
     /// Copies from and to a shared mapping of the file.
     Mmap,
     /// POSIX asynchronous I/O, as the C library carries it out.
+    #[serde(alias = "posixaio")]
     Aio,
     /// The kernel's submission and completion rings.
+    #[serde(alias = "io_uring")]
     Uring,
 }
 
@@ -47,20 +57,20 @@ impl IoEngine {
     }
 
     /// Whether it can have several operations under way.
-    pub fn queues(self) -> bool {
+    pub(crate) fn queues(self) -> bool {
         matches!(self, Self::Aio | Self::Uring)
     }
-}
 
-impl FromStr for IoEngine {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "sync" | "psync" => Ok(Self::Sync),
-            "mmap" => Ok(Self::Mmap),
-            "aio" | "posixaio" => Ok(Self::Aio),
-            "uring" | "io_uring" => Ok(Self::Uring),
-            _ => Err("expected sync, mmap, aio or uring".to_owned()),
+    /// Refuses an engine that the system lacks before anything is made with it.
+    pub(crate) fn probe(self) -> Result<(), Failure> {
+        match self {
+            Self::Uring => uring::probe().map_err(error::no_uring),
+            Self::Aio => aio::probe().map_err(|cause| {
+                Failure::missing(format!(
+                    "no POSIX asynchronous I/O here: {cause}\nhint: --engine uring or sync"
+                ))
+            }),
+            Self::Sync | Self::Mmap => Ok(()),
         }
     }
 }
@@ -77,29 +87,6 @@ pub enum Msync {
     Sync,
 }
 
-impl Msync {
-    /// What is said of it; nothing of the usual.
-    pub(crate) fn in_words(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Async => Some(" msync async"),
-            Self::Sync => Some(" msync sync"),
-        }
-    }
-}
-
-impl FromStr for Msync {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "none" => Ok(Self::None),
-            "async" => Ok(Self::Async),
-            "sync" => Ok(Self::Sync),
-            _ => Err("expected none, async or sync".to_owned()),
-        }
-    }
-}
-
 /// What each single write waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -110,66 +97,52 @@ pub enum SyncWrites {
     Dsync,
 }
 
+/// A choice by its name in records; `expected` names all of them.
+pub(crate) fn choice<T: DeserializeOwned>(text: &str, expected: &str) -> Result<T, String> {
+    let text: value::StrDeserializer<'_, value::Error> = text.into_deserializer();
+    T::deserialize(text).map_err(|_| format!("expected {expected}"))
+}
+
+impl FromStr for IoEngine {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        choice(text, "sync, mmap, aio or uring")
+    }
+}
+
+impl FromStr for Msync {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        choice(text, "none, async or sync")
+    }
+}
+
 impl FromStr for SyncWrites {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "sync" => Ok(Self::Sync),
-            "dsync" => Ok(Self::Dsync),
-            _ => Err("expected sync or dsync".to_owned()),
-        }
+        choice(text, "sync or dsync")
     }
 }
 
-/// How files are opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct OpenMode {
-    /// Past the page cache (`O_DIRECT`).
-    pub direct: bool,
-    /// What each write waits for.
-    pub sync: Option<SyncWrites>,
-}
-
-impl OpenMode {
-    fn flags(self) -> i32 {
-        let direct = if self.direct { libc::O_DIRECT } else { 0 };
-        let sync = match self.sync {
-            None => 0,
-            Some(SyncWrites::Sync) => libc::O_SYNC,
-            Some(SyncWrites::Dsync) => libc::O_DSYNC,
-        };
-        direct | sync | libc::O_NOFOLLOW
-    }
-
-    /// Opens an existing file for both directions.
-    pub(crate) fn open(self, path: &Path) -> io::Result<File> {
-        File::options().read(true).write(true).custom_flags(self.flags()).open(path)
-    }
-
-    /// Makes a new file; one that exists is an error.
-    pub(crate) fn create(self, path: &Path) -> io::Result<File> {
-        File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(self.flags())
-            .open(path)
-    }
-}
-
-/// Moves one block at a time.
-pub(crate) trait Mover {
-    /// Fills `block` from the file at `offset`.
-    fn read(&mut self, offset: u64, block: &mut [u8]) -> io::Result<()>;
-    /// Writes `block` to the file at `offset`.
-    fn write(&mut self, offset: u64, block: &[u8]) -> io::Result<()>;
-    /// Hands over what is held back; inside the timing.
-    fn finish(&mut self, wrote: bool) -> io::Result<()>;
+/// Opens a file for both directions: a new one, which must not be there, or one that is.
+pub(crate) fn open(
+    path: &Path,
+    new: bool,
+    direct: bool,
+    sync: Option<SyncWrites>,
+) -> io::Result<File> {
+    let sync = match sync {
+        None => 0,
+        Some(SyncWrites::Sync) => libc::O_SYNC,
+        Some(SyncWrites::Dsync) => libc::O_DSYNC,
+    };
+    let flags = if direct { libc::O_DIRECT } else { 0 } | sync | libc::O_NOFOLLOW;
+    let mut options = File::options();
+    options.read(true).write(true).create_new(new).mode(0o600).custom_flags(flags).open(path)
 }
 
 /// A block and what is to be done with it. Whoever has the block may touch it: while it is on its way
-/// it belongs to the queue, whose completion gives it back.
+/// it belongs to the engine, whose completion gives it back.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// The block; it lies at one address as long as it lives.
@@ -181,66 +154,76 @@ pub(crate) struct Request {
     pub(crate) since: u64,
 }
 
+/// A request that an engine gives back, and whether its block was moved.
+pub(crate) type Completion = (Request, io::Result<()>);
+
 impl Request {
-    /// The outcome of a call that moved `moved` bytes: none at all is an error.
-    fn completed(self, moved: io::Result<usize>) -> Completion {
+    /// The outcome of a call that moved so many bytes, seldom fewer than all: the rest goes at once.
+    fn completed(mut self, moved: io::Result<usize>, file: &File) -> Completion {
         let moved = moved.and_then(|moved| match moved {
-            0 => Err(nothing_moved(self.write)),
-            moved => Ok(moved),
+            0 if self.write => Err(io::ErrorKind::WriteZero.into()),
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            moved => {
+                let at = self.offset + moved as u64;
+                POSITIONAL(file, self.write, at, &mut self.block[moved..])
+            }
         });
-        Completion { request: self, moved }
+        (self, moved)
     }
 }
 
-/// A request that a queue gives back.
-#[derive(Debug)]
-pub(crate) struct Completion {
-    pub(crate) request: Request,
-    /// Bytes moved.
-    pub(crate) moved: io::Result<usize>,
-}
-
-/// Has several requests under way at once, as many as it was made for.
-pub(crate) trait Queue {
-    /// Hands a request over.
+/// Carries requests out, as many at once as it was made for.
+pub(crate) trait Engine {
+    /// Whether several may be under way.
+    const QUEUES: bool = true;
+    /// Takes a request over.
     fn submit(&mut self, request: Request) -> io::Result<()>;
     /// Waits for a request to end.
     fn wait(&mut self) -> io::Result<Completion>;
+    /// Hands over what is held back after the last request; inside the timing.
+    fn finish(&mut self, _wrote: bool) -> io::Result<()> {
+        Ok(())
+    }
 }
 
-/// The mover of an operation on an open file. `bytes` is the size of the file, which a mapping needs.
-pub(crate) fn mover<'f>(
-    operation: &Operation,
-    engine: IoEngine,
-    msync: Msync,
-    file: &'f File,
-    bytes: u64,
-) -> io::Result<Box<dyn Mover + 'f>> {
-    Ok(match (operation.way, engine) {
-        (Way::Plain, IoEngine::Mmap) => Box::new(mapped::Mapped::new(file, bytes, msync)?),
-        (Way::Plain, _) if in_sequence(operation) => Box::new(sync::Sequential::new(file)),
-        (Way::Plain | Way::Positional, _) => Box::new(sync::Positional::new(file)),
-        (Way::Vector, _) => Box::new(sync::Vectored::new(file)),
-        (Way::Stdio, _) => Box::new(stdio::Stdio::new(file, operation.direction)?),
-    })
+/// Moves one block at a time.
+pub(crate) trait Mover {
+    /// Writes `block` to the file at `offset`, or fills it from there.
+    fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()>;
+    /// As [`Engine::finish`].
+    fn finish(&mut self, _wrote: bool) -> io::Result<()> {
+        Ok(())
+    }
 }
 
-/// Whether the kernel's own position of the file is the next offset.
-fn in_sequence(operation: &Operation) -> bool {
-    operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed
+/// A mover as an engine: a request has ended when it is handed over.
+pub(crate) struct OneByOne<M> {
+    mover: M,
+    ended: Option<Completion>,
 }
 
-/// Waits until the file's data is on the device (`fsync`).
-pub(crate) fn fsync(file: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open while `file` lives.
-    check("fsync", unsafe { libc::fsync(file.as_raw_fd()) })?;
-    Ok(())
+impl<M: Mover> OneByOne<M> {
+    pub(crate) fn new(mover: M) -> Self {
+        Self { mover, ended: None }
+    }
 }
 
-/// Nothing was moved although something was asked for.
-pub(crate) fn nothing_moved(write: bool) -> io::Error {
-    match write {
-        true => io::Error::new(io::ErrorKind::WriteZero, "the kernel wrote nothing"),
-        false => io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before its size"),
+impl<M: Mover> Engine for OneByOne<M> {
+    const QUEUES: bool = false;
+
+    #[inline]
+    fn submit(&mut self, mut request: Request) -> io::Result<()> {
+        let moved = self.mover.transfer(request.write, request.offset, &mut request.block);
+        self.ended = Some((request, moved));
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&mut self) -> io::Result<Completion> {
+        self.ended.take().ok_or_else(|| io::Error::other("no request is under way"))
+    }
+
+    fn finish(&mut self, wrote: bool) -> io::Result<()> {
+        self.mover.finish(wrote)
     }
 }

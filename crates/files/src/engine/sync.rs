@@ -1,177 +1,69 @@
-//! Calls that return when the block is moved: `read`, `write`, `pread`, `pwrite`, `preadv`,
-//! `pwritev`.
+//! Calls that return when the block is moved, a row for each kind.
 
-use super::{Mover, nothing_moved};
-use nodegauge_os::check;
+use super::Mover;
+use rustix::io::{Errno, preadv, pwritev};
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::unix::fs::FileExt;
 
-/// The bytes that a call has moved.
-#[inline]
-fn bytes(moved: isize) -> io::Result<usize> {
-    Ok(check("read or write", moved)? as usize)
-}
+/// The calls of one kind on a file.
+pub(crate) struct Calls<'f>(pub(crate) &'f File, pub(crate) Kind);
 
-/// Repeats a call until the whole block is moved; most often the first moves all of it.
-#[inline]
-fn whole(write: bool, length: usize, mut call: impl FnMut(usize) -> isize) -> io::Result<()> {
-    let mut moved = 0;
-    while moved < length {
-        match bytes(call(moved)) {
-            Ok(0) => return Err(nothing_moved(write)),
-            Ok(n) => moved += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+/// Writes a block at an offset, or reads it: the whole block, most often in one call of the kernel.
+type Kind = fn(&File, bool, u64, &mut [u8]) -> io::Result<()>;
+
+/// `read`, `write`: from the file's own position on, which is the offset that is asked for.
+pub(crate) const SEQUENTIAL: Kind = |mut file, write, _, block| match write {
+    true => file.write_all(block),
+    false => file.read_exact(block),
+};
+
+/// `pread`, `pwrite`.
+pub(crate) const POSITIONAL: Kind = |file, write, offset, block| match write {
+    true => file.write_all_at(block, offset),
+    false => file.read_exact_at(block, offset),
+};
+
+/// `preadv`, `pwritev`: in several pieces a call. What a call leaves over, seldom anything, goes in one
+/// piece.
+pub(crate) const VECTORED: Kind = |file, write, offset, block| {
+    let length = block.len();
+    let moved = match write {
+        true => {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let chunks = block.chunks(piece(length));
+            pieces.iter_mut().zip(chunks).for_each(|(of, chunk)| *of = IoSlice::new(chunk));
+            pwritev(file, &pieces[..length.div_ceil(piece(length))], offset)
         }
-    }
-    Ok(())
-}
+        false => {
+            let mut pieces: [_; PIECES] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
+            let chunks = block.chunks_mut(piece(length));
+            pieces.iter_mut().zip(chunks).for_each(|(to, chunk)| *to = IoSliceMut::new(chunk));
+            preadv(file, &mut pieces[..length.div_ceil(piece(length))], offset)
+        }
+    };
+    let moved = match moved {
+        Err(Errno::INTR) => 0,
+        moved => moved?,
+    };
+    POSITIONAL(file, write, offset + moved as u64, &mut block[moved..])
+};
 
-/// From the file's own position on: the offset that is asked for is where it stands.
-pub(crate) struct Sequential<'f>(&'f File);
-
-impl<'f> Sequential<'f> {
-    pub(crate) fn new(file: &'f File) -> Self {
-        Self(file)
-    }
-}
-
-impl Mover for Sequential<'_> {
-    fn read(&mut self, _: u64, block: &mut [u8]) -> io::Result<()> {
-        let fd = self.0.as_raw_fd();
-        whole(false, block.len(), |moved| {
-            let rest = &mut block[moved..];
-            // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`.
-            unsafe { libc::read(fd, rest.as_mut_ptr().cast(), rest.len()) }
-        })
-    }
-
-    fn write(&mut self, _: u64, block: &[u8]) -> io::Result<()> {
-        let fd = self.0.as_raw_fd();
-        whole(true, block.len(), |moved| {
-            let rest = &block[moved..];
-            // SAFETY: the kernel reads at most `rest.len()` bytes of `rest`.
-            unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) }
-        })
-    }
-
-    fn finish(&mut self, _: bool) -> io::Result<()> {
-        Ok(())
+impl Mover for Calls<'_> {
+    #[inline]
+    fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()> {
+        (self.1)(self.0, write, offset, block)
     }
 }
-
-/// At any offset.
-pub(crate) struct Positional<'f>(&'f File);
-
-impl<'f> Positional<'f> {
-    pub(crate) fn new(file: &'f File) -> Self {
-        Self(file)
-    }
-}
-
-/// Reads a whole block at `offset`.
-#[inline]
-pub(crate) fn read_at(fd: RawFd, offset: u64, block: &mut [u8]) -> io::Result<()> {
-    whole(false, block.len(), |moved| {
-        let rest = &mut block[moved..];
-        let at = (offset + moved as u64) as libc::off_t;
-        // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`.
-        unsafe { libc::pread(fd, rest.as_mut_ptr().cast(), rest.len(), at) }
-    })
-}
-
-/// Writes a whole block at `offset`.
-#[inline]
-pub(crate) fn write_at(fd: RawFd, offset: u64, block: &[u8]) -> io::Result<()> {
-    whole(true, block.len(), |moved| {
-        let rest = &block[moved..];
-        let at = (offset + moved as u64) as libc::off_t;
-        // SAFETY: the kernel reads at most `rest.len()` bytes of `rest`.
-        unsafe { libc::pwrite(fd, rest.as_ptr().cast(), rest.len(), at) }
-    })
-}
-
-impl Mover for Positional<'_> {
-    fn read(&mut self, offset: u64, block: &mut [u8]) -> io::Result<()> {
-        read_at(self.0.as_raw_fd(), offset, block)
-    }
-    fn write(&mut self, offset: u64, block: &[u8]) -> io::Result<()> {
-        write_at(self.0.as_raw_fd(), offset, block)
-    }
-    fn finish(&mut self, _: bool) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// In several pieces a call.
-pub(crate) struct Vectored<'f>(&'f File);
 
 /// Pieces of a block at most.
 const PIECES: usize = 8;
-/// A piece is at least this long and starts at a multiple of it: what direct I/O may ask for.
-const PIECE: usize = 4096;
+/// A piece starts at a multiple of this: what direct I/O may ask for.
+const ALIGNED: usize = 4096;
 
-/// Into how many pieces a block of this length goes.
-pub(crate) fn pieces(block: usize) -> usize {
-    (block / PIECE).clamp(1, PIECES)
-}
-
-impl<'f> Vectored<'f> {
-    pub(crate) fn new(file: &'f File) -> Self {
-        Self(file)
-    }
-
-    /// The pieces of the memory from `start` on. All but the last are equally long.
-    fn vectors(start: *mut u8, length: usize) -> ([libc::iovec; PIECES], usize) {
-        let count = pieces(length);
-        let each = if count == 1 { length } else { length / count / PIECE * PIECE };
-        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECES];
-        for (i, vector) in vectors.iter_mut().enumerate().take(count) {
-            vector.iov_base = start.wrapping_add(i * each).cast();
-            vector.iov_len = if i + 1 == count { length - i * each } else { each };
-        }
-        (vectors, count)
-    }
-}
-
-impl Mover for Vectored<'_> {
-    fn read(&mut self, offset: u64, block: &mut [u8]) -> io::Result<()> {
-        let fd = self.0.as_raw_fd();
-        let length = block.len();
-        let (vectors, count) = Self::vectors(block.as_mut_ptr(), length);
-        // SAFETY: the vectors are pieces of `block`, which the kernel may fill.
-        let moved = bytes(unsafe {
-            libc::preadv(fd, vectors.as_ptr(), count as i32, offset as libc::off_t)
-        });
-        match moved {
-            Ok(0) => Err(nothing_moved(false)),
-            Ok(moved) if moved < length => read_at(fd, offset + moved as u64, &mut block[moved..]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => read_at(fd, offset, block),
-            other => other.map(drop),
-        }
-    }
-
-    fn write(&mut self, offset: u64, block: &[u8]) -> io::Result<()> {
-        let fd = self.0.as_raw_fd();
-        let (vectors, count) = Self::vectors(block.as_ptr().cast_mut(), block.len());
-        // SAFETY: the vectors are pieces of `block`, which the kernel only reads.
-        let moved = bytes(unsafe {
-            libc::pwritev(fd, vectors.as_ptr(), count as i32, offset as libc::off_t)
-        });
-        match moved {
-            Ok(0) => Err(nothing_moved(true)),
-            Ok(moved) if moved < block.len() => {
-                write_at(fd, offset + moved as u64, &block[moved..])
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => write_at(fd, offset, block),
-            other => other.map(drop),
-        }
-    }
-
-    fn finish(&mut self, _: bool) -> io::Result<()> {
-        Ok(())
-    }
+/// The length of the pieces of a block; the last may be shorter.
+fn piece(block: usize) -> usize {
+    block.div_ceil(PIECES).next_multiple_of(ALIGNED)
 }
 
 #[cfg(test)]
@@ -180,15 +72,21 @@ mod tests {
 
     #[test]
     fn pieces_cover_the_block_and_stay_aligned() {
-        for length in [1, 100, 4096, 8192, 12_288, 65_536, 1 << 24] {
-            let (vectors, count) = Vectored::vectors(std::ptr::null_mut(), length);
-            let mut at = 0;
-            for vector in &vectors[..count] {
-                assert_eq!(vector.iov_base as usize, at);
-                assert!(at.is_multiple_of(PIECE));
-                at += vector.iov_len;
-            }
-            assert_eq!(at, length);
+        for length in [1, 100, 4096, 8192, 12_288, 40_960, 65_536, 1 << 24] {
+            assert!(piece(length).is_multiple_of(ALIGNED));
+            assert!((1..=PIECES).contains(&length.div_ceil(piece(length))), "{length}");
         }
+    }
+
+    #[test]
+    fn blocks_in_pieces_come_back() {
+        let file = tempfile::tempfile().unwrap();
+        let mut block: Vec<u8> = (0..50_000u32).map(|i| i as u8).collect();
+        VECTORED(&file, true, 100, &mut block).unwrap();
+        let mut back = vec![0; block.len()];
+        VECTORED(&file, false, 100, &mut back).unwrap();
+        assert!(back == block);
+        let error = VECTORED(&file, false, 200, &mut back).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

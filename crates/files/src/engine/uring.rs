@@ -1,7 +1,7 @@
 //! io_uring: requests and their results in rings shared with the kernel, one system call to hand
 //! over and to wait.
 
-use super::{Completion, Queue, Request};
+use super::{Completion, Engine, Request};
 use io_uring::{IoUring, opcode, types};
 use std::fs::File;
 use std::io;
@@ -35,15 +35,13 @@ impl<'f> Uring<'f> {
         let number = entry.user_data() as usize;
         let request = self.under_way[number].take()?;
         self.free.push(number);
-        let moved = match entry.result() {
-            n if n < 0 => Err(io::Error::from_raw_os_error(-n)),
-            n => Ok(n as usize),
-        };
-        Some(request.completed(moved))
+        let moved = usize::try_from(entry.result())
+            .map_err(|_| io::Error::from_raw_os_error(-entry.result()));
+        Some(request.completed(moved, self.file))
     }
 }
 
-impl Queue for Uring<'_> {
+impl Engine for Uring<'_> {
     fn submit(&mut self, mut request: Request) -> io::Result<()> {
         let full = || io::Error::other("more requests than the ring holds");
         let number = *self.free.last().ok_or_else(full)?;
@@ -66,19 +64,15 @@ impl Queue for Uring<'_> {
     fn wait(&mut self) -> io::Result<Completion> {
         loop {
             // What is pushed but not yet submitted must go before anything is waited for.
-            let pending = !self.ring.submission().is_empty();
-            if !pending && let Some(completion) = self.done() {
+            if self.ring.submission().is_empty()
+                && let Some(completion) = self.done()
+            {
                 return Ok(completion);
             }
             let wanted = usize::from(self.ring.completion().is_empty());
             match self.ring.submit_and_wait(wanted) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-                Ok(_) => {
-                    if let Some(completion) = self.done() {
-                        return Ok(completion);
-                    }
-                }
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
             }
         }
     }

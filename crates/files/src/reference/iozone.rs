@@ -2,162 +2,97 @@
 //! operations.
 
 use super::output::IozoneOutput;
-use super::{ReferenceFigure, ReferenceFigures, ReferenceProgram, kib, located, time_limit};
-use crate::FilesError;
-use crate::cell::Task;
+use super::{Figures, Kind, ReferenceFigure};
 use crate::engine::{IoEngine, SyncWrites};
 use crate::operation::Operation;
-use crate::scratch::ScratchDirectory;
+use crate::task::Task;
 use crate::workers::{WorkerKind, Workers};
-use nodegauge_toolchain::{CommandLine, Job};
-use std::path::Path;
-use std::time::Duration;
+use nodegauge_measure::Bytes;
+use std::collections::BTreeSet;
 
-/// The program.
-#[derive(Debug, Clone)]
-pub struct Iozone {
-    program: String,
-    version: String,
-    workers: Option<Workers>,
+pub(super) const KIND: Kind = Kind {
+    name: "iozone",
+    title: "IOzone",
+    version_option: "-v",
+    version: |said| said.split("Version $Revision:").nth(1)?.split_whitespace().next(),
+    runs: |program, task| {
+        let arguments = arguments(task, program.workers);
+        arguments.map(|words| (words, task.operations.clone())).into_iter().collect()
+    },
+    figures,
+};
+
+/// The arguments for a cell; `None` when IOzone cannot measure it this way.
+fn arguments(task: &Task, workers: Option<Workers>) -> Option<Vec<String>> {
+    let setup = &task.setup;
+    let queues = matches!(setup.engine, IoEngine::Aio | IoEngine::Uring);
+    if queues || task.drop_before_reads {
+        return None;
+    }
+    let kib = |size: Bytes| size.0.is_multiple_of(1024).then(|| format!("{}k", size.0 / 1024));
+    let (file, block) = (kib(task.cell.file)?, kib(task.cell.block)?);
+    let mut words: Vec<String> = ["-s", &file, "-r", &block].map(str::to_owned).into();
+    let flags = [
+        ("-B", setup.engine == IoEngine::Mmap),
+        ("-I", setup.direct),
+        ("-o", setup.sync_writes == Some(SyncWrites::Sync)),
+        ("-+D", setup.sync_writes == Some(SyncWrites::Dsync)),
+        ("-c", setup.include_close),
+        ("-e", setup.include_fsync),
+    ];
+    words.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (*flag).to_owned()));
+    // The first test makes the file for the others.
+    let mut tests = BTreeSet::from([0]);
+    tests.extend(task.operations.iter().filter_map(|operation| operation.iozone));
+    words.extend(tests.iter().flat_map(|test| ["-i".to_owned(), test.to_string()]));
+    let mut add = |list: &[&str]| words.extend(list.iter().map(|word| (*word).to_owned()));
+    let Some(workers) = workers else {
+        add(&["-f", "data-iozone"]);
+        return Some(words);
+    };
+    add(&["-t", &workers.count.to_string()]);
+    if workers.kind == WorkerKind::Threads {
+        add(&["-T"]);
+    }
+    if !workers.stonewall {
+        add(&["-x"]);
+    }
+    add(&["-F"]);
+    words.extend((0..workers.count).map(|i| format!("data-iozone-{i}")));
+    Some(words)
 }
 
-impl Iozone {
-    /// Finds the program and asks for its version.
-    ///
-    /// # Errors
-    /// When it is not there or is not IOzone.
-    pub fn new(program: &Path, workers: Option<Workers>) -> Result<Self, FilesError> {
-        let program = located(program, "iozone")?;
-        let command = CommandLine::new(program.as_str(), ["-v"]);
-        let job =
-            Job { folder: std::env::temp_dir(), ..Job::new(command, Duration::from_secs(10)) };
-        let said = nodegauge_toolchain::run(&job, &|| false)?.stdout;
-        let version = said
-            .split("Version $Revision:")
-            .nth(1)
-            .and_then(|rest| rest.split_whitespace().next())
-            .map(str::to_owned);
-        match version {
-            Some(version) => Ok(Self { program, version, workers }),
-            None => Err(FilesError::Reference { program, why: "this is not IOzone: it prints no version\nhint: --iozone takes the path of the program iozone".to_owned() }),
-        }
-    }
-
-    /// The arguments for a cell; `None` when IOzone cannot measure it this way.
-    fn arguments(&self, task: &Task) -> Option<Vec<String>> {
-        let setup = &task.setup;
-        let mut words: Vec<String> = Vec::new();
-        let mut add = |list: &[&str]| words.extend(list.iter().map(|word| (*word).to_owned()));
-        match setup.engine {
-            IoEngine::Sync => {}
-            IoEngine::Mmap => add(&["-B"]),
-            IoEngine::Aio | IoEngine::Uring => return None,
-        }
-        if task.drop_before_reads {
-            return None;
-        }
-        add(&[
-            "-s",
-            &format!("{}k", kib(task.cell.file)?),
-            "-r",
-            &format!("{}k", kib(task.cell.block)?),
-        ]);
-        if setup.access.direct {
-            add(&["-I"]);
-        }
-        match setup.access.sync {
-            Some(SyncWrites::Sync) => add(&["-o"]),
-            Some(SyncWrites::Dsync) => add(&["-+D"]),
-            None => {}
-        }
-        if setup.include_close {
-            add(&["-c"]);
-        }
-        if setup.include_fsync {
-            add(&["-e"]);
-        }
-        // The first test makes the file for the others.
-        let mut tests: Vec<u8> = vec![0];
-        tests.extend(task.operations.iter().filter_map(|operation| operation.iozone));
-        tests.sort_unstable();
-        tests.dedup();
-        for test in tests {
-            add(&["-i", &test.to_string()]);
-        }
-        match self.workers {
-            None => add(&["-f", "data-iozone"]),
-            Some(workers) => {
-                add(&["-t", &workers.count.to_string()]);
-                if workers.kind == WorkerKind::Threads {
-                    add(&["-T"]);
-                }
-                if !workers.stonewall {
-                    add(&["-x"]);
-                }
-                add(&["-F"]);
-                words.extend((0..workers.count).map(|i| format!("data-iozone-{i}")));
-            }
-        }
-        Some(words)
-    }
-}
-
-impl ReferenceProgram for Iozone {
-    fn name(&self) -> &'static str {
-        "iozone"
-    }
-
-    fn version(&self) -> &str {
-        &self.version
-    }
-
-    fn run(
-        &mut self,
-        task: &Task,
-        scratch: &ScratchDirectory,
-        left: Option<Duration>,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<ReferenceFigures, FilesError> {
-        let Some(arguments) = self.arguments(task) else { return Ok(Vec::new()) };
-        let command = CommandLine::new(self.program.clone(), arguments);
-        let limit = time_limit(left);
-        let job = Job { folder: scratch.folder().to_owned(), ..Job::new(command.clone(), limit) };
-        let text = job.success(nodegauge_toolchain::run(&job, interrupted)?)?;
-        let output = IozoneOutput::read(&text).map_err(|error| FilesError::Reference {
-            program: command.to_string(),
-            why: error.to_string(),
-        })?;
-        let wanted = |name: &str| -> Option<&'static Operation> {
-            task.operations.iter().copied().find(|operation| operation.name == name)
-        };
-        let figure = |rate: f64, block: u64| ReferenceFigure {
+fn figures(
+    text: &str,
+    task: &Task,
+    operations: &[&'static Operation],
+    command: &str,
+) -> Result<Figures, String> {
+    let output = IozoneOutput::read(text)?;
+    let doubt = "it says itself that its clock is too coarse for the smallest files";
+    let cells = output.lines.iter().flat_map(|line| line.rates.iter().copied());
+    let throughput = output.throughput.iter().map(|test| (test.name, test.children));
+    let figure = |(name, rate): (&str, f64)| {
+        let operation = operations.iter().find(|operation| operation.name == name)?;
+        let figure = ReferenceFigure {
             rate,
-            iops: Some(rate / block as f64),
+            iops: Some(rate / task.cell.block.as_f64()),
             latency: None,
-            command: command.to_string(),
-            doubt: output.poor_resolution.then(|| {
-                "it says itself that its clock is too coarse for the smallest files".to_owned()
-            }),
+            command: command.to_owned(),
+            doubt: output.poor_resolution.then(|| doubt.to_owned()),
         };
-        let block = task.cell.block.0;
-        let cells = output.lines.iter().flat_map(|line| &line.rates);
-        let throughput = output.throughput.iter().map(|t| (t.name, t.children));
-        Ok(cells
-            .map(|(name, rate)| (*name, *rate))
-            .chain(throughput)
-            .filter(|(_, rate)| *rate > 0.0)
-            .filter_map(|(name, rate)| Some((wanted(name)?, figure(rate, block))))
-            .collect())
-    }
+        (rate > 0.0).then_some((*operation, figure))
+    };
+    Ok(cells.chain(throughput).filter_map(figure).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::CacheMode;
     use crate::grid::CellSize;
     use crate::operation::named;
-    use crate::pass::Setup;
+    use crate::task::CacheMode;
+    use crate::task::Setup;
     use nodegauge_measure::Bytes;
 
     fn task(setup: Setup, names: &[&str]) -> Task {
@@ -171,8 +106,7 @@ mod tests {
     }
 
     fn arguments(task: &Task, workers: Option<Workers>) -> Option<String> {
-        let iozone = Iozone { program: "iozone".into(), version: "3.489".into(), workers };
-        iozone.arguments(task).map(|words| words.join(" "))
+        super::arguments(task, workers).map(|words| words.join(" "))
     }
 
     #[test]
@@ -183,7 +117,7 @@ mod tests {
             Some("-s 1024k -r 4k -i 0 -i 1 -i 2 -f data-iozone")
         );
         let mut setup = CacheMode::Direct.applied(Setup::default());
-        setup.access.sync = Some(SyncWrites::Dsync);
+        setup.sync_writes = Some(SyncWrites::Dsync);
         setup.include_close = true;
         let workers = Workers { kind: WorkerKind::Threads, count: 2, stonewall: false };
         assert_eq!(

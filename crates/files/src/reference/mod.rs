@@ -6,89 +6,170 @@ mod iozone;
 mod output;
 mod saved;
 
-pub use fio::Fio;
-pub use iozone::Iozone;
-pub(crate) use output::{COLUMNS, THROUGHPUT};
+pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
 pub use saved::{Imported, read};
 
-use crate::FilesError;
-use crate::cell::Task;
+use crate::cell::Ending;
 use crate::latency::Quantiles;
 use crate::operation::Operation;
+use crate::pass::PassEnd;
 use crate::scratch::ScratchDirectory;
-use std::path::{Path, PathBuf};
+use crate::task::Task;
+use crate::workers::Workers;
+use nodegauge_measure::Failure;
+use nodegauge_toolchain::{CommandLine, Job, ToolchainError, which};
+use std::path::Path;
 use std::time::Duration;
 
-/// What another program says of an operation.
+/// What another program says of an operation: bytes and operations per second, and latencies.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReferenceFigure {
-    /// Bytes per second.
-    pub rate: f64,
-    /// Operations per second, where it says so.
-    pub iops: Option<f64>,
-    /// Latencies, where it tells them.
-    pub latency: Option<Quantiles>,
+pub(crate) struct ReferenceFigure {
+    pub(crate) rate: f64,
+    pub(crate) iops: Option<f64>,
+    pub(crate) latency: Option<Quantiles>,
     /// The command, ready to be typed.
-    pub command: String,
+    pub(crate) command: String,
     /// Why the figure deserves doubt.
-    pub doubt: Option<String>,
+    pub(crate) doubt: Option<String>,
 }
 
-/// Figures by operation, and what ended the program early, if anything.
-pub type ReferenceFigures = Vec<(&'static Operation, ReferenceFigure)>;
+type Figures = Vec<(&'static Operation, ReferenceFigure)>;
+/// Arguments of a run of a program, and the operations that it carries out.
+type ProgramRun = (Vec<String>, Vec<&'static Operation>);
+
+/// What is known of a kind of program.
+#[derive(Debug)]
+struct Kind {
+    /// As a command and in records.
+    name: &'static str,
+    title: &'static str,
+    /// The option that makes it print its version, and how it prints it.
+    version_option: &'static str,
+    version: fn(&str) -> Option<&str>,
+    /// The runs for a task; none where it cannot measure it that way.
+    runs: fn(&ReferenceProgram, &Task) -> Vec<ProgramRun>,
+    /// What a run printed; the command is that of the run.
+    figures: fn(&str, &Task, &[&'static Operation], command: &str) -> Result<Figures, String>,
+}
 
 /// A program that is run by turns with the gauge.
-pub trait ReferenceProgram {
+#[derive(Debug, Clone)]
+pub struct ReferenceProgram {
+    kind: &'static Kind,
     /// `iozone`, `fio`.
-    fn name(&self) -> &'static str;
+    pub(crate) name: &'static str,
+    path: String,
     /// As it prints it.
-    fn version(&self) -> &str;
-    /// Carries out the operations of a task that it has, on files in `scratch`.
-    ///
-    /// # Errors
-    /// When it does not run or says something that cannot be read.
-    fn run(
-        &mut self,
-        task: &Task,
-        scratch: &ScratchDirectory,
-        left: Option<Duration>,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<ReferenceFigures, FilesError>;
+    pub(crate) version: String,
+    workers: Option<Workers>,
+    /// Time for each operation, where the program knows such a thing.
+    limit: Option<Duration>,
 }
 
 /// A program runs at most this long for a cell.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long a program may run.
-fn time_limit(left: Option<Duration>) -> Duration {
-    left.unwrap_or(LONGEST).min(LONGEST)
+impl ReferenceProgram {
+    /// Finds fio and asks for its version. Each job ends after `limit`.
+    ///
+    /// # Errors
+    /// When it is not there or is not fio.
+    pub fn fio(
+        program: &Path,
+        workers: Option<Workers>,
+        limit: Option<Duration>,
+    ) -> Result<Self, Failure> {
+        Self::found(&fio::KIND, program, workers, limit)
+    }
+
+    /// Finds IOzone and asks for its version.
+    ///
+    /// # Errors
+    /// When it is not there or is not IOzone.
+    pub fn iozone(program: &Path, workers: Option<Workers>) -> Result<Self, Failure> {
+        Self::found(&iozone::KIND, program, workers, None)
+    }
+
+    fn found(
+        kind: &'static Kind,
+        program: &Path,
+        workers: Option<Workers>,
+        limit: Option<Duration>,
+    ) -> Result<Self, Failure> {
+        let Kind { name, title, .. } = *kind;
+        let path = located(program, name)?;
+        let command = CommandLine::new(path.as_str(), [kind.version_option]);
+        let job =
+            Job { folder: std::env::temp_dir(), ..Job::new(command, Duration::from_secs(10)) };
+        let said = nodegauge_toolchain::run(&job, &|| false)?.stdout;
+        let version = (kind.version)(&said).ok_or_else(|| {
+            Failure::missing(format!(
+                "{path}: this is not {title}: it prints no version\nhint: --{name} takes the path of the program {name}"
+            ))
+        })?;
+        let version = version.to_owned();
+        Ok(Self { kind, name, path, version, workers, limit })
+    }
+
+    /// Carries out the operations of a task that it has, on files in `scratch`.
+    pub(crate) fn run(
+        &self,
+        task: &Task,
+        scratch: &ScratchDirectory,
+        left: Option<Duration>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Figures, Ending> {
+        let limit = left.unwrap_or(LONGEST).min(LONGEST);
+        let mut figures = Vec::new();
+        for (arguments, operations) in (self.kind.runs)(self, task) {
+            if operations.iter().any(|operation| operation.creates) {
+                self.remove_files(scratch);
+            }
+            let command = CommandLine::new(self.path.clone(), arguments);
+            let shown = command.to_string();
+            let job = Job { folder: scratch.folder().to_owned(), ..Job::new(command, limit) };
+            let output = nodegauge_toolchain::run(&job, interrupted);
+            let text =
+                output.and_then(|output| job.success(output)).map_err(|error| match error {
+                    ToolchainError::Interrupted => Ending::Cut(PassEnd::Interrupted),
+                    ToolchainError::TooLong { .. } if limit < LONGEST => {
+                        Ending::Cut(PassEnd::Budget)
+                    }
+                    error => Ending::Failed(error.into()),
+                })?;
+            let found = (self.kind.figures)(&text, task, &operations, &shown);
+            let unread = |why| Ending::Failed(Failure::missing(format!("{shown}: {why}")));
+            figures.extend(found.map_err(unread)?);
+        }
+        self.remove_files(scratch);
+        Ok(figures)
+    }
+
+    /// Removes the program's files, so that a run makes its own.
+    fn remove_files(&self, scratch: &ScratchDirectory) {
+        let own = format!("data-{}", self.name);
+        let Ok(entries) = std::fs::read_dir(scratch.folder()) else { return };
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&own) {
+                // One that stays is overwritten.
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
 }
 
 /// The program's absolute path: it runs in another folder.
-///
-/// # Errors
-/// When it is not there.
-fn located(program: &Path, name: &str) -> Result<String, FilesError> {
-    let is_word = program.components().count() == 1;
-    let found: Option<PathBuf> = if is_word && !program.exists() {
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|p| p.is_file())
-    } else {
-        std::fs::canonicalize(program).ok().filter(|path| path.is_file())
-    };
-    let missing =
-        |why: String| FilesError::Reference { program: program.display().to_string(), why };
-    let path = found.ok_or_else(|| {
-        missing(format!(
+fn located(program: &Path, name: &str) -> Result<String, Failure> {
+    let missing = |why: &str| Failure::missing(format!("{}: {why}", program.display()));
+    let on_path = || program.to_str().and_then(which);
+    let found = if program.exists() { Some(program.to_owned()) } else { on_path() };
+    let path = found.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_file());
+    let path = path.ok_or_else(|| {
+        missing(&format!(
             "there is no such program\nhint: give the path of {name}, e.g. --{name} /usr/bin/{name}"
         ))
     })?;
-    path.into_os_string().into_string().map_err(|_| {
-        missing("its path is not UTF-8\nhint: give it a link with a plain name".to_owned())
-    })
-}
-
-/// A size in whole KiB, which is what these programs take.
-fn kib(bytes: nodegauge_measure::Bytes) -> Option<u64> {
-    bytes.0.is_multiple_of(1024).then_some(bytes.0 / 1024)
+    path.into_os_string()
+        .into_string()
+        .map_err(|_| missing("its path is not UTF-8\nhint: give it a link with a plain name"))
 }

@@ -3,8 +3,8 @@
 
 use super::fio::{FioJob, FioOutput};
 use super::output::IozoneOutput;
-use crate::cell::CacheMode;
 use crate::config::{FilesConfig, Latencies, Percent};
+use crate::task::CacheMode;
 use crate::{GAUGE, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
@@ -23,14 +23,14 @@ pub struct Imported {
 /// # Errors
 /// What is wrong with it.
 pub fn read(text: &str) -> Option<Result<Imported, String>> {
-    if FioOutput::recognises(text) {
-        let read = FioOutput::read(text).map_err(|error| error.to_string());
-        return Some(read.map(|output| Imported { program: "fio", measurements: of_fio(&output) }));
-    }
-    IozoneOutput::recognises(text).then(|| {
-        let read = IozoneOutput::read(text).map_err(|error| error.to_string());
-        read.map(|output| Imported { program: "iozone", measurements: of_iozone(&output) })
-    })
+    let (program, measurements) = if FioOutput::recognises(text) {
+        ("fio", FioOutput::read(text).map(|output| of_fio(&output)))
+    } else if IozoneOutput::recognises(text) {
+        ("iozone", IozoneOutput::read(text).map(|output| of_iozone(&output)))
+    } else {
+        return None;
+    };
+    Some(measurements.map(|measurements| Imported { program, measurements }))
 }
 
 /// A figure of another program.
@@ -138,10 +138,10 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
         ..FilesConfig::default()
     };
     if job.error != 0 {
-        let cause = std::io::Error::from_raw_os_error(job.error as i32);
+        let cause = std::io::Error::from_raw_os_error(job.error);
         return reference(name, &config).missing(format!("the job failed: {cause}"));
     }
-    let halves: Vec<_> = [&job.read, &job.write].into_iter().flatten().collect();
+    let halves = job.halves();
     let rate = halves.iter().map(|half| half.rate).sum();
     config.iops = Some(halves.iter().map(|half| half.iops).sum());
     config.operations = Some(halves.iter().map(|half| half.operations).sum());
@@ -150,13 +150,10 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
         [read, write] => {
             let share = read.operations as f64 / (read.operations + write.operations) as f64;
             config.read_percent = Some(Percent::from(share * 100.0));
-            config.latency_s = read
-                .latency
-                .clone()
-                .zip(write.latency.clone())
-                .map(|(read, write)| Latencies::Mixed { read, write });
+            let both = read.latency().zip(write.latency());
+            config.latency_s = both.map(|(read, write)| Latencies::Mixed { read, write });
         }
-        _ => config.latency_s = halves[0].latency.clone().map(Latencies::All),
+        _ => config.latency_s = halves[0].latency().map(Latencies::All),
     }
     single(name, rate, &config, &Validity::valid())
 }
@@ -165,15 +162,9 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
 fn size(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
-    let shift = match text[digits.len()..].trim_end_matches("ib").trim_end_matches('b') {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_shl(shift)
+    let unit = text[digits.len()..].trim_end_matches("ib").trim_end_matches('b');
+    let power = ["", "k", "m", "g", "t"].iter().position(|known| *known == unit)?;
+    digits.parse::<u64>().ok()?.checked_shl(10 * power as u32)
 }
 
 #[cfg(test)]

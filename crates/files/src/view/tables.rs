@@ -1,7 +1,7 @@
 //! Tables of files.
 
-use super::{Row, cells, distinct, size};
-use crate::config::{FilesConfig, Latencies};
+use super::{Row, cells, distinct, only, size};
+use crate::config::Latencies;
 use crate::latency::Quantiles;
 use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_measure::quantity::significant;
@@ -17,7 +17,11 @@ fn names<'a>(rows: &[&Row<'a>]) -> Vec<&'a str> {
 }
 
 fn named<'r, 'a>(rows: &[&'r Row<'a>], name: &str) -> Vec<&'r Row<'a>> {
-    rows.iter().copied().filter(|row| row.m.name == name).collect()
+    only(rows, |row| row.m.name == name)
+}
+
+fn is_counted(row: &Row<'_>) -> bool {
+    row.sizes().is_some_and(|(file, _)| file >= COUNTED)
 }
 
 fn or_dash(cell: Option<Cell>) -> Cell {
@@ -89,32 +93,55 @@ fn rate(row: &Row<'_>) -> Cell {
     row.m.value.map_or_else(|| row.m.validity.status.name().into(), gb)
 }
 
+/// A column of tables with a row a measurement.
+type Column = (&'static str, fn(&Row<'_>) -> Cell);
+
+const NAME: Column = ("GB/s", |row| {
+    let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
+    format!("{}{}", row.m.name, percent.unwrap_or_default()).into()
+});
+const FILE: Column = (">file", |row| size(row.sizes().unwrap_or_default().0).into());
+const BLOCK: Column = (">block", |row| size(row.sizes().unwrap_or_default().1).into());
+const P99: Column = (">p99", |row| latency(row, |q| q.p99));
+const FROM: Column = ("from", |row| served(&[row]));
+
+/// One worker's measurements.
+pub(super) const ONE_BY_ONE: [Column; 9] = [
+    NAME,
+    FILE,
+    BLOCK,
+    (">rate", rate),
+    (">op/s", operations),
+    (">p50", |row| latency(row, |q| q.p50)),
+    P99,
+    (">max", |row| latency(row, |q| q.max)),
+    FROM,
+];
+/// Several workers: what they saw, and what their parent saw.
+pub(super) const WORKERS: [Column; 9] = [
+    NAME,
+    FILE,
+    BLOCK,
+    (">children", rate),
+    (">parent", |row| or_dash(row.config.parent_rate.map(gb))),
+    (">least", |row| or_dash(row.config.worker_rate_min.map(gb))),
+    (">most", |row| or_dash(row.config.worker_rate_max.map(gb))),
+    P99,
+    FROM,
+];
+
 /// A row a measurement.
-pub(super) fn one_by_one(rows: &[&Row<'_>]) -> Table {
-    let mut table =
-        Table::new(&["GB/s", ">file", ">block", ">rate", ">op/s", ">p50", ">p99", ">max", "from"]);
+pub(super) fn of_columns(columns: &[Column], rows: &[&Row<'_>]) -> Table {
+    let mut table = Table::new(&columns.iter().map(|(title, _)| *title).collect::<Vec<_>>());
     for row in rows {
-        let (file, block) = row.sizes().unwrap_or_default();
-        let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
-        table.row([
-            format!("{}{}", row.m.name, percent.unwrap_or_default()).into(),
-            size(file).into(),
-            size(block).into(),
-            rate(row),
-            operations(row),
-            latency(row, |q| q.p50),
-            latency(row, |q| q.p99),
-            latency(row, |q| q.max),
-            served(&[row]),
-        ]);
+        table.row(columns.iter().map(|(_, cell)| cell(row)));
     }
     table
 }
 
 /// A row an operation: rates over all larger files, latencies in the smallest blocks.
 pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
-    let larger = |row: &&&Row<'_>| row.sizes().is_some_and(|(file, _)| file >= COUNTED);
-    let counted: Vec<&Row<'_>> = rows.iter().filter(larger).copied().collect();
+    let counted = only(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
     let probe = smallest_block(counted);
     let mut table = Table::new(&[
@@ -166,12 +193,9 @@ pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
     titles.extend([">p50".to_owned(), ">p99".to_owned()]);
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for cache in distinct(rows.iter().map(|row| row.config.cache)) {
-        let here: Vec<&Row<'_>> =
-            rows.iter().copied().filter(|row| row.config.cache == cache).collect();
+        let here = only(rows, |row| row.config.cache == cache);
         for cell in cells(&here) {
-            let at = |name: &str| {
-                here.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
-            };
+            let at = |name: &str| super::at(&here, name, cell);
             let probe = at("random_read").or_else(|| at(names.first()?));
             let cache = cache.map_or("?", |cache| cache.name());
             let mut row: Vec<Cell> = vec![cache.into(), size(cell.1).into()];
@@ -184,60 +208,22 @@ pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
     table
 }
 
-/// Several workers: what they saw, and what their parent saw.
-pub(super) fn workers(rows: &[&Row<'_>]) -> Table {
-    let mut table = Table::new(&[
-        "GB/s",
-        ">file",
-        ">block",
-        ">children",
-        ">parent",
-        ">least",
-        ">most",
-        ">p99",
-        "from",
-    ]);
-    for row in rows {
-        let FilesConfig { parent_rate, worker_rate_min, worker_rate_max, .. } = &row.config;
-        let [parent, least, most] =
-            [parent_rate, worker_rate_min, worker_rate_max].map(|rate| or_dash(rate.map(gb)));
-        let (file, block) = row.sizes().unwrap_or_default();
-        table.row([
-            row.m.name.clone().into(),
-            size(file).into(),
-            size(block).into(),
-            rate(row),
-            parent,
-            least,
-            most,
-            latency(row, |q| q.p99),
-            served(&[row]),
-        ]);
-    }
-    table
-}
-
 /// Own figures and those of reference programs on the same cells.
 pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
     let mut table = Table::new(&["GB/s", ">nodegauge", ">beside", ">ratio", ">cells", "program"]);
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
-        let theirs: Vec<&Row<'_>> = others
-            .iter()
-            .copied()
-            .filter(|row| row.config.engine.as_deref() == Some(program))
-            .collect();
+        let theirs =
+            only(others, |row| is_counted(row) && row.config.engine.as_deref() == Some(program));
         for name in names(&theirs) {
-            let pairs: Vec<(f64, f64)> = named(&theirs, name)
-                .into_iter()
-                .filter(|row| row.sizes().is_some_and(|(file, _)| file >= COUNTED))
-                .filter_map(|row| {
-                    let same = |own: &&Row<'_>| {
-                        own.sizes() == row.sizes()
-                            && own.config.read_percent == row.config.read_percent
-                    };
-                    Some((named(own, name).into_iter().find(same)?.m.value?, row.m.value?))
-                })
-                .collect();
+            let ours = named(own, name);
+            let pair = |row: &Row<'_>| {
+                let same = |own: &&&Row<'_>| {
+                    own.sizes() == row.sizes() && own.config.read_percent == row.config.read_percent
+                };
+                Some((ours.iter().find(same)?.m.value?, row.m.value?))
+            };
+            let pairs: Vec<(f64, f64)> =
+                named(&theirs, name).into_iter().filter_map(pair).collect();
             if pairs.is_empty() {
                 continue;
             }

@@ -8,21 +8,23 @@ mod processes;
 mod shared;
 mod threads;
 
-use crate::FilesError;
-use crate::cell::{CellContext, CellOutcome, FileState, OperationSample, Task, WorkerFigures};
-use crate::counters::{self, Counters};
-use crate::data::Data;
+pub(crate) use shared::SharedFlags;
+
+use crate::clock::Clock;
+use crate::counters::{Counters, DeviceShare};
 use crate::grid::CellSize;
+use crate::latency::Latency;
 use crate::operation::Operation;
-use crate::pass::{Bench, PassEnd, PassResult};
-use crate::workers::shared::SharedFlags;
+use crate::pass::{Bench, Pass, PassEnd, PassResult};
+use crate::task::Task;
+use nodegauge_measure::Failure;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// What workers are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerKind {
     /// Threads of this process.
     Threads,
@@ -41,194 +43,138 @@ pub struct Workers {
     pub stonewall: bool,
 }
 
+/// One sample of one operation.
+#[derive(Debug, Clone)]
+pub(crate) struct OperationSample {
+    /// Bytes per second as the field counts them.
+    pub(crate) rate: f64,
+    pub(crate) seconds: f64,
+    /// Blocks moved, and blocks that the file has.
+    pub(crate) operations: (u64, u64),
+    pub(crate) ended: PassEnd,
+    /// Latencies in ticks of the clock, with their counts.
+    pub(crate) latencies: Vec<(u64, u64)>,
+    pub(crate) share: Option<DeviceShare>,
+    /// Share of the file's pages that stayed although they were to be dropped.
+    pub(crate) not_dropped: Option<f64>,
+    pub(crate) workers: Option<WorkerFigures>,
+}
+
+/// Several workers on files of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WorkerFigures {
+    /// All bytes over the time from the start of all to the end of the last, B/s.
+    pub(crate) parent: f64,
+    /// Each worker's own rate, B/s.
+    pub(crate) rates: Vec<f64>,
+    /// Fewest bytes that a worker moved.
+    pub(crate) least_bytes: u64,
+}
+
 /// What a worker reports of an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct WorkerReport {
-    done: PassResult,
+    pub(crate) done: PassResult,
     latencies: Vec<(u64, u64)>,
-    /// What its process counters rose by; zero where the parent's count it already.
-    rise: Counters,
+    /// What its process counters rose by; nothing where the parent's count it already.
+    pub(crate) rise: Counters,
 }
 
-/// Workers that are ready to work.
-pub(crate) struct WorkerPool {
-    workers: Workers,
-    benches: Vec<Bench>,
-    shared: SharedFlags,
-}
-
-/// What is done at once.
-struct WorkerTask<'a> {
-    operation: &'static Operation,
-    task: &'a Task,
-    states: &'a [FileState],
-    workers: Workers,
-    limit: Option<Duration>,
-    deadline: Option<u64>,
-}
-
-impl WorkerPool {
-    pub(crate) fn new(workers: Workers, data: &Arc<Data>) -> Result<Self, FilesError> {
-        let benches =
-            (0..workers.count).map(|_| Bench::new(Arc::clone(data))).collect::<Result<_, _>>()?;
-        let shared = SharedFlags::zeroed().map_err(|cause| FilesError::NoMemory {
-            block: nodegauge_measure::Bytes(4096),
-            cause: cause.into(),
-        })?;
-        Ok(Self { workers, benches, shared })
-    }
-
-    /// Runs the operations of a task on a new file for each worker.
-    pub(crate) fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
-        let mut states: Vec<FileState> = (0..self.workers.count)
-            .map(|i| FileState::new(context.scratch.file(&format!("worker{i}")), seed + i as u64))
-            .collect();
-        let mut outcome = CellOutcome { samples: Vec::new(), cut: None, failure: None };
-        for operation in &task.operations {
-            match self.one(operation, task, context, &mut states) {
-                Ok(sample) => {
-                    let ended = sample.ended;
-                    outcome.samples.push((operation, sample));
-                    if matches!(ended, PassEnd::Budget | PassEnd::Interrupted) {
-                        outcome.cut = Some(ended);
-                        break;
-                    }
-                }
-                Err(error) => {
-                    outcome.failure = Some((operation, error));
-                    break;
-                }
-            }
-        }
-        for state in &states {
-            // The folder's removal takes what could not be removed here.
-            let _ = std::fs::remove_file(&state.path);
-        }
-        outcome
-    }
-
-    fn one(
-        &mut self,
-        operation: &'static Operation,
-        task: &Task,
-        context: &CellContext<'_>,
-        states: &mut [FileState],
-    ) -> Result<OperationSample, FilesError> {
-        let mut not_dropped = None;
-        for (state, bench) in states.iter_mut().zip(&mut self.benches) {
-            let share = state.prepare(operation, task, bench)?;
-            not_dropped = match (not_dropped, share) {
-                (Some(a), Some(b)) => Some(f64::max(a, b)),
-                (a, b) => a.or(b),
-            };
-        }
-        self.shared.reset();
-        let work = WorkerTask {
-            operation,
-            task,
-            states,
-            workers: self.workers,
-            limit: context.limit,
-            deadline: context.deadline,
-        };
-        let ask = context.interrupted;
-        let before = Counters::now(context.root, context.volume);
-        let (reports, released) = match self.workers.kind {
-            WorkerKind::Threads => threads::run(&work, &mut self.benches, &self.shared, ask),
-            WorkerKind::Processes => processes::run(&work, &mut self.benches, &self.shared, ask),
-        }?;
-        let mut rises = vec![Counters::now(context.root, context.volume).since(&before)];
-        rises.extend(reports.iter().map(|report| report.rise));
-        for ((state, bench), report) in states.iter_mut().zip(&mut self.benches).zip(&reports) {
-            state.after(operation, task, &report.done, bench)?;
-        }
-        let sample = summed(&reports, released, task.cell);
-        let bytes = reports.iter().map(|report| report.done.bytes).sum();
-        let share = counters::share(
-            operation.direction,
-            task.setup.access.direct,
-            bytes,
-            &Counters::joined(&rises),
-            context.volume,
-        );
-        Ok(OperationSample { share, not_dropped, ..sample })
-    }
-}
-
-/// All workers' reports as one sample. `released` is when they were let go, in ticks.
-fn summed(reports: &[WorkerReport], released: u64, cell: CellSize) -> OperationSample {
-    let clock = crate::clock::Clock::get();
-    let rates: Vec<f64> = reports.iter().map(|r| r.done.bytes as f64 / r.done.seconds).collect();
-    let bytes: u64 = reports.iter().map(|report| report.done.bytes).sum();
-    let end = reports.iter().map(|report| report.done.ticks.1).max().unwrap_or(released);
-    let seconds = clock.seconds(end.saturating_sub(released)).0;
-    let mut latencies = std::collections::BTreeMap::new();
-    for (value, count) in reports.iter().flat_map(|report| &report.latencies) {
-        *latencies.entry(*value).or_insert(0) += count;
-    }
-    // That one of them was through and stopped the others is how it should end.
-    let ended = [PassEnd::Interrupted, PassEnd::Budget, PassEnd::Limit, PassEnd::Stonewall]
-        .into_iter()
-        .find(|why| reports.iter().any(|report| report.done.ended == *why))
-        .unwrap_or(PassEnd::Through);
-    OperationSample {
-        rate: rates.iter().sum(),
-        seconds,
-        operations: (
-            reports.iter().map(|report| report.done.operations).sum(),
-            cell.blocks() * reports.len() as u64,
-        ),
-        ended,
-        latencies: latencies.into_iter().collect(),
-        share: None,
-        not_dropped: None,
-        workers: Some(WorkerFigures {
-            parent: bytes as f64 / seconds,
-            rates,
-            least_bytes: reports.iter().map(|report| report.done.bytes).min().unwrap_or(0),
-        }),
-    }
+/// What is done at once, or alone where there are no workers.
+pub(crate) struct WorkerTask<'a> {
+    pub(crate) operation: &'static Operation,
+    pub(crate) task: &'a Task,
+    pub(crate) workers: Option<Workers>,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) deadline: Option<u64>,
 }
 
 impl WorkerTask<'_> {
+    /// Lets all work; their reports in order, and when several were let go.
+    pub(crate) fn run(
+        &self,
+        benches: &mut [Bench],
+        shared: &SharedFlags,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(Vec<WorkerReport>, Option<u64>), Failure> {
+        shared.reset();
+        let (reports, released) = match self.workers.map(|workers| workers.kind) {
+            Some(WorkerKind::Threads) => threads::run(self, benches, shared, interrupted),
+            Some(WorkerKind::Processes) => processes::run(self, benches, shared, interrupted),
+            None => {
+                let report = self.pass(&mut benches[0], shared, interrupted, &|| {})?;
+                return Ok((vec![report], None));
+            }
+        }?;
+        Ok((reports, Some(released)))
+    }
+
     /// One worker's part: opens its file, waits for the others, works, tells the others when it is
     /// through.
-    fn carry_out(
-        &self,
-        worker: usize,
-        bench: &mut Bench,
-        shared: &SharedFlags,
-    ) -> Result<WorkerReport, FilesError> {
-        use std::cell::Cell;
-        use std::sync::atomic::Ordering;
+    fn carry_out(&self, bench: &mut Bench, shared: &SharedFlags) -> Result<WorkerReport, Failure> {
         let arrived = Cell::new(false);
         let start = || {
             arrived.set(true);
             shared.arrive_and_wait();
         };
-        let control = crate::pass::Control {
-            limit: self.limit,
-            deadline: self.deadline,
-            stop: &shared.stop,
-            interrupted: &|| shared.end.load(Ordering::Relaxed),
-            start: &start,
-        };
-        let target = self.states[worker].target(self.task.cell);
-        let done = bench.run(self.operation, &self.task.setup, &target, &control);
+        let interrupted = || shared.end.load(Ordering::Relaxed) != 0;
+        let report = self.pass(bench, shared, &interrupted, &start);
         if !arrived.get() {
             // It failed before it could start: nobody must wait for it.
             shared.arrive();
         }
-        let failed = done.is_err();
-        if failed
-            || (self.workers.stonewall && done.as_ref().is_ok_and(|d| d.ended == PassEnd::Through))
-        {
-            shared.stop.store(true, Ordering::Relaxed);
+        let stonewall = self.workers.is_some_and(|workers| workers.stonewall);
+        let through = |report: &WorkerReport| stonewall && report.done.ended == PassEnd::Through;
+        if report.as_ref().map_or(true, through) {
+            shared.stop.store(1, Ordering::Relaxed);
         }
-        Ok(WorkerReport {
-            done: done?,
-            latencies: bench.latency.pairs(),
-            rise: Counters::default(),
-        })
+        report
+    }
+
+    fn pass(
+        &self,
+        bench: &mut Bench,
+        shared: &SharedFlags,
+        interrupted: &dyn Fn() -> bool,
+        start: &dyn Fn(),
+    ) -> Result<WorkerReport, Failure> {
+        let Self { operation, task, limit, deadline, .. } = *self;
+        let stop = &shared.stop;
+        let pass = Pass { operation, task, limit, deadline, stop, interrupted, start };
+        let done = bench.run(&pass)?;
+        Ok(WorkerReport { done, latencies: bench.latency.pairs(), rise: Counters::default() })
+    }
+}
+
+/// All reports as one sample. `released` is when several workers were let go, in ticks.
+pub(crate) fn summed(
+    reports: &[WorkerReport],
+    released: Option<u64>,
+    cell: CellSize,
+) -> OperationSample {
+    let all = || reports.iter().map(|report| &report.done);
+    let rates: Vec<f64> = all().map(|done| done.bytes as f64 / done.seconds).collect();
+    let alone = all().map(|done| done.seconds).sum();
+    let seconds = released.map_or(alone, |released| {
+        let end = all().map(|done| done.end).max().unwrap_or(released);
+        Clock::get().seconds(end.saturating_sub(released)).0
+    });
+    // That one of them was through and stopped the others is how it should end.
+    let ended = [PassEnd::Interrupted, PassEnd::Budget, PassEnd::Limit, PassEnd::Stonewall]
+        .into_iter()
+        .find(|why| all().any(|done| done.ended == *why));
+    OperationSample {
+        rate: rates.iter().sum(),
+        seconds,
+        operations: (all().map(|done| done.operations).sum(), cell.blocks() * reports.len() as u64),
+        ended: ended.unwrap_or(PassEnd::Through),
+        latencies: Latency::of_pairs(reports.iter().flat_map(|report| &report.latencies)).pairs(),
+        share: None,
+        not_dropped: None,
+        workers: released.map(|_| WorkerFigures {
+            parent: all().map(|done| done.bytes).sum::<u64>() as f64 / seconds,
+            rates,
+            least_bytes: all().map(|done| done.bytes).min().unwrap_or(0),
+        }),
     }
 }

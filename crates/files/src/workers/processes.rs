@@ -1,34 +1,25 @@
 //! Workers that are processes: forked, because all that they need is in memory already, and each with
 //! counters of its own in the kernel.
 
-use super::{WorkerReport, WorkerTask};
-use crate::FilesError;
+use super::{SharedFlags, WorkerReport, WorkerTask};
 use crate::counters::Counters;
+use crate::error;
 use crate::pass::Bench;
 use crate::volume::Volume;
-use crate::workers::shared::SharedFlags;
 use nodegauge_machine::SysRoot;
-use nodegauge_os::{ForkedChild, SysError, receive};
-use serde::{Deserialize, Serialize};
+use nodegauge_measure::{Failure, FailureKind};
+use nodegauge_os::{ForkedChild, receive};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// How often the user is asked, in milliseconds.
-const LOOK_EVERY: i32 = 5;
+/// How often the user is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What comes back through a worker's pipe.
-#[derive(Serialize, Deserialize)]
-enum Message {
-    WorkerReport(WorkerReport),
-    /// What failed: the operation in words, its offset, and the cause by number.
-    Failure {
-        text: String,
-        errno: Option<i32>,
-        offset: Option<u64>,
-        wrong: bool,
-    },
-}
+/// What comes back through a worker's pipe: its report, or what failed and whether that speaks against
+/// the device.
+type Message = Result<WorkerReport, (String, bool)>;
 
 /// Lets all work; their reports in order, and when they were let go.
 pub(super) fn run(
@@ -36,93 +27,47 @@ pub(super) fn run(
     benches: &mut [Bench],
     shared: &SharedFlags,
     interrupted: &dyn Fn() -> bool,
-) -> Result<(Vec<WorkerReport>, u64), FilesError> {
+) -> Result<(Vec<WorkerReport>, u64), Failure> {
     let mut children = Vec::new();
     for (worker, bench) in benches.iter_mut().enumerate() {
-        let failed = |cause: SysError| FilesError::Worker {
-            worker,
-            why: io::Error::from(cause).to_string(),
-        };
         // SAFETY: a worker uses memory that was made before, the allocator and system calls, and waits
         // for flags only.
-        let child = unsafe { nodegauge_os::fork(|pipe| speak(work, worker, bench, shared, pipe)) };
-        children.push(child.map_err(failed)?);
+        let child = unsafe { nodegauge_os::fork(|pipe| speak(work, bench, shared, pipe)) };
+        children.push(child.map_err(|cause| error::no_result(worker, cause))?);
     }
     let released = shared.release(children.len(), || {
         // A worker that is gone without a word has closed its pipe.
-        receive(&mut children, 0);
+        receive(&mut children, Duration::ZERO);
         interrupted()
             || children.iter().any(|child| !child.is_open() && child.received().is_empty())
     });
     while children.iter().any(ForkedChild::is_open) {
         receive(&mut children, LOOK_EVERY);
         if interrupted() {
-            shared.end.store(true, Ordering::Relaxed);
+            shared.end.store(1, Ordering::Relaxed);
         }
     }
-    let mut reports = Vec::new();
-    for (worker, child) in children.iter().enumerate() {
-        let message = serde_json::from_slice(child.received()).map_err(|_| FilesError::Worker {
-            worker,
-            why: "it was killed, perhaps for want of memory".to_owned(),
-        })?;
-        match message {
-            Message::WorkerReport(report) => reports.push(report),
-            Message::Failure { text, errno, offset, wrong } => {
-                return Err(failure(work, worker, text, errno, offset, wrong));
-            }
-        }
-    }
-    Ok((reports, released))
-}
-
-/// The error that a worker had, made anew.
-fn failure(
-    work: &WorkerTask<'_>,
-    worker: usize,
-    text: String,
-    errno: Option<i32>,
-    offset: Option<u64>,
-    wrong: bool,
-) -> FilesError {
-    match errno {
-        Some(errno) => FilesError::Io {
-            what: text,
-            file: work.states[worker].path.clone(),
-            offset,
-            cause: io::Error::from_raw_os_error(errno),
-        },
-        None if wrong => FilesError::WrongInWorker(text),
-        None => FilesError::Worker { worker, why: text },
-    }
+    let report = |(worker, child): (usize, &ForkedChild)| {
+        let killed = |_| error::no_result(worker, "it was killed, perhaps for want of memory");
+        let message: Message = serde_json::from_slice(child.received()).map_err(killed)?;
+        message.map_err(|(text, unmet)| match unmet {
+            true => Failure::unmet(text),
+            false => Failure::missing(text),
+        })
+    };
+    let reports: Result<_, Failure> = children.iter().enumerate().map(report).collect();
+    Ok((reports?, released))
 }
 
 /// A worker's part, and its report.
-fn speak(
-    work: &WorkerTask<'_>,
-    worker: usize,
-    bench: &mut Bench,
-    shared: &SharedFlags,
-    mut pipe: File,
-) {
-    let root = SysRoot::live();
-    let nowhere = Volume::default();
+fn speak(work: &WorkerTask<'_>, bench: &mut Bench, shared: &SharedFlags, mut pipe: File) {
+    let (root, nowhere) = (SysRoot::live(), Volume::default());
     let before = Counters::now(&root, &nowhere);
-    let message = match work.carry_out(worker, bench, shared) {
-        Ok(report) => {
-            let rise = Counters::now(&root, &nowhere).since(&before);
-            Message::WorkerReport(WorkerReport { rise, ..report })
-        }
-        Err(FilesError::Io { what, offset, cause, .. }) => {
-            Message::Failure { text: what, errno: cause.raw_os_error(), offset, wrong: false }
-        }
-        Err(error) => Message::Failure {
-            text: error.to_string(),
-            errno: None,
-            offset: None,
-            wrong: matches!(error, FilesError::Wrong { .. }),
-        },
-    };
+    let report = work.carry_out(bench, shared);
+    let rise = Counters::now(&root, &nowhere).since(&before);
+    let message: Message = report
+        .map(|report| WorkerReport { rise, ..report })
+        .map_err(|failure| (failure.to_string(), failure.kind == FailureKind::Unmet));
     if let Ok(text) = serde_json::to_vec(&message) {
         // A parent that does not listen any more has no use for it.
         let _ = pipe.write_all(&text);

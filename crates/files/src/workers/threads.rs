@@ -1,9 +1,9 @@
 //! Workers that are threads.
 
-use super::{WorkerReport, WorkerTask};
-use crate::FilesError;
+use super::{SharedFlags, WorkerReport, WorkerTask};
+use crate::error;
 use crate::pass::Bench;
-use crate::workers::shared::SharedFlags;
+use nodegauge_measure::Failure;
 use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -17,28 +17,21 @@ pub(super) fn run(
     benches: &mut [Bench],
     shared: &SharedFlags,
     interrupted: &dyn Fn() -> bool,
-) -> Result<(Vec<WorkerReport>, u64), FilesError> {
-    let (released, results) = std::thread::scope(|scope| {
-        let handles: Vec<_> = benches
-            .iter_mut()
-            .enumerate()
-            .map(|(i, bench)| scope.spawn(move || work.carry_out(i, bench, shared)))
-            .collect();
+) -> Result<(Vec<WorkerReport>, u64), Failure> {
+    std::thread::scope(|scope| {
+        let start = |bench| scope.spawn(move || work.carry_out(bench, shared));
+        let handles: Vec<_> = benches.iter_mut().map(start).collect();
         let released = shared.release(handles.len(), interrupted);
         while !handles.iter().all(ScopedJoinHandle::is_finished) {
             if interrupted() {
-                shared.end.store(true, Ordering::Relaxed);
+                shared.end.store(1, Ordering::Relaxed);
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        let results: Vec<_> = handles.into_iter().map(ScopedJoinHandle::join).collect();
-        (released, results)
-    });
-    let mut reports = Vec::new();
-    for (worker, result) in results.into_iter().enumerate() {
-        let result =
-            result.map_err(|_| FilesError::Worker { worker, why: "it panicked".to_owned() })?;
-        reports.push(result?);
-    }
-    Ok((reports, released))
+        let report = |(worker, handle): (usize, ScopedJoinHandle<'_, _>)| {
+            handle.join().unwrap_or_else(|_| Err(error::no_result(worker, "it panicked")))
+        };
+        let reports: Result<_, _> = handles.into_iter().enumerate().map(report).collect();
+        Ok((reports?, released))
+    })
 }

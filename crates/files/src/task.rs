@@ -1,0 +1,115 @@
+//! What is measured on a file, and how operations on it are carried out.
+
+use crate::engine::{IoEngine, Msync, SyncWrites, choice};
+use crate::grid::CellSize;
+use crate::operation::{Operation, Way};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// How operations are carried out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setup {
+    /// Calls of the plain operations.
+    pub engine: IoEngine,
+    /// Blocks under way at once; one unless the engine queues.
+    pub depth: u32,
+    /// When a written mapping is written out.
+    pub msync: Msync,
+    /// Past the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// What each write waits for.
+    pub sync_writes: Option<SyncWrites>,
+    /// Whether closing the file is timed.
+    pub include_close: bool,
+    /// Whether writing the data out (`fsync`) is timed.
+    pub include_fsync: bool,
+    /// Whether what is read is compared with what was written.
+    pub verify: bool,
+    /// Share of reads of the random mix, percent.
+    pub read_percent: u8,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            engine: IoEngine::Sync,
+            depth: 1,
+            msync: Msync::None,
+            direct: false,
+            sync_writes: None,
+            include_close: false,
+            include_fsync: false,
+            verify: false,
+            read_percent: 50,
+        }
+    }
+}
+
+impl Setup {
+    /// Why an operation cannot be carried out this way; `None` when it can.
+    pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
+        match operation.way {
+            Way::Stdio if self.direct => {
+                Some("the C library's buffers are not aligned as direct I/O asks")
+            }
+            Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
+                Some("it is a call of its own, for the engine sync")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What the page cache may do.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheMode {
+    /// Whatever it does: IOzone's default.
+    Cached,
+    /// Writing out is timed, and pages are dropped before anything is read.
+    Fsync,
+    /// Nothing: direct I/O.
+    Direct,
+    /// Little: the file is twice as large as memory.
+    Beyond,
+}
+
+impl CacheMode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cached => "cached",
+            Self::Fsync => "fsync",
+            Self::Direct => "direct",
+            Self::Beyond => "beyond",
+        }
+    }
+
+    /// The setup with what this mode asks for.
+    pub(crate) fn applied(self, mut setup: Setup) -> Setup {
+        setup.direct |= self == Self::Direct;
+        setup.include_fsync |= self == Self::Fsync;
+        setup
+    }
+}
+
+impl FromStr for CacheMode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        choice(text, "cached, fsync, direct or beyond")
+    }
+}
+
+/// What is measured on a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) cell: CellSize,
+    pub(crate) cache: CacheMode,
+    pub(crate) setup: Setup,
+    /// Whether pages are dropped before operations that read.
+    pub(crate) drop_before_reads: bool,
+    /// Which operations, in order.
+    pub(crate) operations: Vec<&'static Operation>,
+}
