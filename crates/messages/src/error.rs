@@ -1,7 +1,7 @@
 //! Why messages could not be measured.
 
+use nodegauge_measure::Failure;
 use nodegauge_toolchain::ToolchainError;
-use nodegauge_toolchain::mpi::MpiError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum MessagesError {
     /// No MPI, or parts of two.
     #[error(transparent)]
-    Mpi(#[from] MpiError),
+    Mpi(#[from] Failure),
     /// The probe does not compile, or a launcher does not start.
     #[error(transparent)]
     Toolchain(#[from] ToolchainError),
@@ -133,15 +133,12 @@ fn said(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(":\n{words}") }
 }
 
-impl From<MessagesError> for nodegauge_measure::Failure {
+impl From<MessagesError> for Failure {
     fn from(error: MessagesError) -> Self {
         match error {
+            MessagesError::Mpi(failure) => failure,
             // What the user named does not fit together, or is not there.
-            MessagesError::Request(_)
-            | MessagesError::Osu { .. }
-            | MessagesError::Mpi(MpiError::Mismatch { .. } | MpiError::NotALauncher { .. }) => {
-                Self::usage(error)
-            }
+            MessagesError::Request(_) | MessagesError::Osu { .. } => Self::usage(error),
             _ => Self::missing(error),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::MessagesError;
 use nodegauge_toolchain::mpi::Mpi;
-use nodegauge_toolchain::{Program, Scratch};
+use nodegauge_toolchain::{CompileLimits, Program, Scratch};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::DirBuilderExt;
@@ -105,7 +105,9 @@ fn compile(
     }
     let source = scratch.path().join(SOURCES[0].0);
     let flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
-    Ok(mpi.compiler.compile(&[&source], &flags, scratch, "messages", interrupted)?)
+    let limit = CompileLimits::USUAL.compile;
+    let made = (scratch, "messages");
+    Ok(mpi.compiler.compile(limit, (&[&source], &flags), made, interrupted)?)
 }
 
 /// Moves the program into the cache, under its name only when it is whole.

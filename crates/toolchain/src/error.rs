@@ -56,6 +56,9 @@ pub enum ToolchainError {
         /// The end of its error output.
         last_words: String,
     },
+    /// A library that cannot be used: why, and what to do.
+    #[error("{0}")]
+    Unusable(String),
     /// The user ended the run; the program was killed.
     #[error("interrupted")]
     Interrupted,

@@ -105,7 +105,7 @@ impl<'a> KernelBuilder<'a> {
     ) -> Result<CompiledKernels, ToolchainError> {
         self.made += 1;
         let nameless = Compiler { command: command.clone(), version: None };
-        let found = Compiler::find_within(command.clone(), self.limits.version, interrupted);
+        let found = Compiler::find(command.clone(), self.limits.version, interrupted);
         let (compiler, library) = match found {
             Ok(compiler) => {
                 let library = self.compile(&compiler, interrupted);
@@ -145,14 +145,8 @@ impl<'a> KernelBuilder<'a> {
         flags.push(format!("-DELEMENT={element}"));
         let name = format!("kernels-{}.so", self.made);
         let limit = self.limits.compile;
-        let program = compiler.compile_within(
-            limit,
-            &[&source],
-            &flags,
-            &self.scratch,
-            &name,
-            interrupted,
-        )?;
+        let made = (&self.scratch, name.as_str());
+        let program = compiler.compile(limit, (&[&source], &flags), made, interrupted)?;
         Ok(program.path)
     }
 

@@ -93,9 +93,9 @@ impl<'a> Image<'a> {
 
     /// The name behind the address that a call or a jump leads to: a function's own, or that of the
     /// symbol to which a stub of the procedure linkage table jumps.
-    pub(super) fn name_at(&self, target: u64) -> Option<String> {
+    pub(super) fn name_at(&self, target: u64) -> Option<&str> {
         if let Some(function) = self.functions.iter().find(|function| function.start == target) {
-            return Some(function.name.clone());
+            return Some(&function.name);
         }
         let bytes = self.bytes(target, 32);
         let mut decoder = Decoder::with_ip(64, bytes, target, DecoderOptions::NONE);
@@ -107,12 +107,11 @@ impl<'a> Image<'a> {
     }
 
     /// The name behind the memory slot through which an instruction calls or jumps.
-    pub(super) fn slot_of(&self, instruction: &Instruction) -> Option<String> {
+    pub(super) fn slot_of(&self, instruction: &Instruction) -> Option<&str> {
         let through_slot = instruction.op0_kind() == OpKind::Memory
             && instruction.memory_base() == Register::RIP
             && instruction.memory_index() == Register::None;
-        let name =
-            through_slot.then(|| self.slots.get(&instruction.memory_displacement64())).flatten()?;
-        Some(name.clone())
+        let slot = self.slots.get(&instruction.memory_displacement64());
+        slot.filter(|_| through_slot).map(String::as_str)
     }
 }

@@ -35,14 +35,8 @@ fn needed(data: &[u8]) -> Option<Vec<String>> {
     let (entries, strings) = sections.dynamic(endian, data).ok()??;
     let strings = sections.strings(endian, data, strings).ok()?;
     let names = entries.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED));
-    Some(
-        names
-            .filter_map(|entry| {
-                let name = strings.get(entry.val32(endian)?).ok()?;
-                Some(String::from_utf8_lossy(name).into_owned())
-            })
-            .collect(),
-    )
+    let name = |entry: &elf::Dyn64<_>| strings.get(entry.val32(endian)?).ok();
+    Some(names.filter_map(name).map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 #[cfg(test)]
