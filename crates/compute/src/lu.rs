@@ -15,11 +15,15 @@ mod schedule;
 mod solve;
 mod swaps;
 
+use crate::config::TimeConfig;
 use crate::engine::{GemmEngine, Multiplier};
 use crate::matrix::Matrix;
+use nodegauge_measure::Failure;
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_team::{Team, TeamError};
+use nodegauge_toolchain::blas::Product;
 use schedule::LuSchedule;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -40,6 +44,16 @@ pub enum LuError {
     /// A thread failed.
     #[error(transparent)]
     Team(#[from] TeamError),
+}
+
+impl From<LuError> for Failure {
+    fn from(error: LuError) -> Self {
+        match error {
+            // A matrix that has no solution is input that cannot be used.
+            LuError::Singular { .. } => Self::usage(error),
+            _ => Self::missing(error),
+        }
+    }
 }
 
 /// What a factorisation tells while it goes on; read by another thread.
@@ -65,26 +79,6 @@ impl LuProgress {
     }
 }
 
-/// Where the time went.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LuTimes {
-    /// From the start to x, seconds.
-    pub total: f64,
-    /// The back-substitution, seconds.
-    pub solve: f64,
-    /// Of the threads' time, the share in panels, 0 to 1.
-    pub panels: f64,
-    /// Of the threads' time, the share spent waiting, 0 to 1.
-    pub waiting: f64,
-    /// Of the time of the thread that lost most, the share that it was off its CPU though it had
-    /// work or spun, 0 to 1.
-    pub lost: f64,
-    /// LuTimes that the kernel took a CPU away, of all threads.
-    pub switches: u64,
-    /// Threads that work on a panel together.
-    pub panel_threads: usize,
-}
-
 /// The matrix as the threads see it.
 #[derive(Debug, Clone, Copy)]
 struct MatrixView {
@@ -103,6 +97,22 @@ impl MatrixView {
     /// Address of an element.
     fn at(&self, i: usize, j: usize) -> *mut f64 {
         self.a.wrapping_add(j * self.ld + i)
+    }
+
+    /// `C -= A B` for the elements C in `rows` and `columns`: B is above them in rows `depth`, A left of
+    /// them in columns `depth`.
+    fn product(
+        &self,
+        rows: &Range<usize>,
+        depth: &Range<usize>,
+        columns: &Range<usize>,
+    ) -> Product {
+        Product {
+            size: (rows.len(), columns.len(), depth.len()),
+            a: (self.at(rows.start, depth.start), self.ld),
+            b: (self.at(depth.start, columns.start), self.ld),
+            c: (self.at(rows.start, columns.start), self.ld),
+        }
     }
 }
 
@@ -128,19 +138,29 @@ impl LuShared<'_> {
         self.view.n.div_ceil(self.nb)
     }
 
-    /// First column of a block.
-    fn start(&self, block: usize) -> usize {
-        block * self.nb
+    /// Columns of a panel.
+    fn columns(&self, block: usize) -> Range<usize> {
+        block * self.nb..((block + 1) * self.nb).min(self.view.n)
     }
 
-    /// One behind the last column of a panel.
-    fn end(&self, block: usize) -> usize {
-        ((block + 1) * self.nb).min(self.view.n)
+    /// Columns of neighbouring blocks: the last takes the right-hand side along.
+    fn with_rhs(&self, blocks: &Range<usize>) -> Range<usize> {
+        let rhs = usize::from(blocks.end == self.panels());
+        blocks.start * self.nb..(blocks.end * self.nb).min(self.view.n) + rhs
     }
 
-    /// One behind the last column of a block: the last takes the right-hand side along.
-    fn end_with_rhs(&self, block: usize) -> usize {
-        if block + 1 == self.panels() { self.view.n + 1 } else { self.end(block) }
+    /// Exchanges and the triangular solve of a panel in `columns` behind it.
+    ///
+    /// # Safety
+    /// The columns must belong to the caller, and the panel be factored.
+    unsafe fn prepare(&self, panel: Range<usize>, columns: Range<usize>) {
+        let (view, first, size) = (self.view, panel.start, (panel.len(), columns.len()));
+        // SAFETY: the caller's promise.
+        unsafe {
+            swaps::apply(view, &self.pivots, panel, columns.clone());
+            let b = view.at(first, columns.start);
+            self.engine.solve(size, (view.at(first, first), view.ld), (b, view.ld));
+        }
     }
 
     fn stopped(&self) -> bool {
@@ -164,7 +184,7 @@ pub fn panel_group_size(n: usize, nb: usize, threads: usize) -> usize {
 }
 
 /// Factors `matrix` on `team` with panels of `nb` columns and solves; x is in the column of the
-/// right-hand side afterwards.
+/// right-hand side afterwards. Seconds from the start to x, and where they went.
 ///
 /// # Errors
 /// When the matrix is singular, `progress.stop` was set, or a thread fails.
@@ -174,7 +194,7 @@ pub fn solve(
     nb: usize,
     multiplier: &Multiplier,
     progress: &LuProgress,
-) -> Result<LuTimes, LuError> {
+) -> Result<(f64, TimeConfig), LuError> {
     let (n, threads) = (matrix.order(), team.len());
     let nb = nb.clamp(1, n.max(1));
     let view = MatrixView { a: matrix.pointer(), ld: matrix.distance(), n };
@@ -218,15 +238,16 @@ pub fn solve(
     team.run(|member| solve::back_substitute(&shared, member))?;
     let total = start.elapsed().as_secs_f64();
     let all = factored * threads as f64;
-    Ok(LuTimes {
-        total,
-        solve: total - factored,
+    let time = TimeConfig {
         panels: busy.iter().map(|(spent, ..)| spent.panels).sum::<f64>() / all,
         waiting: busy.iter().map(|(spent, ..)| spent.waiting).sum::<f64>() / all,
+        solve_s: total - factored,
+        panel_threads: size,
         lost: busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max),
         switches: busy.iter().map(|(.., switches)| switches).sum(),
-        panel_threads: size,
-    })
+        stolen: None,
+    };
+    Ok((total, time))
 }
 
 /// Lets the others go when a thread fails, so that none waits for it: neither in a panel, nor for

@@ -1,19 +1,8 @@
 //! The matrix with its right-hand side behind: one mapping, by columns, on huge pages where there
 //! are any.
 
-use nodegauge_measure::Bytes;
+use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{Accounting, Mapping, PageSize};
-use std::io;
-
-/// Why a matrix could not be had.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot map {wanted} of memory for the matrix: {cause}\nhint: use a smaller --order")]
-pub struct MatrixError {
-    /// How much.
-    pub wanted: Bytes,
-    /// What the system said.
-    pub cause: io::Error,
-}
 
 /// An n by (n + 1) matrix; nothing is touched before it is written.
 #[derive(Debug)]
@@ -43,14 +32,21 @@ impl Matrix {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn map(order: usize) -> Result<Self, MatrixError> {
-        let distance = column_distance(order);
+    pub fn map(order: usize) -> Result<Self, Failure> {
         let wanted = bytes(order);
         // The size was held against the memory that can be had.
-        let mapping =
-            Mapping::anonymous(wanted.0 as usize, PageSize::PreferHuge, Accounting::Unchecked)
-                .map_err(|error| MatrixError { wanted, cause: error.into() })?;
-        Ok(Self { mapping, order, distance })
+        let mapping = Mapping::anonymous(
+            wanted.0 as usize,
+            PageSize::PreferHuge,
+            Accounting::Unchecked,
+        )
+        .map_err(|error| {
+            let cause = std::io::Error::from(error);
+            Failure::missing(format!(
+                "cannot map {wanted} of memory for the matrix: {cause}\nhint: use a smaller --order"
+            ))
+        })?;
+        Ok(Self { mapping, order, distance: column_distance(order) })
     }
 
     /// Rows, and columns without the right-hand side.

@@ -5,14 +5,11 @@ mod figures;
 mod program;
 
 pub use figures::measurements;
-pub use program::{ReferenceError, ReferenceKind, ReferenceProgram};
 
 use crate::config::RatingConfig;
-use crate::dat::HplInput;
-use crate::options::{HplOptions, RankOptions, ReferenceOptions};
+use crate::options::{HplOptions, RankOptions};
 use crate::output::{HplOutput, HplRow};
-use crate::residual::THRESHOLD;
-use crate::size::{self, OrderError, OrderSpec};
+use crate::size::{self, OrderSpec};
 use crate::{GAUGE, TEST};
 use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
@@ -20,10 +17,11 @@ use nodegauge_machine::topology::HardwareThread;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
-use nodegauge_placement::ranks::{RankRequest, plan_ranks};
-use nodegauge_placement::{RankPlan, Request};
-use nodegauge_toolchain::ToolchainError;
-use std::time::Duration;
+use nodegauge_placement::RankPlan;
+use nodegauge_toolchain::mpi::MpiLauncher;
+use program::ReferenceKind;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// Widths that a search with an xhpl tries.
 const CANDIDATES: [usize; 4] = [128, 192, 256, 384];
@@ -33,8 +31,6 @@ const SEARCH_ORDER: f64 = 4000.0;
 const HPCC_CANDIDATES: [usize; 3] = [128, 192, 256];
 /// Longest predicted time of a solution for which an hpcc gets several widths, seconds.
 const SEVERAL: f64 = 60.0;
-/// Longest time for a run: hpcc does much beside HPL.
-const LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// Without a search: what most libraries reach most with, or nearly.
 pub(crate) const USUAL_NB: usize = 192;
 /// DGEMM where the native run has none, FLOP/s.
@@ -59,10 +55,7 @@ impl RankLayout {
     /// several of; threads fill the rest of the cores.
     pub(crate) fn of(topology: &Topology, options: &RankOptions) -> Self {
         let count = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
-            let mut all: Vec<usize> = topology.allowed().filter_map(of).collect();
-            all.sort_unstable();
-            all.dedup();
-            all.len()
+            topology.allowed().filter_map(of).collect::<BTreeSet<_>>().len()
         };
         let cores = count(&|thread| Some(thread.core));
         let ranks = options.ranks.unwrap_or_else(|| {
@@ -97,7 +90,7 @@ pub(crate) fn order(
     layout: &RankLayout,
     threads: usize,
     nb: usize,
-) -> Result<usize, OrderError> {
+) -> Result<usize, Failure> {
     let (p, q) = layout.grid();
     let by_grid = options.order == OrderSpec::Full || options.grid_multiple;
     let multiple = if by_grid { nb * size::lcm(p, q) } else { nb };
@@ -112,37 +105,18 @@ pub(crate) fn order(
 /// A reference program with its ranks placed.
 #[derive(Debug)]
 pub(crate) struct PlacedReference {
-    program: ReferenceProgram,
+    program: PathBuf,
+    kind: ReferenceKind,
+    /// Who starts its ranks.
+    launcher: MpiLauncher,
+    /// Hosts; empty for this node, or the hosts of a job.
+    hosts: Vec<String>,
+    as_root: bool,
     plan: RankPlan,
     layout: RankLayout,
 }
 
 impl PlacedReference {
-    /// Finds the program and its launcher, and places its ranks.
-    ///
-    /// # Errors
-    /// When there is no such program, no launcher for it, or no room for its ranks.
-    pub(crate) fn find(
-        topology: &Topology,
-        layout: RankLayout,
-        hosts: &[String],
-        options: &ReferenceOptions,
-    ) -> Result<Self, Failure> {
-        let request = RankRequest {
-            ranks: layout.ranks as u32,
-            threads: Some(layout.threads_a_rank as u32),
-            together: Request::default(),
-            ..RankRequest::default()
-        };
-        let plan = plan_ranks(topology, &request)?;
-        // Inside a container every user is root, and Open MPI needs to be told.
-        let as_root = options.allow_root && nodegauge_os::is_root();
-        let launcher = options.launcher.as_ref();
-        let program =
-            ReferenceProgram::find(&options.program, launcher, hosts, as_root, &|| false)?;
-        Ok(Self { program, plan, layout })
-    }
-
     /// Runs the program at the native run's N, its NB and grid by search, and puts its figures
     /// behind the native ones. When it fails, those are kept, and the failure is in the outcome.
     ///
@@ -154,25 +128,25 @@ impl PlacedReference {
         options: &HplOptions,
         outcome: &mut Outcome,
         observer: &mut dyn Observer,
-    ) -> Result<(), OrderError> {
+    ) -> Result<(), Failure> {
         let dgemm = named(outcome, "dgemm").and_then(|m| m.value).unwrap_or(ASSUMED_DGEMM);
         let rating = named(outcome, "rating");
         let native = rating.and_then(|m| m.read_config::<RatingConfig>().n);
         let order = self.order(site, options, dgemm, native)?;
-        let engine = self.program.kind().name();
+        let engine = self.kind.name();
         match self.search_and_run(site, options, order, dgemm, observer) {
-            Ok((read, command)) => {
+            Ok(Some((read, command))) => {
                 let version = read.version.as_deref();
                 let figures = measurements(&read.rows, engine, version, Some(&command));
                 outcome.notices.extend(self.compare(outcome, &figures));
                 outcome.measurements.extend(figures);
             }
-            Err(ReferenceError::Program(ToolchainError::Interrupted)) => {
+            Ok(None) => {
                 let text = format!("interrupted while {engine} ran: no rating of it");
                 outcome.stop = Some(Stop::Interrupted);
                 outcome.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
             }
-            Err(error) => outcome.failure = Some(error.into()),
+            Err(failure) => outcome.failure = Some(failure),
         }
         Ok(())
     }
@@ -185,7 +159,7 @@ impl PlacedReference {
         options: &HplOptions,
         dgemm: f64,
         native: Option<usize>,
-    ) -> Result<usize, OrderError> {
+    ) -> Result<usize, Failure> {
         let hosts = self.layout.hosts;
         let exact = matches!(options.order, OrderSpec::Exactly(_));
         match native.filter(|_| options.order != OrderSpec::Full) {
@@ -206,18 +180,25 @@ impl PlacedReference {
         order: usize,
         dgemm: f64,
         observer: &mut dyn Observer,
-    ) -> Result<(HplOutput, String), ReferenceError> {
+    ) -> Result<Option<(HplOutput, String)>, Failure> {
+        let run = |n: usize, nbs: &[usize], grids: &[Grid], observer: &mut dyn Observer| {
+            let engine = self.kind.name();
+            observer.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
+            let observer: &dyn Observer = observer;
+            self.run((n, nbs, grids), &site.topology, &|| observer.interrupted())
+        };
         let (threads, hosts) = (self.plan.threads(), self.layout.hosts);
         let (mut nbs, mut grids) = (options.nb.clone(), vec![self.layout.grid()]);
         let long = size::seconds(order, threads, dgemm * hosts as f64) > SEVERAL;
-        match self.program.kind() {
+        match self.kind {
             ReferenceKind::Xhpl => {
                 let all = size::grids(self.layout.total());
                 let tried = if nbs.is_empty() { CANDIDATES.to_vec() } else { nbs.clone() };
                 if tried.len() * all.len() > 1 {
                     let cores = (threads * hosts) as f64;
                     let small = (SEARCH_ORDER * (cores / 2.0).sqrt()) as usize;
-                    let (read, _) = self.run(site, small.min(order), &tried, &all, observer)?;
+                    let read = run(small.min(order), &tried, &all, observer)?;
+                    let Some((read, _)) = read else { return Ok(None) };
                     if let Some(row) = best(&read.rows) {
                         grids = vec![(row.p, row.q)];
                         if nbs.is_empty() {
@@ -232,45 +213,23 @@ impl PlacedReference {
         if nbs.is_empty() {
             nbs = vec![USUAL_NB];
         }
-        self.run(site, order, &nbs, &grids, observer)
-    }
-
-    fn run(
-        &self,
-        site: &Site,
-        n: usize,
-        nbs: &[usize],
-        grids: &[Grid],
-        observer: &mut dyn Observer,
-    ) -> Result<(HplOutput, String), ReferenceError> {
-        let engine = self.program.kind().name();
-        observer.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
-        let input = input(vec![n], nbs.to_vec(), grids.to_vec());
-        let observer: &dyn Observer = observer;
-        let interrupted = || observer.interrupted();
-        self.program.run(&input, &self.plan, &site.topology, LIMIT, &interrupted)
+        run(order, &nbs, &grids, observer)
     }
 
     /// Says how the two ratings stand to each other.
     fn compare(&self, outcome: &Outcome, figures: &[Measurement]) -> Option<Notice> {
         let native = named(outcome, "rating")?.value?;
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;
-        let launcher = &self.program.launcher;
         let text = format!(
             "native over {}: {:.3} ({} ranks by {} {}; the library that it links decides its part)",
-            self.program.kind().name(),
+            self.kind.name(),
             native / theirs,
             self.plan.ranks.len() * self.layout.hosts,
-            launcher.kind,
-            launcher.version.as_deref().unwrap_or("")
+            self.launcher.kind,
+            self.launcher.version.as_deref().unwrap_or("")
         );
         Some(Notice::new(NoticeId::Reference, GAUGE, text))
     }
-}
-
-/// HPL's input for these, with its usual threshold.
-pub(crate) fn input(orders: Vec<usize>, nbs: Vec<usize>, grids: Vec<Grid>) -> HplInput {
-    HplInput { orders, nbs, grids, threshold: THRESHOLD }
 }
 
 fn named<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a Measurement> {

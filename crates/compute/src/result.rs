@@ -3,22 +3,21 @@
 
 use crate::choose::Tried;
 use crate::config::{
-    DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, ResidualConfig, TheoreticalPeak,
-    TimeConfig,
+    DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, TheoreticalPeak, ThreadsConfig,
 };
+use crate::dgemm;
 use crate::observed::{LibraryRuns, Observed, SolvedSystem};
 use crate::peak::Peak;
-use crate::residual::{Residual, THRESHOLD};
+use crate::residual::THRESHOLD;
 use crate::{GAUGE, TEST};
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::{Machine, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{BytesPerSec, Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};
+use std::collections::BTreeSet;
 
-/// The formulas, as they stand in the record.
+/// The formula, as it stands in the record.
 pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
-/// HPL's scaled residual.
-pub(crate) const RESIDUAL_FORMULA: &str = "||Ax-b||oo / (eps (||A||oo ||x||oo + ||b||oo) N)";
 
 /// A rating below this share of DGEMM at a size that should reach more says that LU loses.
 const LU_LOSES: f64 = 0.85;
@@ -52,31 +51,31 @@ pub(crate) fn measurements(
         if let Some(solution) = library.best() {
             out.push(rating(machine, placement, seed, seen, library, solution));
         }
-        out.push(dgemm(placement, library, peak));
+        let config = dgemm_config(placement, &library.tried);
+        let m =
+            against_peak(figure("dgemm", library.dgemm.clone()), peak, placement).config(&config);
+        out.push(judged(m, Validity::valid(), ABOVE_PEAK));
     }
     let peaks = ["f64", "f32"].into_iter().filter_map(|element| seen.peak(element));
     out.extend(peaks.map(|peak| fma_peak(machine, placement, seen, peak)));
     out
 }
 
-/// CPUs of each thread where threads are bound.
-fn cpus(placement: &Placement) -> Option<Vec<Vec<u32>>> {
-    let of = |cpus: &[nodegauge_machine::CpuId]| cpus.iter().map(|cpu| cpu.0).collect();
-    let all = placement.threads.iter().map(|thread| of(&thread.cpus)).collect();
-    (placement.bind != Bind::None).then_some(all)
+fn threads_config(placement: &Placement) -> ThreadsConfig {
+    let cpus = placement.threads.iter().map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect());
+    ThreadsConfig {
+        threads: Some(placement.threads.len()),
+        bind: Some(placement.bind.to_string()),
+        cpus: (placement.bind != Bind::None).then(|| cpus.collect()),
+    }
 }
 
 /// Where threads ran and what multiplied.
 fn dgemm_config(placement: &Placement, tried: &Tried) -> DgemmConfig {
-    let about = match tried {
-        Tried::Library(probed) => Some(probed.about()),
-        Tried::BuiltIn(_) => None,
-    };
+    let about = tried.probed.as_ref().map(|probed| probed.about());
     DgemmConfig {
-        threads: Some(placement.threads.len()),
-        bind: Some(placement.bind.to_string()),
-        cpus: cpus(placement),
-        blas: Some(tried.name()),
+        on: threads_config(placement),
+        blas: Some(tried.name.clone()),
         blas_path: about.map(|about| about.path.display().to_string()),
         blas_integer_bits: about.map(|about| about.integer_bits),
         blas_setting: tried.setting(),
@@ -96,44 +95,28 @@ fn rating(
     solution: &SolvedSystem,
 ) -> Measurement {
     let peak = seen.peak("f64");
-    let SolvedSystem { order, nb, rating, residual, times, .. } = solution;
-    let DgemmConfig { threads, bind, cpus, blas, blas_path, blas_integer_bits, blas_setting } =
-        dgemm_config(placement, &library.tried);
+    let SolvedSystem { order, nb, rating, residual, time, .. } = solution;
     let theory = peak.and_then(|peak| theory(machine, peak, placement.threads.len()));
     let sized = library.order.as_ref();
     let config = RatingConfig {
-        threads,
-        bind,
-        cpus,
-        blas,
-        blas_path,
-        blas_integer_bits,
-        blas_setting,
+        dgemm: dgemm_config(placement, &library.tried),
         engine: Some("native".to_owned()),
         n: Some(*order),
         nb: Some(*nb),
         p: Some(1),
         q: Some(1),
         seed: Some(seed),
-        seconds: Some(times.total),
+        seconds: Some(solution.seconds),
         formula: Some(RATING_FORMULA.to_owned()),
-        residual: Some(residual_config(residual)),
-        time: Some(TimeConfig {
-            panels: times.panels,
-            waiting: times.waiting,
-            solve_s: times.solve,
-            panel_threads: times.panel_threads,
-            lost: times.lost,
-            switches: times.switches,
-            stolen: solution.stolen,
-        }),
+        residual: Some(residual.clone()),
+        time: Some(time.clone()),
         began: Some(solution.began),
         order_formula: sized.map(|sized| sized.formula.clone()),
         predicted_seconds: sized.map(|sized| sized.seconds),
         matrix_bytes: sized.map(|sized| sized.bytes.0),
         on_huge_pages: solution.huge_pages,
         search: (!library.search.is_empty()).then(|| library.search.clone()),
-        of_dgemm: Some(rating / library.best_dgemm()),
+        of_dgemm: Some(rating / dgemm::best(&library.dgemm).0),
         of_fma_peak: peak.map(|peak| rating / peak.best().0),
         of_theoretical: theory.map(|theory| rating / theory.value),
         power: power(seen, solution),
@@ -142,26 +125,25 @@ fn rating(
     let failed = library.solutions.iter().find(|solution| !solution.residual.passes());
     let mut validity = Validity::valid();
     if let Some(failed) = failed {
-        let residual = failed.residual.value;
+        let residual = failed.residual.value.unwrap_or(f64::NAN);
         let reason =
             format!("the residual is {residual:.3e}, not below {THRESHOLD}: x is no solution");
         validity.add(Status::Invalid, reason);
     }
-    if let Some(doubt) = sized.and_then(|sized| sized.doubt.clone()) {
+    if let Some(doubt) = sized.and_then(|sized| sized.doubt.as_ref()) {
         validity.add(Status::Suspect, doubt);
     }
-    let (lost, stolen) = (times.lost, solution.stolen.unwrap_or(0.0));
-    if failed.is_none() && lost > DISTURBED {
+    if failed.is_none() && time.lost > DISTURBED {
+        let percent = time.lost * 100.0;
         let reason = format!(
-            "other work took {:.0} % of a thread's time during the solution: repeat it on a quiet node",
-            lost * 100.0
+            "other work took {percent:.0} % of a thread's time during the solution: repeat it on a quiet node"
         );
         validity.add(Status::Suspect, reason);
     }
-    if failed.is_none() && stolen > DISTURBED {
+    if let (None, Some(stolen)) = (failed, time.stolen.filter(|stolen| *stolen > DISTURBED)) {
+        let percent = stolen * 100.0;
         let reason = format!(
-            "the hypervisor gave {:.0} % of the CPUs' time to others during the solution",
-            stolen * 100.0
+            "the hypervisor gave {percent:.0} % of the CPUs' time to others during the solution"
         );
         validity.add(Status::Suspect, reason);
     }
@@ -170,26 +152,13 @@ fn rating(
         None => library.solutions.iter().map(|solution| solution.rating).collect(),
     };
     let m = against_peak(figure("rating", samples), peak, placement).config(&config);
-    doubt_above_limit(&m, &mut validity, ABOVE_PEAK);
-    m.judged(validity)
-}
-
-fn residual_config(residual: &Residual) -> ResidualConfig {
-    ResidualConfig {
-        value: Some(residual.value),
-        threshold: THRESHOLD,
-        formula: RESIDUAL_FORMULA.to_owned(),
-        error: Some(residual.error),
-        norm_a: Some(residual.a),
-        norm_x: Some(residual.x),
-        norm_b: Some(residual.b),
-    }
+    judged(m, validity, ABOVE_PEAK)
 }
 
 fn power(seen: &Observed, solution: &SolvedSystem) -> Option<PowerConfig> {
     match (seen.energy.as_ref()?, solution.joules) {
         (Ok(basis), Some(joules)) => {
-            let watts = joules / solution.times.total;
+            let watts = joules / solution.seconds;
             Some(PowerConfig {
                 watts: Some(watts),
                 flops_per_watt: Some(solution.rating / watts),
@@ -208,62 +177,54 @@ fn power(seen: &Observed, solution: &SolvedSystem) -> Option<PowerConfig> {
 fn against_peak(m: Measurement, peak: Option<&Peak>, placement: &Placement) -> Measurement {
     let Some(peak) = peak.filter(|peak| peak.best().0 > 0.0) else { return m };
     let threads = placement.threads.len();
-    m.limit(peak.best().0, format!("{} multiply-adds in registers, {threads} threads", peak.isa))
+    m.limit(
+        peak.best().0,
+        format!("{} multiply-adds in registers, {threads} threads", peak.kernel.isa),
+    )
 }
 
-/// Marks what is above the limit that was measured for it.
-fn doubt_above_limit(m: &Measurement, validity: &mut Validity, reason: &str) {
+/// Judges a figure, which is doubted when it is above the limit that was measured for it.
+fn judged(m: Measurement, mut validity: Validity, reason: &str) -> Measurement {
     if m.limit.as_ref().is_some_and(|limit| limit.fraction > 1.0 + ABOVE) {
         validity.add(Status::Suspect, reason);
     }
-}
-
-fn dgemm(placement: &Placement, library: &LibraryRuns, peak: Option<&Peak>) -> Measurement {
-    let config = dgemm_config(placement, &library.tried);
-    let m = against_peak(figure("dgemm", library.dgemm.clone()), peak, placement).config(&config);
-    let mut validity = Validity::valid();
-    doubt_above_limit(&m, &mut validity, ABOVE_PEAK);
     m.judged(validity)
 }
 
 fn fma_peak(machine: &Machine, placement: &Placement, seen: &Observed, peak: &Peak) -> Measurement {
-    let threads = placement.threads.len();
-    let loops = seen.peaks.iter().filter(|other| other.element == peak.element);
+    let (threads, kernel) = (placement.threads.len(), peak.kernel);
+    let loops = seen.peaks.iter().filter(|other| other.kernel.element == kernel.element);
     let rate = |other: &Peak| LoopRate {
-        isa: other.isa.to_owned(),
-        fused: other.fused,
+        isa: other.kernel.isa.to_owned(),
+        fused: other.kernel.fused,
         rate: other.best().0,
         clock_hz: other.clock.map(|clock| clock.0),
     };
     let theory = theory(machine, peak, threads);
     let config = PeakConfig {
-        threads: Some(threads),
-        bind: Some(placement.bind.to_string()),
-        cpus: cpus(placement),
-        element: Some(peak.element.to_owned()),
-        isa: Some(peak.isa.to_owned()),
+        on: threads_config(placement),
+        element: Some(kernel.element.to_owned()),
+        isa: Some(kernel.isa.to_owned()),
         clock_hz: peak.clock.map(|clock| clock.0),
         flops_per_cycle: peak.a_cycle(threads),
         loops: Some(loops.map(rate).collect()),
         theoretical: theory.clone(),
     };
-    let name = if peak.element == "f64" { "fma_peak" } else { "fma_peak_f32" };
+    let name = if kernel.element == "f64" { "fma_peak" } else { "fma_peak_f32" };
     let mut m = figure(name, peak.samples.clone()).config(&config);
     if let Some(theory) = theory.filter(|theory| theory.value > 0.0) {
         m = m.limit(theory.value, theory.formula);
     }
-    let mut validity = Validity::valid();
     let reason =
         "above cores x clock x FLOP/cycle: the clock was lower, or disturbed, right after the load";
-    doubt_above_limit(&m, &mut validity, reason);
-    m.judged(validity)
+    judged(m, Validity::valid(), reason)
 }
 
 /// Cores x clock x operations a cycle, twice that for single precision; the clock is the measured
 /// one, because the nominal is often the time-stamp counter's.
 fn theory(machine: &Machine, peak: &Peak, threads: usize) -> Option<TheoreticalPeak> {
     let a_cycle = f64::from(machine.processor.flops_per_cycle?);
-    let a_cycle = if peak.element == "f32" { 2.0 * a_cycle } else { a_cycle };
+    let a_cycle = if peak.kernel.element == "f32" { 2.0 * a_cycle } else { a_cycle };
     let clock = peak.clock?;
     let cores = threads.min(machine.processor.cores.max(1) as usize);
     let value = cores as f64 * clock.0 * a_cycle;
@@ -290,44 +251,44 @@ pub(crate) fn notices(
     notices
 }
 
-fn notice(id: NoticeId, text: String) -> Notice {
-    Notice::new(id, GAUGE, text)
+fn bottleneck(text: String) -> Notice {
+    Notice::new(NoticeId::Bottleneck, GAUGE, text)
 }
 
 /// Where a library or LU loses.
 fn of_library(library: &LibraryRuns, solution: &SolvedSystem, peak: Option<&Peak>) -> Vec<Notice> {
     let mut notices = Vec::new();
-    let (best, name) = (library.best_dgemm(), library.tried.name());
-    let (of_dgemm, times) = (solution.rating / best, &solution.times);
+    let (best, name) = (dgemm::best(&library.dgemm).0, &library.tried.name);
+    let (of_dgemm, time) = (solution.rating / best, &solution.time);
     if let Some(setting) = library.tried.setting() {
         let text = format!(
             "{name}: taken with {setting}, since the kernels that it takes by itself are slower here; set it for your own programs too"
         );
-        notices.push(notice(NoticeId::Chosen, text));
+        notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
     }
     // What other work took is the loss of neither; the rating is marked for it.
-    if times.lost > DISTURBED {
+    if time.lost > DISTURBED {
         return notices;
     }
     if let Some(peak) = peak.filter(|peak| best / peak.best().0 < LIBRARY_LOSES) {
         let text = format!(
             "the library loses: DGEMM by {name} is {:.0} % of the {} peak; another BLAS, or other kernels of it, may do better",
             100.0 * best / peak.best().0,
-            peak.isa
+            peak.kernel.isa
         );
-        notices.push(notice(NoticeId::Bottleneck, text));
+        notices.push(bottleneck(text));
     }
     if of_dgemm < LU_LOSES {
         let text = format!(
             "LU loses: the rating is {:.0} % of DGEMM; panels take {:.0} % of the threads' time, waiting {:.0} %; a larger N loses less",
             of_dgemm * 100.0,
-            times.panels * 100.0,
-            times.waiting * 100.0
+            time.panels * 100.0,
+            time.waiting * 100.0
         );
-        notices.push(notice(NoticeId::Bottleneck, text));
-    } else if times.waiting > WAITING {
-        let text = format!("threads waited {:.0} % of their time", times.waiting * 100.0);
-        notices.push(notice(NoticeId::Bottleneck, text));
+        notices.push(bottleneck(text));
+    } else if time.waiting > WAITING {
+        let text = format!("threads waited {:.0} % of their time", time.waiting * 100.0);
+        notices.push(bottleneck(text));
     }
     notices
 }
@@ -355,7 +316,7 @@ fn of_memory(solution: &SolvedSystem, triad: Option<&(BytesPerSec, String)>) -> 
             "{products}; no Triad of this node is saved to hold that against: run nodegauge stream"
         ),
     };
-    notice(NoticeId::Bottleneck, text)
+    bottleneck(text)
 }
 
 /// Clock, throttling, siblings.
@@ -379,16 +340,13 @@ fn of_the_node(site: &Site, placement: &Placement, seen: &Observed) -> Vec<Notic
             "the processor slowed itself down {events} times in this run (heat or power): see cooling and power limits"
         ));
     }
-    let cores = placement.threads.iter().flat_map(|thread| thread.cores(&site.topology));
-    let mut cores: Vec<u32> = cores.collect();
-    let all = cores.len();
-    cores.sort_unstable();
-    cores.dedup();
+    let cores = || placement.threads.iter().flat_map(|thread| thread.cores(&site.topology));
+    let (all, cores) = (cores().count(), cores().collect::<BTreeSet<u32>>());
     if placement.bind != Bind::None && cores.len() < all {
         texts.push(format!(
             "{all} threads on {} cores: siblings share one core's units, which HPL fills with one thread",
             cores.len()
         ));
     }
-    texts.into_iter().map(|text| notice(NoticeId::Bottleneck, text)).collect()
+    texts.into_iter().map(bottleneck).collect()
 }

@@ -5,6 +5,7 @@
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
 
 use nodegauge_machine::CpuId;
+use nodegauge_measure::Failure;
 use nodegauge_os::Barrier;
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{PinError, SysError, pin};
@@ -36,6 +37,12 @@ pub enum TeamError {
     /// A member of the team panicked: a bug.
     #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
     Panicked(usize),
+}
+
+impl From<TeamError> for Failure {
+    fn from(error: TeamError) -> Self {
+        Self::missing(error)
+    }
 }
 
 /// Stack of a member, bytes: what a job calls may be another's library, which expects the usual room.

@@ -13,7 +13,7 @@ pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
     let view = shared.view;
     let n = view.n;
     for block in (0..shared.panels()).rev() {
-        let (first, last) = (shared.start(block), shared.end(block));
+        let Range { start: first, end: last } = shared.columns(block);
         if member.index == 0 {
             for j in (first..last).rev() {
                 // SAFETY: rows of y in this block are this member's until the barrier; U is read.

@@ -2,8 +2,7 @@
 
 use crate::config::{RatingConfig, ResidualConfig};
 use crate::output::HplRow;
-use crate::residual::THRESHOLD;
-use crate::result::{RATING_FORMULA, RESIDUAL_FORMULA};
+use crate::result::RATING_FORMULA;
 use crate::{GAUGE, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
@@ -34,7 +33,7 @@ fn measurement(
     version: Option<&str>,
     command: Option<&str>,
 ) -> Measurement {
-    let row = group.iter().copied().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(group[0]);
+    let row = group.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(&group[0]);
     let config = RatingConfig {
         engine: Some(engine.to_owned()),
         version: version.map(str::to_owned),
@@ -46,12 +45,7 @@ fn measurement(
         q: Some(row.q),
         seconds: Some(row.seconds),
         formula: Some(RATING_FORMULA.to_owned()),
-        residual: Some(ResidualConfig {
-            value: row.residual,
-            threshold: THRESHOLD,
-            formula: RESIDUAL_FORMULA.to_owned(),
-            ..ResidualConfig::default()
-        }),
+        residual: Some(ResidualConfig::of(row.residual)),
         ..RatingConfig::default()
     };
     let failed = group.iter().any(|row| row.passed == Some(false));
