@@ -17,11 +17,10 @@ mod swaps;
 
 use crate::config::TimeConfig;
 use crate::engine::{GemmEngine, Multiplier};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, MatrixView};
 use nodegauge_measure::Failure;
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_team::{Team, TeamError};
-use nodegauge_toolchain::blas::Product;
 use schedule::LuSchedule;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -61,8 +60,6 @@ impl From<LuError> for Failure {
 pub struct LuProgress {
     /// Operations done, in HPL's count.
     flops: AtomicU64,
-    /// Panels factored.
-    panels: AtomicUsize,
     /// Set from outside to end.
     pub stop: AtomicBool,
 }
@@ -71,48 +68,6 @@ impl LuProgress {
     /// Operations done so far.
     pub fn flops(&self) -> f64 {
         self.flops.load(Ordering::Relaxed) as f64
-    }
-
-    /// Panels factored so far.
-    pub fn panels(&self) -> usize {
-        self.panels.load(Ordering::Relaxed)
-    }
-}
-
-/// The matrix as the threads see it.
-#[derive(Debug, Clone, Copy)]
-struct MatrixView {
-    a: *mut f64,
-    ld: usize,
-    /// Order.
-    n: usize,
-}
-
-// SAFETY: a pointer to shared memory; every use of it says why no other thread uses that part.
-unsafe impl Send for MatrixView {}
-// SAFETY: as above.
-unsafe impl Sync for MatrixView {}
-
-impl MatrixView {
-    /// Address of an element.
-    fn at(&self, i: usize, j: usize) -> *mut f64 {
-        self.a.wrapping_add(j * self.ld + i)
-    }
-
-    /// `C -= A B` for the elements C in `rows` and `columns`: B is above them in rows `depth`, A left of
-    /// them in columns `depth`.
-    fn product(
-        &self,
-        rows: &Range<usize>,
-        depth: &Range<usize>,
-        columns: &Range<usize>,
-    ) -> Product {
-        Product {
-            size: (rows.len(), columns.len(), depth.len()),
-            a: (self.at(rows.start, depth.start), self.ld),
-            b: (self.at(depth.start, columns.start), self.ld),
-            c: (self.at(rows.start, columns.start), self.ld),
-        }
     }
 }
 
@@ -197,7 +152,7 @@ pub fn solve(
 ) -> Result<(f64, TimeConfig), LuError> {
     let (n, threads) = (matrix.order(), team.len());
     let nb = nb.clamp(1, n.max(1));
-    let view = MatrixView { a: matrix.pointer(), ld: matrix.distance(), n };
+    let view = matrix.view();
     let size = panel_group_size(n, nb, threads);
     let shared = LuShared {
         view,

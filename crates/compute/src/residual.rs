@@ -92,18 +92,13 @@ fn fill_columns(
     source: &dyn MatrixSource,
     columns: Range<usize>,
 ) -> Result<(), TeamError> {
-    struct Start(*mut f64);
-    // SAFETY: threads write columns of their own.
-    unsafe impl Sync for Start {}
-    let start = Start(matrix.pointer());
-    let (n, ld) = (matrix.order(), matrix.distance());
+    let view = matrix.view();
     team.run(|member| {
-        let start = &start;
         let own = columns.start + member.index * COLUMNS..columns.end;
         for first in own.step_by(member.count * COLUMNS) {
             for j in first..(first + COLUMNS).min(columns.end) {
                 // SAFETY: column j belongs to this thread and lies in the matrix, which is borrowed.
-                let out = unsafe { std::slice::from_raw_parts_mut(start.0.add(j * ld), n) };
+                let out = unsafe { std::slice::from_raw_parts_mut(view.at(0, j), view.n) };
                 source.column(j, out);
             }
         }

@@ -26,7 +26,7 @@ const DEPTH: usize = 2;
 /// Looks at the state's version before the CPU is offered to others.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
 
-/// One range of blocks that is being brought one step further.
+/// Neighbouring blocks that are brought one step further; the first tells it from others.
 #[derive(Debug)]
 struct Update {
     blocks: Range<usize>,
@@ -38,7 +38,6 @@ struct Update {
     piece: usize,
     /// Pieces under way.
     outstanding: usize,
-    number: u64,
 }
 
 #[derive(Debug)]
@@ -48,7 +47,6 @@ struct State {
     /// Blocks that a thread works on.
     claimed: Vec<bool>,
     updates: Vec<Update>,
-    numbers: u64,
 }
 
 /// The state of a factorisation.
@@ -70,7 +68,6 @@ const OVER: usize = usize::MAX;
 
 /// Something to do.
 struct Work {
-    number: u64,
     blocks: Range<usize>,
     step: usize,
     /// A piece of a product; `None` for exchanges and solve of a new update, then pieces of its product.
@@ -93,7 +90,6 @@ impl LuSchedule {
                 steps: vec![0; blocks],
                 claimed: vec![false; blocks],
                 updates: Vec::new(),
-                numbers: 0,
             }),
             version: AtomicU64::new(0),
             factored: AtomicUsize::new(0),
@@ -138,21 +134,18 @@ impl LuSchedule {
     fn take(&self, n: usize) -> Option<Work> {
         let factored = self.factored.load(Ordering::Acquire);
         let mut state = self.lock();
-        for update in &mut state.updates {
-            if !update.rows.is_empty() {
-                return Some(update.take_piece());
-            }
+        if let Some(update) = state.updates.iter_mut().find(|update| !update.rows.is_empty()) {
+            return Some(update.take_piece());
         }
-        let State { steps, claimed, updates, numbers } = &mut *state;
+        let State { steps, claimed, updates } = &mut *state;
         // The last panel before that of the next block to be factored is applied by the panel group.
         let may = |block: usize| {
             let ready =
                 if block == factored { factored.saturating_sub(1) } else { factored.min(block) };
             !claimed[block] && steps[block] < ready
         };
-        let open = (0..steps.len()).filter(|block| may(*block)).count();
-        let first =
-            (0..steps.len()).filter(|block| may(*block)).min_by_key(|block| steps[*block])?;
+        let all = || (0..steps.len()).filter(|block| may(*block));
+        let (open, first) = (all().count(), all().min_by_key(|block| steps[*block])?);
         let step = steps[first];
         let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(self.threads));
         let last = (first..steps.len())
@@ -161,30 +154,21 @@ impl LuSchedule {
             .last()?
             + 1;
         claimed[first..last].fill(true);
-        *numbers += 1;
-        let number = *numbers;
         // Ranges that can go on side by side, against twice the threads.
         let ranges = open.div_ceil(widest);
         let pieces = (2 * self.threads).div_ceil(ranges);
         let rows = n.saturating_sub((step + 1) * self.nb);
         let piece = rows.div_ceil(pieces).next_multiple_of(64).max(LEAST_ROWS);
         let blocks = first..last;
-        updates.push(Update {
-            blocks: blocks.clone(),
-            step,
-            rows: 0..0,
-            piece,
-            outstanding: 0,
-            number,
-        });
-        Some(Work { number, blocks, step, rows: None })
+        updates.push(Update { blocks: blocks.clone(), step, rows: 0..0, piece, outstanding: 0 });
+        Some(Work { blocks, step, rows: None })
     }
 
-    /// Exchanges and solve are done: the product's rows are open to all; a piece of them for the
-    /// caller.
-    fn open(&self, number: u64, rows: Range<usize>) -> Option<Work> {
+    /// Exchanges and solve of the update of `block` are done: the product's rows are open to all; a piece
+    /// of them for the caller.
+    fn open(&self, block: usize, rows: Range<usize>) -> Option<Work> {
         let mut state = self.lock();
-        let update = state.updates.iter_mut().find(|update| update.number == number)?;
+        let update = state.updates.iter_mut().find(|update| update.blocks.start == block)?;
         update.rows = rows;
         let piece = update.take_piece();
         let more = !update.rows.is_empty();
@@ -196,9 +180,9 @@ impl LuSchedule {
     }
 
     /// A piece is done; the next of the same update, if there is one.
-    fn finish_piece(&self, number: u64) -> Option<Work> {
+    fn finish_piece(&self, block: usize) -> Option<Work> {
         let mut state = self.lock();
-        let at = state.updates.iter().position(|update| update.number == number)?;
+        let at = state.updates.iter().position(|update| update.blocks.start == block)?;
         let update = &mut state.updates[at];
         update.outstanding -= 1;
         if !update.rows.is_empty() {
@@ -235,7 +219,7 @@ impl Update {
         let rows = Some(self.rows.start..self.rows.start + taken);
         self.rows.start += taken;
         self.outstanding += 1;
-        Work { number: self.number, blocks: self.blocks.clone(), step: self.step, rows }
+        Work { blocks: self.blocks.clone(), step: self.step, rows }
     }
 }
 
@@ -340,7 +324,6 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
             }
             let (m, w) = ((view.n - columns.start) as f64, columns.len() as f64);
             shared.progress.flops.fetch_add((w * w * (m - w / 3.0)) as u64, Ordering::Relaxed);
-            shared.progress.panels.store(number + 1, Ordering::Relaxed);
             shared.schedule.publish(number);
         }
     }
@@ -349,18 +332,18 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
 /// Does one thing; what follows from it directly.
 fn carry_out(shared: &LuShared<'_>, work: Work) -> Option<Work> {
     let LuShared { view, engine, schedule, .. } = shared;
-    let Work { number, blocks, step, rows } = work;
+    let Work { blocks, step, rows } = work;
     let (depth, columns) = (shared.columns(step), shared.with_rhs(&blocks));
     let Some(rows) = rows else {
         // SAFETY: the blocks are claimed by this update, and its rows are not open yet.
         unsafe { shared.prepare(depth.clone(), columns) };
-        return schedule.open(number, depth.end..view.n);
+        return schedule.open(blocks.start, depth.end..view.n);
     };
     // SAFETY: these rows of the update's blocks were taken by this thread; the solved rows above and
     // the panel are only read.
     unsafe { engine.update(view.product(&rows, &depth, &columns)) };
     count(shared, rows.len(), columns.len(), depth.len());
-    schedule.finish_piece(number)
+    schedule.finish_piece(blocks.start)
 }
 
 /// Counts the operations of a product, and its part of the solves.

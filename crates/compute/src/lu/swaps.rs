@@ -1,6 +1,6 @@
 //! Row exchanges within a range of columns.
 
-use super::MatrixView;
+use crate::matrix::MatrixView;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
