@@ -10,8 +10,9 @@ use crate::observed::{LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::random::Sequence;
 use crate::residual::{self, MatrixSource};
+use crate::result::Evidence;
 use crate::size::{self, OrderSpec};
-use crate::{GAUGE, dgemm, peak, result};
+use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
 use nodegauge_machine::CpuId;
 use nodegauge_machine::power::{self, EnergyMeter};
@@ -96,8 +97,8 @@ pub(crate) fn run(
     seen.energy = Some(meter.map(|meter| meter.basis));
     let after = power::throttle_events(&site.root);
     seen.throttled = after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
-    let measurements = result::measurements(&site.machine, placement, options.seed, &seen);
-    let mut notices = result::notices(site, placement, options.triad.as_ref(), &seen);
+    let evidence = Evidence { site, placement, options, seen: &seen };
+    let (measurements, mut notices) = (evidence.measurements(), evidence.notices());
     let stop = seen.interrupted.map(|at| {
         notices.push(Notice::new(NoticeId::Interrupted, GAUGE, format!("interrupted {at}")));
         Stop::Interrupted
