@@ -8,7 +8,7 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
 use nodegauge_os::Barrier;
 use nodegauge_placement::display::ObservedAffinity;
-use nodegauge_placement::{PinError, SysError, pin};
+use nodegauge_placement::pin;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,24 +17,9 @@ use std::thread::JoinHandle;
 /// Why a team could not be formed or a job not be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum TeamError {
-    /// A thread could not be bound to its place.
-    #[error(transparent)]
-    Pin(#[from] PinError),
-    /// The kernel does not say where a thread may run.
-    #[error(transparent)]
-    Affinity(#[from] SysError),
-    /// A thread could not be started.
-    #[error(
-        "cannot start thread {thread} of {count}: {cause}\nhint: raise the limit of processes (ulimit -u), or use fewer threads"
-    )]
-    Spawn {
-        /// Which thread.
-        thread: usize,
-        /// Of how many.
-        count: usize,
-        /// What the system said.
-        cause: std::io::Error,
-    },
+    /// A thread could not be started, bound to its place, or asked where it may run.
+    #[error("{0}")]
+    Start(String),
     /// A member of the team panicked: a bug.
     #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
     Panicked(usize),
@@ -114,7 +99,11 @@ impl Team {
                         work(&Member { index, count, barrier: &barrier }, &jobs, &report);
                     }
                 })
-                .map_err(|cause| TeamError::Spawn { thread: index, count, cause })?;
+                .map_err(|cause| {
+                    TeamError::Start(format!(
+                        "cannot start thread {index} of {count}: {cause}\nhint: raise the limit of processes (ulimit -u), or use fewer threads"
+                    ))
+                })?;
             team.members.push(member);
             team.jobs.push(job);
             team.observed.push(bound.recv().map_err(|_| TeamError::Panicked(index))??);
@@ -194,9 +183,10 @@ impl Drop for Team {
 /// Binds the calling thread, unless its place is empty, and asks the kernel where it may run.
 fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     if !place.is_empty() {
-        pin::pin_current_thread(place).map_err(|error| error.of_thread(index))?;
+        pin::pin_current_thread(place)
+            .map_err(|error| TeamError::Start(error.of_thread(index).to_string()))?;
     }
-    Ok(ObservedAffinity::of_current(index)?)
+    ObservedAffinity::of_current(index).map_err(|error| TeamError::Start(error.to_string()))
 }
 
 /// A member's life: wait for a job, run it, report.

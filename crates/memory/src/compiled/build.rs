@@ -133,10 +133,8 @@ impl<'a> KernelBuilder<'a> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<std::path::PathBuf, ToolchainError> {
         let source = self.scratch.path().join("kernels.c");
-        std::fs::write(&source, SOURCE).map_err(|cause| ToolchainError::Scratch {
-            folder: self.scratch.path().to_owned(),
-            cause,
-        })?;
+        std::fs::write(&source, SOURCE)
+            .map_err(|cause| Scratch::error(self.scratch.path(), &cause))?;
         let mut flags: Vec<String> = SHARED.iter().map(|flag| (*flag).to_owned()).collect();
         let element = match self.element {
             Element::F64 => "double",
