@@ -58,7 +58,6 @@ impl Tried {
 
 /// The hidden command by which the program tries one library in a process of its own.
 pub const TRY_BLAS: &str = "try-blas";
-/// For how long the built-in kernels are tried.
 const TRIAL: Duration = Duration::from_millis(30);
 
 /// Looks for what `requests` name.

@@ -34,7 +34,6 @@ const SEARCH: f64 = 0.25;
 const COMMON_MULTIPLE: usize = 64;
 /// Of `/proc/stat`: the kernel's USER_HZ, which is 100 on every architecture that is built for.
 const TICKS_A_SECOND: f64 = 100.0;
-/// How often a solution under way is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
 fn share(of: (f64, Duration, Duration), budget: Duration) -> Duration {
@@ -48,7 +47,6 @@ fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
-/// A run under way.
 struct Run<'a> {
     site: &'a Site,
     options: &'a HplOptions,

@@ -71,15 +71,12 @@ impl LuProgress {
     }
 }
 
-/// What all threads of a factorisation share.
 struct LuShared<'a> {
     view: MatrixView,
-    /// Width of a panel.
     nb: usize,
     engine: GemmEngine<'a>,
     /// The row that each row was exchanged with, written by the panel that it belongs to.
     pivots: Vec<AtomicU32>,
-    /// The threads that factor panels.
     group: panel::PanelGroup,
     schedule: LuSchedule,
     progress: &'a LuProgress,
@@ -88,12 +85,10 @@ struct LuShared<'a> {
 }
 
 impl LuShared<'_> {
-    /// Panels.
     fn panels(&self) -> usize {
         self.view.n.div_ceil(self.nb)
     }
 
-    /// Columns of a panel.
     fn columns(&self, block: usize) -> Range<usize> {
         block * self.nb..((block + 1) * self.nb).min(self.view.n)
     }

@@ -102,7 +102,6 @@ unsafe impl Send for MatrixView {}
 unsafe impl Sync for MatrixView {}
 
 impl MatrixView {
-    /// Address of an element.
     pub(crate) fn at(&self, i: usize, j: usize) -> *mut f64 {
         self.a.wrapping_add(j * self.ld + i)
     }

@@ -5,7 +5,6 @@ use crate::config::{ResidualConfig, SearchStep, TimeConfig};
 use crate::peak::Peak;
 use crate::size::ChosenOrder;
 
-/// A system that was solved.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SolvedSystem {
     pub order: usize,
@@ -36,13 +35,11 @@ pub(crate) struct LibraryRuns {
 }
 
 impl LibraryRuns {
-    /// The best solution.
     pub(crate) fn best(&self) -> Option<&SolvedSystem> {
         self.solutions.iter().max_by(|a, b| a.rating.total_cmp(&b.rating))
     }
 }
 
-/// Everything that a run saw.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     /// Peaks by instruction set and element.

@@ -38,6 +38,8 @@ pub struct HplOutput {
     pub rows: Vec<HplRow>,
     /// What HPL says of its input or itself.
     pub errors: Vec<String>,
+    /// Whether it came to its last line.
+    pub ended: bool,
 }
 
 /// Reads the output.
@@ -63,6 +65,8 @@ pub fn read(text: &str) -> HplOutput {
             }
         } else if let Some(error) = line.trim().strip_prefix(">>>") {
             output.errors.push(error.trim_end_matches("<<<").trim().to_owned());
+        } else if line.starts_with("End of Tests.") {
+            output.ended = true;
         }
     }
     output
@@ -142,7 +146,7 @@ mod tests {
     fn every_result_line_is_read_with_its_residual() {
         let output = read(THREE);
         assert_eq!(output.version.as_deref(), Some("2.3"));
-        assert!(output.errors.is_empty());
+        assert!(output.ended && output.errors.is_empty());
         let nbs: Vec<usize> = output.rows.iter().map(|row| row.nb).collect();
         assert_eq!(nbs, [128, 192, 256]);
         let row = &output.rows[1];
@@ -169,7 +173,7 @@ mod tests {
     #[test]
     fn what_hpl_refuses_is_kept() {
         let output = read(TOO_FEW);
-        assert!(output.rows.is_empty());
+        assert!(output.rows.is_empty() && !output.ended);
         assert_eq!(output.errors[0], "Need at least 4 processes for these tests");
     }
 

@@ -30,7 +30,6 @@ pub struct HplPlan {
     pub(crate) order: ChosenOrder,
     /// The rate on which the foreseen time rests, in words.
     pub(crate) rate: String,
-    /// Memory that can be had.
     pub(crate) available: Bytes,
     reference: Option<PlacedReference>,
 }

@@ -14,23 +14,17 @@ const INCREMENT: u64 = 1_442_695_040_888_963_407;
 /// Chains that run side by side: a step of one waits for its multiplication, some four cycles.
 const CHAINS: usize = 8;
 
-/// So many steps at once: X becomes `multiplier` X + `increment`.
+/// So many steps at once, (A, C): X becomes A X + C.
 #[derive(Debug, Clone, Copy)]
-struct Jump {
-    multiplier: u64,
-    increment: u64,
-}
+struct Jump(u64, u64);
 
 impl Jump {
-    const ONE: Self = Self { multiplier: MULTIPLIER, increment: INCREMENT };
-    const NONE: Self = Self { multiplier: 1, increment: 0 };
+    const ONE: Self = Self(MULTIPLIER, INCREMENT);
+    const NONE: Self = Self(1, 0);
 
     /// This jump, then `next`.
     fn then(self, next: Self) -> Self {
-        Self {
-            multiplier: self.multiplier.wrapping_mul(next.multiplier),
-            increment: next.multiplier.wrapping_mul(self.increment).wrapping_add(next.increment),
-        }
+        Self(self.0.wrapping_mul(next.0), next.apply(self.1))
     }
 
     /// `steps` steps, by squaring.
@@ -47,7 +41,7 @@ impl Jump {
     }
 
     fn apply(self, x: u64) -> u64 {
-        self.multiplier.wrapping_mul(x).wrapping_add(self.increment)
+        self.0.wrapping_mul(x).wrapping_add(self.1)
     }
 }
 

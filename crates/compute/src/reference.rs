@@ -36,17 +36,13 @@ pub(crate) const USUAL_NB: usize = 192;
 /// DGEMM where the native run has none, FLOP/s.
 const ASSUMED_DGEMM: f64 = 1e11;
 
-/// P and Q.
 type Grid = (usize, usize);
 
 /// How ranks are laid out over this node and hosts like it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankLayout {
-    /// Ranks on each host.
     pub ranks: usize,
-    /// Threads of each rank.
     pub threads_a_rank: usize,
-    /// Hosts.
     pub hosts: usize,
 }
 
@@ -68,12 +64,10 @@ impl RankLayout {
         Self { ranks, threads_a_rank, hosts: options.hosts.len().max(1) }
     }
 
-    /// Ranks on all hosts.
     pub(crate) fn total(&self) -> usize {
         self.ranks * self.hosts
     }
 
-    /// P and Q.
     pub(crate) fn grid(&self) -> Grid {
         size::grid(self.total())
     }
@@ -130,9 +124,18 @@ impl PlacedReference {
         observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
         let dgemm = named(outcome, "dgemm").and_then(|m| m.value).unwrap_or(ASSUMED_DGEMM);
-        let rating = named(outcome, "rating");
-        let native = rating.and_then(|m| m.read_config::<RatingConfig>().n);
-        let order = self.order(site, options, dgemm, native)?;
+        let native = named(outcome, "rating").filter(|_| options.order != OrderSpec::Full);
+        let native = native.and_then(|m| m.read_config::<RatingConfig>().n);
+        let (hosts, threads) = (self.layout.hosts, self.plan.threads());
+        // N is that of the native run where that is the question, with as much memory on each host.
+        let order = match native {
+            Some(n) if !matches!(options.order, OrderSpec::Exactly(_)) && hosts > 1 => {
+                let n = n as f64 * (hosts as f64).sqrt();
+                (n as usize / USUAL_NB).max(1) * USUAL_NB
+            }
+            Some(n) => n,
+            None => order(site, options, dgemm, &self.layout, threads, USUAL_NB)?,
+        };
         let engine = self.kind.name();
         match self.search_and_run(site, options, order, dgemm, observer) {
             Ok(Some((read, command))) => {
@@ -149,27 +152,6 @@ impl PlacedReference {
             Err(failure) => outcome.failure = Some(failure),
         }
         Ok(())
-    }
-
-    /// N: that of the native run where that is the question, with as much memory on each host as
-    /// here.
-    fn order(
-        &self,
-        site: &Site,
-        options: &HplOptions,
-        dgemm: f64,
-        native: Option<usize>,
-    ) -> Result<usize, Failure> {
-        let hosts = self.layout.hosts;
-        let exact = matches!(options.order, OrderSpec::Exactly(_));
-        match native.filter(|_| options.order != OrderSpec::Full) {
-            Some(n) if !exact && hosts > 1 => {
-                let n = n as f64 * (hosts as f64).sqrt();
-                Ok((n as usize / USUAL_NB).max(1) * USUAL_NB)
-            }
-            Some(n) => Ok(n),
-            None => order(site, options, dgemm, &self.layout, self.plan.threads(), USUAL_NB),
-        }
     }
 
     /// Chooses NB and the grid where none is asked for, and runs; what it printed, and the command.

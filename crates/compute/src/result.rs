@@ -68,7 +68,6 @@ fn percent(share: f64) -> String {
 }
 
 impl Evidence<'_> {
-    /// All measurements.
     pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let mut out = Vec::new();
         for library in &self.seen.libraries {

@@ -86,7 +86,6 @@ pub struct Mpi {
 
 /// How long a wrapper or a launcher may take to tell its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
-/// Links followed from a wrapper's name.
 const LINKS: usize = 8;
 /// Names of wrappers that are tried when the user gives none.
 pub const USUAL: [&str; 3] = ["mpicc", "mpicc.openmpi", "mpicc.mpich"];
@@ -217,7 +216,6 @@ fn find_launcher(
     )))
 }
 
-/// The launcher that the user names.
 fn named_launcher(
     command: &CommandLine,
     library: &MpiLibrary,

@@ -131,7 +131,6 @@ const INTEL: &[&[&str]] = &[
     &["-O3", "-xHost", "-qopt-streaming-stores=never"],
 ];
 
-/// Flags for a compiler of which nothing is known.
 const UNKNOWN: &[&str] = &["-O3", "-march=native"];
 
 /// A compiler of a family that is installed.

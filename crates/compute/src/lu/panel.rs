@@ -28,7 +28,6 @@ struct Slot {
     top: Option<[f64; LEAF]>,
 }
 
-/// The threads that factor panels.
 #[derive(Debug)]
 pub(super) struct PanelGroup {
     pub barrier: Barrier,
@@ -69,14 +68,12 @@ impl PanelGroup {
     }
 }
 
-/// There is no pivot in this column.
 pub(super) struct NoPivot(pub usize);
 
 /// A member's view of one panel.
 pub(super) struct Panel<'a> {
     shared: &'a LuShared<'a>,
     rank: usize,
-    /// The member's own rows.
     rows: Range<usize>,
 }
 
@@ -117,7 +114,6 @@ impl<'a> Panel<'a> {
         Ok(())
     }
 
-    /// Own rows from `row` on.
     fn below(&self, row: usize) -> Range<usize> {
         self.rows.start.max(row).min(self.rows.end)..self.rows.end
     }

@@ -30,13 +30,10 @@ const SPINS_BEFORE_YIELD: u32 = 2_000;
 #[derive(Debug)]
 struct Update {
     blocks: Range<usize>,
-    /// The panel that is applied.
     step: usize,
     /// Rows that no thread has taken yet; empty while exchanges and solve go on.
     rows: Range<usize>,
-    /// Rows to take at once.
     piece: usize,
-    /// Pieces under way.
     outstanding: usize,
 }
 
@@ -49,13 +46,11 @@ struct State {
     updates: Vec<Update>,
 }
 
-/// The state of a factorisation.
 #[derive(Debug)]
 pub(super) struct LuSchedule {
     state: Mutex<State>,
     /// Rises with every change that may give a waiting thread work.
     version: AtomicU64,
-    /// Panels factored.
     factored: AtomicUsize,
     /// Panels that the panel group was called to.
     called: AtomicUsize,
@@ -66,7 +61,6 @@ pub(super) struct LuSchedule {
 /// Instead of a number of panels: the panel group's first member has left.
 const OVER: usize = usize::MAX;
 
-/// Something to do.
 struct Work {
     blocks: Range<usize>,
     step: usize,
@@ -200,7 +194,6 @@ impl LuSchedule {
         None
     }
 
-    /// A panel is factored.
     fn publish(&self, panel: usize) {
         let mut state = self.lock();
         // No panel is applied to a block whose own is factored.

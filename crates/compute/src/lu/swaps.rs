@@ -39,7 +39,6 @@ pub(super) unsafe fn apply(
     }
 }
 
-/// Asks for the line at `address`.
 #[inline(always)]
 fn prefetch(address: *const f64) {
     #[cfg(target_arch = "x86_64")]

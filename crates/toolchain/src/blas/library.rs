@@ -269,7 +269,6 @@ impl BlasLibrary {
     }
 }
 
-/// A routine that computes wrongly.
 fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
     ToolchainError::Unusable(format!(
         "{} computes {routine} wrongly: {what}\nhint: give another with --blas",
@@ -313,7 +312,6 @@ fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> BlasInfo {
 
 type ArchString = unsafe extern "C" fn(c_int) -> *const c_char;
 
-/// The name of BLIS's sub-configuration in use.
 fn blis_kernel(symbols: &Symbols) -> Option<String> {
     // SAFETY: BLIS declares `arch_t bli_arch_query_id(void)` and `char* bli_arch_string(arch_t)`,
     // where arch_t is an enumeration.

@@ -19,7 +19,6 @@ type Answer = Result<(BlasInfo, f64), String>;
 const LIMIT: Duration = Duration::from_secs(20);
 /// Order of the product that is timed: its three matrices fit any level-2 cache and some.
 const ORDER: usize = 512;
-/// For how long it is repeated.
 const TRIAL: Duration = Duration::from_millis(30);
 
 /// Kernels worth trying by vendor: name, and the instruction set that it needs.

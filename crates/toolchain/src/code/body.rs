@@ -32,7 +32,6 @@ impl Body {
         Self { instructions, parts }
     }
 
-    /// What there is to know of it.
     pub(super) fn code(&self, image: &Image<'_>) -> Code {
         let hot = self.hot_loop().map_or(&[][..], |(from, to)| &self.instructions[from..=to]);
         Code {

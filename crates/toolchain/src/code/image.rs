@@ -7,7 +7,6 @@ use object::{
 };
 use std::collections::BTreeMap;
 
-/// A parsed shared object.
 pub(super) struct Image<'a> {
     /// Address and bytes of each section with code.
     code: Vec<(u64, &'a [u8])>,
@@ -17,7 +16,6 @@ pub(super) struct Image<'a> {
     slots: BTreeMap<u64, String>,
 }
 
-/// A function in the image.
 #[derive(Debug, Clone)]
 pub(super) struct Function {
     pub name: String,
@@ -69,7 +67,6 @@ impl<'a> Image<'a> {
         Ok(Some(Self { code, functions, slots }))
     }
 
-    /// The function of this name.
     pub(super) fn function(&self, name: &str) -> Option<Function> {
         self.functions.iter().find(|function| function.name == name).cloned()
     }
