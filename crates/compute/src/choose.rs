@@ -42,9 +42,6 @@ impl Tried {
     }
 
     /// Loads it into this process. The variable of its kernels is set before.
-    ///
-    /// # Errors
-    /// When the library cannot be loaded after all.
     pub(crate) fn load(&self) -> Result<Multiplier, ToolchainError> {
         let Some(probed) = &self.probed else { return Ok(Multiplier::BuiltIn) };
         if let Some((name, value)) = &probed.environment {
@@ -60,10 +57,7 @@ impl Tried {
 pub const TRY_BLAS: &str = "try-blas";
 const TRIAL: Duration = Duration::from_millis(30);
 
-/// Looks for what `requests` name.
-///
-/// # Errors
-/// When a library that is asked for is not there.
+/// Fails when a library that `requests` name is not there.
 pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let mut named = requests.iter().filter(|request| !request.is_builtin());

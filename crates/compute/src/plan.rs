@@ -48,11 +48,8 @@ impl HplPlan {
         let multiple = nb * multiple(&options, &layout);
         let constraints = options.constraints(&site.machine, dgemm, threads, multiple);
         let order = size::choose(options.order_spec(), &constraints)?;
-        let find = |reference| {
-            PlacedReference::find(&site.topology, layout, &options.ranks.hosts, reference)
-        };
         choose::look_for(&options.libraries)?;
-        let reference = options.reference.as_ref().map(find).transpose()?;
+        let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = constraints.available;
         Ok(Self { placement, options, layout, nb, order, rate, available, reference })
     }

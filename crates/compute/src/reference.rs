@@ -74,9 +74,6 @@ impl RankLayout {
 }
 
 /// N for the reference program by the rules of the native run; hosts are taken to be alike.
-///
-/// # Errors
-/// When it does not fit into memory.
 pub(crate) fn order(
     site: &Site,
     options: &HplOptions,
@@ -113,9 +110,6 @@ pub(crate) struct PlacedReference {
 impl PlacedReference {
     /// Runs the program at the native run's N, its NB and grid by search, and puts its figures
     /// behind the native ones. When it fails, those are kept, and the failure is in the outcome.
-    ///
-    /// # Errors
-    /// When N does not fit into memory.
     pub(crate) fn measure(
         &self,
         site: &Site,

@@ -22,20 +22,12 @@ pub use hosts::HostRanks;
 pub use linked::library_of_program;
 pub use words::{launcher_of, library_of};
 
-/// Libraries that differ in their launchers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MpiFamily {
-    /// Open MPI and what is made of it.
-    OpenMpi,
-    /// MPICH and what is made of it, Intel MPI and MVAPICH too.
-    Mpich,
-}
-
 /// An MPI library, as its compiler wrapper names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiLibrary {
-    /// Which launchers start its ranks.
-    pub family: MpiFamily,
+    /// Whose launcher starts its ranks, besides Slurm's: that of Open MPI, or Hydra of MPICH and what is
+    /// made of it (Intel MPI and MVAPICH too).
+    pub family: LauncherKind,
     /// `Open MPI`, `MPICH`, `Intel MPI`, `MVAPICH`.
     pub name: String,
     /// Its version; `None` when the wrapper does not say.
@@ -127,11 +119,7 @@ impl Mpi {
 impl MpiLibrary {
     /// Whether ranks of this library can be started by such a launcher.
     pub fn started_by(&self, kind: LauncherKind) -> bool {
-        match kind {
-            LauncherKind::OpenMpi => self.family == MpiFamily::OpenMpi,
-            LauncherKind::Hydra => self.family == MpiFamily::Mpich,
-            LauncherKind::Slurm => true,
-        }
+        kind == self.family || kind == LauncherKind::Slurm
     }
 }
 
@@ -172,8 +160,8 @@ pub fn launcher_for(
         None => {
             let any =
                 |family, name: &str| MpiLibrary { family, name: name.to_owned(), version: None };
-            find(&any(MpiFamily::OpenMpi, "Open MPI"))
-                .or_else(|_| find(&any(MpiFamily::Mpich, "MPICH")))
+            find(&any(LauncherKind::OpenMpi, "Open MPI"))
+                .or_else(|_| find(&any(LauncherKind::Hydra, "MPICH")))
         }
     }
 }
@@ -207,10 +195,8 @@ fn find_launcher(
         [] => "there is no mpirun, mpiexec or srun".to_owned(),
         others => others.join(", "),
     };
-    let (suffix, package) = match library.family {
-        MpiFamily::OpenMpi => ("openmpi", "openmpi-bin"),
-        MpiFamily::Mpich => ("mpich", "mpich"),
-    };
+    let open = library.family == LauncherKind::OpenMpi;
+    let (suffix, package) = if open { ("openmpi", "openmpi-bin") } else { ("mpich", "mpich") };
     Err(Failure::missing(format!(
         "there is no launcher for {library} of {program}: {found}\nhint: name it, e.g. --launcher mpirun.{suffix}, or install {package}"
     )))

@@ -3,7 +3,7 @@
 
 use super::{Grid, PlacedReference, RankLayout};
 use crate::dat;
-use crate::options::ReferenceOptions;
+use crate::options::HplOptions;
 use crate::output::{self, HplOutput};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
@@ -11,6 +11,7 @@ use nodegauge_os::describe_launched;
 use nodegauge_placement::Request;
 use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
 use nodegauge_placement::ranks::{RankRequest, plan_ranks};
+use nodegauge_toolchain::blas::probe::threads_environment;
 use nodegauge_toolchain::mpi::{self, HostRanks, LauncherKind};
 use nodegauge_toolchain::{Job, Scratch, ToolchainError};
 use std::path::Path;
@@ -45,16 +46,16 @@ impl ReferenceKind {
 }
 
 impl PlacedReference {
-    /// Finds the program and its launcher, and places its ranks.
+    /// Finds the program and its launcher, and places its ranks; `None` when none is asked for.
     ///
     /// # Errors
     /// When there is no such program, no launcher for it, or no room for its ranks.
     pub(crate) fn find(
         topology: &Topology,
         layout: RankLayout,
-        hosts: &[String],
-        options: &ReferenceOptions,
-    ) -> Result<Self, Failure> {
+        options: &HplOptions,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(asked) = &options.reference else { return Ok(None) };
         let request = RankRequest {
             ranks: layout.ranks as u32,
             threads: Some(layout.threads_a_rank as u32),
@@ -62,25 +63,25 @@ impl PlacedReference {
             ..RankRequest::default()
         };
         let plan = plan_ranks(topology, &request)?;
-        let found = options.program.to_str().and_then(nodegauge_toolchain::which);
+        let found = asked.program.to_str().and_then(nodegauge_toolchain::which);
         let path = found.and_then(|path| path.canonicalize().ok()).ok_or_else(|| {
             Failure::missing(format!(
                 "there is no program {:?}\nhint: give the path of an xhpl or hpcc, e.g. --xhpl /usr/bin/hpcc of Debian's package hpcc",
-                options.program
+                asked.program
             ))
         })?;
         let library = mpi::library_of_program(&path);
-        let launcher = options.launcher.as_ref();
-        Ok(Self {
-            kind: ReferenceKind::of(&options.program),
+        let launcher = asked.launcher.as_ref();
+        Ok(Some(Self {
+            kind: ReferenceKind::of(&asked.program),
             launcher: mpi::launcher_for(&path, library.as_ref(), launcher, &|| false)?,
             program: path,
-            hosts: hosts.to_vec(),
+            hosts: options.ranks.hosts.clone(),
             // Inside a container every user is root, and Open MPI needs to be told.
-            as_root: options.allow_root && nodegauge_os::is_root(),
+            as_root: asked.allow_root && nodegauge_os::is_root(),
             plan,
             layout,
-        })
+        }))
     }
 
     /// Runs it once for all combinations; what it printed, and the command. `None` when the user ended it.
@@ -111,11 +112,7 @@ impl PlacedReference {
         }
         let program = self.program.display().to_string();
         let command = self.launcher.command.with(words).with([program]);
-        let threads = self.threads_a_rank().to_string();
-        let environment =
-            ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
-                .map(|name| (name.to_owned(), Some(threads.clone())))
-                .to_vec();
+        let environment = threads_environment(self.threads_a_rank());
         let in_words = command.to_string();
         let job = Job { command, folder: folder.path().to_owned(), environment, limit: LIMIT };
         let ended = nodegauge_toolchain::run(&job, interrupted)?;

@@ -66,13 +66,8 @@ pub struct BlasInfo {
 
 impl fmt::Display for BlasInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.vendor)?;
-        if let Some(version) = &self.version {
-            write!(f, " {version}")?;
-        }
-        if let Some(kernel) = &self.kernel {
-            write!(f, " ({kernel} kernels)")?;
-        }
-        Ok(())
+        let version = self.version.as_ref().map(|version| format!(" {version}"));
+        let kernel = self.kernel.as_ref().map(|kernel| format!(" ({kernel} kernels)"));
+        write!(f, "{}{}{}", self.vendor, version.unwrap_or_default(), kernel.unwrap_or_default())
     }
 }

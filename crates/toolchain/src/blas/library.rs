@@ -324,9 +324,6 @@ fn blis_kernel(symbols: &Symbols) -> Option<String> {
 
 /// The number by which this BLIS knows the sub-configuration `name`; versions number them
 /// differently, and older ones take only numbers in `BLIS_ARCH_TYPE`.
-///
-/// # Errors
-/// When the library cannot be loaded.
 pub(super) fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, ToolchainError> {
     let symbols = Symbols::open(path)?;
     // SAFETY: BLIS declares `char* bli_arch_string(arch_t)`; its table ends with "generic", and no

@@ -160,12 +160,17 @@ impl BlasProber {
 
     fn job(&self, candidate: &BlasCandidate) -> Job {
         // A pool of threads for a try of a tenth of a second would cost more than the try.
-        let environment = ["OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
-            .map(|name| (name.to_owned(), Some("1".to_owned())))
-            .to_vec();
+        let environment = threads_environment(1);
         let command = self.command.with([candidate.path.display().to_string()]);
         Job { environment, ..Job::new(command, LIMIT) }
     }
+}
+
+/// The variables that give a library so many threads in a child process.
+pub fn threads_environment(threads: usize) -> Vec<(String, Option<String>)> {
+    ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
+        .map(|name| (name.to_owned(), Some(threads.to_string())))
+        .to_vec()
 }
 
 /// What was tried, `None` where it cannot be used.

@@ -1,6 +1,6 @@
 //! What wrappers and launchers say of themselves. Pure.
 
-use super::{LauncherKind, MpiFamily, MpiLibrary};
+use super::{LauncherKind, MpiLibrary};
 
 /// The library, from what a wrapper prints for `--showme:version` or `-v`.
 pub fn library_of(said: &str) -> Option<MpiLibrary> {
@@ -8,7 +8,7 @@ pub fn library_of(said: &str) -> Option<MpiLibrary> {
         |family, name: &str, version| Some(MpiLibrary { family, name: name.to_owned(), version });
     for line in said.lines() {
         if let Some((_, rest)) = line.split_once("Open MPI ") {
-            return library(MpiFamily::OpenMpi, "Open MPI", version_at(rest));
+            return library(LauncherKind::OpenMpi, "Open MPI", version_at(rest));
         }
         let marks =
             [("Intel(R) MPI Library", "Intel MPI"), ("MVAPICH", "MVAPICH"), ("MPICH", "MPICH")];
@@ -16,7 +16,7 @@ pub fn library_of(said: &str) -> Option<MpiLibrary> {
         for (mark, name) in marks.into_iter().filter(|_| named) {
             if let Some((_, rest)) = line.split_once(mark) {
                 let version = rest.split_whitespace().find_map(version_at);
-                return library(MpiFamily::Mpich, name, version);
+                return library(LauncherKind::Hydra, name, version);
             }
         }
     }
