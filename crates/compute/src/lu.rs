@@ -1,13 +1,9 @@
 //! LU with partial pivoting of [A b], and the back-substitution: x of A x = b, in place.
 //!
-//! Right-looking by panels of NB columns: a panel is factored recursively (`panel`), its row
-//! exchanges, triangular solve and product are applied to the columns behind it (`update`), and the
-//! order of all that is decided while it goes on (`schedule`): no thread waits for a panel while there
-//! are columns to bring up to date. As in HPL, rows are not exchanged in the columns left of a
-//! panel, since only U and the transformed b are needed for x.
-//!
-//! The exchanges touch a line for each element, so they are asked for ahead. The team's threads
-//! share the matrix through `MatrixView`, by parts that do not overlap: a block of columns belongs to
+//! Right-looking by panels of NB columns: `panel` factors one recursively; its row exchanges, triangular
+//! solve and product are applied to the columns behind it; `schedule` decides the order while it goes on.
+//! As in HPL, rows are not exchanged in the columns left of a panel, since only U and the transformed b
+//! are needed for x. Threads share the matrix by parts that do not overlap: a block of columns belongs to
 //! who has claimed it, and within a product rows are cut.
 
 mod panel;

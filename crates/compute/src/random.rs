@@ -1,11 +1,10 @@
 //! The matrix: uniform random numbers in [-0.5, 0.5) from a linear congruential generator, any of
 //! which can be had without those before it.
 //!
-//! HPL's matrix generator is of this kind: X(i+1) = a X(i) + c modulo 2^64, and X(i+k) is reached
-//! in log2(k) steps, because k steps are again of the form A X + C. So threads make their columns
-//! independently and always the same, and the matrix is made a second time, not kept, when the
-//! residual is computed. Constants: Knuth, The Art of Computer Programming 2, 3.3.4 (MMIX).
-//! Element (i, j) of an order-n problem is number j n + i; the right-hand side is column n.
+//! As HPL's: X(i+1) = a X(i) + c modulo 2^64, and X(i+k) is reached in log2(k) steps, because k steps are
+//! again of the form A X + C. So threads make their columns independently and always the same, and the
+//! matrix is made a second time for the residual. Constants: Knuth, The Art of Computer Programming 2,
+//! 3.3.4 (MMIX). Element (i, j) of an order-n problem is number j n + i; the right-hand side is column n.
 
 /// a.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;

@@ -1,11 +1,9 @@
 //! An MPI of this system: its compiler wrapper, which library that links, and the launcher that
 //! belongs to it.
 //!
-//! The library is what the wrapper says of itself (`--showme:version` of Open MPI, `-v` of MPICH and
-//! those derived from it). The launcher is looked for beside the wrapper, along its symbolic links (Debian's
-//! alternatives lead from `mpicc` to `mpicc.openmpi`, beside which stands `mpirun.openmpi`), then in
-//! `PATH`, and taken only if it says that it is of the same family: a launcher of another one would
-//! start every rank as rank 0 of 1.
+//! The launcher is looked for beside the wrapper, along its symbolic links (Debian's lead from `mpicc` to
+//! `mpicc.openmpi`, beside which stands `mpirun.openmpi`), then in `PATH`, and taken only if it says that
+//! it is of the same library: another's would start every rank as rank 0 of 1.
 
 use crate::search::{is_program, which};
 use crate::{CommandLine, CompileLimits, Compiler, Job, ToolchainError, run};
@@ -83,7 +81,8 @@ const LINKS: usize = 8;
 pub const USUAL: [&str; 3] = ["mpicc", "mpicc.openmpi", "mpicc.mpich"];
 
 impl Mpi {
-    /// Finds the MPI of a wrapper, with the launcher that the user names or the one that belongs to
+    /// Finds the MPI of a wrapper by what that says of itself (`--showme:version` of Open MPI, `-v` of
+    /// MPICH and those derived from it), with the launcher that the user names or the one that belongs to
     /// it.
     ///
     /// # Errors

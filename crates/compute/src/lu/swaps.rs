@@ -1,4 +1,4 @@
-//! Row exchanges within a range of columns.
+//! Row exchanges within a range of columns: each touches a line, so lines are asked for ahead.
 
 use crate::matrix::MatrixView;
 use std::ops::Range;

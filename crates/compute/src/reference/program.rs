@@ -71,10 +71,11 @@ impl PlacedReference {
             ))
         })?;
         let library = mpi::library_of_program(&path);
-        let launcher = asked.launcher.as_ref();
+        let launcher =
+            mpi::launcher_for(&path, library.as_ref(), asked.launcher.as_ref(), &|| false);
         Ok(Some(Self {
             kind: ReferenceKind::of(&asked.program),
-            launcher: mpi::launcher_for(&path, library.as_ref(), launcher, &|| false)?,
+            launcher: launcher.map_err(Failure::missing)?,
             program: path,
             hosts: options.ranks.hosts.clone(),
             // Inside a container every user is root, and Open MPI needs to be told.
