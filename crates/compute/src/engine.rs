@@ -1,7 +1,7 @@
 //! What multiplies: a library of the site on one thread, or the kernels that are compiled in.
 
 use crate::leaf::Leaf;
-use nodegauge_toolchain::blas::{BlasLibrary, Product};
+use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, Product};
 use std::fmt;
 
 /// Order below which a triangular solve is done by plain loops.
@@ -82,8 +82,8 @@ impl<'a> GemmEngine<'a> {
     pub(crate) unsafe fn solve(
         &self,
         (m, n): (usize, usize),
-        (l, ldl): (*const f64, usize),
-        (b, ldb): (*mut f64, usize),
+        (l, ldl): Columns,
+        (b, ldb): ColumnsMut,
     ) {
         // SAFETY: the caller's promise; the halves of B are different rows.
         unsafe {

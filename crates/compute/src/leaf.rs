@@ -5,7 +5,7 @@
 //! Each is written once in plain loops of fixed shape, and compiled for each instruction set; the
 //! widest that this processor has is chosen once.
 
-use nodegauge_toolchain::blas::Product;
+use nodegauge_toolchain::blas::{Columns, ColumnsMut, Product};
 
 /// Rows that are worked on before the next column's turn: 2 KiB of a column, so that some ten
 /// columns of them stay in level 1.
@@ -47,9 +47,8 @@ pub(crate) struct Leaf {
     pub eliminate: unsafe fn(Elimination) -> Largest,
     /// `C -= A B` for few columns of A.
     pub update: unsafe fn(Product),
-    /// Solves L X = B in place, L of order m with ones on the diagonal, for n columns; each with the
-    /// distance of its columns.
-    pub solve: unsafe fn((usize, usize), (*const f64, usize), (*mut f64, usize)),
+    /// Solves L X = B in place, L of order m with ones on the diagonal, for n columns.
+    pub solve: unsafe fn((usize, usize), Columns, ColumnsMut),
 }
 
 /// The lanes of `N` values that are compared side by side.
@@ -177,11 +176,7 @@ unsafe fn update<const FMA: bool, const R: usize, const C: usize>(job: Product) 
 }
 
 #[inline(always)]
-unsafe fn solve<const FMA: bool>(
-    (m, n): (usize, usize),
-    (l, ldl): (*const f64, usize),
-    (b, ldb): (*mut f64, usize),
-) {
+unsafe fn solve<const FMA: bool>((m, n): (usize, usize), (l, ldl): Columns, (b, ldb): ColumnsMut) {
     for column in 0..n {
         for i in 0..m {
             // SAFETY: the caller's promise; L and B are different matrices, or different columns.
@@ -218,8 +213,8 @@ macro_rules! leaf {
         $(#[target_feature(enable = $feature)])?
         unsafe fn solve_here(
             size: (usize, usize),
-            l: (*const f64, usize),
-            b: (*mut f64, usize),
+            l: Columns,
+            b: ColumnsMut,
         ) {
             // SAFETY: the caller's promise.
             unsafe { solve::<$fma>(size, l, b) }

@@ -12,6 +12,6 @@ mod library;
 pub mod probe;
 
 pub use find::{BlasCandidate, BlasRequest};
-pub use info::{BlasInfo, Vendor};
-pub use library::{BlasLibrary, Product};
-pub use probe::{BlasProber, ProbedBlas};
+pub use info::{BlasInfo, ProbedBlas, Vendor};
+pub use library::{BlasLibrary, Columns, ColumnsMut, Product};
+pub use probe::BlasProber;

@@ -71,3 +71,22 @@ impl fmt::Display for BlasInfo {
         write!(f, "{}{}{}", self.vendor, version.unwrap_or_default(), kernel.unwrap_or_default())
     }
 }
+
+/// A library that a child process has loaded and found to compute rightly. Only [`BlasProber`](super::BlasProber) makes
+/// one, and only with one can a library be loaded into this process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbedBlas {
+    pub(super) about: BlasInfo,
+    /// Rate of a short DGEMM on one thread, FLOP/s.
+    pub rate: f64,
+    /// The variable with its value that makes the library take these kernels, if one is needed. It
+    /// must be set before the library is loaded.
+    pub environment: Option<(String, String)>,
+}
+
+impl ProbedBlas {
+    /// What the library is.
+    pub fn about(&self) -> &BlasInfo {
+        &self.about
+    }
+}

@@ -4,8 +4,7 @@
 //! behind. Integers are 64 bits wide with the value in their low half as well, so that on a
 //! little-endian machine a library of either width reads the right number.
 
-use super::info::{BlasInfo, Vendor};
-use super::probe::ProbedBlas;
+use super::info::{BlasInfo, ProbedBlas, Vendor};
 use crate::ToolchainError;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -50,17 +49,23 @@ type Dtrsm = unsafe extern "C" fn(
 );
 type Ddot = unsafe extern "C" fn(*const Int, *const f64, *const Int, *const f64, *const Int) -> f64;
 
-/// `C -= A B`: matrices by columns, each with the distance of its columns (its leading dimension).
+/// A matrix by columns that is read: its first element, and the distance of its columns (its leading
+/// dimension).
+pub type Columns = (*const f64, usize);
+/// A matrix by columns that is written.
+pub type ColumnsMut = (*mut f64, usize);
+
+/// `C -= A B`.
 #[derive(Debug, Clone, Copy)]
 pub struct Product {
     /// Rows of C, columns of C, columns of A.
     pub size: (usize, usize, usize),
     /// A.
-    pub a: (*const f64, usize),
+    pub a: Columns,
     /// B.
-    pub b: (*const f64, usize),
+    pub b: Columns,
     /// C.
-    pub c: (*mut f64, usize),
+    pub c: ColumnsMut,
 }
 
 /// How a library is told to stay on the thread that calls it.
@@ -218,8 +223,8 @@ impl BlasLibrary {
     pub unsafe fn solve_unit_lower(
         &self,
         (m, n): (usize, usize),
-        (l, ldl): (*const f64, usize),
-        (b, ldb): (*mut f64, usize),
+        (l, ldl): Columns,
+        (b, ldb): ColumnsMut,
     ) {
         let [m, n, ldl, ldb] = [m, n, ldl, ldb].map(|x| x as Int);
         let [left, lower, plain, unit] = [b"L", b"L", b"N", b"U"].map(|word| word.as_ptr());

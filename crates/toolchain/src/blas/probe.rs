@@ -5,7 +5,7 @@
 //! factor of two or more. What a variable of the library can mend is therefore tried.
 
 use super::find::BlasCandidate;
-use super::info::{BlasInfo, Vendor};
+use super::info::{BlasInfo, ProbedBlas, Vendor};
 use super::library::{self, BlasLibrary, Product};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
 use nodegauge_os::describe;
@@ -30,25 +30,6 @@ const KERNELS: [(Vendor, &str, &str); 6] = [
     (Vendor::Blis, "zen3", "fma"),
     (Vendor::Blis, "haswell", "fma"),
 ];
-
-/// A library that a child process has loaded and found to compute rightly. Only [`BlasProber`] makes
-/// one, and only with one can a library be loaded into this process.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProbedBlas {
-    about: BlasInfo,
-    /// Rate of a short DGEMM on one thread, FLOP/s.
-    pub rate: f64,
-    /// The variable with its value that makes the library take these kernels, if one is needed. It
-    /// must be set before the library is loaded.
-    pub environment: Option<(String, String)>,
-}
-
-impl ProbedBlas {
-    /// What the library is.
-    pub fn about(&self) -> &BlasInfo {
-        &self.about
-    }
-}
 
 /// Starts tries.
 #[derive(Debug, Clone)]
