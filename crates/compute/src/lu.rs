@@ -167,18 +167,13 @@ pub fn solve(
         (spent, (off / wall.max(1e-9)).max(0.0), counts.involuntary_switches)
     })?;
     let factored = start.elapsed().as_secs_f64();
-    match shared.singular.load(Ordering::Relaxed) {
-        0 => {}
-        column => return Err(LuError::Singular { column: column - 1 }),
-    }
-    if progress.stop.load(Ordering::Relaxed) {
+    let singular = shared.singular.load(Ordering::Relaxed).checked_sub(1);
+    if singular.is_none() && progress.stop.load(Ordering::Relaxed) {
         return Err(LuError::Interrupted);
     }
-    let diagonal = (0..n).find(|&i| {
-        // SAFETY: the team has finished; no other thread uses the matrix.
-        unsafe { *view.at(i, i) == 0.0 }
-    });
-    if let Some(column) = diagonal {
+    // SAFETY: the team has finished; no other thread uses the matrix.
+    let is_zero = |i: &usize| unsafe { *view.at(*i, *i) == 0.0 };
+    if let Some(column) = singular.or_else(|| (0..n).find(is_zero)) {
         return Err(LuError::Singular { column });
     }
     team.run(|member| solve::back_substitute(&shared, member))?;

@@ -196,13 +196,11 @@ impl PlacedReference {
     fn compare(&self, outcome: &Outcome, figures: &[Measurement]) -> Option<Notice> {
         let native = named(outcome, "rating")?.value?;
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;
+        let (name, ratio) = (self.kind.name(), native / theirs);
+        let (ranks, kind) = (self.plan.ranks.len() * self.layout.hosts, self.launcher.kind);
+        let version = self.launcher.version.as_deref().unwrap_or("");
         let text = format!(
-            "native over {}: {:.3} ({} ranks by {} {}; the library that it links decides its part)",
-            self.kind.name(),
-            native / theirs,
-            self.plan.ranks.len() * self.layout.hosts,
-            self.launcher.kind,
-            self.launcher.version.as_deref().unwrap_or("")
+            "native over {name}: {ratio:.3} ({ranks} ranks by {kind} {version}; the library that it links decides its part)"
         );
         Some(Notice::new(NoticeId::Reference, GAUGE, text))
     }

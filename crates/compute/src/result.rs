@@ -177,21 +177,16 @@ impl Evidence<'_> {
     }
 
     fn power(&self, solution: &SolvedSystem) -> Option<PowerConfig> {
-        match (self.seen.energy.as_ref()?, solution.joules) {
-            (Ok(basis), Some(joules)) => {
-                let watts = joules / solution.seconds;
-                Some(PowerConfig {
-                    watts: Some(watts),
-                    flops_per_watt: Some(solution.rating / watts),
-                    basis: Some(basis.clone()),
-                    reason: None,
-                })
+        let basis = match self.seen.energy.as_ref()? {
+            Ok(basis) => Some(basis.clone()),
+            Err(reason) => {
+                let reason = Some(reason.clone());
+                return Some(PowerConfig { reason, ..PowerConfig::default() });
             }
-            (Ok(_), None) => None,
-            (Err(reason), _) => {
-                Some(PowerConfig { reason: Some(reason.clone()), ..PowerConfig::default() })
-            }
-        }
+        };
+        let watts = solution.joules? / solution.seconds;
+        let (flops_per_watt, watts) = (Some(solution.rating / watts), Some(watts));
+        Some(PowerConfig { watts, flops_per_watt, basis, reason: None })
     }
 
     fn fma_peak(&self, peak: &Peak) -> Measurement {

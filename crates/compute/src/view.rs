@@ -12,45 +12,34 @@ use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
 
 /// A plan, formulas with their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
-    let HplPlan { options, layout, nb, order: chosen, .. } = plan;
+    let HplPlan { options, layout, nb, order: chosen, available, rate, .. } = plan;
+    let (order, bytes, formula) = (chosen.order, chosen.bytes, &chosen.formula);
     let threads = plan.placement.threads.len();
-    let needed = size::needed(chosen.order, threads);
-    let beyond = 100.0 * (needed.as_f64() / chosen.bytes.as_f64() - 1.0);
     let nb_basis = match options.nb.as_slice() {
         [] => format!("usual; a run searches {:?}", size::CANDIDATES),
         _ => "as asked".to_owned(),
     };
-    let group = lu::panel_group_size(chosen.order, *nb, threads);
-    let (p, q) = layout.grid();
+    let group = lu::panel_group_size(order, *nb, threads);
+    let ((p, q), ranks, a_rank) = (layout.grid(), layout.total(), layout.threads_a_rank);
+    let grid = format!(
+        "{p} x {q} for {ranks} ranks of {a_rank} threads (P <= Q, as square as may be, P a power of two where it can be)"
+    );
+    let needed = size::needed(order, threads);
+    let beyond = 100.0 * (needed.as_f64() / bytes.as_f64() - 1.0);
+    let memory = format!(
+        "8 B x N x (N + 1) = {bytes}, at most {needed} in all (+{beyond:.1} %), of {available} that can be had"
+    );
+    let (seconds, flops) = (Seconds(chosen.seconds), lu::flops(order));
+    let time =
+        format!("{seconds} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}");
     let mut section = Section::new("plan");
     section
-        .note("N", format!("{}: {}", chosen.order, chosen.formula))
+        .note("N", format!("{order}: {formula}"))
         .note("NB", format!("{nb} ({nb_basis})"))
         .note("native", format!("{threads} threads, {group} of them on a panel"))
-        .note(
-            "P x Q",
-            format!(
-                "{p} x {q} for {} ranks of {} threads (P <= Q, as square as may be, P a power of two where it can be)",
-                layout.total(),
-                layout.threads_a_rank
-            ),
-        )
-        .note(
-            "memory",
-            format!(
-                "8 B x N x (N + 1) = {}, at most {needed} in all (+{beyond:.1} %), of {} that can be had",
-                chosen.bytes, plan.available
-            ),
-        )
-        .note(
-            "time",
-            format!(
-                "{} predicted for (2/3 N^3 + 3/2 N^2) = {:.4e} operations; {}",
-                Seconds(chosen.seconds),
-                lu::flops(chosen.order),
-                plan.rate
-            ),
-        );
+        .note("P x Q", grid)
+        .note("memory", memory)
+        .note("time", time);
     if let Some(doubt) = &chosen.doubt {
         section.push(Note::new("doubt", doubt).tone(nodegauge_gauge::view::Tone::Warning));
     }
@@ -78,9 +67,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             (_, "rating") if m.category != Category::Variant => {}
             (Detail::Full, "rating") => evidence(&mut section, &m.read_config()),
             (Detail::Brief, "rating") => brief(&mut section, &m.read_config()),
-            (Detail::Full, "fma_peak" | "fma_peak_f32") => {
-                peak(&mut section, &m.read_config());
-            }
+            (Detail::Full, "fma_peak" | "fma_peak_f32") => peak(&mut section, &m.read_config()),
             _ => {}
         }
     }

@@ -64,6 +64,7 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
     let triad = saved(args, site, ("stream", "triad"), &|_| true);
     let dgemm = saved(args, site, ("hpl", "dgemm"), &on_as_many);
     let real = &args.real;
+    let asked_threads = args.placement.threads.as_ref().and_then(|counts| counts.single());
     // The program is not needed for what is only planned.
     let planned = args.plan || real.hpl_dat_only.is_some();
     let reference = real.xhpl.as_ref().filter(|_| !planned).map(|program| ReferenceOptions {
@@ -85,12 +86,7 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
         dgemm: dgemm.map(|(rate, source)| (FlopsPerSec(rate), source)),
         ranks: RankOptions {
             ranks: real.ranks.map(|ranks| ranks as usize),
-            threads: args
-                .placement
-                .threads
-                .as_ref()
-                .and_then(|counts| counts.single())
-                .map(|n| n as usize),
+            threads: asked_threads.map(|n| n as usize),
             hosts: hosts(&real.hosts)?,
         },
         reference,
