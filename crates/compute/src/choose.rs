@@ -1,79 +1,50 @@
 //! Which library multiplies: all that are found, each tried in a process of its own with every
 //! kernel that it has for this processor, and the compiled-in kernels; fastest first.
 
-use crate::GAUGE;
-use crate::dgemm;
 use crate::engine::Multiplier;
-use nodegauge_machine::CpuId;
-use nodegauge_measure::{FlopsPerSec, Notice, NoticeId, notice};
-use nodegauge_team::{Team, TeamError};
-use nodegauge_toolchain::blas::{
-    self, BlasCandidate, BlasError, BlasLibrary, BlasProber, BlasRequest, ProbedBlas,
-};
+use crate::{GAUGE, dgemm};
+use nodegauge_machine::SysRoot;
+use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, notice};
+use nodegauge_team::Team;
+use nodegauge_toolchain::blas::{self, BlasLibrary, BlasProber, BlasRequest, ProbedBlas};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
-use std::io;
 use std::time::Duration;
 
-/// Why there is nothing that multiplies.
-#[derive(Debug, thiserror::Error)]
-pub enum ChoiceError {
-    /// The library.
-    #[error(transparent)]
-    Blas(#[from] BlasError),
-    /// A child process.
-    #[error(transparent)]
-    Toolchain(#[from] ToolchainError),
-    /// The built-in kernels.
-    #[error(transparent)]
-    Team(#[from] TeamError),
-    /// This program, which tries libraries.
-    #[error("cannot find this program's own file: {0}")]
-    Program(io::Error),
-}
-
 /// A source of products that was tried.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Tried {
-    /// A library with its kernels.
-    Library(ProbedBlas),
-    /// The compiled-in kernels, at this rate on one thread.
-    BuiltIn(FlopsPerSec),
+#[derive(Debug, Clone)]
+pub(crate) struct Tried {
+    /// In words: `OpenBLAS 0.3.21 (Haswell kernels)`.
+    pub name: String,
+    /// Rate of a short DGEMM on one thread.
+    pub rate: FlopsPerSec,
+    /// The library with its kernels; `None` for those that are compiled in.
+    pub probed: Option<ProbedBlas>,
 }
 
 impl Tried {
-    /// Rate of a short DGEMM on one thread.
-    pub fn rate(&self) -> FlopsPerSec {
-        match self {
-            Self::Library(probed) => FlopsPerSec(probed.rate()),
-            Self::BuiltIn(rate) => *rate,
-        }
+    fn library(probed: ProbedBlas) -> Self {
+        let (name, rate) = (probed.about().to_string(), FlopsPerSec(probed.rate));
+        Self { name, rate, probed: Some(probed) }
     }
 
-    /// In words: `OpenBLAS 0.3.21 (Haswell kernels)`.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Library(probed) => probed.about().to_string(),
-            Self::BuiltIn(_) => Multiplier::BuiltIn.to_string(),
-        }
+    /// The compiled-in kernels.
+    fn built_in() -> Result<Self, Failure> {
+        let mut team = Team::start(&[Vec::new()])?;
+        let rates = dgemm::measure(&mut team, &Multiplier::BuiltIn, TRIAL)?;
+        let (name, rate) = (Multiplier::BuiltIn.to_string(), dgemm::best(&rates));
+        Ok(Self { name, rate, probed: None })
     }
 
     /// The variable that gives it these kernels, for the notice.
-    pub fn setting(&self) -> Option<String> {
-        match self {
-            Self::Library(probed) => {
-                probed.environment().map(|(name, value)| format!("{name}={value}"))
-            }
-            Self::BuiltIn(_) => None,
-        }
+    pub(crate) fn setting(&self) -> Option<String> {
+        let (name, value) = self.probed.as_ref()?.environment.as_ref()?;
+        Some(format!("{name}={value}"))
     }
 
     /// Loads it into this process. The variable of its kernels is set before.
-    ///
-    /// # Errors
-    /// When the library cannot be loaded after all.
-    pub fn load(&self) -> Result<Multiplier, BlasError> {
-        let Self::Library(probed) = self else { return Ok(Multiplier::BuiltIn) };
-        if let Some((name, value)) = probed.environment() {
+    pub(crate) fn load(&self) -> Result<Multiplier, ToolchainError> {
+        let Some(probed) = &self.probed else { return Ok(Multiplier::BuiltIn) };
+        if let Some((name, value)) = &probed.environment {
             // SAFETY: called before a team starts; the only other thread of the program waits for
             // signals and reads no variables.
             unsafe { std::env::set_var(name, value) };
@@ -82,103 +53,81 @@ impl Tried {
     }
 }
 
-/// What trying found.
-#[derive(Debug, Default)]
-pub(crate) struct TriedLibraries {
-    /// Fastest first.
-    pub tried: Vec<Tried>,
-    /// What could not be used, and what variables of the environment rule.
-    pub notices: Vec<Notice>,
-}
-
 /// The hidden command by which the program tries one library in a process of its own.
 pub const TRY_BLAS: &str = "try-blas";
+const TRIAL: Duration = Duration::from_millis(30);
 
-/// This program, to try libraries with.
-pub(crate) fn prober() -> Result<BlasProber, ChoiceError> {
-    let program = std::env::current_exe().map_err(ChoiceError::Program)?;
-    let words = [TRY_BLAS.to_owned()];
-    Ok(BlasProber { command: CommandLine::new(program.display().to_string(), words) })
-}
-
-/// Looks for what `requests` name.
-///
-/// # Errors
-/// When a library that is asked for is not there.
-pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), BlasError> {
+/// Fails when a library that `requests` name is not there.
+pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let mut named = requests.iter().filter(|request| !request.is_builtin());
     named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
 }
 
-/// For how long the built-in kernels are tried.
-const TRIAL: Duration = Duration::from_millis(30);
-
-/// Tries what `requests` name, in their order; without any, everything that is
-/// found, fastest first.
+/// Tries what `requests` name, in their order; without any, everything that is found, fastest first.
+/// What could not be used, and what variables of the environment rule, is noticed. `None` when the user
+/// ended it.
 ///
 /// # Errors
-/// When a library that was asked for cannot be used, or the user ends the run.
+/// When a library that was asked for cannot be used.
 pub(crate) fn find(
     requests: &[BlasRequest],
-    prober: &BlasProber,
-    isa: &dyn Fn(&str) -> bool,
+    root: &SysRoot,
+    notices: &mut Vec<Notice>,
     interrupted: &dyn Fn() -> bool,
-) -> Result<TriedLibraries, ChoiceError> {
+) -> Result<Option<Vec<Tried>>, Failure> {
+    let program = std::env::current_exe().map_err(|cause| {
+        Failure::missing(format!("cannot find this program's own file: {cause}"))
+    })?;
+    let command = CommandLine::new(program.display().to_string(), [TRY_BLAS.to_owned()]);
+    let prober = BlasProber { command };
     let candidates = blas::find::all(|name| std::env::var_os(name));
-    let mut found = TriedLibraries::default();
+    let mut tried = Vec::new();
     for request in requests {
         if request.is_builtin() {
-            found.tried.push(Tried::BuiltIn(built_in()?));
+            tried.push(Tried::built_in()?);
             continue;
         }
         let candidate = blas::find::resolve(request, &candidates)?;
-        let probed = prober.probe(&candidate, request.kernel.as_deref(), interrupted)??;
-        found.tried.push(Tried::Library(probed));
+        match prober.probe(&candidate, request.kernel.as_deref(), interrupted) {
+            Err(ToolchainError::Interrupted) => return Ok(None),
+            probed => tried.push(Tried::library(probed?)),
+        }
     }
     if requests.is_empty() {
+        let isa = instruction_sets(root);
         for candidate in &candidates {
-            match prober.probe_all(candidate, isa, interrupted)? {
-                Ok(probed) => found.tried.extend(probed.into_iter().map(Tried::Library)),
-                Err(error) => found.notices.push(left_out(candidate, &error)),
+            match prober.probe_all(candidate, &isa, interrupted) {
+                Ok(probed) => tried.extend(probed.into_iter().map(Tried::library)),
+                Err(ToolchainError::Interrupted) => return Ok(None),
+                Err(ToolchainError::Unusable(why)) => {
+                    let (path, why) = (candidate.path.display(), why.lines().next());
+                    let text = format!("{path} is left out: {}", why.unwrap_or_default());
+                    notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+                }
+                Err(error) => return Err(error.into()),
             }
         }
-        found.tried.push(Tried::BuiltIn(built_in()?));
-        found.tried.sort_by(|a, b| b.rate().0.total_cmp(&a.rate().0));
+        tried.push(Tried::built_in()?);
+        tried.sort_by(|a, b| b.rate.0.total_cmp(&a.rate.0));
     }
-    for tried in &found.tried {
-        let Tried::Library(probed) = tried else { continue };
-        let Some(name) = probed.about().vendor.kernel_variable() else { continue };
-        if probed.environment().is_none()
+    for probed in tried.iter().filter_map(|tried| tried.probed.as_ref()) {
+        let vendor = probed.about().vendor;
+        if let (None, Some(name)) = (&probed.environment, vendor.kernel_variable())
             && let Ok(value) = std::env::var(name)
         {
-            let text = format!(
-                "{name}={value} is set and rules which kernels {} takes",
-                probed.about().vendor
-            );
-            let notice = Notice::new(NoticeId::Environment, GAUGE, text);
-            notice::add_new(&mut found.notices, [notice]);
+            let text = format!("{name}={value} is set and rules which kernels {vendor} takes");
+            notice::add_new(notices, [Notice::new(NoticeId::Environment, GAUGE, text)]);
         }
     }
-    Ok(found)
+    Ok(Some(tried))
 }
 
-fn left_out(candidate: &BlasCandidate, error: &BlasError) -> Notice {
-    let text = error.to_string();
-    let line = text.lines().next().unwrap_or_default();
-    let text = format!("{} is left out: {line}", candidate.path.display());
-    Notice::new(NoticeId::LeftOut, GAUGE, text)
-}
-
-/// Rate of the built-in kernels on one thread.
-fn built_in() -> Result<FlopsPerSec, TeamError> {
-    let mut team = Team::start(&[Vec::<CpuId>::new()])?;
-    let rates = dgemm::measure(&mut team, &Multiplier::BuiltIn, TRIAL)?;
-    Ok(FlopsPerSec(rates.into_iter().fold(0.0, f64::max)))
-}
-
-impl From<ChoiceError> for nodegauge_measure::Failure {
-    fn from(error: ChoiceError) -> Self {
-        Self::missing(error)
-    }
+/// Whether the processor has an instruction set, by its name in `/proc/cpuinfo`.
+fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
+    let text = root.text("proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
+    let flags: Vec<String> =
+        flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    move |name| flags.iter().any(|flag| flag == name)
 }

@@ -4,14 +4,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 nodegauge_measure::config! {
-    /// Configuration of a rating: of the run here, or of the reference program.
-    pub struct RatingConfig {
+    /// Where threads ran.
+    pub struct ThreadsConfig {
         /// Threads.
         threads: usize = Setting "threads" @ 20;
         /// How they are bound.
         bind: String = Setting "bind" @ 21;
         /// CPUs of each bound thread.
         cpus: Vec<Vec<u32>> = Setting "CPUs";
+    }
+}
+
+nodegauge_measure::config! {
+    /// Configuration of the rate of DGEMM.
+    pub struct DgemmConfig including on: ThreadsConfig {
         /// The library that multiplies, in words.
         blas: String = Setting "BLAS";
         /// Its file.
@@ -20,6 +26,12 @@ nodegauge_measure::config! {
         blas_integer_bits: u32 = Setting "BLAS integer bits";
         /// The variable that gives it its kernels, where it would take others by itself.
         blas_setting: String = Setting "BLAS setting";
+    }
+}
+
+nodegauge_measure::config! {
+    /// Configuration of a rating: of the run here, or of the reference program.
+    pub struct RatingConfig including dgemm: DgemmConfig {
         /// `native`, `xhpl` or `hpcc`.
         engine: String = Setting "engine" @ 26, speaks;
         /// Version of the reference program.
@@ -70,34 +82,8 @@ nodegauge_measure::config! {
 }
 
 nodegauge_measure::config! {
-    /// Configuration of the rate of DGEMM.
-    pub struct DgemmConfig {
-        /// Threads.
-        threads: usize = Setting "threads" @ 20;
-        /// How they are bound.
-        bind: String = Setting "bind" @ 21;
-        /// CPUs of each bound thread.
-        cpus: Vec<Vec<u32>> = Setting "CPUs";
-        /// The library, in words.
-        blas: String = Setting "BLAS";
-        /// Its file.
-        blas_path: String = Setting "BLAS path";
-        /// Bits of its integers.
-        blas_integer_bits: u32 = Setting "BLAS integer bits";
-        /// The variable that gives it its kernels, where it would take others by itself.
-        blas_setting: String = Setting "BLAS setting";
-    }
-}
-
-nodegauge_measure::config! {
     /// Configuration of a peak of multiply-adds in registers.
-    pub struct PeakConfig {
-        /// Threads.
-        threads: usize = Setting "threads" @ 20;
-        /// How they are bound.
-        bind: String = Setting "bind" @ 21;
-        /// CPUs of each bound thread.
-        cpus: Vec<Vec<u32>> = Setting "CPUs";
+    pub struct PeakConfig including on: ThreadsConfig {
         /// `f64` or `f32`.
         element: String = Identity "elements" @ 23;
         /// Instruction set of the fastest loop.

@@ -1,48 +1,24 @@
 //! HPL.dat: all of its lines, as HPL 2.3 reads them (and hpcc's hpccinf.txt, which begins alike).
 //! Pure.
 
-use std::fmt::Write;
+use crate::residual::THRESHOLD;
 
-/// What stands in the file; everything else is what HPL's TUNING advises for one node.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HplInput {
-    /// N, one or several.
-    pub orders: Vec<usize>,
-    /// NB, one or several.
-    pub nbs: Vec<usize>,
-    /// P and Q, one or several grids.
-    pub grids: Vec<(usize, usize)>,
-    /// Of the scaled residual.
-    pub threshold: f64,
-}
-
-impl HplInput {
-    /// Combinations that HPL will run.
-    pub fn runs(&self) -> usize {
-        self.orders.len() * self.nbs.len() * self.grids.len()
-    }
-}
-
-/// Writes the file. HPL skips the first two lines and reads the first word or words of each other.
-pub fn write(input: &HplInput) -> String {
+/// Writes the file for one N and all combinations of NB and grids; everything else is what HPL's TUNING
+/// advises for one node. HPL skips the first two lines and reads the first word or words of each other.
+pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)]) -> String {
     let list = |numbers: &mut dyn Iterator<Item = usize>| {
         numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
     };
-    let orders = list(&mut input.orders.iter().copied());
-    let nbs = list(&mut input.nbs.iter().copied());
-    let ps = list(&mut input.grids.iter().map(|grid| grid.0));
-    let qs = list(&mut input.grids.iter().map(|grid| grid.1));
-    let threshold = format!("{:.1}", input.threshold);
-    let (n, b, g) = (
-        input.orders.len().to_string(),
-        input.nbs.len().to_string(),
-        input.grids.len().to_string(),
-    );
+    let (order, threshold) = (order.to_string(), format!("{THRESHOLD:.1}"));
+    let (b, nbs) = (nbs.len().to_string(), list(&mut nbs.iter().copied()));
+    let g = grids.len().to_string();
+    let ps = list(&mut grids.iter().map(|grid| grid.0));
+    let qs = list(&mut grids.iter().map(|grid| grid.1));
     let lines = [
         ("HPL.out", "output file name (if any)"),
         ("6", "device out (6=stdout,7=stderr,file)"),
-        (&n, "# of problems sizes (N)"),
-        (&orders, "Ns"),
+        ("1", "# of problems sizes (N)"),
+        (&order, "Ns"),
         (&b, "# of NBs"),
         (&nbs, "NBs"),
         ("0", "PMAP process mapping (0=Row-,1=Column-major)"),
@@ -69,12 +45,9 @@ pub fn write(input: &HplInput) -> String {
         ("1", "Equilibration (0=no,1=yes)"),
         ("8", "memory alignment in double (> 0)"),
     ];
-    let mut out = String::from("HPLinpack benchmark input file\nwritten by nodegauge\n");
-    for (value, meaning) in lines {
-        // A long list of values pushes the meaning to the right, never into the values.
-        let _ = writeln!(out, "{value:<12} {meaning}");
-    }
-    out
+    // A long list of values pushes the meaning to the right, never into the values.
+    let lines = lines.map(|(value, meaning)| format!("{value:<12} {meaning}\n"));
+    format!("HPLinpack benchmark input file\nwritten by nodegauge\n{}", lines.concat())
 }
 
 #[cfg(test)]
@@ -83,21 +56,14 @@ mod tests {
 
     #[test]
     fn every_line_of_hpl_is_there_in_its_order() {
-        let input = HplInput {
-            orders: vec![8000, 16000],
-            nbs: vec![128, 192, 256],
-            grids: vec![(1, 2)],
-            threshold: 16.0,
-        };
-        let text = write(&input);
+        let text = write(8000, &[128, 192, 256], &[(1, 2)]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 31);
-        assert_eq!(lines[4], "2            # of problems sizes (N)");
-        assert_eq!(lines[5], "8000 16000   Ns");
+        assert_eq!(lines[4], "1            # of problems sizes (N)");
+        assert_eq!(lines[5], "8000         Ns");
         assert_eq!(lines[7], "128 192 256  NBs");
         assert_eq!((lines[10], lines[11]), ("1            Ps", "2            Qs"));
         assert_eq!(lines[12], "16.0         threshold");
         assert_eq!(lines[30], "8            memory alignment in double (> 0)");
-        assert_eq!(input.runs(), 6);
     }
 }

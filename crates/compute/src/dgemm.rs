@@ -2,9 +2,10 @@
 //! and the library give, without the sharing-out that a library's own threads would add.
 
 use crate::engine::{GemmEngine, Multiplier};
-use crate::leaf::Product;
 use crate::random::Sequence;
+use nodegauge_measure::FlopsPerSec;
 use nodegauge_team::{Team, TeamError};
+use nodegauge_toolchain::blas::Product;
 use std::time::{Duration, Instant};
 
 /// Rows and columns of C. With A and B a thread has three matrices of 1024 columns, beyond any
@@ -36,18 +37,10 @@ pub fn measure(
         let (a, b) = (numbers(ORDER * DEPTH), numbers(DEPTH * ORDER));
         let mut c = numbers(ORDER * ORDER);
         let mut multiply = |depth: usize| {
-            let job = Product {
-                size: (ORDER, ORDER, depth),
-                a: a.as_ptr(),
-                lda: ORDER,
-                b: b.as_ptr(),
-                ldb: DEPTH,
-                c: c.as_mut_ptr(),
-                ldc: ORDER,
-            };
+            let (a, b, c) = ((a.as_ptr(), ORDER), (b.as_ptr(), DEPTH), (c.as_mut_ptr(), ORDER));
             let start = Instant::now();
             // SAFETY: the vectors have these sizes, and C is this thread's own.
-            unsafe { engine.update(job) };
+            unsafe { engine.update(Product { size: (ORDER, ORDER, depth), a, b, c }) };
             start.elapsed().as_secs_f64()
         };
         // Twice, for the first touches memory and wakes the library; a slow library takes fewer
@@ -68,4 +61,9 @@ pub fn measure(
     let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);
     let flops = 2.0 * (ORDER * ORDER) as f64;
     Ok((0..rounds).map(|i| parts.iter().map(|columns| flops * columns[i]).sum()).collect())
+}
+
+/// The best of some rates, FLOP/s.
+pub(crate) fn best(rates: &[f64]) -> FlopsPerSec {
+    FlopsPerSec(rates.iter().copied().fold(0.0, f64::max))
 }

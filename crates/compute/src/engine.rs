@@ -1,7 +1,7 @@
 //! What multiplies: a library of the site on one thread, or the kernels that are compiled in.
 
-use crate::leaf::{Leaf, Product};
-use nodegauge_toolchain::blas::BlasLibrary;
+use crate::leaf::Leaf;
+use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, Product};
 use std::fmt;
 
 /// Order below which a triangular solve is done by plain loops.
@@ -51,22 +51,17 @@ impl<'a> GemmEngine<'a> {
     /// `C -= A B`.
     ///
     /// # Safety
-    /// As for [`BlasLibrary::dgemm`].
+    /// As for [`BlasLibrary::update`].
     pub(crate) unsafe fn update(&self, job: Product) {
-        let Product { size: (m, n, k), a, lda, b, ldb, c, ldc } = job;
+        let Product { size: (m, n, k), a: (a, lda), b: (b, ldb), c: (c, ldc) } = job;
         if m == 0 || n == 0 || k == 0 {
             return;
         }
         // SAFETY: the caller's promise.
         unsafe {
-            if k <= FEW_COLUMNS && n <= 2 * FEW_COLUMNS {
-                (self.leaf.update)(job);
-                return;
-            }
             match self.multiplier {
-                Multiplier::Library(library) => {
-                    library.dgemm((m, n, k), -1.0, a, lda, b, ldb, 1.0, c, ldc);
-                }
+                _ if k <= FEW_COLUMNS && n <= 2 * FEW_COLUMNS => (self.leaf.update)(job),
+                Multiplier::Library(library) => library.update(job),
                 Multiplier::BuiltIn => {
                     let (ldc, lda, ldb) = (ldc as isize, lda as isize, ldb as isize);
                     let alone = gemm_common::Parallelism::None;
@@ -87,39 +82,25 @@ impl<'a> GemmEngine<'a> {
     pub(crate) unsafe fn solve(
         &self,
         (m, n): (usize, usize),
-        l: *const f64,
-        ldl: usize,
-        b: *mut f64,
-        ldb: usize,
+        (l, ldl): Columns,
+        (b, ldb): ColumnsMut,
     ) {
-        if m == 0 || n == 0 {
-            return;
-        }
         // SAFETY: the caller's promise; the halves of B are different rows.
         unsafe {
-            if m <= PLAIN_SOLVE {
-                (self.leaf.solve)((m, n), l, ldl, b, ldb);
-                return;
+            match self.multiplier {
+                _ if m == 0 || n == 0 => {}
+                _ if m <= PLAIN_SOLVE => (self.leaf.solve)((m, n), (l, ldl), (b, ldb)),
+                Multiplier::Library(library) if m.min(n) >= LIBRARY_SOLVE => {
+                    library.solve_unit_lower((m, n), (l, ldl), (b, ldb));
+                }
+                _ => {
+                    let top = (m / 2).next_multiple_of(8);
+                    self.solve((top, n), (l, ldl), (b, ldb));
+                    let (a, c) = ((l.add(top), ldl), (b.add(top), ldb));
+                    self.update(Product { size: (m - top, n, top), a, b: (b, ldb), c });
+                    self.solve((m - top, n), (l.add(top * ldl + top), ldl), c);
+                }
             }
-            if let Multiplier::Library(library) = self.multiplier
-                && m >= LIBRARY_SOLVE
-                && n >= LIBRARY_SOLVE
-            {
-                library.solve_unit_lower((m, n), l, ldl, b, ldb);
-                return;
-            }
-            let top = (m / 2).next_multiple_of(8);
-            self.solve((top, n), l, ldl, b, ldb);
-            self.update(Product {
-                size: (m - top, n, top),
-                a: l.add(top),
-                lda: ldl,
-                b,
-                ldb,
-                c: b.add(top),
-                ldc: ldb,
-            });
-            self.solve((m - top, n), l.add(top * ldl + top), ldl, b.add(top), ldb);
         }
     }
 }

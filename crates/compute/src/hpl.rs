@@ -2,47 +2,26 @@
 //! solution, its residual; only then is there a rating.
 
 use crate::choose::Tried;
-use crate::config::SearchStep;
+use crate::config::{SearchStep, TimeConfig};
 use crate::engine::Multiplier;
 use crate::lu::{self, LuError, LuProgress};
-use crate::matrix::{Matrix, MatrixError};
+use crate::matrix::Matrix;
 use crate::observed::{LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
-use crate::peak;
 use crate::random::Sequence;
 use crate::residual::{self, MatrixSource};
-use crate::size::{self, OrderError, OrderSpec};
-use crate::{dgemm, result};
+use crate::result::Evidence;
+use crate::size::{self, OrderSpec};
+use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
 use nodegauge_machine::CpuId;
 use nodegauge_machine::power::{self, EnergyMeter};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{FlopsPerSec, Notice, NoticeId, Observer, Outcome, interference};
+use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, interference};
 use nodegauge_placement::{Bind, Placement};
 use nodegauge_team::{Team, TeamError};
-use nodegauge_toolchain::blas::BlasError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum HplError {
-    /// N.
-    #[error(transparent)]
-    Order(#[from] OrderError),
-    /// Memory.
-    #[error(transparent)]
-    Matrix(#[from] MatrixError),
-    /// Threads.
-    #[error(transparent)]
-    Team(#[from] TeamError),
-    /// The library.
-    #[error(transparent)]
-    Blas(#[from] BlasError),
-    /// The matrix has no solution.
-    #[error(transparent)]
-    Singular(LuError),
-}
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time for the peaks, a share of the budget and its bounds.
 const PEAKS: (f64, Duration, Duration) =
@@ -55,7 +34,6 @@ const SEARCH: f64 = 0.25;
 const COMMON_MULTIPLE: usize = 64;
 /// Of `/proc/stat`: the kernel's USER_HZ, which is 100 on every architecture that is built for.
 const TICKS_A_SECOND: f64 = 100.0;
-/// How often a solution under way is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
 fn share(of: (f64, Duration, Duration), budget: Duration) -> Duration {
@@ -65,11 +43,10 @@ fn share(of: (f64, Duration, Duration), budget: Duration) -> Duration {
 /// The rate at which all libraries one after another do equal work: the harmonic mean of their
 /// DGEMM rates.
 fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
-    let times: f64 = libraries.iter().map(|library| 1.0 / library.best_dgemm()).sum();
+    let times: f64 = libraries.iter().map(|library| 1.0 / dgemm::best(&library.dgemm).0).sum();
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
-/// A run under way.
 struct Run<'a> {
     site: &'a Site,
     options: &'a HplOptions,
@@ -92,15 +69,11 @@ pub(crate) fn run(
     libraries: &[Tried],
     (options, multiple): (&HplOptions, usize),
     observer: &mut dyn Observer,
-) -> Result<Outcome, HplError> {
-    let multipliers =
-        libraries.iter().map(Tried::load).collect::<Result<Vec<Multiplier>, BlasError>>()?;
+) -> Result<Outcome, Failure> {
+    let multipliers = libraries.iter().map(Tried::load).collect::<Result<Vec<_>, _>>()?;
     let bound = placement.bind != Bind::None;
-    let places: Vec<Vec<CpuId>> = placement
-        .threads
-        .iter()
-        .map(|thread| if bound { thread.cpus.clone() } else { Vec::new() })
-        .collect();
+    let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
+    let places: Vec<_> = placement.threads.iter().map(|thread| place(&thread.cpus)).collect();
     let team = Team::start(&places)?;
     let details = team.observed().iter().map(ToString::to_string).collect();
     let throttled = power::throttle_events(&site.root);
@@ -114,21 +87,18 @@ pub(crate) fn run(
     // One N for all, so that ratings of libraries are of the same work.
     let rate = common_rate(&run.seen.libraries);
     for (at, multiplier) in multipliers.iter().enumerate() {
-        if run.seen.interrupted.is_some() {
-            break;
+        if run.seen.interrupted.is_none() {
+            run.library(at, multiplier, rate)?;
         }
-        run.library(at, multiplier, rate, libraries.len())?;
     }
     let Run { mut seen, meter, .. } = run;
     seen.energy = Some(meter.map(|meter| meter.basis));
-    seen.throttled = power::throttle_events(&site.root)
-        .zip(throttled)
-        .map(|(after, before)| after.saturating_sub(before));
-    let measurements = result::measurements(&site.machine, placement, options.seed, &seen);
-    let mut notices = result::notices(site, placement, options.triad.as_ref(), &seen);
+    let after = power::throttle_events(&site.root);
+    seen.throttled = after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
+    let evidence = Evidence { site, placement, options, seen: &seen };
+    let (measurements, mut notices) = (evidence.measurements(), evidence.notices());
     let stop = seen.interrupted.map(|at| {
-        let text = format!("interrupted {at}");
-        notices.push(Notice::new(NoticeId::Interrupted, crate::GAUGE, text));
+        notices.push(Notice::new(NoticeId::Interrupted, GAUGE, format!("interrupted {at}")));
         Stop::Interrupted
     });
     Ok(Outcome { measurements, notices, details, stop, ..Outcome::default() })
@@ -142,7 +112,7 @@ impl Run<'_> {
         self.seen.interrupted.is_some()
     }
 
-    fn peaks(&mut self) -> Result<(), HplError> {
+    fn peaks(&mut self) -> Result<(), Failure> {
         self.observer.phase("multiply-adds in registers");
         let loops = peak::loops();
         let time = share(PEAKS, self.options.budget);
@@ -158,21 +128,20 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// DGEMM by one library, before its solutions.
+    /// DGEMM by one library of `count`, before its solutions.
     fn dgemm(
         &mut self,
         tried: &Tried,
         multiplier: &Multiplier,
         count: usize,
-    ) -> Result<(), HplError> {
+    ) -> Result<(), Failure> {
         if self.interrupted("before DGEMM") {
             return Ok(());
         }
         let time = share(DGEMM, self.options.budget.div_f64(count as f64));
-        self.observer.phase(&format!("DGEMM by {}", tried.name()));
+        self.observer.phase(&format!("DGEMM by {}", tried.name));
         let rates = dgemm::measure(&mut self.team, multiplier, time)?;
-        let best = FlopsPerSec(rates.iter().copied().fold(0.0, f64::max));
-        self.observer.progress(1.0, &best.to_string());
+        self.observer.progress(1.0, &dgemm::best(&rates).to_string());
         self.seen.libraries.push(LibraryRuns {
             tried: tried.clone(),
             dgemm: rates,
@@ -189,23 +158,21 @@ impl Run<'_> {
         at: usize,
         multiplier: &Multiplier,
         rate: FlopsPerSec,
-        count: usize,
-    ) -> Result<(), HplError> {
+    ) -> Result<(), Failure> {
+        let count = self.seen.libraries.len();
         let budget = self.options.budget.div_f64(count as f64);
-        let nb = match self.nb(at, multiplier, rate, budget)? {
-            Some(nb) => nb,
-            None => return Ok(()),
-        };
+        let Some(nb) = self.nb(at, multiplier, rate, budget)? else { return Ok(()) };
         // Side by side N must not depend on each one's NB.
         let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
         let multiple = nb_of_order * self.multiple;
         let (machine, threads) = (&self.site.machine, self.team.len());
         let mut constraints = self.options.constraints(machine, rate, threads, multiple);
         constraints.seconds /= count as f64;
-        let order = size::choose(self.options.order_spec(), &constraints)?;
-        self.seen.libraries[at].order = Some(order.clone());
+        let chosen = size::choose(self.options.order_spec(), &constraints)?;
+        let order = chosen.order;
+        self.seen.libraries[at].order = Some(chosen);
         for _ in 0..self.options.samples.max(1) {
-            let Some(solution) = self.solve(order.order, nb, multiplier, true)? else { break };
+            let Some(solution) = self.solve(order, nb, multiplier, true)? else { break };
             self.seen.libraries[at].solutions.push(solution);
         }
         self.again(at, multiplier, budget)
@@ -218,7 +185,7 @@ impl Run<'_> {
         at: usize,
         multiplier: &Multiplier,
         budget: Duration,
-    ) -> Result<(), HplError> {
+    ) -> Result<(), Failure> {
         if self.interrupted("after the solution") {
             return Ok(());
         }
@@ -227,17 +194,10 @@ impl Run<'_> {
         self.seen.libraries[at].dgemm.extend(rates);
         let time = share(PEAKS, self.options.budget);
         for element in ["f64", "f32"] {
-            let fastest = self
-                .seen
-                .peaks
-                .iter_mut()
-                .filter(|peak| peak.element == element)
-                .max_by(|a, b| a.best().0.total_cmp(&b.best().0));
-            let loops = peak::loops();
-            let Some(fastest) = fastest else { continue };
-            let kernel = loops.iter().find(|k| k.isa == fastest.isa && k.element == element);
-            let Some(kernel) = kernel else { continue };
-            fastest.join(peak::measure(&mut self.team, kernel, time)?);
+            let peaks = self.seen.peaks.iter_mut().filter(|peak| peak.kernel.element == element);
+            if let Some(fastest) = peaks.max_by(|a, b| a.best().0.total_cmp(&b.best().0)) {
+                fastest.join(peak::measure(&mut self.team, &fastest.kernel, time)?);
+            }
         }
         Ok(())
     }
@@ -250,88 +210,66 @@ impl Run<'_> {
         multiplier: &Multiplier,
         dgemm: FlopsPerSec,
         budget: Duration,
-    ) -> Result<Option<usize>, HplError> {
-        let candidates: Vec<usize> = match self.options.nb.as_slice() {
+    ) -> Result<Option<usize>, Failure> {
+        let mut candidates = match self.options.nb.as_slice() {
             [] => size::CANDIDATES.to_vec(),
             [one] => return Ok(Some(*one)),
             several => several.to_vec(),
         };
-        let threads = self.team.len();
+        let (machine, threads) = (&self.site.machine, self.team.len());
+        let mut constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
         // The second round takes three runs of eight times the operations.
         let runs = candidates.len() as f64 + 3.0 * 8.0;
-        let seconds = budget.as_secs_f64() * SEARCH / runs;
-        let mut constraints =
-            self.options.constraints(&self.site.machine, dgemm, threads, COMMON_MULTIPLE);
-        constraints.seconds = seconds;
+        constraints.seconds = budget.as_secs_f64() * SEARCH / runs;
+        let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
         let small = match self.options.order {
-            OrderSpec::Exactly(order) => {
-                size::choose(OrderSpec::Quick, &constraints)?.order.min(order)
-            }
-            _ => size::choose(OrderSpec::Quick, &constraints)?.order,
+            OrderSpec::Exactly(order) => quick.min(order),
+            _ => quick,
         };
         let small = small.max(4 * COMMON_MULTIPLE);
-        let largest = match size::choose(OrderSpec::Full, &constraints) {
-            Ok(order) => order.order.max(small),
-            Err(_) => small,
-        };
-        self.observer.phase(&format!("search of NB, N = {small} and {}", (2 * small).min(largest)));
-        let mut field = candidates;
+        let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
+        let large = (2 * small).min(full.max(small));
+        self.observer.phase(&format!("search of NB, N = {small} and {large}"));
         // On a machine that is slower than its DGEMM said, what was found until then decides.
         let deadline = Instant::now() + budget.mul_f64(2.0 * SEARCH);
-        for order in [small, (2 * small).min(largest)] {
+        for order in [small, large] {
             let mut rated = Vec::new();
-            for nb in field.iter().copied().filter(|nb| 4 * nb <= order) {
-                let Some(solution) = self.solve(order, nb, multiplier, false)? else {
+            for nb in candidates.iter().copied().filter(|nb| 4 * nb <= order) {
+                let Some(SolvedSystem { rating: rate, .. }) =
+                    self.solve(order, nb, multiplier, false)?
+                else {
                     return Ok(None);
                 };
-                rated.push((solution.rating, nb));
-                let step = SearchStep { n: order, nb, rate: solution.rating };
-                self.seen.libraries[at].search.push(step);
-                let latest = format!("NB {nb}: {}", FlopsPerSec(solution.rating));
-                self.observer.progress(0.5, &latest);
+                rated.push((rate, nb));
+                self.seen.libraries[at].search.push(SearchStep { n: order, nb, rate });
+                self.observer.progress(0.5, &format!("NB {nb}: {}", FlopsPerSec(rate)));
                 if Instant::now() > deadline {
                     break;
                 }
             }
-            if rated.is_empty() {
-                continue;
+            if !rated.is_empty() {
+                rated.sort_by(|a, b| b.0.total_cmp(&a.0));
+                candidates = rated.into_iter().take(3).map(|(_, nb)| nb).collect();
             }
-            rated.sort_by(|a, b| b.0.total_cmp(&a.0));
-            field = rated.into_iter().take(3).map(|(_, nb)| nb).collect();
         }
-        Ok(field.first().copied())
+        Ok(candidates.first().copied())
     }
 
-    /// Solves one system; `None` when interrupted.
+    /// Makes, solves and checks one system; `None` when interrupted. One that is `shown` is for the
+    /// record.
     fn solve(
         &mut self,
         order: usize,
         nb: usize,
         multiplier: &Multiplier,
         shown: bool,
-    ) -> Result<Option<SolvedSystem>, HplError> {
+    ) -> Result<Option<SolvedSystem>, Failure> {
+        let (options, random) = (self.options, Sequence::new(self.options.seed));
+        let source: &dyn MatrixSource = match &options.given {
+            Some(given) if shown => given,
+            _ => &random,
+        };
         let mut matrix = Matrix::map(order)?;
-        match &self.options.given {
-            Some(given) if shown => {
-                let given = given.clone();
-                self.solve_of(&mut matrix, nb, multiplier, shown, &given)
-            }
-            _ => {
-                let sequence = Sequence::new(self.options.seed);
-                self.solve_of(&mut matrix, nb, multiplier, shown, &sequence)
-            }
-        }
-    }
-
-    fn solve_of(
-        &mut self,
-        matrix: &mut Matrix,
-        nb: usize,
-        multiplier: &Multiplier,
-        shown: bool,
-        source: &impl MatrixSource,
-    ) -> Result<Option<SolvedSystem>, HplError> {
-        let order = matrix.order();
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);
         }
@@ -339,15 +277,36 @@ impl Run<'_> {
             self.observer.phase(&format!("solving, N = {order}, NB = {nb}"));
         }
         let observer = &mut *self.observer;
-        if !residual::fill_unless(&mut self.team, matrix, source, || observer.interrupted())? {
+        if !residual::fill(&mut self.team, &mut matrix, source, || observer.interrupted())? {
             self.interrupted(&format!("while the matrix of N = {order} was made"));
             return Ok(None);
         }
-        let progress = LuProgress::default();
-        let before = self.meter.as_ref().ok().and_then(EnergyMeter::read);
-        let began = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0.0, |since| since.as_secs_f64());
+        let meter = self.meter.as_ref().ok();
+        let before = meter.and_then(EnergyMeter::read);
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let Some((seconds, time)) = self.factor(&mut matrix, nb, multiplier, shown)? else {
+            return Ok(None);
+        };
+        let meter = self.meter.as_ref().ok();
+        let joules = meter.and_then(|meter| meter.joules(before.as_ref()?, &meter.read()?));
+        let huge_pages = if shown { matrix.on_huge_pages() } else { None };
+        let residual = residual::check(&mut self.team, source, matrix.column(order))?;
+        let rating = lu::flops(order) / seconds;
+        let solved =
+            SolvedSystem { order, nb, rating, seconds, time, residual, huge_pages, joules, began };
+        Ok(Some(solved))
+    }
+
+    /// Factors and solves while the user sees how far it is and may end it; the seconds of it, and
+    /// where they went.
+    fn factor(
+        &mut self,
+        matrix: &mut Matrix,
+        nb: usize,
+        multiplier: &Multiplier,
+        shown: bool,
+    ) -> Result<Option<(f64, TimeConfig)>, Failure> {
+        let (order, progress) = (matrix.order(), LuProgress::default());
         let (team, observer) = (&mut self.team, &mut *self.observer);
         let ticks = interference::stolen_ticks();
         let start = Instant::now();
@@ -362,47 +321,21 @@ impl Run<'_> {
                     report(observer, &progress, order, start);
                 }
             }
-            worker.join()
+            worker.join().unwrap_or(Err(TeamError::Panicked(0).into()))
         });
-        let times = match solved {
-            Ok(Ok(times)) => times,
-            Ok(Err(LuError::Interrupted)) => {
-                let done = 100.0 * progress.flops() / lu::flops(order);
-                self.seen.interrupted = Some(format!(
-                    "N = {order} was {done:.0} % done after {:.1} s: no rating",
-                    start.elapsed().as_secs_f64()
-                ));
-                return Ok(None);
-            }
-            Ok(Err(LuError::Team(error))) => return Err(error.into()),
-            Ok(Err(singular)) => return Err(HplError::Singular(singular)),
-            Err(_) => return Err(TeamError::Panicked(0).into()),
-        };
-        let stolen = ticks.zip(interference::stolen_ticks()).map(|(before, after)| {
-            let cpus = self.site.machine.processor.threads.max(1);
-            let all = start.elapsed().as_secs_f64() * f64::from(cpus) * TICKS_A_SECOND;
-            after.saturating_sub(before) as f64 / all
+        let elapsed = start.elapsed().as_secs_f64();
+        if let Err(LuError::Interrupted) = solved {
+            let done = 100.0 * progress.flops() / lu::flops(order);
+            let at = format!("N = {order} was {done:.0} % done after {elapsed:.1} s: no rating");
+            self.seen.interrupted = Some(at);
+            return Ok(None);
+        }
+        let (seconds, mut time) = solved?;
+        time.stolen = ticks.zip(interference::stolen_ticks()).map(|(before, after)| {
+            let cpus = f64::from(self.site.machine.processor.threads.max(1));
+            after.saturating_sub(before) as f64 / (elapsed * cpus * TICKS_A_SECOND)
         });
-        let joules = self
-            .meter
-            .as_ref()
-            .ok()
-            .and_then(|meter| meter.joules(before.as_ref()?, &meter.read()?));
-        let huge_pages = if shown { matrix.on_huge_pages() } else { None };
-        let x = matrix.column(order).to_vec();
-        let residual = residual::check(&mut self.team, source, &x)?;
-        let rating = lu::flops(order) / times.total;
-        Ok(Some(SolvedSystem {
-            order,
-            nb,
-            rating,
-            times,
-            residual,
-            huge_pages,
-            joules,
-            stolen,
-            began,
-        }))
+        Ok(Some((seconds, time)))
     }
 }
 
@@ -415,15 +348,5 @@ fn report(observer: &mut dyn Observer, progress: &LuProgress, order: usize, star
         let left = (seconds / share - seconds).max(0.0);
         let latest = format!("{} so far, {left:.0} s left", FlopsPerSec(done / seconds));
         observer.progress(share, &latest);
-    }
-}
-
-impl From<HplError> for nodegauge_measure::Failure {
-    fn from(error: HplError) -> Self {
-        match error {
-            // A matrix that has no solution is input that cannot be used.
-            HplError::Singular(_) => Self::usage(error),
-            _ => Self::missing(error),
-        }
     }
 }

@@ -5,6 +5,8 @@
 //! Each is written once in plain loops of fixed shape, and compiled for each instruction set; the
 //! widest that this processor has is chosen once.
 
+use nodegauge_toolchain::blas::{Columns, ColumnsMut, Product};
+
 /// Rows that are worked on before the next column's turn: 2 KiB of a column, so that some ten
 /// columns of them stay in level 1.
 const ROWS: usize = 256;
@@ -28,25 +30,6 @@ pub(crate) struct Elimination {
     pub inverse: f64,
 }
 
-/// A product of few columns; see [`Leaf::update`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Product {
-    /// Rows of C, columns of C, columns of A.
-    pub size: (usize, usize, usize),
-    /// A.
-    pub a: *const f64,
-    /// Distance of its columns.
-    pub lda: usize,
-    /// B.
-    pub b: *const f64,
-    /// Distance of its columns.
-    pub ldb: usize,
-    /// C.
-    pub c: *mut f64,
-    /// Distance of its columns.
-    pub ldc: usize,
-}
-
 /// The largest absolute value of some rows, and the first row that has it; -1 of no rows or of
 /// values that are no numbers.
 pub(crate) type Largest = (f64, usize);
@@ -64,8 +47,8 @@ pub(crate) struct Leaf {
     pub eliminate: unsafe fn(Elimination) -> Largest,
     /// `C -= A B` for few columns of A.
     pub update: unsafe fn(Product),
-    /// Solves L X = B in place, L (order m, distance ldl) with ones on the diagonal, for n columns.
-    pub solve: unsafe fn((usize, usize), *const f64, usize, *mut f64, usize),
+    /// Solves L X = B in place, L of order m with ones on the diagonal, for n columns.
+    pub solve: unsafe fn((usize, usize), Columns, ColumnsMut),
 }
 
 /// The lanes of `N` values that are compared side by side.
@@ -146,23 +129,25 @@ unsafe fn eliminate<const FMA: bool>(job: Elimination) -> Largest {
 /// A tile of `R` rows and `C` columns of the product, held in registers.
 #[inline(always)]
 unsafe fn tile<const FMA: bool, const R: usize, const C: usize>(job: &Product, i: usize, j: usize) {
+    let Product { a: (a, lda), b: (b, ldb), c: (c, ldc), size: (.., depth) } = *job;
     // SAFETY: the caller's promise: R rows from i and C columns from j exist.
     unsafe {
+        let at = |column: usize| c.add((j + column) * ldc + i).cast::<[f64; R]>();
         let mut sum = [[0.0f64; R]; C];
         for (column, sum) in sum.iter_mut().enumerate() {
-            *sum = job.c.add((j + column) * job.ldc + i).cast::<[f64; R]>().read_unaligned();
+            *sum = at(column).read_unaligned();
         }
-        for p in 0..job.size.2 {
-            let a = job.a.add(p * job.lda + i).cast::<[f64; R]>().read_unaligned();
+        for p in 0..depth {
+            let a = a.add(p * lda + i).cast::<[f64; R]>().read_unaligned();
             for (column, sum) in sum.iter_mut().enumerate() {
-                let b = -*job.b.add((j + column) * job.ldb + p);
+                let b = -*b.add((j + column) * ldb + p);
                 for (sum, a) in sum.iter_mut().zip(a) {
                     *sum = fused::<FMA>(a, b, *sum);
                 }
             }
         }
         for (column, sum) in sum.iter().enumerate() {
-            job.c.add((j + column) * job.ldc + i).cast::<[f64; R]>().write_unaligned(*sum);
+            at(column).write_unaligned(*sum);
         }
     }
 }
@@ -191,13 +176,7 @@ unsafe fn update<const FMA: bool, const R: usize, const C: usize>(job: Product) 
 }
 
 #[inline(always)]
-unsafe fn solve<const FMA: bool>(
-    (m, n): (usize, usize),
-    l: *const f64,
-    ldl: usize,
-    b: *mut f64,
-    ldb: usize,
-) {
+unsafe fn solve<const FMA: bool>((m, n): (usize, usize), (l, ldl): Columns, (b, ldb): ColumnsMut) {
     for column in 0..n {
         for i in 0..m {
             // SAFETY: the caller's promise; L and B are different matrices, or different columns.
@@ -234,13 +213,11 @@ macro_rules! leaf {
         $(#[target_feature(enable = $feature)])?
         unsafe fn solve_here(
             size: (usize, usize),
-            l: *const f64,
-            ldl: usize,
-            b: *mut f64,
-            ldb: usize,
+            l: Columns,
+            b: ColumnsMut,
         ) {
             // SAFETY: the caller's promise.
-            unsafe { solve::<$fma>(size, l, ldl, b, ldb) }
+            unsafe { solve::<$fma>(size, l, b) }
         }
         Leaf {
             largest: largest_here,
@@ -298,12 +275,9 @@ mod tests {
                 let mut got = c.clone();
                 let job = Product {
                     size: (m, n, k),
-                    a: a.as_ptr(),
-                    lda,
-                    b: b.as_ptr(),
-                    ldb,
-                    c: got.as_mut_ptr(),
-                    ldc,
+                    a: (a.as_ptr(), lda),
+                    b: (b.as_ptr(), ldb),
+                    c: (got.as_mut_ptr(), ldc),
                 };
                 // SAFETY: the vectors hold these sizes.
                 unsafe { (leaf.update)(job) };

@@ -1,13 +1,9 @@
 //! LU with partial pivoting of [A b], and the back-substitution: x of A x = b, in place.
 //!
-//! Right-looking by panels of NB columns: a panel is factored recursively (`panel`), its row
-//! exchanges, triangular solve and product are applied to the columns behind it (`update`), and the
-//! order of all that is decided while it goes on (`schedule`): no thread waits for a panel while there
-//! are columns to bring up to date. As in HPL, rows are not exchanged in the columns left of a
-//! panel, since only U and the transformed b are needed for x.
-//!
-//! The exchanges touch a line for each element, so they are asked for ahead. The team's threads
-//! share the matrix through `MatrixView`, by parts that do not overlap: a block of columns belongs to
+//! Right-looking by panels of NB columns: `panel` factors one recursively; its row exchanges, triangular
+//! solve and product are applied to the columns behind it; `schedule` decides the order while it goes on.
+//! As in HPL, rows are not exchanged in the columns left of a panel, since only U and the transformed b
+//! are needed for x. Threads share the matrix by parts that do not overlap: a block of columns belongs to
 //! who has claimed it, and within a product rows are cut.
 
 mod panel;
@@ -15,11 +11,14 @@ mod schedule;
 mod solve;
 mod swaps;
 
+use crate::config::TimeConfig;
 use crate::engine::{GemmEngine, Multiplier};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, MatrixView};
+use nodegauge_measure::Failure;
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_team::{Team, TeamError};
 use schedule::LuSchedule;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -42,13 +41,21 @@ pub enum LuError {
     Team(#[from] TeamError),
 }
 
+impl From<LuError> for Failure {
+    fn from(error: LuError) -> Self {
+        match error {
+            // A matrix that has no solution is input that cannot be used.
+            LuError::Singular { .. } => Self::usage(error),
+            _ => Self::missing(error),
+        }
+    }
+}
+
 /// What a factorisation tells while it goes on; read by another thread.
 #[derive(Debug, Default)]
 pub struct LuProgress {
     /// Operations done, in HPL's count.
     flops: AtomicU64,
-    /// Panels factored.
-    panels: AtomicUsize,
     /// Set from outside to end.
     pub stop: AtomicBool,
 }
@@ -58,63 +65,14 @@ impl LuProgress {
     pub fn flops(&self) -> f64 {
         self.flops.load(Ordering::Relaxed) as f64
     }
-
-    /// Panels factored so far.
-    pub fn panels(&self) -> usize {
-        self.panels.load(Ordering::Relaxed)
-    }
 }
 
-/// Where the time went.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LuTimes {
-    /// From the start to x, seconds.
-    pub total: f64,
-    /// The back-substitution, seconds.
-    pub solve: f64,
-    /// Of the threads' time, the share in panels, 0 to 1.
-    pub panels: f64,
-    /// Of the threads' time, the share spent waiting, 0 to 1.
-    pub waiting: f64,
-    /// Of the time of the thread that lost most, the share that it was off its CPU though it had
-    /// work or spun, 0 to 1.
-    pub lost: f64,
-    /// LuTimes that the kernel took a CPU away, of all threads.
-    pub switches: u64,
-    /// Threads that work on a panel together.
-    pub panel_threads: usize,
-}
-
-/// The matrix as the threads see it.
-#[derive(Debug, Clone, Copy)]
-struct MatrixView {
-    a: *mut f64,
-    ld: usize,
-    /// Order.
-    n: usize,
-}
-
-// SAFETY: a pointer to shared memory; every use of it says why no other thread uses that part.
-unsafe impl Send for MatrixView {}
-// SAFETY: as above.
-unsafe impl Sync for MatrixView {}
-
-impl MatrixView {
-    /// Address of an element.
-    fn at(&self, i: usize, j: usize) -> *mut f64 {
-        self.a.wrapping_add(j * self.ld + i)
-    }
-}
-
-/// What all threads of a factorisation share.
 struct LuShared<'a> {
     view: MatrixView,
-    /// Width of a panel.
     nb: usize,
     engine: GemmEngine<'a>,
     /// The row that each row was exchanged with, written by the panel that it belongs to.
     pivots: Vec<AtomicU32>,
-    /// The threads that factor panels.
     group: panel::PanelGroup,
     schedule: LuSchedule,
     progress: &'a LuProgress,
@@ -123,24 +81,32 @@ struct LuShared<'a> {
 }
 
 impl LuShared<'_> {
-    /// Panels.
     fn panels(&self) -> usize {
         self.view.n.div_ceil(self.nb)
     }
 
-    /// First column of a block.
-    fn start(&self, block: usize) -> usize {
-        block * self.nb
+    fn columns(&self, block: usize) -> Range<usize> {
+        block * self.nb..((block + 1) * self.nb).min(self.view.n)
     }
 
-    /// One behind the last column of a panel.
-    fn end(&self, block: usize) -> usize {
-        ((block + 1) * self.nb).min(self.view.n)
+    /// Columns of neighbouring blocks: the last takes the right-hand side along.
+    fn with_rhs(&self, blocks: &Range<usize>) -> Range<usize> {
+        let rhs = usize::from(blocks.end == self.panels());
+        blocks.start * self.nb..(blocks.end * self.nb).min(self.view.n) + rhs
     }
 
-    /// One behind the last column of a block: the last takes the right-hand side along.
-    fn end_with_rhs(&self, block: usize) -> usize {
-        if block + 1 == self.panels() { self.view.n + 1 } else { self.end(block) }
+    /// Exchanges and the triangular solve of a panel in `columns` behind it.
+    ///
+    /// # Safety
+    /// The columns must belong to the caller, and the panel be factored.
+    unsafe fn prepare(&self, panel: Range<usize>, columns: Range<usize>) {
+        let (view, first, size) = (self.view, panel.start, (panel.len(), columns.len()));
+        // SAFETY: the caller's promise.
+        unsafe {
+            swaps::apply(view, &self.pivots, panel, columns.clone());
+            let b = view.at(first, columns.start);
+            self.engine.solve(size, (view.at(first, first), view.ld), (b, view.ld));
+        }
     }
 
     fn stopped(&self) -> bool {
@@ -164,7 +130,7 @@ pub fn panel_group_size(n: usize, nb: usize, threads: usize) -> usize {
 }
 
 /// Factors `matrix` on `team` with panels of `nb` columns and solves; x is in the column of the
-/// right-hand side afterwards.
+/// right-hand side afterwards. Seconds from the start to x, and where they went.
 ///
 /// # Errors
 /// When the matrix is singular, `progress.stop` was set, or a thread fails.
@@ -174,10 +140,10 @@ pub fn solve(
     nb: usize,
     multiplier: &Multiplier,
     progress: &LuProgress,
-) -> Result<LuTimes, LuError> {
+) -> Result<(f64, TimeConfig), LuError> {
     let (n, threads) = (matrix.order(), team.len());
     let nb = nb.clamp(1, n.max(1));
-    let view = MatrixView { a: matrix.pointer(), ld: matrix.distance(), n };
+    let view = matrix.view();
     let size = panel_group_size(n, nb, threads);
     let shared = LuShared {
         view,
@@ -201,32 +167,28 @@ pub fn solve(
         (spent, (off / wall.max(1e-9)).max(0.0), counts.involuntary_switches)
     })?;
     let factored = start.elapsed().as_secs_f64();
-    match shared.singular.load(Ordering::Relaxed) {
-        0 => {}
-        column => return Err(LuError::Singular { column: column - 1 }),
-    }
-    if progress.stop.load(Ordering::Relaxed) {
+    let singular = shared.singular.load(Ordering::Relaxed).checked_sub(1);
+    if singular.is_none() && progress.stop.load(Ordering::Relaxed) {
         return Err(LuError::Interrupted);
     }
-    let diagonal = (0..n).find(|&i| {
-        // SAFETY: the team has finished; no other thread uses the matrix.
-        unsafe { *view.at(i, i) == 0.0 }
-    });
-    if let Some(column) = diagonal {
+    // SAFETY: the team has finished; no other thread uses the matrix.
+    let is_zero = |i: &usize| unsafe { *view.at(*i, *i) == 0.0 };
+    if let Some(column) = singular.or_else(|| (0..n).find(is_zero)) {
         return Err(LuError::Singular { column });
     }
     team.run(|member| solve::back_substitute(&shared, member))?;
     let total = start.elapsed().as_secs_f64();
     let all = factored * threads as f64;
-    Ok(LuTimes {
-        total,
-        solve: total - factored,
+    let time = TimeConfig {
         panels: busy.iter().map(|(spent, ..)| spent.panels).sum::<f64>() / all,
         waiting: busy.iter().map(|(spent, ..)| spent.waiting).sum::<f64>() / all,
+        solve_s: total - factored,
+        panel_threads: size,
         lost: busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max),
         switches: busy.iter().map(|(.., switches)| switches).sum(),
-        panel_threads: size,
-    })
+        stolen: None,
+    };
+    Ok((total, time))
 }
 
 /// Lets the others go when a thread fails, so that none waits for it: neither in a panel, nor for

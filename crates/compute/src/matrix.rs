@@ -1,19 +1,10 @@
 //! The matrix with its right-hand side behind: one mapping, by columns, on huge pages where there
 //! are any.
 
-use nodegauge_measure::Bytes;
+use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{Mapping, PageSize};
-use std::io;
-
-/// Why a matrix could not be had.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot map {wanted} of memory for the matrix: {cause}\nhint: use a smaller --order")]
-pub struct MatrixError {
-    /// How much.
-    pub wanted: Bytes,
-    /// What the system said.
-    pub cause: io::Error,
-}
+use nodegauge_toolchain::blas::Product;
+use std::ops::Range;
 
 /// An n by (n + 1) matrix; nothing is touched before it is written.
 #[derive(Debug)]
@@ -43,13 +34,17 @@ impl Matrix {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn map(order: usize) -> Result<Self, MatrixError> {
-        let distance = column_distance(order);
+    pub fn map(order: usize) -> Result<Self, Failure> {
         let wanted = bytes(order);
         // The size was held against the memory that can be had.
-        let mapping = Mapping::anonymous(wanted.0 as usize, PageSize::PreferHuge)
-            .map_err(|error| MatrixError { wanted, cause: error.into() })?;
-        Ok(Self { mapping, order, distance })
+        let mapping =
+            Mapping::anonymous(wanted.0 as usize, PageSize::PreferHuge).map_err(|error| {
+                let cause = std::io::Error::from(error);
+                Failure::missing(format!(
+                    "cannot map {wanted} of memory for the matrix: {cause}\nhint: use a smaller --order"
+                ))
+            })?;
+        Ok(Self { mapping, order, distance: column_distance(order) })
     }
 
     /// Rows, and columns without the right-hand side.
@@ -62,10 +57,10 @@ impl Matrix {
         self.distance
     }
 
-    /// The first element. Threads share the matrix by parts that do not overlap, which is up to
-    /// the caller.
-    pub(crate) fn pointer(&self) -> *mut f64 {
-        self.mapping.at(0, bytes(self.order).0 as usize).cast().as_ptr()
+    /// The matrix for threads that share it by parts that do not overlap, which is up to the caller.
+    pub(crate) fn view(&self) -> MatrixView {
+        let a = self.mapping.at(0, bytes(self.order).0 as usize).cast().as_ptr();
+        MatrixView { a, ld: self.distance, n: self.order }
     }
 
     /// Column `j`; the right-hand side is column `order`.
@@ -75,7 +70,7 @@ impl Matrix {
     pub fn column(&mut self, j: usize) -> &mut [f64] {
         assert!(j <= self.order, "column {j} of {}", self.order);
         // SAFETY: the column lies in the mapping, and `self` is borrowed whole.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer().add(j * self.distance), self.order) }
+        unsafe { std::slice::from_raw_parts_mut(self.view().at(0, j), self.order) }
     }
 
     /// The share of the resident matrix that lies on huge pages, 0 to 1; `None` when the kernel
@@ -84,6 +79,43 @@ impl Matrix {
         let got = self.mapping.pages_got().ok()?;
         let huge = got.range(HUGE..).map(|(_, share)| share).sum();
         (!got.is_empty()).then_some(huge)
+    }
+}
+
+/// The matrix as the threads see it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MatrixView {
+    a: *mut f64,
+    /// Distance of columns.
+    pub ld: usize,
+    /// Order.
+    pub n: usize,
+}
+
+// SAFETY: a pointer to shared memory; every use of it says why no other thread uses that part.
+unsafe impl Send for MatrixView {}
+// SAFETY: as above.
+unsafe impl Sync for MatrixView {}
+
+impl MatrixView {
+    pub(crate) fn at(&self, i: usize, j: usize) -> *mut f64 {
+        self.a.wrapping_add(j * self.ld + i)
+    }
+
+    /// `C -= A B` for the elements C in `rows` and `columns`: B is above them in rows `depth`, A left of
+    /// them in columns `depth`.
+    pub(crate) fn product(
+        &self,
+        rows: &Range<usize>,
+        depth: &Range<usize>,
+        columns: &Range<usize>,
+    ) -> Product {
+        Product {
+            size: (rows.len(), columns.len(), depth.len()),
+            a: (self.at(rows.start, depth.start), self.ld),
+            b: (self.at(depth.start, columns.start), self.ld),
+            c: (self.at(rows.start, columns.start), self.ld),
+        }
     }
 }
 

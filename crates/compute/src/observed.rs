@@ -1,64 +1,45 @@
 //! What a run sees, before it is judged.
 
 use crate::choose::Tried;
-use crate::config::SearchStep;
-use crate::lu::LuTimes;
+use crate::config::{ResidualConfig, SearchStep, TimeConfig};
 use crate::peak::Peak;
-use crate::residual::Residual;
 use crate::size::ChosenOrder;
 
-/// A system that was solved.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SolvedSystem {
-    /// N.
     pub order: usize,
-    /// NB.
     pub nb: usize,
     /// HPL's count over the time, FLOP/s.
     pub rating: f64,
-    /// Where the time went.
-    pub times: LuTimes,
-    /// Its residual.
-    pub residual: Residual,
+    pub seconds: f64,
+    pub time: TimeConfig,
+    pub residual: ResidualConfig,
     /// Share of the matrix on huge pages, when the kernel says.
     pub huge_pages: Option<f64>,
-    /// Energy of the packages during the solution, joules.
+    /// Energy of the packages during the solution.
     pub joules: Option<f64>,
-    /// Of all CPUs' time during the solution, the share that the hypervisor gave to others, 0 to 1;
-    /// `None` where it is not counted.
-    pub stolen: Option<f64>,
     /// When it began, seconds since the epoch.
     pub began: f64,
 }
 
 /// What a library reached.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct LibraryRuns {
-    /// The library.
     pub tried: Tried,
     /// Rates of DGEMM on all threads, FLOP/s.
     pub dgemm: Vec<f64>,
     /// The search of NB, in order of time.
     pub search: Vec<SearchStep>,
-    /// How N came about.
     pub order: Option<ChosenOrder>,
-    /// Solutions.
     pub solutions: Vec<SolvedSystem>,
 }
 
 impl LibraryRuns {
-    /// The best rate of DGEMM, FLOP/s.
-    pub(crate) fn best_dgemm(&self) -> f64 {
-        self.dgemm.iter().copied().fold(0.0, f64::max)
-    }
-
-    /// The best solution.
     pub(crate) fn best(&self) -> Option<&SolvedSystem> {
         self.solutions.iter().max_by(|a, b| a.rating.total_cmp(&b.rating))
     }
 }
 
-/// Everything that a run saw.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     /// Peaks by instruction set and element.
@@ -76,7 +57,7 @@ pub(crate) struct Observed {
 impl Observed {
     /// The fastest loop of an element.
     pub(crate) fn peak(&self, element: &str) -> Option<&Peak> {
-        let of_element = self.peaks.iter().filter(|peak| peak.element == element);
+        let of_element = self.peaks.iter().filter(|peak| peak.kernel.element == element);
         of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
     }
 }

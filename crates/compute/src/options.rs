@@ -2,7 +2,6 @@
 
 use crate::residual::GivenSystem;
 use crate::size::{OrderSpec, SizeConstraints};
-use nodegauge_machine::SysRoot;
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 use nodegauge_toolchain::CommandLine;
@@ -114,13 +113,4 @@ impl HplOptions {
             multiple,
         }
     }
-}
-
-/// Whether the processor has an instruction set, by its name in `/proc/cpuinfo`.
-pub(crate) fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
-    let text = root.text("proc/cpuinfo").unwrap_or_default();
-    let flags = text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
-    let flags: Vec<String> =
-        flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
-    move |name| flags.iter().any(|flag| flag == name)
 }

@@ -4,7 +4,6 @@
 //! begin with W too. The rate has five figures and is computed from a time that is finer than the
 //! one printed. Progress lines begin otherwise and are never results.
 
-use crate::residual::THRESHOLD;
 use std::fmt::Write;
 
 /// One result.
@@ -94,38 +93,32 @@ fn row(line: &str) -> Option<HplRow> {
     })
 }
 
-const DOUBLE: &str =
-    "================================================================================";
-const SINGLE: &str =
-    "--------------------------------------------------------------------------------";
-
 /// Prints rows in HPL's own form, for scripts that read it. `variant` of a native run says what it
 /// does: row-major, look-ahead, recursive.
 pub fn write(rows: &[HplRow]) -> String {
+    let (double, single) = ("=".repeat(80), "-".repeat(80));
+    let count = |verdict| rows.iter().filter(|row| row.passed == Some(verdict)).count();
+    let (passed, failed) = (count(true), count(false));
     let mut out = String::new();
-    let passed = rows.iter().filter(|row| row.passed == Some(true)).count();
-    let failed = rows.iter().filter(|row| row.passed == Some(false)).count();
     for row in rows {
         let HplRow { variant, n, nb, p, q, seconds, rate, .. } = row;
+        let gflops = exponent(rate / 1e9, 4);
         let _ = writeln!(
             out,
-            "{DOUBLE}\nT/V                N    NB     P     Q               Time                 Gflops\n{SINGLE}"
+            "{double}\nT/V                N    NB     P     Q               Time                 Gflops\n{single}\n{variant:<8}{n:>12} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}"
         );
-        let gflops = exponent(rate / 1e9, 4);
-        let _ =
-            writeln!(out, "{variant:<8}{n:>12} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}");
         if let (Some(residual), Some(passed)) = (row.residual, row.passed) {
             let verdict = if passed { "PASSED" } else { "FAILED" };
             let residual = exponent(residual, 8);
             let _ = writeln!(
                 out,
-                "{SINGLE}\n||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= {residual:>16} ...... {verdict}"
+                "{single}\n||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= {residual:>16} ...... {verdict}"
             );
         }
     }
     let _ = writeln!(
         out,
-        "{DOUBLE}\n\nFinished {:>6} tests with the following results:\n         {passed:>6} tests completed and passed residual checks,\n         {failed:>6} tests completed and failed residual checks,\n         {:>6} tests skipped because of illegal input values.\n{SINGLE}\n\nEnd of Tests.\n{DOUBLE}",
+        "{double}\n\nFinished {:>6} tests with the following results:\n         {passed:>6} tests completed and passed residual checks,\n         {failed:>6} tests completed and failed residual checks,\n         {:>6} tests skipped because of illegal input values.\n{single}\n\nEnd of Tests.\n{double}",
         rows.len(),
         0
     );
@@ -135,19 +128,9 @@ pub fn write(rows: &[HplRow]) -> String {
 /// As C prints `%.{digits}e`.
 fn exponent(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => {
-            let exponent: i32 = exponent.parse().unwrap_or(0);
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{mantissa}e{sign}{:02}", exponent.abs())
-        }
-        None => text,
-    }
-}
-
-/// Whether a residual passes HPL's usual threshold.
-pub fn passes(residual: f64) -> bool {
-    residual < THRESHOLD
+    let Some((mantissa, exponent)) = text.split_once('e') else { return text };
+    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+    format!("{mantissa}e{sign}{digits:0>2}")
 }
 
 #[cfg(test)]

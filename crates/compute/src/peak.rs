@@ -6,10 +6,14 @@
 //! and an addition. Values stay near 2, so nothing becomes denormal. Theory is cores x clock x
 //! operations a cycle, with the clock that was measured under this load.
 
+use crate::dgemm;
 use nodegauge_machine::clock;
-use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{FlopsPerSec, Hertz};
 use nodegauge_team::{Team, TeamError};
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
 use std::time::{Duration, Instant};
 
 /// A register full of numbers.
@@ -68,90 +72,62 @@ macro_rules! kernel {
     }};
 }
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::Register;
-    use std::arch::x86_64::*;
-
-    macro_rules! register {
-        ($register:ty, $lanes:literal, $number:ty, $splat:ident, |$a:ident, $x:ident, $y:ident| $mul_add:expr) => {
-            impl Register for $register {
-                const LANES: usize = $lanes;
-                #[inline(always)]
-                unsafe fn splat(x: f64) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $splat(x as $number) }
-                }
-                #[inline(always)]
-                unsafe fn mul_add(self, $x: Self, $y: Self) -> Self {
-                    let $a = self;
-                    // SAFETY: the caller's promise.
-                    unsafe { $mul_add }
-                }
-            }
-        };
-    }
-    register!(__m128d, 2, f64, _mm_set1_pd, |a, x, y| _mm_add_pd(_mm_mul_pd(a, x), y));
-    register!(__m128, 4, f32, _mm_set1_ps, |a, x, y| _mm_add_ps(_mm_mul_ps(a, x), y));
-    register!(__m256d, 4, f64, _mm256_set1_pd, |a, x, y| _mm256_fmadd_pd(a, x, y));
-    register!(__m256, 8, f32, _mm256_set1_ps, |a, x, y| _mm256_fmadd_ps(a, x, y));
-    register!(__m512d, 8, f64, _mm512_set1_pd, |a, x, y| _mm512_fmadd_pd(a, x, y));
-    register!(__m512, 16, f32, _mm512_set1_ps, |a, x, y| _mm512_fmadd_ps(a, x, y));
-}
-
-#[cfg(target_arch = "aarch64")]
-mod arm {
-    use super::Register;
-    use std::arch::aarch64::*;
-
-    macro_rules! register {
-        ($register:ty, $lanes:literal, $number:ty, $splat:ident, $fma:ident) => {
-            impl Register for $register {
-                const LANES: usize = $lanes;
-                #[inline(always)]
-                unsafe fn splat(x: f64) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $splat(x as $number) }
-                }
-                #[inline(always)]
-                unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-                    // SAFETY: the caller's promise.
-                    unsafe { $fma(y, self, x) }
-                }
-            }
-        };
-    }
-    register!(float64x2_t, 2, f64, vdupq_n_f64, vfmaq_f64);
-    register!(float32x4_t, 4, f32, vdupq_n_f32, vfmaq_f32);
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-macro_rules! plain {
-    ($number:ty) => {
-        impl Register for [$number; 4] {
-            const LANES: usize = 4;
+macro_rules! register {
+    ($register:ty, $lanes:literal, |$x0:ident| $splat:expr, |$a:ident, $x:ident, $y:ident| $mul_add:expr) => {
+        impl Register for $register {
+            const LANES: usize = $lanes;
             #[inline(always)]
-            unsafe fn splat(x: f64) -> Self {
-                [x as $number; 4]
+            unsafe fn splat($x0: f64) -> Self {
+                // SAFETY: the caller's promise.
+                #[allow(unused_unsafe, reason = "arrays need no instruction set")]
+                unsafe {
+                    $splat
+                }
             }
             #[inline(always)]
-            unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-                std::array::from_fn(|i| self[i] * x[i] + y[i])
+            unsafe fn mul_add(self, $x: Self, $y: Self) -> Self {
+                let $a = self;
+                // SAFETY: the caller's promise.
+                #[allow(unused_unsafe, reason = "arrays need no instruction set")]
+                unsafe {
+                    $mul_add
+                }
             }
         }
     };
 }
+
+#[cfg(target_arch = "x86_64")]
+mod registers {
+    use super::*;
+    register!(__m128d, 2, |x| _mm_set1_pd(x), |a, x, y| _mm_add_pd(_mm_mul_pd(a, x), y));
+    register!(__m128, 4, |x| _mm_set1_ps(x as f32), |a, x, y| _mm_add_ps(_mm_mul_ps(a, x), y));
+    register!(__m256d, 4, |x| _mm256_set1_pd(x), |a, x, y| _mm256_fmadd_pd(a, x, y));
+    register!(__m256, 8, |x| _mm256_set1_ps(x as f32), |a, x, y| _mm256_fmadd_ps(a, x, y));
+    register!(__m512d, 8, |x| _mm512_set1_pd(x), |a, x, y| _mm512_fmadd_pd(a, x, y));
+    register!(__m512, 16, |x| _mm512_set1_ps(x as f32), |a, x, y| _mm512_fmadd_ps(a, x, y));
+}
+
+#[cfg(target_arch = "aarch64")]
+mod registers {
+    use super::*;
+    register!(float64x2_t, 2, |x| vdupq_n_f64(x), |a, x, y| vfmaq_f64(y, a, x));
+    register!(float32x4_t, 4, |x| vdupq_n_f32(x as f32), |a, x, y| vfmaq_f32(y, a, x));
+}
+
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-plain!(f64);
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-plain!(f32);
+mod registers {
+    use super::*;
+    use std::array::from_fn;
+    register!([f64; 4], 4, |x| [x; 4], |a, x, y| from_fn(|i| a[i] * x[i] + y[i]));
+    register!([f32; 4], 4, |x| [x as f32; 4], |a, x, y| from_fn(|i| a[i] * x[i] + y[i]));
+}
 
 /// The loops that this processor can run, narrowest first, `f64` before `f32`.
 pub fn loops() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
-        use std::arch::x86_64::{__m128, __m128d, __m256, __m256d, __m512, __m512d};
         all.push(kernel!("sse2", ["sse2"], "f64", false, __m128d, 12));
         all.push(kernel!("sse2", ["sse2"], "f32", false, __m128, 12));
         if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
@@ -165,7 +141,6 @@ pub fn loops() -> Vec<PeakLoop> {
     }
     #[cfg(target_arch = "aarch64")]
     {
-        use std::arch::aarch64::{float32x4_t, float64x2_t};
         all.push(kernel!("neon", ["neon"], "f64", true, float64x2_t, 24));
         all.push(kernel!("neon", ["neon"], "f32", true, float32x4_t, 24));
     }
@@ -178,14 +153,10 @@ pub fn loops() -> Vec<PeakLoop> {
 }
 
 /// What a loop reached on all threads of a team.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Peak {
-    /// Instruction set.
-    pub isa: &'static str,
-    /// `f64` or `f32`.
-    pub element: &'static str,
-    /// Whether multiplication and addition are one instruction.
-    pub fused: bool,
+    /// The loop.
+    pub kernel: PeakLoop,
     /// Rates of single bursts, FLOP/s, in order of time.
     pub samples: Vec<f64>,
     /// The clock right after the best burst, the threads' mean; `None` where it cannot be counted.
@@ -195,7 +166,7 @@ pub struct Peak {
 impl Peak {
     /// The best burst.
     pub fn best(&self) -> FlopsPerSec {
-        FlopsPerSec(self.samples.iter().copied().fold(0.0, f64::max))
+        dgemm::best(&self.samples)
     }
 
     /// Takes the bursts of a later measurement of the same loop along; the clock is that of the best.
@@ -204,11 +175,6 @@ impl Peak {
             self.clock = later.clock;
         }
         self.samples.extend(later.samples);
-    }
-
-    /// All bursts.
-    pub fn summary(&self) -> Option<Summary> {
-        Summary::of(&self.samples, Better::Higher)
     }
 
     /// Operations a cycle and core that the best burst amounts to.
@@ -226,9 +192,7 @@ const BURST: Duration = Duration::from_millis(20);
 /// When a thread fails.
 pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Peak, TeamError> {
     let bursts = (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize;
-    let mut samples: Vec<f64> = Vec::with_capacity(bursts);
-    // The best rate so far with its clock: the two belong together, since the clock changes.
-    let mut best = (0.0, None);
+    let mut all = Peak { kernel: *kernel, samples: Vec::new(), clock: None };
     for _ in 0..bursts {
         let parts = team.map(|member| {
             member.barrier();
@@ -244,15 +208,11 @@ pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Pea
         let rate: f64 = parts.iter().map(|part| part.0).sum();
         let clocks: Vec<f64> =
             parts.iter().filter_map(|part| part.1).map(|clock| clock.0).collect();
-        if rate > best.0 {
-            let mean = clocks.iter().sum::<f64>() / clocks.len() as f64;
-            best = (rate, (!clocks.is_empty()).then_some(Hertz(mean)));
-        }
-        samples.push(rate);
+        let mean = clocks.iter().sum::<f64>() / clocks.len() as f64;
+        let clock = (!clocks.is_empty()).then_some(Hertz(mean));
+        all.join(Peak { kernel: *kernel, samples: vec![rate], clock });
     }
-    let clock = best.1;
-    let PeakLoop { isa, element, fused, .. } = *kernel;
-    Ok(Peak { isa, element, fused, samples, clock })
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -274,7 +234,7 @@ mod tests {
         let kernel = *loops().last().unwrap();
         let peak = measure(&mut team, &kernel, Duration::from_millis(50)).unwrap();
         assert_eq!(peak.samples.len(), 3);
-        assert!(peak.best().0 > 0.0 && peak.element == "f32");
+        assert!(peak.best().0 > 0.0 && peak.kernel.element == "f32");
         let at = |clock| Peak { clock, ..peak.clone() };
         assert_eq!(at(None).a_cycle(2), None);
         assert_eq!(at(Some(Hertz(1e9))).a_cycle(2), Some(peak.best().0 / 2.0 / 1e9));

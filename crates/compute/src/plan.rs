@@ -2,10 +2,10 @@
 //! is known of the node, nothing touched.
 
 use crate::GAUGE;
-use crate::choose::{self, ChoiceError, Tried};
+use crate::choose;
 use crate::dat;
 use crate::hpl;
-use crate::options::{HplOptions, instruction_sets};
+use crate::options::HplOptions;
 use crate::reference::{self, PlacedReference, RankLayout, USUAL_NB};
 use crate::size::{self, ChosenOrder, OrderSpec};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -13,7 +13,6 @@ use nodegauge_measure::record::Machine;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Placement;
-use nodegauge_toolchain::ToolchainError;
 
 /// Share of the peak that DGEMM reaches, where no DGEMM of this node is known.
 const USUAL_DGEMM: f64 = 0.9;
@@ -31,7 +30,6 @@ pub struct HplPlan {
     pub(crate) order: ChosenOrder,
     /// The rate on which the foreseen time rests, in words.
     pub(crate) rate: String,
-    /// Memory that can be had.
     pub(crate) available: Bytes,
     reference: Option<PlacedReference>,
 }
@@ -49,12 +47,9 @@ impl HplPlan {
         let (dgemm, rate) = foreseen_dgemm(&site.machine, &options, threads);
         let multiple = nb * multiple(&options, &layout);
         let constraints = options.constraints(&site.machine, dgemm, threads, multiple);
-        let order = size::choose(options.order_spec(), &constraints).map_err(Failure::missing)?;
-        let find = |reference| {
-            PlacedReference::find(&site.topology, layout, &options.ranks.hosts, reference)
-        };
-        choose::look_for(&options.libraries).map_err(Failure::missing)?;
-        let reference = options.reference.as_ref().map(find).transpose()?;
+        let order = size::choose(options.order_spec(), &constraints)?;
+        choose::look_for(&options.libraries)?;
+        let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = constraints.available;
         Ok(Self { placement, options, layout, nb, order, rate, available, reference })
     }
@@ -72,35 +67,8 @@ impl HplPlan {
         let nbs = if filled.nb.is_empty() { vec![USUAL_NB] } else { filled.nb.clone() };
         let widest = nbs.iter().copied().max().unwrap_or(USUAL_NB);
         let (dgemm, _) = foreseen_dgemm(&site.machine, &filled, 1);
-        let order = reference::order(site, &filled, dgemm.0, &self.layout, 1, widest)
-            .map_err(Failure::missing)?;
-        Ok(dat::write(&reference::input(vec![order], nbs, vec![self.layout.grid()])))
-    }
-
-    /// The libraries to measure: those that were asked for, else the fastest of all.
-    fn libraries(
-        &self,
-        site: &Site,
-        notices: &mut Vec<Notice>,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<Tried>, ChoiceError> {
-        observer.phase("trying BLAS libraries");
-        let requests = &self.options.libraries;
-        let observer: &dyn Observer = observer;
-        let has = instruction_sets(&site.root);
-        let mut found =
-            choose::find(requests, &choose::prober()?, &has, &|| observer.interrupted())?;
-        notices.append(&mut found.notices);
-        if requests.is_empty() {
-            if found.tried.len() > 1 {
-                let rate = |tried: &Tried| format!("{} {}", tried.name(), tried.rate());
-                let list: Vec<String> = found.tried.iter().map(rate).collect();
-                let text = format!("tried on one thread, fastest first: {}", list.join("; "));
-                notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
-            }
-            found.tried.truncate(1);
-        }
-        Ok(found.tried)
+        let order = reference::order(site, &filled, dgemm.0, &self.layout, 1, widest)?;
+        Ok(dat::write(order, &nbs, &[self.layout.grid()]))
     }
 }
 
@@ -112,23 +80,29 @@ impl Planned for HplPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut notices = Vec::new();
-        let libraries = match self.libraries(site, &mut notices, observer) {
-            Ok(libraries) => libraries,
-            Err(error) if error.is_interrupted() => {
-                let text = "interrupted while BLAS libraries were tried";
-                notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
-                let stop = Some(Stop::Interrupted);
-                return Ok(Outcome { notices, stop, ..Outcome::default() });
-            }
-            Err(error) => return Err(error.into()),
+        let requests = &self.options.libraries;
+        observer.phase("trying BLAS libraries");
+        let found = choose::find(requests, &site.root, &mut notices, &|| observer.interrupted())?;
+        let Some(mut libraries) = found else {
+            let text = "interrupted while BLAS libraries were tried";
+            notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
+            let stop = Some(Stop::Interrupted);
+            return Ok(Outcome { notices, stop, ..Outcome::default() });
         };
+        if requests.is_empty() {
+            if libraries.len() > 1 {
+                let rates = libraries.iter().map(|tried| format!("{} {}", tried.name, tried.rate));
+                let list = rates.collect::<Vec<_>>().join("; ");
+                let text = format!("tried on one thread, fastest first: {list}");
+                notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
+            }
+            libraries.truncate(1);
+        }
         let options = (&self.options, multiple(&self.options, &self.layout));
         let mut outcome = hpl::run(site, &self.placement, &libraries, options, observer)?;
         outcome.notices.splice(0..0, notices);
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
-            reference
-                .measure(site, &self.options, &mut outcome, observer)
-                .map_err(Failure::missing)?;
+            reference.measure(site, &self.options, &mut outcome, observer)?;
         }
         Ok(outcome)
     }
@@ -169,13 +143,6 @@ fn foreseen_dgemm(
     let dgemm = FlopsPerSec(peak * USUAL_DGEMM);
     let peak = FlopsPerSec(peak);
     (dgemm, format!("{dgemm} DGEMM taken as {USUAL_DGEMM} x {peak} ({basis})"))
-}
-
-impl ChoiceError {
-    /// Whether the user ended it.
-    fn is_interrupted(&self) -> bool {
-        matches!(self, Self::Toolchain(ToolchainError::Interrupted))
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! The matrix: uniform random numbers in [-0.5, 0.5) from a linear congruential generator, any of
 //! which can be had without those before it.
 //!
-//! HPL's matrix generator is of this kind: X(i+1) = a X(i) + c modulo 2^64, and X(i+k) is reached
-//! in log2(k) steps, because k steps are again of the form A X + C. So threads make their columns
-//! independently and always the same, and the matrix is made a second time, not kept, when the
-//! residual is computed. Constants: Knuth, The Art of Computer Programming 2, 3.3.4 (MMIX).
-//! Element (i, j) of an order-n problem is number j n + i; the right-hand side is column n.
+//! As HPL's: X(i+1) = a X(i) + c modulo 2^64, and X(i+k) is reached in log2(k) steps, because k steps are
+//! again of the form A X + C. So threads make their columns independently and always the same, and the
+//! matrix is made a second time for the residual. Constants: Knuth, The Art of Computer Programming 2,
+//! 3.3.4 (MMIX). Element (i, j) of an order-n problem is number j n + i; the right-hand side is column n.
 
 /// a.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
@@ -14,23 +13,17 @@ const INCREMENT: u64 = 1_442_695_040_888_963_407;
 /// Chains that run side by side: a step of one waits for its multiplication, some four cycles.
 const CHAINS: usize = 8;
 
-/// So many steps at once: X becomes `multiplier` X + `increment`.
+/// So many steps at once, (A, C): X becomes A X + C.
 #[derive(Debug, Clone, Copy)]
-struct Jump {
-    multiplier: u64,
-    increment: u64,
-}
+struct Jump(u64, u64);
 
 impl Jump {
-    const ONE: Self = Self { multiplier: MULTIPLIER, increment: INCREMENT };
-    const NONE: Self = Self { multiplier: 1, increment: 0 };
+    const ONE: Self = Self(MULTIPLIER, INCREMENT);
+    const NONE: Self = Self(1, 0);
 
     /// This jump, then `next`.
     fn then(self, next: Self) -> Self {
-        Self {
-            multiplier: self.multiplier.wrapping_mul(next.multiplier),
-            increment: next.multiplier.wrapping_mul(self.increment).wrapping_add(next.increment),
-        }
+        Self(self.0.wrapping_mul(next.0), next.apply(self.1))
     }
 
     /// `steps` steps, by squaring.
@@ -47,7 +40,7 @@ impl Jump {
     }
 
     fn apply(self, x: u64) -> u64 {
-        self.multiplier.wrapping_mul(x).wrapping_add(self.increment)
+        self.0.wrapping_mul(x).wrapping_add(self.1)
     }
 }
 

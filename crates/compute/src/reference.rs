@@ -5,14 +5,11 @@ mod figures;
 mod program;
 
 pub use figures::measurements;
-pub use program::{ReferenceError, ReferenceKind, ReferenceProgram};
 
 use crate::config::RatingConfig;
-use crate::dat::HplInput;
-use crate::options::{HplOptions, RankOptions, ReferenceOptions};
+use crate::options::{HplOptions, RankOptions};
 use crate::output::{HplOutput, HplRow};
-use crate::residual::THRESHOLD;
-use crate::size::{self, OrderError, OrderSpec};
+use crate::size::{self, OrderSpec};
 use crate::{GAUGE, TEST};
 use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
@@ -20,10 +17,11 @@ use nodegauge_machine::topology::HardwareThread;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
-use nodegauge_placement::ranks::{RankRequest, plan_ranks};
-use nodegauge_placement::{RankPlan, Request};
-use nodegauge_toolchain::ToolchainError;
-use std::time::Duration;
+use nodegauge_placement::RankPlan;
+use nodegauge_toolchain::mpi::MpiLauncher;
+use program::ReferenceKind;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// Widths that a search with an xhpl tries.
 const CANDIDATES: [usize; 4] = [128, 192, 256, 384];
@@ -33,24 +31,18 @@ const SEARCH_ORDER: f64 = 4000.0;
 const HPCC_CANDIDATES: [usize; 3] = [128, 192, 256];
 /// Longest predicted time of a solution for which an hpcc gets several widths, seconds.
 const SEVERAL: f64 = 60.0;
-/// Longest time for a run: hpcc does much beside HPL.
-const LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// Without a search: what most libraries reach most with, or nearly.
 pub(crate) const USUAL_NB: usize = 192;
 /// DGEMM where the native run has none, FLOP/s.
 const ASSUMED_DGEMM: f64 = 1e11;
 
-/// P and Q.
 type Grid = (usize, usize);
 
 /// How ranks are laid out over this node and hosts like it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankLayout {
-    /// Ranks on each host.
     pub ranks: usize,
-    /// Threads of each rank.
     pub threads_a_rank: usize,
-    /// Hosts.
     pub hosts: usize,
 }
 
@@ -59,10 +51,7 @@ impl RankLayout {
     /// several of; threads fill the rest of the cores.
     pub(crate) fn of(topology: &Topology, options: &RankOptions) -> Self {
         let count = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
-            let mut all: Vec<usize> = topology.allowed().filter_map(of).collect();
-            all.sort_unstable();
-            all.dedup();
-            all.len()
+            topology.allowed().filter_map(of).collect::<BTreeSet<_>>().len()
         };
         let cores = count(&|thread| Some(thread.core));
         let ranks = options.ranks.unwrap_or_else(|| {
@@ -75,21 +64,16 @@ impl RankLayout {
         Self { ranks, threads_a_rank, hosts: options.hosts.len().max(1) }
     }
 
-    /// Ranks on all hosts.
     pub(crate) fn total(&self) -> usize {
         self.ranks * self.hosts
     }
 
-    /// P and Q.
     pub(crate) fn grid(&self) -> Grid {
         size::grid(self.total())
     }
 }
 
 /// N for the reference program by the rules of the native run; hosts are taken to be alike.
-///
-/// # Errors
-/// When it does not fit into memory.
 pub(crate) fn order(
     site: &Site,
     options: &HplOptions,
@@ -97,7 +81,7 @@ pub(crate) fn order(
     layout: &RankLayout,
     threads: usize,
     nb: usize,
-) -> Result<usize, OrderError> {
+) -> Result<usize, Failure> {
     let (p, q) = layout.grid();
     let by_grid = options.order == OrderSpec::Full || options.grid_multiple;
     let multiple = if by_grid { nb * size::lcm(p, q) } else { nb };
@@ -112,90 +96,56 @@ pub(crate) fn order(
 /// A reference program with its ranks placed.
 #[derive(Debug)]
 pub(crate) struct PlacedReference {
-    program: ReferenceProgram,
+    program: PathBuf,
+    kind: ReferenceKind,
+    /// Who starts its ranks.
+    launcher: MpiLauncher,
+    /// Hosts; empty for this node, or the hosts of a job.
+    hosts: Vec<String>,
+    as_root: bool,
     plan: RankPlan,
     layout: RankLayout,
 }
 
 impl PlacedReference {
-    /// Finds the program and its launcher, and places its ranks.
-    ///
-    /// # Errors
-    /// When there is no such program, no launcher for it, or no room for its ranks.
-    pub(crate) fn find(
-        topology: &Topology,
-        layout: RankLayout,
-        hosts: &[String],
-        options: &ReferenceOptions,
-    ) -> Result<Self, Failure> {
-        let request = RankRequest {
-            ranks: layout.ranks as u32,
-            threads: Some(layout.threads_a_rank as u32),
-            together: Request::default(),
-            ..RankRequest::default()
-        };
-        let plan = plan_ranks(topology, &request)?;
-        // Inside a container every user is root, and Open MPI needs to be told.
-        let as_root = options.allow_root && nodegauge_os::is_root();
-        let launcher = options.launcher.as_ref();
-        let program =
-            ReferenceProgram::find(&options.program, launcher, hosts, as_root, &|| false)?;
-        Ok(Self { program, plan, layout })
-    }
-
     /// Runs the program at the native run's N, its NB and grid by search, and puts its figures
     /// behind the native ones. When it fails, those are kept, and the failure is in the outcome.
-    ///
-    /// # Errors
-    /// When N does not fit into memory.
     pub(crate) fn measure(
         &self,
         site: &Site,
         options: &HplOptions,
         outcome: &mut Outcome,
         observer: &mut dyn Observer,
-    ) -> Result<(), OrderError> {
+    ) -> Result<(), Failure> {
         let dgemm = named(outcome, "dgemm").and_then(|m| m.value).unwrap_or(ASSUMED_DGEMM);
-        let rating = named(outcome, "rating");
-        let native = rating.and_then(|m| m.read_config::<RatingConfig>().n);
-        let order = self.order(site, options, dgemm, native)?;
-        let engine = self.program.kind().name();
+        let native = named(outcome, "rating").filter(|_| options.order != OrderSpec::Full);
+        let native = native.and_then(|m| m.read_config::<RatingConfig>().n);
+        let (hosts, threads) = (self.layout.hosts, self.plan.threads());
+        // N is that of the native run where that is the question, with as much memory on each host.
+        let order = match native {
+            Some(n) if !matches!(options.order, OrderSpec::Exactly(_)) && hosts > 1 => {
+                let n = n as f64 * (hosts as f64).sqrt();
+                (n as usize / USUAL_NB).max(1) * USUAL_NB
+            }
+            Some(n) => n,
+            None => order(site, options, dgemm, &self.layout, threads, USUAL_NB)?,
+        };
+        let engine = self.kind.name();
         match self.search_and_run(site, options, order, dgemm, observer) {
-            Ok((read, command)) => {
+            Ok(Some((read, command))) => {
                 let version = read.version.as_deref();
                 let figures = measurements(&read.rows, engine, version, Some(&command));
                 outcome.notices.extend(self.compare(outcome, &figures));
                 outcome.measurements.extend(figures);
             }
-            Err(ReferenceError::Program(ToolchainError::Interrupted)) => {
+            Ok(None) => {
                 let text = format!("interrupted while {engine} ran: no rating of it");
                 outcome.stop = Some(Stop::Interrupted);
                 outcome.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
             }
-            Err(error) => outcome.failure = Some(error.into()),
+            Err(failure) => outcome.failure = Some(failure),
         }
         Ok(())
-    }
-
-    /// N: that of the native run where that is the question, with as much memory on each host as
-    /// here.
-    fn order(
-        &self,
-        site: &Site,
-        options: &HplOptions,
-        dgemm: f64,
-        native: Option<usize>,
-    ) -> Result<usize, OrderError> {
-        let hosts = self.layout.hosts;
-        let exact = matches!(options.order, OrderSpec::Exactly(_));
-        match native.filter(|_| options.order != OrderSpec::Full) {
-            Some(n) if !exact && hosts > 1 => {
-                let n = n as f64 * (hosts as f64).sqrt();
-                Ok((n as usize / USUAL_NB).max(1) * USUAL_NB)
-            }
-            Some(n) => Ok(n),
-            None => order(site, options, dgemm, &self.layout, self.plan.threads(), USUAL_NB),
-        }
     }
 
     /// Chooses NB and the grid where none is asked for, and runs; what it printed, and the command.
@@ -206,18 +156,25 @@ impl PlacedReference {
         order: usize,
         dgemm: f64,
         observer: &mut dyn Observer,
-    ) -> Result<(HplOutput, String), ReferenceError> {
+    ) -> Result<Option<(HplOutput, String)>, Failure> {
+        let run = |n: usize, nbs: &[usize], grids: &[Grid], observer: &mut dyn Observer| {
+            let engine = self.kind.name();
+            observer.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
+            let observer: &dyn Observer = observer;
+            self.run((n, nbs, grids), &site.topology, &|| observer.interrupted())
+        };
         let (threads, hosts) = (self.plan.threads(), self.layout.hosts);
         let (mut nbs, mut grids) = (options.nb.clone(), vec![self.layout.grid()]);
         let long = size::seconds(order, threads, dgemm * hosts as f64) > SEVERAL;
-        match self.program.kind() {
+        match self.kind {
             ReferenceKind::Xhpl => {
                 let all = size::grids(self.layout.total());
                 let tried = if nbs.is_empty() { CANDIDATES.to_vec() } else { nbs.clone() };
                 if tried.len() * all.len() > 1 {
                     let cores = (threads * hosts) as f64;
                     let small = (SEARCH_ORDER * (cores / 2.0).sqrt()) as usize;
-                    let (read, _) = self.run(site, small.min(order), &tried, &all, observer)?;
+                    let read = run(small.min(order), &tried, &all, observer)?;
+                    let Some((read, _)) = read else { return Ok(None) };
                     if let Some(row) = best(&read.rows) {
                         grids = vec![(row.p, row.q)];
                         if nbs.is_empty() {
@@ -232,45 +189,21 @@ impl PlacedReference {
         if nbs.is_empty() {
             nbs = vec![USUAL_NB];
         }
-        self.run(site, order, &nbs, &grids, observer)
-    }
-
-    fn run(
-        &self,
-        site: &Site,
-        n: usize,
-        nbs: &[usize],
-        grids: &[Grid],
-        observer: &mut dyn Observer,
-    ) -> Result<(HplOutput, String), ReferenceError> {
-        let engine = self.program.kind().name();
-        observer.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
-        let input = input(vec![n], nbs.to_vec(), grids.to_vec());
-        let observer: &dyn Observer = observer;
-        let interrupted = || observer.interrupted();
-        self.program.run(&input, &self.plan, &site.topology, LIMIT, &interrupted)
+        run(order, &nbs, &grids, observer)
     }
 
     /// Says how the two ratings stand to each other.
     fn compare(&self, outcome: &Outcome, figures: &[Measurement]) -> Option<Notice> {
         let native = named(outcome, "rating")?.value?;
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;
-        let launcher = &self.program.launcher;
+        let (name, ratio) = (self.kind.name(), native / theirs);
+        let (ranks, kind) = (self.plan.ranks.len() * self.layout.hosts, self.launcher.kind);
+        let version = self.launcher.version.as_deref().unwrap_or("");
         let text = format!(
-            "native over {}: {:.3} ({} ranks by {} {}; the library that it links decides its part)",
-            self.program.kind().name(),
-            native / theirs,
-            self.plan.ranks.len() * self.layout.hosts,
-            launcher.kind,
-            launcher.version.as_deref().unwrap_or("")
+            "native over {name}: {ratio:.3} ({ranks} ranks by {kind} {version}; the library that it links decides its part)"
         );
         Some(Notice::new(NoticeId::Reference, GAUGE, text))
     }
-}
-
-/// HPL's input for these, with its usual threshold.
-pub(crate) fn input(orders: Vec<usize>, nbs: Vec<usize>, grids: Vec<Grid>) -> HplInput {
-    HplInput { orders, nbs, grids, threshold: THRESHOLD }
 }
 
 fn named<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a Measurement> {

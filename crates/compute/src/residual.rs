@@ -3,6 +3,7 @@
 //!
 //! The matrix is made a second time, column by column, since the factorisation has overwritten it.
 
+use crate::config::ResidualConfig;
 use crate::matrix::Matrix;
 use crate::random::Sequence;
 use nodegauge_team::{Team, TeamError};
@@ -11,32 +12,18 @@ use std::ops::Range;
 /// What HPL.dat has as threshold.
 pub const THRESHOLD: f64 = 16.0;
 
-/// The residual with its parts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Residual {
-    /// The scaled residual.
-    pub value: f64,
-    /// ||A x - b||oo.
-    pub error: f64,
-    /// ||A||oo.
-    pub a: f64,
-    /// ||x||oo.
-    pub x: f64,
-    /// ||b||oo.
-    pub b: f64,
-}
+/// HPL's scaled residual, as it stands in the record.
+const FORMULA: &str = "||Ax-b||oo / (eps (||A||oo ||x||oo + ||b||oo) N)";
 
-impl Residual {
-    /// From its parts, for order `n`.
-    pub fn new(n: usize, error: f64, a: f64, x: f64, b: f64) -> Self {
-        // HPL's eps is the relative machine precision with rounding: 2^-53.
-        let eps = f64::EPSILON / 2.0;
-        Self { value: error / (eps * (a * x + b) * n as f64), error, a, x, b }
+impl ResidualConfig {
+    /// A residual of which no more is known than its value.
+    pub fn of(value: Option<f64>) -> Self {
+        Self { value, threshold: THRESHOLD, formula: FORMULA.to_owned(), ..Self::default() }
     }
 
     /// Whether x is a solution; no when the residual is not a number.
     pub fn passes(&self) -> bool {
-        self.value < THRESHOLD
+        self.value.is_some_and(|value| value < self.threshold)
     }
 }
 
@@ -72,31 +59,19 @@ impl MatrixSource for GivenSystem {
 /// touched by one thread, and spread over all, as the factorisation uses them.
 const COLUMNS: usize = 16;
 
-/// Writes the matrix, each thread its columns in turn.
+/// Elements that are written between looks at whether the user wants to end: some 0.1 s on the
+/// slowest node with one thread.
+const BETWEEN_LOOKS: usize = 32 << 20;
+
+/// Writes the matrix, each thread its columns in turn, unless `stop` says to end before it is whole;
+/// whether it is.
 ///
 /// # Errors
 /// When a thread fails.
 pub fn fill(
     team: &mut Team,
     matrix: &mut Matrix,
-    source: &impl MatrixSource,
-) -> Result<(), TeamError> {
-    let all = 0..matrix.order() + 1;
-    fill_columns(team, matrix, source, all)
-}
-
-/// Elements that are written between looks at whether the user wants to end: some 0.1 s on the
-/// slowest node with one thread.
-const BETWEEN_LOOKS: usize = 32 << 20;
-
-/// Writes the matrix unless `stop` says to end before it is whole; whether it is.
-///
-/// # Errors
-/// When a thread fails.
-pub(crate) fn fill_unless(
-    team: &mut Team,
-    matrix: &mut Matrix,
-    source: &impl MatrixSource,
+    source: &dyn MatrixSource,
     mut stop: impl FnMut() -> bool,
 ) -> Result<bool, TeamError> {
     let (n, round) = (matrix.order(), COLUMNS * team.len().max(1));
@@ -114,21 +89,16 @@ pub(crate) fn fill_unless(
 fn fill_columns(
     team: &mut Team,
     matrix: &mut Matrix,
-    source: &impl MatrixSource,
+    source: &dyn MatrixSource,
     columns: Range<usize>,
 ) -> Result<(), TeamError> {
-    struct Start(*mut f64);
-    // SAFETY: threads write columns of their own.
-    unsafe impl Sync for Start {}
-    let start = Start(matrix.pointer());
-    let (n, ld) = (matrix.order(), matrix.distance());
+    let view = matrix.view();
     team.run(|member| {
-        let start = &start;
         let own = columns.start + member.index * COLUMNS..columns.end;
         for first in own.step_by(member.count * COLUMNS) {
             for j in first..(first + COLUMNS).min(columns.end) {
                 // SAFETY: column j belongs to this thread and lies in the matrix, which is borrowed.
-                let out = unsafe { std::slice::from_raw_parts_mut(start.0.add(j * ld), n) };
+                let out = unsafe { std::slice::from_raw_parts_mut(view.at(0, j), view.n) };
                 source.column(j, out);
             }
         }
@@ -141,9 +111,9 @@ fn fill_columns(
 /// When a thread fails.
 pub fn check(
     team: &mut Team,
-    source: &impl MatrixSource,
+    source: &dyn MatrixSource,
     x: &[f64],
-) -> Result<Residual, TeamError> {
+) -> Result<ResidualConfig, TeamError> {
     let n = x.len();
     let parts = team.map(|member| {
         let (mut product, mut sums, mut column) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
@@ -165,8 +135,12 @@ pub fn check(
     let product = |i: usize| parts.iter().map(|(product, _)| product[i]).sum::<f64>();
     let row_sum = |i: usize| parts.iter().map(|(_, sums)| sums[i]).sum::<f64>();
     let error = largest(&mut (0..n).map(|i| product(i) - b[i]));
-    let a = largest(&mut (0..n).map(row_sum));
+    let norm_a = largest(&mut (0..n).map(row_sum));
     let norm_x = largest(&mut x.iter().copied());
     let norm_b = largest(&mut b.iter().copied());
-    Ok(Residual::new(n, error, a, norm_x, norm_b))
+    // HPL's eps is the relative machine precision with rounding: 2^-53.
+    let eps = f64::EPSILON / 2.0;
+    let value = error / (eps * (norm_a * norm_x + norm_b) * n as f64);
+    let [error, norm_a, norm_x, norm_b] = [error, norm_a, norm_x, norm_b].map(Some);
+    Ok(ResidualConfig { error, norm_a, norm_x, norm_b, ..ResidualConfig::of(Some(value)) })
 }

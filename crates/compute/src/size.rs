@@ -2,7 +2,7 @@
 
 use crate::lu::flops;
 use crate::matrix;
-use nodegauge_measure::Bytes;
+use nodegauge_measure::{Bytes, Failure};
 
 /// How N is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,37 +13,6 @@ pub enum OrderSpec {
     Full,
     /// This one.
     Exactly(usize),
-}
-
-/// Why a size is refused.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum OrderError {
-    /// It would not fit.
-    #[error(
-        "N = {order} needs {needed} and {available} of memory can be had{limit}: it would swap or be killed\nhint: use --order {largest} or less"
-    )]
-    TooLarge {
-        /// As asked.
-        order: usize,
-        /// For the matrix and what is worked with.
-        needed: Bytes,
-        /// What there is.
-        available: Bytes,
-        /// Whose limit it is, in words.
-        limit: String,
-        /// What would fit.
-        largest: usize,
-    },
-    /// Memory is too small for anything.
-    #[error(
-        "{available} of memory can be had{limit}, which is too little for any N worth a rating\nhint: free memory, or raise the limit"
-    )]
-    NoMemory {
-        /// What there is.
-        available: Bytes,
-        /// Whose limit it is, in words.
-        limit: String,
-    },
 }
 
 /// What a choice of N rests on.
@@ -107,39 +76,55 @@ pub fn seconds(order: usize, threads: usize, dgemm: f64) -> f64 {
     flops(order) / (dgemm * efficiency(order, threads))
 }
 
+/// The largest of 0 to `most` that fits, where what is larger than one that does not fit does not either.
+fn largest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, most);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// The largest order that fits into the memory that can be had.
+fn largest_order(available: Bytes, threads: usize) -> usize {
+    let usable = Bytes((available.as_f64() * (1.0 - RESERVE)) as u64);
+    largest(by_root(usable.as_f64()), |order| needed(order, threads) <= usable)
+}
+
+/// The order whose matrix has so many bytes.
+fn by_root(bytes: f64) -> usize {
+    (bytes / 8.0).max(0.0).sqrt() as usize
+}
+
 /// Chooses N.
 ///
 /// # Errors
 /// When it does not fit into memory.
-pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOrder, OrderError> {
+pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOrder, Failure> {
     let SizeConstraints { available, fraction, threads, multiple, dgemm, .. } = *constraints;
-    let usable = Bytes((available.as_f64() * (1.0 - RESERVE)) as u64);
     let limit = constraints
         .cgroup_limit
         .map_or(String::new(), |limit| format!(" (the cgroup's limit is {limit})"));
-    let fits = |order: &usize| needed(*order, threads) <= usable;
     let down = |order: usize| order / multiple * multiple;
-    let by_root = |bytes: f64| (bytes / 8.0).max(0.0).sqrt() as usize;
-    let largest = {
-        let mut order = by_root(usable.as_f64());
-        while order > 0 && !fits(&order) {
-            order = order.saturating_sub(order / 200 + 1);
-        }
-        order
-    };
-    if largest < multiple.max(16) {
-        return Err(OrderError::NoMemory { available, limit });
+    let most = largest_order(available, threads);
+    if most < multiple.max(16) {
+        return Err(Failure::missing(format!(
+            "{available} of memory can be had{limit}, which is too little for any N worth a rating\nhint: free memory, or raise the limit"
+        )));
     }
-    let by_memory = down(by_root(fraction * available.as_f64()).min(largest));
+    let by_memory = down(by_root(fraction * available.as_f64()).min(most));
     let (order, formula) = match spec {
-        OrderSpec::Exactly(order) if !fits(&order) => {
-            return Err(OrderError::TooLarge {
-                order,
-                needed: needed(order, threads),
-                available,
-                limit,
-                largest: down(largest),
-            });
+        OrderSpec::Exactly(order) if order > most => {
+            return Err(Failure::missing(format!(
+                "N = {order} needs {} and {available} of memory can be had{limit}: it would swap or be killed\nhint: use --order {} or less",
+                needed(order, threads),
+                down(most)
+            )));
         }
         OrderSpec::Exactly(order) => (order, "as asked".to_owned()),
         OrderSpec::Full => {
@@ -149,16 +134,8 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             (by_memory, formula)
         }
         OrderSpec::Quick => {
-            let (mut low, mut high) = (1, by_memory.max(multiple) / multiple);
-            while low < high {
-                let middle = (low + high).div_ceil(2);
-                if seconds(middle * multiple, threads, dgemm) <= constraints.seconds {
-                    low = middle;
-                } else {
-                    high = middle - 1;
-                }
-            }
-            let order = low * multiple;
+            let fits = |n: usize| seconds(n * multiple, threads, dgemm) <= constraints.seconds;
+            let order = largest(by_memory / multiple, fits).max(1) * multiple;
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s x N / (N + {})) <= {:.1} s",
                 dgemm / 1e9,
@@ -186,15 +163,13 @@ pub const CANDIDATES: [usize; 9] = [32, 64, 96, 128, 160, 192, 256, 320, 384];
 /// The grid of `ranks` processes: P <= Q, as square as may be, and P a power of two when one
 /// divides the ranks that is at least half as large as the squarest P.
 pub fn grid(ranks: usize) -> (usize, usize) {
-    let divides = |p: &usize| ranks.is_multiple_of(*p) && p * p <= ranks;
-    let squarest = (1..=ranks.max(1)).take_while(|p| p * p <= ranks.max(1)).filter(divides).max();
-    let squarest = squarest.unwrap_or(1);
-    let power = std::iter::successors(Some(1), |p| Some(p * 2))
-        .take_while(|p| p * p <= ranks)
-        .filter(divides)
-        .max();
-    let p = power.filter(|power| power * 2 >= squarest).unwrap_or(squarest);
-    (p, ranks.max(1) / p)
+    let ranks = ranks.max(1);
+    let divides = |p: &usize| ranks.is_multiple_of(*p);
+    let sides = || (1..).take_while(|p| p * p <= ranks).filter(divides);
+    let squarest = sides().max().unwrap_or(1);
+    let power = sides().filter(|p| p.is_power_of_two()).max().unwrap_or(1);
+    let p = if power * 2 >= squarest { power } else { squarest };
+    (p, ranks / p)
 }
 
 /// Grids worth trying for `ranks` processes, the expected best first: the one of [`grid`], and those
@@ -202,11 +177,13 @@ pub fn grid(ranks: usize) -> (usize, usize) {
 pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
     let first = grid(ranks);
     let flattest = if ranks <= 8 { 1 } else { (first.0 / 2).max(2) };
-    let mut all = vec![first];
-    let others = (flattest..=ranks)
+    let mut all: Vec<_> = (flattest..=ranks)
         .take_while(|p| p * p <= ranks)
-        .filter(|p| ranks.is_multiple_of(*p) && *p != first.0);
-    all.extend(others.map(|p| (p, ranks / p)).collect::<Vec<_>>().into_iter().rev());
+        .filter(|p| ranks.is_multiple_of(*p) && *p != first.0)
+        .map(|p| (p, ranks / p))
+        .collect();
+    all.push(first);
+    all.reverse();
     all
 }
 
@@ -261,14 +238,15 @@ mod tests {
             ..constraints()
         };
         let error = choose(OrderSpec::Exactly(20000), &small).unwrap_err();
-        let OrderError::TooLarge { largest, .. } = error else { panic!("{error}") };
+        let largest = largest_order(small.available, 2);
         assert!(
-            needed(largest, 2) <= Bytes::gib(1) && needed(largest + 400, 2) > Bytes(1_040_000_000)
+            needed(largest, 2) <= Bytes::gib(1) && needed(largest + 1, 2) > Bytes(1_040_000_000)
         );
         let error = error.to_string();
         assert!(error.starts_with("N = 20000 needs 3.0 GiB and 1 GiB of memory can be had (the cgroup's limit is 1 GiB)"), "{error}");
         let tiny = SizeConstraints { available: Bytes::mib(8), ..constraints() };
-        assert!(matches!(choose(OrderSpec::Full, &tiny), Err(OrderError::NoMemory { .. })));
+        let error = choose(OrderSpec::Full, &tiny).unwrap_err().to_string();
+        assert!(error.contains("too little for any N"), "{error}");
     }
 
     #[test]

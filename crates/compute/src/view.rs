@@ -1,6 +1,6 @@
 //! What a person sees: the rating, what it is held against, its residual, and the plan.
 
-use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
+use crate::config::{DgemmConfig, PeakConfig, PowerConfig, RatingConfig};
 use crate::output::{self, HplRow};
 use crate::plan::HplPlan;
 use crate::{GAUGE, TEST};
@@ -12,45 +12,34 @@ use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
 
 /// A plan, formulas with their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
-    let HplPlan { options, layout, nb, order: chosen, .. } = plan;
+    let HplPlan { options, layout, nb, order: chosen, available, rate, .. } = plan;
+    let (order, bytes, formula) = (chosen.order, chosen.bytes, &chosen.formula);
     let threads = plan.placement.threads.len();
-    let needed = size::needed(chosen.order, threads);
-    let beyond = 100.0 * (needed.as_f64() / chosen.bytes.as_f64() - 1.0);
     let nb_basis = match options.nb.as_slice() {
         [] => format!("usual; a run searches {:?}", size::CANDIDATES),
         _ => "as asked".to_owned(),
     };
-    let group = lu::panel_group_size(chosen.order, *nb, threads);
-    let (p, q) = layout.grid();
+    let group = lu::panel_group_size(order, *nb, threads);
+    let ((p, q), ranks, a_rank) = (layout.grid(), layout.total(), layout.threads_a_rank);
+    let grid = format!(
+        "{p} x {q} for {ranks} ranks of {a_rank} threads (P <= Q, as square as may be, P a power of two where it can be)"
+    );
+    let needed = size::needed(order, threads);
+    let beyond = 100.0 * (needed.as_f64() / bytes.as_f64() - 1.0);
+    let memory = format!(
+        "8 B x N x (N + 1) = {bytes}, at most {needed} in all (+{beyond:.1} %), of {available} that can be had"
+    );
+    let (seconds, flops) = (Seconds(chosen.seconds), lu::flops(order));
+    let time =
+        format!("{seconds} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}");
     let mut section = Section::new("plan");
     section
-        .note("N", format!("{}: {}", chosen.order, chosen.formula))
+        .note("N", format!("{order}: {formula}"))
         .note("NB", format!("{nb} ({nb_basis})"))
         .note("native", format!("{threads} threads, {group} of them on a panel"))
-        .note(
-            "P x Q",
-            format!(
-                "{p} x {q} for {} ranks of {} threads (P <= Q, as square as may be, P a power of two where it can be)",
-                layout.total(),
-                layout.threads_a_rank
-            ),
-        )
-        .note(
-            "memory",
-            format!(
-                "8 B x N x (N + 1) = {}, at most {needed} in all (+{beyond:.1} %), of {} that can be had",
-                chosen.bytes, plan.available
-            ),
-        )
-        .note(
-            "time",
-            format!(
-                "{} predicted for (2/3 N^3 + 3/2 N^2) = {:.4e} operations; {}",
-                Seconds(chosen.seconds),
-                lu::flops(chosen.order),
-                plan.rate
-            ),
-        );
+        .note("P x Q", grid)
+        .note("memory", memory)
+        .note("time", time);
     if let Some(doubt) = &chosen.doubt {
         section.push(Note::new("doubt", doubt).tone(nodegauge_gauge::view::Tone::Warning));
     }
@@ -65,9 +54,9 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let mut section = Section::new(TEST);
     if !all.is_empty() {
         let mut table = Table::new(&["GFLOP/s", ">", ">median", ">of limit", "how"]);
-        all.iter().for_each(|m| {
+        for m in &all {
             table.row(row(m));
-        });
+        }
         section.push(table).gap();
     }
     if !others.is_empty() {
@@ -78,9 +67,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             (_, "rating") if m.category != Category::Variant => {}
             (Detail::Full, "rating") => evidence(&mut section, &m.read_config()),
             (Detail::Brief, "rating") => brief(&mut section, &m.read_config()),
-            (Detail::Full, "fma_peak" | "fma_peak_f32") => {
-                peak(&mut section, &m.read_config());
-            }
+            (Detail::Full, "fma_peak" | "fma_peak_f32") => peak(&mut section, &m.read_config()),
             _ => {}
         }
     }
@@ -106,17 +93,15 @@ fn row(m: &Measurement) -> [Cell; 5] {
     let unknown = || "?".to_owned();
     let how = match m.name.as_str() {
         "rating" => {
-            let RatingConfig { n, nb, p, q, engine, blas, .. } = m.read_config();
-            let by = match engine.as_deref() {
-                Some("native") => blas.unwrap_or_else(unknown),
-                _ => format!(
-                    "{}, P x Q = {} x {}",
-                    engine.unwrap_or_else(unknown),
-                    p.unwrap_or(0),
-                    q.unwrap_or(0)
-                ),
+            let config: RatingConfig = m.read_config();
+            let by = match config.engine.as_deref() {
+                Some("native") => config.dgemm.blas.unwrap_or_else(unknown),
+                engine => {
+                    let (p, q) = (config.p.unwrap_or(0), config.q.unwrap_or(0));
+                    format!("{}, P x Q = {p} x {q}", engine.unwrap_or("?"))
+                }
             };
-            format!("N {}, NB {}, {by}", n.unwrap_or(0), nb.unwrap_or(0))
+            format!("N {}, NB {}, {by}", config.n.unwrap_or(0), config.nb.unwrap_or(0))
         }
         "dgemm" => m.read_config::<DgemmConfig>().blas.unwrap_or_else(unknown),
         _ => {
@@ -163,17 +148,14 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     .filter_map(|(share, of)| Some(format!("{:.1} % of {of}", 100.0 * share?)))
     .collect();
     if let (Some(n), Some(seconds)) = (config.n, config.seconds) {
-        let shares =
-            if shares.is_empty() { String::new() } else { format!("; {}", shares.join(", ")) };
-        section.note(
-            "rating",
-            format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {seconds:.3} s{shares}"),
-        );
+        let text = format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {seconds:.3} s");
+        let separator = if shares.is_empty() { "" } else { "; " };
+        section.note("rating", format!("{text}{separator}{}", shares.join(", ")));
     }
     if let Some(residual) = &config.residual
         && let Some(value) = residual.value
     {
-        let verdict = if value < residual.threshold { "PASSED" } else { "FAILED" };
+        let verdict = if residual.passes() { "PASSED" } else { "FAILED" };
         section
             .note("residual", format!("{} = {value:.3e} against 16: {verdict}", residual.formula));
     }
@@ -186,22 +168,21 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     if let Some(time) = &config.time {
         let text = format!(
             "{} threads: panels {:.1} %, waiting {:.1} % of their time; back-substitution {}",
-            config.threads.unwrap_or(0),
+            config.dgemm.on.threads.unwrap_or(0),
             100.0 * time.panels,
             100.0 * time.waiting,
             Seconds(time.solve_s)
         );
         section.note("time", text);
     }
-    if let Some(power) = &config.power {
+    if let Some(PowerConfig { watts, flops_per_watt, basis, reason }) = &config.power {
         let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
-        let text = match power.watts {
-            Some(watts) => format!(
-                "{watts:.0} W ({}), {:.2} GFLOP/s per watt",
-                or_unknown(&power.basis),
-                power.flops_per_watt.unwrap_or(0.0) / 1e9
-            ),
-            None => format!("unknown: {}", or_unknown(&power.reason)),
+        let text = match watts {
+            Some(watts) => {
+                let efficiency = flops_per_watt.unwrap_or(0.0) / 1e9;
+                format!("{watts:.0} W ({}), {efficiency:.2} GFLOP/s per watt", or_unknown(basis))
+            }
+            None => format!("unknown: {}", or_unknown(reason)),
         };
         section.note("power", text);
     }
@@ -213,17 +194,15 @@ fn search(config: &RatingConfig) -> Option<String> {
     let largest = steps.iter().map(|step| step.n).max()?;
     let mut last: Vec<_> = steps.iter().filter(|step| step.n == largest).collect();
     last.sort_by(|a, b| b.rate.total_cmp(&a.rate));
-    let best =
-        last.iter().take(3).map(|step| format!("{}: {} GFLOP/s", step.nb, gflops(step.rate)));
+    let best = last.iter().take(3);
+    let best = best.map(|step| format!("{}: {} GFLOP/s", step.nb, gflops(step.rate)));
     let best: Vec<String> = best.collect();
     Some(format!("by {} runs; at N = {largest} {}", steps.len(), best.join(", ")))
 }
 
 fn peak(section: &mut Section, config: &PeakConfig) {
-    let precision = match config.element.as_deref() {
-        Some("f32") => " in single precision",
-        _ => "",
-    };
+    let single = config.element.as_deref() == Some("f32");
+    let precision = if single { " in single precision" } else { "" };
     if let Some(theory) = &config.theoretical {
         let (fused, without) = (FlopsPerSec(theory.value), FlopsPerSec(theory.without_fma));
         section
@@ -244,8 +223,7 @@ pub fn hpl_text(record: &Record) -> String {
 }
 
 fn hpl_row(config: RatingConfig) -> Option<HplRow> {
-    let (n, seconds) = (config.n?, config.seconds?);
-    let residual = config.residual?.value;
+    let (n, seconds, residual) = (config.n?, config.seconds?, config.residual?);
     Some(HplRow {
         // Row-major, look-ahead of two, first-ring broadcast, recursive and right-looking.
         variant: config.variant.unwrap_or_else(|| "WR20R2R4".to_owned()),
@@ -255,8 +233,8 @@ fn hpl_row(config: RatingConfig) -> Option<HplRow> {
         q: config.q?,
         seconds,
         rate: lu::flops(n) / seconds,
-        residual,
-        passed: residual.map(output::passes),
+        residual: residual.value,
+        passed: residual.value.map(|_| residual.passes()),
     })
 }
 

@@ -42,6 +42,22 @@ pub trait Config: JsonSchema {
     fn of_map(map: &Map<String, Value>) -> Self;
 }
 
+/// The keys of several configurations one after another, for [`config!`](crate::config); `N` is how
+/// many there are.
+pub const fn join<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
+    let mut all = [parts[0][0]; N];
+    let (mut part, mut at, mut n) = (0, 0, 0);
+    while n < N {
+        if at < parts[part].len() {
+            all[n] = parts[part][at];
+            (at, n) = (at + 1, n + 1);
+        } else {
+            (part, at) = (part + 1, 0);
+        }
+    }
+    all
+}
+
 /// A kind of figure, as the registry has it: the tests whose figures have this configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigKind {
@@ -109,7 +125,8 @@ impl Registry {
 
 /// Declares the configuration of a kind of figure. Every field is a key: its documentation, its type
 /// (optional by itself), its [`Role`], its words, and
-/// perhaps `@` the place of its column in CSV, and `speaks`.
+/// perhaps `@` the place of its column in CSV, and `speaks`. Keys that several kinds share are declared
+/// once and stand before the others: `pub struct Rating including dgemm: Dgemm { ... }`.
 ///
 /// ```
 /// nodegauge_measure::config! {
@@ -128,7 +145,7 @@ impl Registry {
 macro_rules! config {
     (
         $(#[$meta:meta])*
-        pub struct $struct:ident {
+        pub struct $struct:ident $(including $part:ident: $of:ident)? {
             $(
                 $(#[$doc:meta])*
                 $name:ident: $type:ty = $role:ident $words:literal
@@ -140,11 +157,18 @@ macro_rules! config {
         #[derive(Debug, Clone, Default, PartialEq, $crate::schemars::JsonSchema)]
         #[schemars(crate = "nodegauge_measure::schemars")]
         pub struct $struct {
+            $(
+                #[doc = concat!("The keys of [`", stringify!($of), "`].")]
+                #[schemars(flatten)]
+                pub $part: $of,
+            )?
             $($(#[$doc])* pub $name: Option<$type>,)*
         }
 
         impl $crate::keys::Config for $struct {
-            const KEYS: &'static [$crate::keys::Key] = &[
+            const KEYS: &'static [$crate::keys::Key] = &$crate::keys::join::<
+                { <[&str]>::len(&[$(stringify!($name)),*]) $(+ <$of as $crate::keys::Config>::KEYS.len())? },
+            >(&[$(<$of as $crate::keys::Config>::KEYS,)? &[
                 $($crate::keys::Key {
                     name: stringify!($name),
                     role: $crate::keys::Role::$role,
@@ -152,10 +176,11 @@ macro_rules! config {
                     column: $crate::config!(@column $($column)?),
                     speaks: $crate::config!(@speaks $($speaks)?),
                 },)*
-            ];
+            ]]);
 
             fn to_map(&self) -> $crate::serde_json::Map<String, $crate::serde_json::Value> {
                 let mut map = $crate::serde_json::Map::new();
+                $(map.extend($crate::keys::Config::to_map(&self.$part));)?
                 $(
                     if let Some(value) = &self.$name
                         && let Ok(value) = $crate::serde_json::to_value(value)
@@ -168,6 +193,7 @@ macro_rules! config {
 
             fn of_map(map: &$crate::serde_json::Map<String, $crate::serde_json::Value>) -> Self {
                 Self {
+                    $($part: $crate::keys::Config::of_map(map),)?
                     $($name: map
                         .get(stringify!($name))
                         .filter(|value| !value.is_null())
@@ -198,6 +224,27 @@ mod tests {
             /// Passes.
             passes: usize = Observation "passes";
         }
+    }
+
+    crate::config! {
+        /// Keys behind those of another.
+        pub struct Cells including sizes: Sizes {
+            /// Cells.
+            cells: usize = Setting "cells";
+        }
+    }
+
+    #[test]
+    fn included_keys_stand_before_the_others_in_one_map() {
+        let names: Vec<&str> = Cells::KEYS.iter().map(|key| key.name).collect();
+        assert_eq!(names, ["array_bytes", "threads", "passes", "cells"]);
+        let sizes = Sizes { threads: Some(2), ..Sizes::default() };
+        let cells = Cells { sizes, cells: Some(4) };
+        assert_eq!(Value::Object(cells.to_map()), json!({"threads": 2, "cells": 4}));
+        assert_eq!(Cells::of_map(&cells.to_map()), cells);
+        let schema = schemars::schema_for!(Cells);
+        let keys = schema.as_value()["properties"].as_object().unwrap();
+        assert_eq!(keys.len(), 4);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::ToolchainError;
-use nodegauge_toolchain::mpi::MpiError;
 use std::io;
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use std::path::Path;
 pub enum MessagesError {
     /// No MPI, or parts of two.
     #[error(transparent)]
-    Mpi(#[from] MpiError),
+    Mpi(#[from] Failure),
     /// The probe does not compile, or a launcher does not start.
     #[error(transparent)]
     Toolchain(#[from] ToolchainError),
@@ -66,11 +65,9 @@ pub(crate) fn said(words: &str) -> String {
 impl From<MessagesError> for Failure {
     fn from(error: MessagesError) -> Self {
         match error {
+            MessagesError::Mpi(failure) => failure,
             // What the user named does not fit together, or is not there.
-            MessagesError::Request(_)
-            | MessagesError::Mpi(MpiError::Mismatch { .. } | MpiError::NotALauncher { .. }) => {
-                Self::usage(error)
-            }
+            MessagesError::Request(_) => Self::usage(error),
             _ => Self::missing(error),
         }
     }

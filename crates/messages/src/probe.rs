@@ -2,8 +2,8 @@
 
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_toolchain::Scratch;
 use nodegauge_toolchain::mpi::Mpi;
+use nodegauge_toolchain::{CompileLimits, Scratch};
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Permissions;
 use std::hash::{Hash, Hasher};
@@ -78,7 +78,8 @@ pub fn build(
     }
     let source = scratch.path().join(SOURCES[0].0);
     let flags = FLAGS.map(str::to_owned);
-    let program = mpi.compiler.compile(&[&source], &flags, &scratch, "messages", interrupted)?;
+    let (limit, made) = (CompileLimits::USUAL.compile, (&scratch, "messages"));
+    let program = mpi.compiler.compile(limit, (&[&source], &flags), made, interrupted)?;
     let why = match cache.map(|folder| (folder, keep(&program.path, folder, &name, &key))) {
         Some((_, Ok(path))) => return Ok(kept(path)),
         Some((folder, Err(cause))) => format!("cannot write {}: {cause}", folder.display()),

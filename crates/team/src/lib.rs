@@ -5,37 +5,30 @@
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
 
 use nodegauge_machine::CpuId;
+use nodegauge_measure::Failure;
 use nodegauge_os::Barrier;
 use nodegauge_placement::display::ObservedAffinity;
-use nodegauge_placement::{PinError, SysError, pin};
+use nodegauge_placement::pin;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Why a team could not be formed or a job not be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum TeamError {
-    /// A thread could not be bound to its place.
-    #[error(transparent)]
-    Pin(#[from] PinError),
-    /// The kernel does not say where a thread may run.
-    #[error(transparent)]
-    Affinity(#[from] SysError),
-    /// A thread could not be started.
-    #[error(
-        "cannot start thread {thread} of {count}: {cause}\nhint: raise the limit of processes (ulimit -u), or use fewer threads"
-    )]
-    Spawn {
-        /// Which thread.
-        thread: usize,
-        /// Of how many.
-        count: usize,
-        /// What the system said.
-        cause: std::io::Error,
-    },
+    /// A thread could not be started, bound to its place, or asked where it may run.
+    #[error("{0}")]
+    Start(String),
     /// A member of the team panicked: a bug.
     #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
     Panicked(usize),
+}
+
+impl From<TeamError> for Failure {
+    fn from(error: TeamError) -> Self {
+        Self::missing(error)
+    }
 }
 
 /// Stack of a member, bytes: what a job calls may be another's library, which expects the usual room.
@@ -60,44 +53,24 @@ impl Member<'_> {
 }
 
 /// A job, with its lifetime erased; see the safety note in [`Team::run`].
-type Job = *const (dyn Fn(&Member<'_>) + Sync);
-
-/// What the leader tells the members.
-struct Assignment {
-    /// Rises with every job.
-    round: usize,
-    /// `None` asks the members to end.
-    job: Option<Job>,
-    /// Members that have not finished the job.
-    running: usize,
-    /// The first member that panicked.
-    failed: Option<usize>,
-}
+struct Job(*const (dyn Fn(&Member<'_>) + Sync));
 
 // SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive, and the job is
 // `Sync`, so sharing it among the members is what its type allows.
-unsafe impl Send for Assignment {}
+unsafe impl Send for Job {}
 
-struct TeamState {
-    assignment: Mutex<Assignment>,
-    changed: Condvar,
-    finished: Condvar,
-    barrier: Barrier,
-}
-
-impl TeamState {
-    /// Locks the assignment. A poisoned lock is taken as it is: the members' panics are caught, and no
-    /// code between lock and unlock leaves the assignment half changed.
-    fn lock(&self) -> MutexGuard<'_, Assignment> {
-        self.assignment.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+/// A member's report: its number, and whether it has finished its job without a panic.
+type Report = (usize, bool);
 
 /// A team of pinned threads.
 pub struct Team {
-    shared: Arc<TeamState>,
+    /// To each member; one that has no more to come ends.
+    jobs: Vec<SyncSender<Job>>,
+    reports: Receiver<Report>,
     members: Vec<JoinHandle<()>>,
     observed: Vec<ObservedAffinity>,
+    /// The first member that panicked.
+    failed: Option<usize>,
 }
 
 impl Team {
@@ -108,30 +81,32 @@ impl Team {
     /// A thread that cannot be started, or whose affinity, read back, is not what was asked.
     pub fn start(places: &[Vec<CpuId>]) -> Result<Self, TeamError> {
         let count = places.len();
-        let shared = Arc::new(TeamState {
-            assignment: Mutex::new(Assignment { round: 0, job: None, running: 0, failed: None }),
-            changed: Condvar::new(),
-            finished: Condvar::new(),
-            barrier: Barrier::new(count),
-        });
-        let mut team = Self { shared, members: Vec::with_capacity(count), observed: Vec::new() };
+        let barrier = Arc::new(Barrier::new(count));
+        let (report, reports) = sync_channel(count);
+        let (jobs, members, observed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut team = Self { jobs, reports, members, observed, failed: None };
         for (index, place) in places.iter().enumerate() {
-            let (report, bound) = std::sync::mpsc::sync_channel(1);
-            let (shared, place) = (Arc::clone(&team.shared), place.clone());
+            let (tell, bound) = sync_channel(1);
+            let (job, jobs) = sync_channel(1);
+            let (barrier, report, place) = (Arc::clone(&barrier), report.clone(), place.clone());
             let member = std::thread::Builder::new()
                 .name(format!("gauge-{index}"))
                 .stack_size(STACK)
                 .spawn(move || {
                     let observed = bind(index as u32, &place);
                     let stays = observed.is_ok();
-                    if report.send(observed).is_ok() && stays {
-                        work(&shared, index, count);
+                    if tell.send(observed).is_ok() && stays {
+                        work(&Member { index, count, barrier: &barrier }, &jobs, &report);
                     }
                 })
-                .map_err(|cause| TeamError::Spawn { thread: index, count, cause })?;
+                .map_err(|cause| {
+                    TeamError::Start(format!(
+                        "cannot start thread {index} of {count}: {cause}\nhint: raise the limit of processes (ulimit -u), or use fewer threads"
+                    ))
+                })?;
             team.members.push(member);
-            let observed = bound.recv().map_err(|_| TeamError::Panicked(index))??;
-            team.observed.push(observed);
+            team.jobs.push(job);
+            team.observed.push(bound.recv().map_err(|_| TeamError::Panicked(index))??);
         }
         Ok(team)
     }
@@ -157,27 +132,21 @@ impl Team {
     /// When a member panics; the team is of no use afterwards.
     pub fn run(&mut self, job: impl Fn(&Member<'_>) + Sync) -> Result<(), TeamError> {
         let job: &(dyn Fn(&Member<'_>) + Sync) = &job;
-        // SAFETY: only the lifetime changes. This function does not return before every member has
-        // finished with the job (`running` is zero), so the pointer never outlives it.
-        let job: Job = unsafe {
+        // SAFETY: only the lifetime changes. This function does not return before every member that
+        // was sent the job has reported, or is gone, so the pointer never outlives it.
+        let job = unsafe {
             std::mem::transmute::<
                 *const (dyn Fn(&Member<'_>) + Sync + '_),
                 *const (dyn Fn(&Member<'_>) + Sync + 'static),
             >(job)
         };
-        let mut assignment = self.shared.lock();
-        assignment.round += 1;
-        assignment.job = Some(job);
-        assignment.running = self.members.len();
-        self.shared.changed.notify_all();
-        while assignment.running > 0 {
-            assignment =
-                self.shared.finished.wait(assignment).unwrap_or_else(PoisonError::into_inner);
+        let sent = self.jobs.iter().filter(|member| member.send(Job(job)).is_ok()).count();
+        for (index, finished) in self.reports.iter().take(sent) {
+            if !finished {
+                self.failed.get_or_insert(index);
+            }
         }
-        match assignment.failed {
-            Some(index) => Err(TeamError::Panicked(index)),
-            None => Ok(()),
-        }
+        self.failed.map_or(Ok(()), |index| Err(TeamError::Panicked(index)))
     }
 
     /// Runs `job` on every member and returns what each made, in order.
@@ -193,26 +162,17 @@ impl Team {
             let made = job(member);
             *results[member.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         })?;
-        results
-            .into_iter()
-            .enumerate()
-            .map(|(index, slot)| {
-                slot.into_inner()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .ok_or(TeamError::Panicked(index))
-            })
-            .collect()
+        let made = results.into_iter().enumerate().map(|(index, slot)| {
+            let made = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+            made.ok_or(TeamError::Panicked(index))
+        });
+        made.collect()
     }
 }
 
 impl Drop for Team {
     fn drop(&mut self) {
-        {
-            let mut assignment = self.shared.lock();
-            assignment.round += 1;
-            assignment.job = None;
-            self.shared.changed.notify_all();
-        }
+        self.jobs.clear();
         for member in self.members.drain(..) {
             // A member's panic was reported by `run`; there is nobody left to tell.
             let _ = member.join();
@@ -223,41 +183,24 @@ impl Drop for Team {
 /// Binds the calling thread, unless its place is empty, and asks the kernel where it may run.
 fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     if !place.is_empty() {
-        pin::pin_current_thread(place).map_err(|error| error.of_thread(index))?;
+        pin::pin_current_thread(place)
+            .map_err(|error| TeamError::Start(error.of_thread(index).to_string()))?;
     }
-    Ok(ObservedAffinity::of_current(index)?)
+    ObservedAffinity::of_current(index).map_err(|error| TeamError::Start(error.to_string()))
 }
 
 /// A member's life: wait for a job, run it, report.
-fn work(shared: &TeamState, index: usize, count: usize) {
-    let mut seen = 0;
-    loop {
-        let job = {
-            let mut assignment = shared.lock();
-            while assignment.round == seen {
-                assignment =
-                    shared.changed.wait(assignment).unwrap_or_else(PoisonError::into_inner);
-            }
-            seen = assignment.round;
-            match assignment.job {
-                Some(job) => job,
-                None => return,
-            }
-        };
-        let member = Member { index, count, barrier: &shared.barrier };
+fn work(member: &Member<'_>, jobs: &Receiver<Job>, report: &SyncSender<Report>) {
+    for Job(job) in jobs {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the leader waits in `Team::run`, with the job alive, until this member has
             // reported below.
-            unsafe { (*job)(&member) }
+            unsafe { (*job)(member) }
         }));
-        let mut assignment = shared.lock();
+        // There is room for a report of each member.
+        let _ = report.send((member.index, outcome.is_ok()));
         if outcome.is_err() {
-            shared.barrier.poison();
-            assignment.failed.get_or_insert(index);
-        }
-        assignment.running -= 1;
-        if assignment.running == 0 {
-            shared.finished.notify_one();
+            member.barrier.poison();
         }
     }
 }

@@ -10,10 +10,8 @@ mod info;
 #[allow(unsafe_code)]
 mod library;
 pub mod probe;
-mod probed;
 
 pub use find::{BlasCandidate, BlasRequest};
-pub use info::{BlasError, BlasInfo, Vendor};
-pub use library::BlasLibrary;
+pub use info::{BlasInfo, ProbedBlas, Vendor};
+pub use library::{BlasLibrary, Columns, ColumnsMut, Product};
 pub use probe::BlasProber;
-pub use probed::ProbedBlas;

@@ -30,27 +30,6 @@ pub struct Code {
     pub calls: Vec<String>,
 }
 
-/// Why code could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum CodeError {
-    /// The file.
-    #[error("cannot read {path:?}: {cause}")]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// It is no shared object.
-    #[error("{path:?} is no shared object: {cause}")]
-    NoObject {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong with it.
-        cause: object::Error,
-    },
-}
-
 /// A shared object whose code can be read.
 #[derive(Debug)]
 pub struct SharedObject {
@@ -63,9 +42,10 @@ impl SharedObject {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn open(path: &Path) -> Result<Self, CodeError> {
-        let data = std::fs::read(path)
-            .map_err(|cause| CodeError::Unreadable { path: path.to_owned(), cause })?;
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let data = std::fs::read(path).map_err(|cause| {
+            io::Error::new(cause.kind(), format!("cannot read {path:?}: {cause}"))
+        })?;
         Ok(Self { path: path.to_owned(), data })
     }
 
@@ -74,9 +54,10 @@ impl SharedObject {
     ///
     /// # Errors
     /// When the file is no shared object.
-    pub fn code_of(&self, name: &str) -> Result<Option<Code>, CodeError> {
-        let image = Image::parse(&self.data)
-            .map_err(|cause| CodeError::NoObject { path: self.path.clone(), cause })?;
+    pub fn code_of(&self, name: &str) -> io::Result<Option<Code>> {
+        let image = Image::parse(&self.data).map_err(|cause| {
+            io::Error::other(format!("{:?} is no shared object: {cause}", self.path))
+        })?;
         let Some(image) = image else { return Ok(None) };
         Ok(image.function(name).map(|function| Body::decode(&image, &function).code(&image)))
     }

@@ -15,9 +15,7 @@ pub struct CommandLine {
 impl CommandLine {
     /// A program with these arguments.
     pub fn new<S: Into<String>>(program: S, arguments: impl IntoIterator<Item = S>) -> Self {
-        let mut words = vec![program.into()];
-        words.extend(arguments.into_iter().map(Into::into));
-        Self { words }
+        Self { words: vec![program.into()] }.with(arguments)
     }
 
     /// The program.

@@ -50,29 +50,12 @@ impl CompileLimits {
     }
 }
 
-impl Default for CompileLimits {
-    fn default() -> Self {
-        Self::USUAL
-    }
-}
-
 impl Compiler {
     /// Finds the compiler of `command` by starting it.
     ///
     /// # Errors
-    /// When it is not there, cannot be started, or hangs.
+    /// When it is not there, cannot be started, or takes longer than `limit`.
     pub fn find(
-        command: CommandLine,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Self, ToolchainError> {
-        Self::find_within(command, CompileLimits::USUAL.version, interrupted)
-    }
-
-    /// The same with a limit of one's own.
-    ///
-    /// # Errors
-    /// As for [`Compiler::find`].
-    pub fn find_within(
         command: CommandLine,
         limit: Duration,
         interrupted: &dyn Fn() -> bool,
@@ -94,30 +77,12 @@ impl Compiler {
     /// Compiles `sources` with `flags` into a program named `name` in `scratch`.
     ///
     /// # Errors
-    /// When the compiler refuses, takes longer than a minute, or the user ends the run.
+    /// When the compiler refuses, takes longer than `limit`, or the user ends the run.
     pub fn compile(
         &self,
-        sources: &[&Path],
-        flags: &[String],
-        scratch: &Scratch,
-        name: &str,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Program, ToolchainError> {
-        let limit = CompileLimits::USUAL.compile;
-        self.compile_within(limit, sources, flags, scratch, name, interrupted)
-    }
-
-    /// The same with a limit of one's own.
-    ///
-    /// # Errors
-    /// As for [`Compiler::compile`].
-    pub fn compile_within(
-        &self,
         limit: Duration,
-        sources: &[&Path],
-        flags: &[String],
-        scratch: &Scratch,
-        name: &str,
+        (sources, flags): (&[&Path], &[String]),
+        (scratch, name): (&Scratch, &str),
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Program, ToolchainError> {
         let path = scratch.path().join(name);

@@ -2,7 +2,6 @@
 //! output.
 
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// What went wrong around a compiler or a program.
@@ -46,41 +45,19 @@ pub enum ToolchainError {
         /// The end of its error output.
         last_words: String,
     },
-    /// The program did not end well.
-    #[error("{command} ended with {status}{}", said(last_words))]
-    Failed {
-        /// The whole command.
-        command: String,
-        /// Exit status or signal.
-        status: String,
-        /// The end of its error output.
-        last_words: String,
-    },
+    /// A program did not end well, or cannot be watched; or there is no private folder.
+    #[error("{0}")]
+    Failed(String),
+    /// A library that cannot be used: why, and what to do.
+    #[error("{0}")]
+    Unusable(String),
     /// The user ended the run; the program was killed.
     #[error("interrupted")]
     Interrupted,
-    /// No private folder.
-    #[error(
-        "cannot make a folder in {folder:?} for compiled programs: {cause}\nhint: set TMPDIR to a folder that you may write"
-    )]
-    Scratch {
-        /// Where.
-        folder: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// The kernel did not answer about a program that it runs.
-    #[error("cannot watch {command}: {cause}")]
-    Watch {
-        /// The whole command.
-        command: String,
-        /// Why.
-        cause: io::Error,
-    },
 }
 
 /// Last words as lines of their own; nothing when there are none.
-fn said(last_words: &str) -> String {
+pub(crate) fn said(last_words: &str) -> String {
     if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
 }
 

@@ -1,5 +1,6 @@
 //! A program that is run as a child process, with a time limit, and what comes of it.
 
+use crate::error::said;
 use crate::{CommandLine, ToolchainError};
 use nodegauge_os::{ChildEnd, ChildError, ChildOutput, KillReason, describe, last_lines};
 use std::path::PathBuf;
@@ -64,7 +65,9 @@ impl Job {
         let command = self.command.to_string();
         match error {
             ChildError::Start(cause) => ToolchainError::Start { command, cause },
-            ChildError::Watch(cause) => ToolchainError::Watch { command, cause },
+            ChildError::Watch(cause) => {
+                ToolchainError::Failed(format!("cannot watch {command}: {cause}"))
+            }
         }
     }
 
@@ -93,10 +96,8 @@ impl Job {
         if status.success() {
             return Ok(output.stdout);
         }
-        Err(ToolchainError::Failed {
-            command: self.command.to_string(),
-            status: describe(status),
-            last_words: last_lines(&output.stderr),
-        })
+        let (command, status) = (&self.command, describe(status));
+        let said = said(&last_lines(&output.stderr));
+        Err(ToolchainError::Failed(format!("{command} ended with {status}{said}")))
     }
 }

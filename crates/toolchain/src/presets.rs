@@ -26,42 +26,17 @@ const NATIVE: &str = if cfg!(target_arch = "aarch64") { "-mcpu=native" } else { 
 
 /// The families. A flag that a compiler refuses takes its variant out, and the user is told; so a
 /// variant may name what only newer, or only one vendor's versions know.
-pub const FAMILIES: [CompilerFamily; 6] = [
-    CompilerFamily {
-        name: "gcc",
-        program: "gcc",
-        places: &[],
-        variants: &[
-            &["-O3", NATIVE],
-            // Loops that copy or set stay loops. gcc finds memcpy in them even with -ffreestanding,
-            // which says nothing against the four functions that gcc needs by itself: gcc manual,
-            // "Options That Control Optimization" and "Standards".
-            &["-O3", NATIVE, "-fno-tree-loop-distribute-patterns"],
-            // gcc prefers 256 bits on many processors that have 512: gcc manual, "x86 Options".
-            #[cfg(target_arch = "x86_64")]
-            &["-O3", NATIVE, "-mprefer-vector-width=512"],
-            // Software prefetch, gcc manual, "Options That Control Optimization".
-            &["-O3", NATIVE, "-fprefetch-loop-arrays"],
-            // As in published results of EPYC 7F52 and 7H12; lets sums be vectorised.
-            &["-O3", "-ffast-math", NATIVE],
-        ],
-        openmp: "-fopenmp",
-    },
-    CompilerFamily {
-        // AMD's AOCC is a clang, and is found here when its folder is on the search path.
-        name: "clang",
-        program: "clang",
-        places: &[],
-        variants: CLANG,
-        openmp: "-fopenmp",
-    },
+pub static FAMILIES: [CompilerFamily; 7] = [
+    GCC,
+    // AMD's AOCC is a clang, and is found here when its folder is on the search path.
+    CompilerFamily { name: "clang", program: "clang", variants: CLANG, ..GCC },
     CompilerFamily {
         name: "aocc",
         program: "clang",
         // AOCC's user guide: where its packages install it.
         places: &["/opt/AMD/aocc-compiler-*/bin/clang"],
         variants: CLANG,
-        openmp: "-fopenmp",
+        ..GCC
     },
     CompilerFamily {
         name: "icx",
@@ -95,9 +70,42 @@ pub const FAMILIES: [CompilerFamily; 6] = [
         ],
         openmp: "-mp",
     },
+    CompilerFamily {
+        // Arm Compiler for Linux: "Arm C/C++ Compiler Developer and Reference Guide".
+        name: "armclang",
+        program: "armclang",
+        places: &["/opt/arm/arm-linux-compiler-*/bin/armclang"],
+        variants: &[
+            &["-O3", "-mcpu=native"],
+            &["-O3", "-mcpu=native", "-ffreestanding"],
+            &["-O3", "-mcpu=native", "-ffast-math"],
+        ],
+        ..GCC
+    },
 ];
 
-/// Arm's compiler, and the flags that clang and those built from it understand.
+const GCC: CompilerFamily = CompilerFamily {
+    name: "gcc",
+    program: "gcc",
+    places: &[],
+    variants: &[
+        &["-O3", NATIVE],
+        // Loops that copy or set stay loops. gcc finds memcpy in them even with -ffreestanding,
+        // which says nothing against the four functions that gcc needs by itself: gcc manual,
+        // "Options That Control Optimization" and "Standards".
+        &["-O3", NATIVE, "-fno-tree-loop-distribute-patterns"],
+        // gcc prefers 256 bits on many processors that have 512: gcc manual, "x86 Options".
+        #[cfg(target_arch = "x86_64")]
+        &["-O3", NATIVE, "-mprefer-vector-width=512"],
+        // Software prefetch, gcc manual, "Options That Control Optimization".
+        &["-O3", NATIVE, "-fprefetch-loop-arrays"],
+        // As in published results of EPYC 7F52 and 7H12; lets sums be vectorised.
+        &["-O3", "-ffast-math", NATIVE],
+    ],
+    openmp: "-fopenmp",
+};
+
+/// The flags that clang and those built from it understand.
 const CLANG: &[&[&str]] = &[
     &["-O3", NATIVE],
     // Streaming stores in vectorised loops: AOCC's user guide; published with AOCC 5.0 on EPYC.
@@ -123,26 +131,7 @@ const INTEL: &[&[&str]] = &[
     &["-O3", "-xHost", "-qopt-streaming-stores=never"],
 ];
 
-/// Arm Compiler for Linux: "Arm C/C++ Compiler Developer and Reference Guide".
-const ARM: CompilerFamily = CompilerFamily {
-    name: "armclang",
-    program: "armclang",
-    places: &["/opt/arm/arm-linux-compiler-*/bin/armclang"],
-    variants: &[
-        &["-O3", "-mcpu=native"],
-        &["-O3", "-mcpu=native", "-ffreestanding"],
-        &["-O3", "-mcpu=native", "-ffast-math"],
-    ],
-    openmp: "-fopenmp",
-};
-
-/// Flags for a compiler of which nothing is known.
 const UNKNOWN: &[&str] = &["-O3", "-march=native"];
-
-/// All families.
-pub fn families() -> impl Iterator<Item = &'static CompilerFamily> {
-    FAMILIES.iter().chain(std::iter::once(&ARM))
-}
 
 /// A compiler of a family that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +162,7 @@ impl Installed {
 pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
-    for family in families() {
+    for family in &FAMILIES {
         let on_path = std::env::split_paths(path)
             .map(|folder| folder.join(family.program))
             .find(|program| is_program(program))
@@ -181,7 +170,8 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
             .filter(|_| family.name == family.program)
             .map(|program| (program, family.program.to_owned()));
         let elsewhere = || {
-            let place = family.places.iter().find_map(|place| newest(root, place))?;
+            let mut places = family.places.iter().flat_map(|place| expand(root, place));
+            let place = places.find(|program| is_program(program))?;
             let command = place.display().to_string();
             Some((place, command))
         };
@@ -198,15 +188,10 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
 /// What a compiler that is named without flags gets.
 pub fn usual_flags(program: &str) -> &'static [&'static str] {
     let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
-    families()
+    FAMILIES
+        .iter()
         .find(|family| family.program == name)
-        .and_then(|family| family.variants.first().copied())
-        .unwrap_or(UNKNOWN)
-}
-
-/// The program that a pattern of [`CompilerFamily::places`] leads to, the newest of several.
-fn newest(root: &Path, pattern: &str) -> Option<PathBuf> {
-    expand(root, pattern).into_iter().find(|program| is_program(program))
+        .map_or(UNKNOWN, |family| family.variants[0])
 }
 
 #[cfg(test)]
@@ -258,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_family_has_a_plain_variant_first_and_none_twice() {
-        for family in families() {
+        for family in &FAMILIES {
             let plain = family.variants[0];
             assert_eq!(plain.len(), 2, "{}", family.name);
             for (i, variant) in family.variants.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use crate::ToolchainError;
 use std::fs::Permissions;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -22,7 +23,14 @@ impl Scratch {
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map(|folder| Self { folder })
-            .map_err(|cause| ToolchainError::Scratch { folder: std::env::temp_dir(), cause })
+            .map_err(|cause| Self::error(&std::env::temp_dir(), &cause))
+    }
+
+    /// Why nothing can be put into `folder`.
+    pub fn error(folder: &Path, cause: &io::Error) -> ToolchainError {
+        ToolchainError::Failed(format!(
+            "cannot make a folder in {folder:?} for compiled programs: {cause}\nhint: set TMPDIR to a folder that you may write"
+        ))
     }
 
     /// Where it is.

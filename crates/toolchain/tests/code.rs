@@ -10,6 +10,9 @@ use nodegauge_toolchain::code::{Code, SharedObject};
 use nodegauge_toolchain::{Compiler, Scratch, ToolchainError};
 use skip::{Part, skip};
 use std::path::Path;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
 
 const LOOPS: &str = r#"
 #include <stddef.h>
@@ -33,7 +36,7 @@ fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("loops.c");
     std::fs::write(&file, source).unwrap();
-    let compiler = match Compiler::find(command.parse().unwrap(), &no) {
+    let compiler = match Compiler::find(command.parse().unwrap(), LONG, &no) {
         Err(ToolchainError::NoCompiler { program }) => {
             skip(Part::Compilers, &format!("there is no {program}"));
             return None;
@@ -41,7 +44,7 @@ fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
         other => other.unwrap(),
     };
     let flags = ["-fPIC", "-shared"].map(str::to_owned);
-    let library = compiler.compile(&[&file], &flags, &scratch, "loops.so", &no).unwrap();
+    let library = compiler.compile(LONG, (&[&file], &flags), (&scratch, "loops.so"), &no).unwrap();
     let object = SharedObject::open(&library.path).unwrap();
     Some((scratch, object))
 }
@@ -131,9 +134,9 @@ fn streaming_stores_are_seen_in_every_dress() {
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("loops.c");
     std::fs::write(&file, LOOPS).unwrap();
-    if let Ok(clang) = Compiler::find("clang -O3 -mavx2 -fnt-store".parse().unwrap(), &no) {
+    if let Ok(clang) = Compiler::find("clang -O3 -mavx2 -fnt-store".parse().unwrap(), LONG, &no) {
         let flags = ["-fPIC", "-shared"].map(str::to_owned);
-        match clang.compile(&[&file], &flags, &scratch, "nt.so", &no) {
+        match clang.compile(LONG, (&[&file], &flags), (&scratch, "nt.so"), &no) {
             Ok(library) => {
                 let object = SharedObject::open(&library.path).unwrap();
                 assert!(of(&object, "triad").1);

@@ -15,10 +15,14 @@ fn no() -> bool {
 fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, ToolchainError> {
     let file = scratch.path().join("program.c");
     std::fs::write(&file, source).unwrap();
-    let compiler = Compiler::find("gcc -O1".parse().unwrap(), &no)?;
+    let compiler = Compiler::find("gcc -O1".parse().unwrap(), LONG, &no)?;
     assert!(compiler.version.as_ref().is_some_and(|version| version.contains("gcc")));
-    let program =
-        compiler.compile(&[&file], &["-DWORD=\"well\"".to_owned()], scratch, "program", &no)?;
+    let program = compiler.compile(
+        LONG,
+        (&[&file], &["-DWORD=\"well\"".to_owned()]),
+        (scratch, "program"),
+        &no,
+    )?;
     Ok(Job {
         command: CommandLine::new(program.path.display().to_string(), []),
         folder: scratch.path().to_owned(),
@@ -58,7 +62,7 @@ fn a_source_that_does_not_compile_is_refused_with_its_errors() {
 #[test]
 fn a_missing_compiler_is_named() {
     let command = "no-such-cc -O3".parse().unwrap();
-    let error = Compiler::find(command, &no).unwrap_err();
+    let error = Compiler::find(command, LONG, &no).unwrap_err();
     assert!(matches!(&error, ToolchainError::NoCompiler { program } if program == "no-such-cc"));
     assert!(error.to_string().contains("hint: install it"));
 }

@@ -1,6 +1,5 @@
 //! `nodegauge hpl`, and the process that tries a BLAS.
 
-use crate::args::Database;
 use crate::args::hpl::HplArgs;
 use crate::commands::places;
 use crate::failure::{Exit, Failure};
@@ -53,19 +52,19 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// What was asked for.
 fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Failure> {
     let order = match (args.order, args.full) {
         (Some(order), _) => OrderSpec::Exactly(order as usize),
         (None, true) => OrderSpec::Full,
         (None, false) => OrderSpec::Quick,
     };
-    let db = &args.common.db;
-    let triad = saved(db, site, ("stream", "triad"), &|_| true);
-    let dgemm = saved(db, site, ("hpl", "dgemm"), &|m| {
+    let on_as_many = |m: &Measurement| {
         m.config.get("threads").and_then(|known| known.as_u64()) == Some(threads as u64)
-    });
+    };
+    let triad = saved(args, site, ("stream", "triad"), &|_| true);
+    let dgemm = saved(args, site, ("hpl", "dgemm"), &on_as_many);
     let real = &args.real;
+    let asked_threads = args.placement.threads.as_ref().and_then(|counts| counts.single());
     // The program is not needed for what is only planned.
     let planned = args.plan || real.hpl_dat_only.is_some();
     let reference = real.xhpl.as_ref().filter(|_| !planned).map(|program| ReferenceOptions {
@@ -87,12 +86,7 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
         dgemm: dgemm.map(|(rate, source)| (FlopsPerSec(rate), source)),
         ranks: RankOptions {
             ranks: real.ranks.map(|ranks| ranks as usize),
-            threads: args
-                .placement
-                .threads
-                .as_ref()
-                .and_then(|counts| counts.single())
-                .map(|n| n as usize),
+            threads: asked_threads.map(|n| n as usize),
             hosts: hosts(&real.hosts)?,
         },
         reference,
@@ -112,12 +106,12 @@ fn hosts(named: &[String]) -> Result<Vec<String>, Failure> {
 
 /// The best of the newest saved figures of this machine, with when it was saved.
 fn saved(
-    db: &Database,
+    args: &HplArgs,
     site: &Site,
     (test, name): (&str, &str),
     fits: &dyn Fn(&Measurement) -> bool,
 ) -> Option<(f64, String)> {
-    let path = session::store_path(db).ok()?;
+    let path = session::store_path(&args.common.db).ok()?;
     let store = Store::open_to_read(&path).ok()??;
     let host = site.machine.host.as_deref();
     let record = store.newest_with_measurement(test, name, host).ok()??;

@@ -7,7 +7,7 @@
 //! processes). Between leaves, columns are shared out for exchanges and solves, rows for products.
 
 use super::{LuShared, swaps};
-use crate::leaf::{Elimination, Largest, Product};
+use crate::leaf::{Elimination, Largest};
 use nodegauge_os::Barrier;
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -28,7 +28,6 @@ struct Slot {
     top: Option<[f64; LEAF]>,
 }
 
-/// The threads that factor panels.
 #[derive(Debug)]
 pub(super) struct PanelGroup {
     pub barrier: Barrier,
@@ -69,21 +68,19 @@ impl PanelGroup {
     }
 }
 
-/// There is no pivot in this column.
 pub(super) struct NoPivot(pub usize);
 
 /// A member's view of one panel.
 pub(super) struct Panel<'a> {
     shared: &'a LuShared<'a>,
     rank: usize,
-    /// The member's own rows.
     rows: Range<usize>,
 }
 
 impl<'a> Panel<'a> {
     /// The panel of block `block`, for member `rank` of the panel group.
     pub(super) fn of(shared: &'a LuShared<'a>, block: usize, rank: usize) -> Self {
-        let all = shared.start(block)..shared.view.n;
+        let all = shared.columns(block).start..shared.view.n;
         // Whole lines, so that no two members write to one.
         Self { shared, rank, rows: shared.group.part(all, rank, 8) }
     }
@@ -106,26 +103,9 @@ impl<'a> Panel<'a> {
         unsafe {
             self.factor(first..middle)?;
             group.wait();
-            let mine = group.part(middle..last, self.rank, 1);
-            swaps::apply(*view, pivots, first..middle, mine.clone());
-            engine.solve(
-                (middle - first, mine.len()),
-                view.at(first, first),
-                view.ld,
-                view.at(first, mine.start),
-                view.ld,
-            );
+            self.shared.prepare(first..middle, group.part(middle..last, self.rank, 1));
             group.wait();
-            let rows = self.below(middle);
-            engine.update(Product {
-                size: (rows.len(), last - middle, middle - first),
-                a: view.at(rows.start, first),
-                lda: view.ld,
-                b: view.at(first, middle),
-                ldb: view.ld,
-                c: view.at(rows.start, middle),
-                ldc: view.ld,
-            });
+            engine.update(view.product(&self.below(middle), &(first..middle), &(middle..last)));
             self.factor(middle..last)?;
             group.wait();
             let mine = group.part(first..middle, self.rank, 1);
@@ -134,7 +114,6 @@ impl<'a> Panel<'a> {
         Ok(())
     }
 
-    /// Own rows from `row` on.
     fn below(&self, row: usize) -> Range<usize> {
         self.rows.start.max(row).min(self.rows.end)..self.rows.end
     }

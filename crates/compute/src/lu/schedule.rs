@@ -7,9 +7,8 @@
 //! columns copies less for each operation. When there are fewer such ranges than threads, their rows
 //! are cut too.
 
+use super::LuShared;
 use super::panel::{NoPivot, Panel};
-use super::{LuShared, swaps};
-use crate::leaf::Product;
 use nodegauge_os::Spin;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,19 +26,15 @@ const DEPTH: usize = 2;
 /// Looks at the state's version before the CPU is offered to others.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
 
-/// One range of blocks that is being brought one step further.
+/// Neighbouring blocks that are brought one step further; the first tells it from others.
 #[derive(Debug)]
 struct Update {
     blocks: Range<usize>,
-    /// The panel that is applied.
     step: usize,
     /// Rows that no thread has taken yet; empty while exchanges and solve go on.
     rows: Range<usize>,
-    /// Rows to take at once.
     piece: usize,
-    /// Pieces under way.
     outstanding: usize,
-    number: u64,
 }
 
 #[derive(Debug)]
@@ -49,16 +44,13 @@ struct State {
     /// Blocks that a thread works on.
     claimed: Vec<bool>,
     updates: Vec<Update>,
-    numbers: u64,
 }
 
-/// The state of a factorisation.
 #[derive(Debug)]
 pub(super) struct LuSchedule {
     state: Mutex<State>,
     /// Rises with every change that may give a waiting thread work.
     version: AtomicU64,
-    /// Panels factored.
     factored: AtomicUsize,
     /// Panels that the panel group was called to.
     called: AtomicUsize,
@@ -69,12 +61,11 @@ pub(super) struct LuSchedule {
 /// Instead of a number of panels: the panel group's first member has left.
 const OVER: usize = usize::MAX;
 
-/// Something to do.
-enum Work {
-    /// Exchanges and solve of a new update, then pieces of its product.
-    Begin { number: u64, blocks: Range<usize>, step: usize },
-    /// A piece of a product.
-    Piece { number: u64, blocks: Range<usize>, step: usize, rows: Range<usize> },
+struct Work {
+    blocks: Range<usize>,
+    step: usize,
+    /// A piece of a product; `None` for exchanges and solve of a new update, then pieces of its product.
+    rows: Option<Range<usize>>,
 }
 
 /// How a thread spent its time, seconds.
@@ -93,7 +84,6 @@ impl LuSchedule {
                 steps: vec![0; blocks],
                 claimed: vec![false; blocks],
                 updates: Vec::new(),
-                numbers: 0,
             }),
             version: AtomicU64::new(0),
             factored: AtomicUsize::new(0),
@@ -138,21 +128,18 @@ impl LuSchedule {
     fn take(&self, n: usize) -> Option<Work> {
         let factored = self.factored.load(Ordering::Acquire);
         let mut state = self.lock();
-        for update in &mut state.updates {
-            if !update.rows.is_empty() {
-                return Some(update.take_piece());
-            }
+        if let Some(update) = state.updates.iter_mut().find(|update| !update.rows.is_empty()) {
+            return Some(update.take_piece());
         }
-        let State { steps, claimed, updates, numbers } = &mut *state;
+        let State { steps, claimed, updates } = &mut *state;
         // The last panel before that of the next block to be factored is applied by the panel group.
         let may = |block: usize| {
             let ready =
                 if block == factored { factored.saturating_sub(1) } else { factored.min(block) };
             !claimed[block] && steps[block] < ready
         };
-        let open = (0..steps.len()).filter(|block| may(*block)).count();
-        let first =
-            (0..steps.len()).filter(|block| may(*block)).min_by_key(|block| steps[*block])?;
+        let all = || (0..steps.len()).filter(|block| may(*block));
+        let (open, first) = (all().count(), all().min_by_key(|block| steps[*block])?);
         let step = steps[first];
         let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(self.threads));
         let last = (first..steps.len())
@@ -161,30 +148,21 @@ impl LuSchedule {
             .last()?
             + 1;
         claimed[first..last].fill(true);
-        *numbers += 1;
-        let number = *numbers;
         // Ranges that can go on side by side, against twice the threads.
         let ranges = open.div_ceil(widest);
         let pieces = (2 * self.threads).div_ceil(ranges);
         let rows = n.saturating_sub((step + 1) * self.nb);
         let piece = rows.div_ceil(pieces).next_multiple_of(64).max(LEAST_ROWS);
         let blocks = first..last;
-        updates.push(Update {
-            blocks: blocks.clone(),
-            step,
-            rows: 0..0,
-            piece,
-            outstanding: 0,
-            number,
-        });
-        Some(Work::Begin { number, blocks, step })
+        updates.push(Update { blocks: blocks.clone(), step, rows: 0..0, piece, outstanding: 0 });
+        Some(Work { blocks, step, rows: None })
     }
 
-    /// Exchanges and solve are done: the product's rows are open to all; a piece of them for the
-    /// caller.
-    fn open(&self, number: u64, rows: Range<usize>) -> Option<Work> {
+    /// Exchanges and solve of the update of `block` are done: the product's rows are open to all; a piece
+    /// of them for the caller.
+    fn open(&self, block: usize, rows: Range<usize>) -> Option<Work> {
         let mut state = self.lock();
-        let update = state.updates.iter_mut().find(|update| update.number == number)?;
+        let update = state.updates.iter_mut().find(|update| update.blocks.start == block)?;
         update.rows = rows;
         let piece = update.take_piece();
         let more = !update.rows.is_empty();
@@ -196,9 +174,9 @@ impl LuSchedule {
     }
 
     /// A piece is done; the next of the same update, if there is one.
-    fn finish_piece(&self, number: u64) -> Option<Work> {
+    fn finish_piece(&self, block: usize) -> Option<Work> {
         let mut state = self.lock();
-        let at = state.updates.iter().position(|update| update.number == number)?;
+        let at = state.updates.iter().position(|update| update.blocks.start == block)?;
         let update = &mut state.updates[at];
         update.outstanding -= 1;
         if !update.rows.is_empty() {
@@ -216,7 +194,6 @@ impl LuSchedule {
         None
     }
 
-    /// A panel is factored.
     fn publish(&self, panel: usize) {
         let mut state = self.lock();
         // No panel is applied to a block whose own is factored.
@@ -232,10 +209,10 @@ impl Update {
         // A remainder of less than half a piece goes along.
         let length = self.rows.len();
         let taken = if length < self.piece + self.piece / 2 { length } else { self.piece };
-        let rows = self.rows.start..self.rows.start + taken;
+        let rows = Some(self.rows.start..self.rows.start + taken);
         self.rows.start += taken;
         self.outstanding += 1;
-        Work::Piece { number: self.number, blocks: self.blocks.clone(), step: self.step, rows }
+        Work { blocks: self.blocks.clone(), step: self.step, rows }
     }
 }
 
@@ -306,36 +283,27 @@ fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: us
 
 /// The panel group's work on panel `number`, for one member.
 fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
-    let LuShared { view, group, engine, pivots, .. } = shared;
-    let (first, last) = (shared.start(number), shared.end(number));
-    let with_rhs = shared.end_with_rhs(number);
+    let LuShared { view, group, .. } = shared;
+    let columns = shared.columns(number);
+    let with_rhs = shared.with_rhs(&(number..number + 1));
     for step in group.step.load(Ordering::Relaxed)..number {
-        let (start, end) = (shared.start(step), shared.end(step));
+        let depth = shared.columns(step);
         group.wait();
-        let columns = group.part(first..with_rhs, rank, 1);
-        let rows = group.part(end..view.n, rank, 8);
         // SAFETY: the block is claimed by the panel group, whose members share its columns out, and behind
         // a barrier its rows; the panel of that step is finished and only read.
         unsafe {
-            prepare(shared, step, columns);
+            shared.prepare(depth.clone(), group.part(with_rhs.clone(), rank, 1));
             group.wait();
-            engine.update(Product {
-                size: (rows.len(), with_rhs - first, end - start),
-                a: view.at(rows.start, start),
-                lda: view.ld,
-                b: view.at(start, first),
-                ldb: view.ld,
-                c: view.at(rows.start, first),
-                ldc: view.ld,
-            });
+            let rows = group.part(depth.end..view.n, rank, 8);
+            shared.engine.update(view.product(&rows, &depth, &with_rhs));
         }
         if rank == 0 {
-            count(shared, view.n - end, with_rhs - first, end - start);
+            count(shared, view.n - depth.end, with_rhs.len(), depth.len());
         }
     }
     group.wait();
     // SAFETY: as above.
-    let factored = unsafe { Panel::of(shared, number, rank).factor(first..last) };
+    let factored = unsafe { Panel::of(shared, number, rank).factor(columns.clone()) };
     group.wait();
     if rank != 0 {
         return;
@@ -343,73 +311,32 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     match factored {
         Err(NoPivot(column)) => shared.singular.store(column + 1, Ordering::Relaxed),
         Ok(()) => {
-            if with_rhs > last {
+            if with_rhs.end > columns.end {
                 // SAFETY: the right-hand side belongs to this block.
-                unsafe {
-                    swaps::apply(*view, pivots, first..last, last..with_rhs);
-                    let rhs = view.at(first, last);
-                    engine.solve((last - first, 1), view.at(first, first), view.ld, rhs, view.ld);
-                }
+                unsafe { shared.prepare(columns.clone(), columns.end..with_rhs.end) };
             }
-            let (m, w) = ((view.n - first) as f64, (last - first) as f64);
+            let (m, w) = ((view.n - columns.start) as f64, columns.len() as f64);
             shared.progress.flops.fetch_add((w * w * (m - w / 3.0)) as u64, Ordering::Relaxed);
-            shared.progress.panels.store(number + 1, Ordering::Relaxed);
             shared.schedule.publish(number);
         }
-    }
-}
-
-/// Exchanges and the triangular solve of panel `step` in `columns`.
-///
-/// # Safety
-/// The columns must belong to the caller.
-unsafe fn prepare(shared: &LuShared<'_>, step: usize, columns: Range<usize>) {
-    let LuShared { view, engine, pivots, .. } = shared;
-    let (start, end) = (shared.start(step), shared.end(step));
-    // SAFETY: the caller's promise; the panel is finished and only read.
-    unsafe {
-        swaps::apply(*view, pivots, start..end, columns.clone());
-        engine.solve(
-            (end - start, columns.len()),
-            view.at(start, start),
-            view.ld,
-            view.at(start, columns.start),
-            view.ld,
-        );
     }
 }
 
 /// Does one thing; what follows from it directly.
 fn carry_out(shared: &LuShared<'_>, work: Work) -> Option<Work> {
     let LuShared { view, engine, schedule, .. } = shared;
-    let columns =
-        |blocks: &Range<usize>| shared.start(blocks.start)..shared.end_with_rhs(blocks.end - 1);
-    match work {
-        Work::Begin { number, blocks, step } => {
-            // SAFETY: the blocks are claimed by this update, and its rows are not open yet.
-            unsafe { prepare(shared, step, columns(&blocks)) };
-            schedule.open(number, shared.end(step)..view.n)
-        }
-        Work::Piece { number, blocks, step, rows } => {
-            let (start, end) = (shared.start(step), shared.end(step));
-            let columns = columns(&blocks);
-            // SAFETY: these rows of the update's blocks were taken by this thread; the solved rows
-            // above and the panel are only read.
-            unsafe {
-                engine.update(Product {
-                    size: (rows.len(), columns.len(), end - start),
-                    a: view.at(rows.start, start),
-                    lda: view.ld,
-                    b: view.at(start, columns.start),
-                    ldb: view.ld,
-                    c: view.at(rows.start, columns.start),
-                    ldc: view.ld,
-                });
-            }
-            count(shared, rows.len(), columns.len(), end - start);
-            schedule.finish_piece(number)
-        }
-    }
+    let Work { blocks, step, rows } = work;
+    let (depth, columns) = (shared.columns(step), shared.with_rhs(&blocks));
+    let Some(rows) = rows else {
+        // SAFETY: the blocks are claimed by this update, and its rows are not open yet.
+        unsafe { shared.prepare(depth.clone(), columns) };
+        return schedule.open(blocks.start, depth.end..view.n);
+    };
+    // SAFETY: these rows of the update's blocks were taken by this thread; the solved rows above and
+    // the panel are only read.
+    unsafe { engine.update(view.product(&rows, &depth, &columns)) };
+    count(shared, rows.len(), columns.len(), depth.len());
+    schedule.finish_piece(blocks.start)
 }
 
 /// Counts the operations of a product, and its part of the solves.

@@ -1,6 +1,6 @@
-//! Row exchanges within a range of columns.
+//! Row exchanges within a range of columns: each touches a line, so lines are asked for ahead.
 
-use super::MatrixView;
+use crate::matrix::MatrixView;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,7 +39,6 @@ pub(super) unsafe fn apply(
     }
 }
 
-/// Asks for the line at `address`.
 #[inline(always)]
 fn prefetch(address: *const f64) {
     #[cfg(target_arch = "x86_64")]

@@ -2,8 +2,7 @@
 
 use crate::config::{RatingConfig, ResidualConfig};
 use crate::output::HplRow;
-use crate::residual::THRESHOLD;
-use crate::result::{RATING_FORMULA, RESIDUAL_FORMULA};
+use crate::result::RATING_FORMULA;
 use crate::{GAUGE, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
@@ -25,20 +24,18 @@ pub fn measurements(
     }
     let best = |group: &[&HplRow]| group.iter().map(|row| row.rate).fold(0.0, f64::max);
     groups.sort_by(|a, b| best(b).total_cmp(&best(a)));
-    groups.iter().map(|group| measurement(group, engine, version, command)).collect()
-}
-
-fn measurement(
-    group: &[&HplRow],
-    engine: &str,
-    version: Option<&str>,
-    command: Option<&str>,
-) -> Measurement {
-    let row = group.iter().copied().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(group[0]);
-    let config = RatingConfig {
+    let about = RatingConfig {
         engine: Some(engine.to_owned()),
         version: version.map(str::to_owned),
         command: command.map(str::to_owned),
+        ..RatingConfig::default()
+    };
+    groups.iter().map(|group| measurement(group, about.clone())).collect()
+}
+
+fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
+    let row = group.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(&group[0]);
+    let config = RatingConfig {
         variant: Some(row.variant.clone()),
         n: Some(row.n),
         nb: Some(row.nb),
@@ -46,13 +43,8 @@ fn measurement(
         q: Some(row.q),
         seconds: Some(row.seconds),
         formula: Some(RATING_FORMULA.to_owned()),
-        residual: Some(ResidualConfig {
-            value: row.residual,
-            threshold: THRESHOLD,
-            formula: RESIDUAL_FORMULA.to_owned(),
-            ..ResidualConfig::default()
-        }),
-        ..RatingConfig::default()
+        residual: Some(ResidualConfig::of(row.residual)),
+        ..about
     };
     let failed = group.iter().any(|row| row.passed == Some(false));
     let mut validity = Validity::valid();

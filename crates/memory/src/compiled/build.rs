@@ -105,7 +105,7 @@ impl<'a> KernelBuilder<'a> {
     ) -> Result<CompiledKernels, ToolchainError> {
         self.made += 1;
         let nameless = Compiler { command: command.clone(), version: None };
-        let found = Compiler::find_within(command.clone(), self.limits.version, interrupted);
+        let found = Compiler::find(command.clone(), self.limits.version, interrupted);
         let (compiler, library) = match found {
             Ok(compiler) => {
                 let library = self.compile(&compiler, interrupted);
@@ -133,10 +133,8 @@ impl<'a> KernelBuilder<'a> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<std::path::PathBuf, ToolchainError> {
         let source = self.scratch.path().join("kernels.c");
-        std::fs::write(&source, SOURCE).map_err(|cause| ToolchainError::Scratch {
-            folder: self.scratch.path().to_owned(),
-            cause,
-        })?;
+        std::fs::write(&source, SOURCE)
+            .map_err(|cause| Scratch::error(self.scratch.path(), &cause))?;
         let mut flags: Vec<String> = SHARED.iter().map(|flag| (*flag).to_owned()).collect();
         let element = match self.element {
             Element::F64 => "double",
@@ -145,14 +143,8 @@ impl<'a> KernelBuilder<'a> {
         flags.push(format!("-DELEMENT={element}"));
         let name = format!("kernels-{}.so", self.made);
         let limit = self.limits.compile;
-        let program = compiler.compile_within(
-            limit,
-            &[&source],
-            &flags,
-            &self.scratch,
-            &name,
-            interrupted,
-        )?;
+        let made = (&self.scratch, name.as_str());
+        let program = compiler.compile(limit, (&[&source], &flags), made, interrupted)?;
         Ok(program.path)
     }
 

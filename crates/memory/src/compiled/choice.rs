@@ -121,7 +121,7 @@ mod tests {
                 .iter()
                 .map(|text| text.parse().unwrap())
                 .collect();
-        let gcc = presets::families().find(|family| family.name == "gcc").unwrap();
+        let gcc = presets::FAMILIES.iter().find(|family| family.name == "gcc").unwrap();
         let installed = [Installed { family: gcc, command: "gcc".to_owned() }];
         let chosen = CompilerChoice::resolve(&choices, &installed, false);
         let words: Vec<String> = chosen.iter().map(ToString::to_string).collect();

@@ -25,7 +25,7 @@ pub fn installed() -> Result<Vec<Installed>, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = presets::installed(&path, Path::new("/"));
     if found.is_empty() {
-        let known: Vec<&str> = presets::families().map(|family| family.name).collect();
+        let known: Vec<&str> = presets::FAMILIES.iter().map(|family| family.name).collect();
         return Err(Failure::missing(format!(
             "none of the compilers that nodegauge knows is installed: {}\nhint: name one with its flags, e.g. --compiler 'cc -O3'",
             known.join(", ")

@@ -4,7 +4,7 @@
 use crate::kernels::Element;
 use crate::standard::output::Dialect;
 use nodegauge_placement::{Bind, Placement};
-use nodegauge_toolchain::{CommandLine, Compiler, Program, Scratch, ToolchainError};
+use nodegauge_toolchain::{CommandLine, CompileLimits, Compiler, Program, Scratch, ToolchainError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -147,11 +147,12 @@ pub fn build(
 ) -> Result<StandardBuild, ToolchainError> {
     let command =
         if command.arguments().is_empty() { command.with(FLAGS) } else { command.clone() };
-    let compiler = Compiler::find(command, interrupted)?;
+    let compiler = Compiler::find(command, CompileLimits::USUAL.version, interrupted)?;
     let mut sources = vec![source.path.as_path()];
     sources.extend(source.helpers.iter().map(PathBuf::as_path));
     let flags = wanted.flags(source.dialect);
-    let program = compiler.compile(&sources, &flags, scratch, name, interrupted)?;
+    let limit = CompileLimits::USUAL.compile;
+    let program = compiler.compile(limit, (&sources, &flags), (scratch, name), interrupted)?;
     Ok(StandardBuild { compiler, program, source: source.clone(), wanted })
 }
 

@@ -1,12 +1,11 @@
 //! Where BLAS libraries lie: the folders of the dynamic linker and of the distribution, those that
 //! an environment module names, and where vendors install.
 
-use super::BlasError;
 use super::info::Vendor;
+use crate::ToolchainError;
 use crate::search::expand;
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -87,13 +86,6 @@ impl FromStr for BlasRequest {
     }
 }
 
-impl fmt::Display for BlasRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        self.kernel.as_ref().map_or(Ok(()), |kernel| write!(f, "@{kernel}"))
-    }
-}
-
 /// A file that may be a BLAS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlasCandidate {
@@ -122,7 +114,10 @@ pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
 ///
 /// # Errors
 /// When there is none.
-pub fn resolve(request: &BlasRequest, found: &[BlasCandidate]) -> Result<BlasCandidate, BlasError> {
+pub fn resolve(
+    request: &BlasRequest,
+    found: &[BlasCandidate],
+) -> Result<BlasCandidate, ToolchainError> {
     let path = Path::new(&request.name);
     if path.is_file() {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -134,14 +129,19 @@ pub fn resolve(request: &BlasRequest, found: &[BlasCandidate]) -> Result<BlasCan
         "onemkl" | "intel" => "mkl",
         other => other,
     };
-    found
-        .iter()
-        .find(|candidate| candidate.vendor.name().to_lowercase() == alias)
-        .cloned()
-        .ok_or_else(|| BlasError::NotFound {
-            wanted: request.name.clone(),
-            found: found.iter().map(|c| c.path.display().to_string()).collect(),
-        })
+    let named = |candidate: &&BlasCandidate| candidate.vendor.name().to_lowercase() == alias;
+    found.iter().find(named).cloned().ok_or_else(|| {
+        let paths: Vec<String> = found.iter().map(|c| c.path.display().to_string()).collect();
+        let among = if paths.is_empty() {
+            String::new()
+        } else {
+            format!(" (there are: {})", paths.join(", "))
+        };
+        ToolchainError::Unusable(format!(
+            "no BLAS library {:?} was found{among}\nhint: give its path with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread",
+            request.name
+        ))
+    })
 }
 
 /// The folders to look into, most specific first.
@@ -159,23 +159,12 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     folders.extend(vendors.filter(|folder| folder.is_dir()));
     let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     for system in std::iter::once(triplet.as_str()).chain(FOLDERS) {
-        let system = PathBuf::from(system);
+        let system = Path::new(system);
         // Debian keeps each alternative in a folder of its own, e.g. openblas-pthread.
-        let mut below: Vec<PathBuf> = std::fs::read_dir(&system)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|entry| {
-                let name = entry.file_name();
-                let name = name.to_string_lossy();
-                ["openblas", "blis"].iter().any(|start| name.starts_with(start))
-            })
-            .map(|entry| entry.path())
-            .filter(|path| path.is_dir())
-            .collect();
-        below.sort();
-        folders.extend(below);
-        folders.push(system);
+        for pattern in ["blis*", "openblas*"] {
+            folders.extend(expand(system, pattern).into_iter().rev());
+        }
+        folders.push(system.to_owned());
     }
     folders
 }
@@ -190,7 +179,6 @@ mod tests {
         assert_eq!(request("openblas"), BlasRequest { name: "openblas".into(), kernel: None });
         assert_eq!(request("blis@skx").kernel.as_deref(), Some("skx"));
         assert_eq!(request("/opt/a@b/lib.so").kernel, None);
-        assert_eq!(request("blis@skx").to_string(), "blis@skx");
         assert!(request("builtin").is_builtin());
     }
 

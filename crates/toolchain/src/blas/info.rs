@@ -1,4 +1,4 @@
-//! What is known of a library, and why one cannot be used.
+//! What is known of a library.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -66,92 +66,27 @@ pub struct BlasInfo {
 
 impl fmt::Display for BlasInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.vendor)?;
-        if let Some(version) = &self.version {
-            write!(f, " {version}")?;
-        }
-        if let Some(kernel) = &self.kernel {
-            write!(f, " ({kernel} kernels)")?;
-        }
-        Ok(())
+        let version = self.version.as_ref().map(|version| format!(" {version}"));
+        let kernel = self.kernel.as_ref().map(|kernel| format!(" ({kernel} kernels)"));
+        write!(f, "{}{}{}", self.vendor, version.unwrap_or_default(), kernel.unwrap_or_default())
     }
 }
 
-/// Why a library cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BlasError {
-    /// Nothing by that name is installed.
-    #[error(
-        "no BLAS library {wanted:?} was found{}\nhint: give its path with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread",
-        among(found)
-    )]
-    NotFound {
-        /// As it was asked for.
-        wanted: String,
-        /// What there is.
-        found: Vec<String>,
-    },
-    /// The dynamic linker refuses it.
-    #[error(
-        "cannot load {path}: {cause}\nhint: give a shared library of BLAS, e.g. libopenblas.so.0"
-    )]
-    Load {
-        /// The file.
-        path: PathBuf,
-        /// What the linker said.
-        cause: String,
-    },
-    /// It is no BLAS, or not a whole one.
-    #[error(
-        "{path} has no {symbol}: it is no BLAS library with Fortran names\nhint: give another with --blas"
-    )]
-    Symbol {
-        /// The file.
-        path: PathBuf,
-        /// What it lacks.
-        symbol: &'static str,
-    },
-    /// Its routines give wrong results.
-    #[error("{path} computes {routine} wrongly: {what}\nhint: give another with --blas")]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// Which routine.
-        routine: &'static str,
-        /// What it gave.
-        what: String,
-    },
-    /// It brought the process that tried it to an end.
-    #[error(
-        "{path} cannot be used: the process that tried it ended with {how}{said}\nhint: give another with --blas"
-    )]
-    Crashed {
-        /// The file.
-        path: PathBuf,
-        /// Exit status or signal.
-        how: String,
-        /// Its last words, on lines of their own.
-        said: String,
-    },
-    /// What another process said of it.
-    #[error("{0}")]
-    Said(String),
-    /// A kernel was asked for that it does not take.
-    #[error(
-        "{path} runs its {got} kernels, not {wanted}\nhint: {vendor} has no such kernels here; leave out '@{wanted}'"
-    )]
-    Kernel {
-        /// The file.
-        path: PathBuf,
-        /// Whose.
-        vendor: Vendor,
-        /// As it was asked for.
-        wanted: String,
-        /// What it runs.
-        got: String,
-    },
+/// A library that a child process has loaded and found to compute rightly. Only [`BlasProber`](super::BlasProber) makes
+/// one, and only with one can a library be loaded into this process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbedBlas {
+    pub(super) about: BlasInfo,
+    /// Rate of a short DGEMM on one thread, FLOP/s.
+    pub rate: f64,
+    /// The variable with its value that makes the library take these kernels, if one is needed. It
+    /// must be set before the library is loaded.
+    pub environment: Option<(String, String)>,
 }
 
-fn among(found: &[String]) -> String {
-    if found.is_empty() { String::new() } else { format!(" (there are: {})", found.join(", ")) }
+impl ProbedBlas {
+    /// What the library is.
+    pub fn about(&self) -> &BlasInfo {
+        &self.about
+    }
 }

@@ -4,8 +4,8 @@
 //! behind. Integers are 64 bits wide with the value in their low half as well, so that on a
 //! little-endian machine a library of either width reads the right number.
 
-use super::info::{BlasError, BlasInfo, Vendor};
-use super::probed::ProbedBlas;
+use super::info::{BlasInfo, ProbedBlas, Vendor};
+use crate::ToolchainError;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;
@@ -49,6 +49,25 @@ type Dtrsm = unsafe extern "C" fn(
 );
 type Ddot = unsafe extern "C" fn(*const Int, *const f64, *const Int, *const f64, *const Int) -> f64;
 
+/// A matrix by columns that is read: its first element, and the distance of its columns (its leading
+/// dimension).
+pub type Columns = (*const f64, usize);
+/// A matrix by columns that is written.
+pub type ColumnsMut = (*mut f64, usize);
+
+/// `C -= A B`.
+#[derive(Debug, Clone, Copy)]
+pub struct Product {
+    /// Rows of C, columns of C, columns of A.
+    pub size: (usize, usize, usize),
+    /// A.
+    pub a: Columns,
+    /// B.
+    pub b: Columns,
+    /// C.
+    pub c: ColumnsMut,
+}
+
 /// How a library is told to stay on the thread that calls it.
 #[derive(Clone, Copy)]
 enum Threads {
@@ -63,7 +82,7 @@ pub struct BlasLibrary {
     about: BlasInfo,
     dgemm: Dgemm,
     dtrsm: Dtrsm,
-    threads: Vec<Threads>,
+    threads: Option<Threads>,
 }
 
 impl fmt::Debug for BlasLibrary {
@@ -78,15 +97,17 @@ struct Symbols {
 }
 
 impl Symbols {
-    fn open(path: &Path) -> Result<Self, BlasError> {
+    fn open(path: &Path) -> Result<Self, ToolchainError> {
         use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
         // SAFETY: loading runs the library's own initialisation. It was tried in a process of its
         // own before (`probe`), which is all that can be known about code of others.
-        let library =
-            unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
-                let cause = error.to_string();
-                BlasError::Load { path: path.to_owned(), cause }
-            })?;
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        let library = library.map_err(|cause| {
+            ToolchainError::Unusable(format!(
+                "cannot load {}: {cause}\nhint: give a shared library of BLAS, e.g. libopenblas.so.0",
+                path.display()
+            ))
+        })?;
         Ok(Self { library: std::mem::ManuallyDrop::new(library) })
     }
 
@@ -97,6 +118,21 @@ impl Symbols {
     unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: the caller's promise.
         unsafe { self.library.get::<F>(name.as_bytes()).ok().map(|symbol| *symbol) }
+    }
+
+    /// A routine by its Fortran name; builds with 64-bit integers may carry a suffix.
+    ///
+    /// # Safety
+    /// As for [`Symbols::function`].
+    unsafe fn routine<F: Copy>(&self, path: &Path, name: &str) -> Result<F, ToolchainError> {
+        let mut names = ["", "64_", "_64_"].into_iter().map(|suffix| format!("{name}{suffix}"));
+        // SAFETY: the caller's promise.
+        names.find_map(|name| unsafe { self.function(&name) }).ok_or_else(|| {
+            ToolchainError::Unusable(format!(
+                "{} has no {name}: it is no BLAS library with Fortran names\nhint: give another with --blas",
+                path.display()
+            ))
+        })
     }
 
     /// What a function without arguments that returns a C string says.
@@ -117,7 +153,7 @@ impl BlasLibrary {
     ///
     /// # Errors
     /// When it cannot be loaded after all, or computes wrongly here.
-    pub fn load(probed: &ProbedBlas) -> Result<Self, BlasError> {
+    pub fn load(probed: &ProbedBlas) -> Result<Self, ToolchainError> {
         Self::open(&probed.about().path)
     }
 
@@ -126,27 +162,19 @@ impl BlasLibrary {
     ///
     /// # Errors
     /// When it cannot be loaded, lacks DGEMM, DTRSM or DDOT, or computes them wrongly.
-    pub(super) fn open(path: &Path) -> Result<Self, BlasError> {
+    pub(super) fn open(path: &Path) -> Result<Self, ToolchainError> {
         let symbols = Symbols::open(path)?;
-        let missing = |symbol| BlasError::Symbol { path: path.to_owned(), symbol };
-        // Builds with 64-bit integers may carry a suffix.
         // SAFETY: the Fortran interface of these routines, which every BLAS shares.
         let (dgemm, dtrsm, ddot) = unsafe {
-            let named = |name: &str| [name.to_owned(), format!("{name}64_"), format!("{name}_64_")];
-            let first = |names: [String; 3]| names.into_iter();
             (
-                first(named("dgemm_")).find_map(|name| symbols.function::<Dgemm>(&name)),
-                first(named("dtrsm_")).find_map(|name| symbols.function::<Dtrsm>(&name)),
-                first(named("ddot_")).find_map(|name| symbols.function::<Ddot>(&name)),
+                symbols.routine::<Dgemm>(path, "dgemm_")?,
+                symbols.routine::<Dtrsm>(path, "dtrsm_")?,
+                symbols.routine::<Ddot>(path, "ddot_")?,
             )
         };
-        let dgemm = dgemm.ok_or_else(|| missing("dgemm_"))?;
-        let dtrsm = dtrsm.ok_or_else(|| missing("dtrsm_"))?;
-        let ddot = ddot.ok_or_else(|| missing("ddot_"))?;
-        let integer_bits = integer_bits(ddot).ok_or_else(|| BlasError::Wrong {
-            path: path.to_owned(),
-            routine: "ddot",
-            what: "neither 32-bit nor 64-bit integers give the product".to_owned(),
+        let integer_bits = integer_bits(ddot).ok_or_else(|| {
+            let what = "neither 32-bit nor 64-bit integers give the product";
+            wrong(path, "ddot", what.to_owned())
         })?;
         let about = about(&symbols, path, integer_bits);
         let library = Self { threads: threads(&symbols, about.vendor), about, dgemm, dtrsm };
@@ -163,40 +191,27 @@ impl BlasLibrary {
     /// Tells the library to work on the calling thread alone. Some keep this for the whole process
     /// and some for a thread, so every thread that calls routines says it once.
     pub fn stay_on_this_thread(&self) {
-        for set in &self.threads {
-            // SAFETY: the functions' declared types; one is a valid number of threads.
-            unsafe {
-                match set {
-                    Threads::Int(set) => set(1),
-                    Threads::Long(set) => set(1),
-                }
+        // SAFETY: the functions' declared types; one is a valid number of threads.
+        unsafe {
+            match self.threads {
+                Some(Threads::Int(set)) => set(1),
+                Some(Threads::Long(set)) => set(1),
+                None => {}
             }
         }
     }
 
-    /// `C := alpha A B + beta C`: A is `m` by `k`, B `k` by `n`, C `m` by `n`, all by columns.
+    /// `C -= A B`.
     ///
     /// # Safety
-    /// The matrices with their leading dimensions must lie in memory that may be read, C in memory
-    /// that nobody else uses; leading dimensions at least the number of rows.
-    #[allow(clippy::too_many_arguments, reason = "the routine's own list")]
-    pub unsafe fn dgemm(
-        &self,
-        (m, n, k): (usize, usize, usize),
-        alpha: f64,
-        a: *const f64,
-        lda: usize,
-        b: *const f64,
-        ldb: usize,
-        beta: f64,
-        c: *mut f64,
-        ldc: usize,
-    ) {
-        let [m, n, k, lda, ldb, ldc] = [m, n, k, lda, ldb, ldc].map(|x| x as Int);
-        let none = b"N".as_ptr();
+    /// The matrices must lie in memory that may be read, C in memory that nobody else uses; distances
+    /// at least the number of rows.
+    pub unsafe fn update(&self, Product { size: (m, n, k), a, b, c }: Product) {
+        let [m, n, k, lda, ldb, ldc] = [m, n, k, a.1, b.1, c.1].map(|x| x as Int);
+        let (a, b, c, none) = (a.0, b.0, c.0, b"N".as_ptr());
         // SAFETY: the caller's promise; the arguments are those of the Fortran routine.
         unsafe {
-            (self.dgemm)(none, none, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);
+            (self.dgemm)(none, none, &m, &n, &k, &-1.0, a, &lda, b, &ldb, &1.0, c, &ldc, 1, 1);
         }
     }
 
@@ -204,87 +219,66 @@ impl BlasLibrary {
     /// that are not stored, B `m` by `n`.
     ///
     /// # Safety
-    /// As for [`BlasLibrary::dgemm`].
+    /// As for [`BlasLibrary::update`].
     pub unsafe fn solve_unit_lower(
         &self,
         (m, n): (usize, usize),
-        l: *const f64,
-        ldl: usize,
-        b: *mut f64,
-        ldb: usize,
+        (l, ldl): Columns,
+        (b, ldb): ColumnsMut,
     ) {
         let [m, n, ldl, ldb] = [m, n, ldl, ldb].map(|x| x as Int);
+        let [left, lower, plain, unit] = [b"L", b"L", b"N", b"U"].map(|word| word.as_ptr());
         // SAFETY: the caller's promise; the arguments are those of the Fortran routine.
         unsafe {
-            (self.dtrsm)(
-                b"L".as_ptr(),
-                b"L".as_ptr(),
-                b"N".as_ptr(),
-                b"U".as_ptr(),
-                &m,
-                &n,
-                &1.0,
-                l,
-                &ldl,
-                b,
-                &ldb,
-                1,
-                1,
-                1,
-                1,
-            );
+            (self.dtrsm)(left, lower, plain, unit, &m, &n, &1.0, l, &ldl, b, &ldb, 1, 1, 1, 1);
         }
     }
 
     /// Computes small products and holds them against plain loops. Small whole numbers make every
     /// result exact, so any difference is an error.
-    fn check(&self) -> Result<(), BlasError> {
-        let wrong =
-            |routine, what| BlasError::Wrong { path: self.about.path.clone(), routine, what };
+    fn check(&self) -> Result<(), ToolchainError> {
+        let agree = |routine, got: &[f64], rows: usize, expected: &dyn Fn(usize, usize) -> f64| {
+            let differs = got.iter().enumerate().find_map(|(x, got)| {
+                let (i, j) = (x % rows, x / rows);
+                let expected = expected(i, j);
+                (*got != expected).then(|| format!("{got} at row {i}, column {j}, not {expected}"))
+            });
+            differs.map_or(Ok(()), |what| Err(wrong(&self.about.path, routine, what)))
+        };
         let (m, n, k) = (37, 19, 23);
         let entry = |i: usize, j: usize| ((i * 7 + j * 5) % 9) as f64 - 4.0;
-        let fill = |rows: usize, columns: usize| -> Vec<f64> {
+        let fill = |rows: usize, columns: usize, entry: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
             (0..rows * columns).map(|x| entry(x % rows, x / rows)).collect()
         };
-        let (a, b, mut c) = (fill(m, k), fill(k, n), fill(m, n));
+        let (a, b, mut c) = (fill(m, k, &entry), fill(k, n, &entry), fill(m, n, &entry));
+        let product = Product {
+            size: (m, n, k),
+            a: (a.as_ptr(), m),
+            b: (b.as_ptr(), k),
+            c: (c.as_mut_ptr(), m),
+        };
         // SAFETY: the vectors have the sizes that are given.
-        unsafe {
-            self.dgemm((m, n, k), -1.0, a.as_ptr(), m, b.as_ptr(), k, 1.0, c.as_mut_ptr(), m);
-        }
-        for (x, got) in c.iter().enumerate() {
-            let (i, j) = (x % m, x / m);
-            let product: f64 = (0..k).map(|p| entry(i, p) * entry(p, j)).sum();
-            let expected = entry(i, j) - product;
-            if *got != expected {
-                return Err(wrong(
-                    "dgemm",
-                    format!("{got} at row {i}, column {j}, not {expected}"),
-                ));
-            }
-        }
+        unsafe { self.update(product) };
+        agree("dgemm", &c, m, &|i, j| {
+            entry(i, j) - (0..k).map(|p| entry(i, p) * entry(p, j)).sum::<f64>()
+        })?;
         // L has small entries below its diagonal, X is chosen and B = L X.
         let below = |i: usize, j: usize| if i > j { ((i + 2 * j) % 3) as f64 - 1.0 } else { 0.0 };
-        let l: Vec<f64> = (0..n * n).map(|x| below(x % n, x / n)).collect();
-        let mut b: Vec<f64> = (0..n * k)
-            .map(|x| {
-                let (i, j) = (x % n, x / n);
-                entry(i, j) + (0..i).map(|p| below(i, p) * entry(p, j)).sum::<f64>()
-            })
-            .collect();
+        let l = fill(n, n, &below);
+        let mut b = fill(n, k, &|i, j| {
+            entry(i, j) + (0..i).map(|p| below(i, p) * entry(p, j)).sum::<f64>()
+        });
         // SAFETY: the vectors have the sizes that are given.
-        unsafe { self.solve_unit_lower((n, k), l.as_ptr(), n, b.as_mut_ptr(), n) };
-        for (x, got) in b.iter().enumerate() {
-            let (i, j) = (x % n, x / n);
-            if *got != entry(i, j) {
-                let expected = entry(i, j);
-                return Err(wrong(
-                    "dtrsm",
-                    format!("{got} at row {i}, column {j}, not {expected}"),
-                ));
-            }
-        }
-        Ok(())
+        unsafe { self.solve_unit_lower((n, k), (l.as_ptr(), n), (b.as_mut_ptr(), n)) };
+        agree("dtrsm", &b, n, &entry)
     }
+}
+
+fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
+    ToolchainError::Unusable(format!(
+        "{} computes {routine} wrongly: {what}\nhint: give another with --blas",
+        path.display()
+    ))
 }
 
 /// The width of a library's integers, by a product of two elements whose number has all bits set in
@@ -304,72 +298,54 @@ fn integer_bits(ddot: Ddot) -> Option<u32> {
 }
 
 fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> BlasInfo {
-    let mut about = BlasInfo {
-        vendor: Vendor::Other,
-        version: None,
-        kernel: None,
-        path: path.to_owned(),
-        integer_bits,
-    };
     let suffixed = |name: &str| symbols.text(name).or_else(|| symbols.text(&format!("{name}64_")));
-    if let Some(config) = suffixed("openblas_get_config") {
-        about.vendor = Vendor::OpenBlas;
+    let (vendor, version, kernel) = if let Some(config) = suffixed("openblas_get_config") {
         let mut words = config.split_whitespace();
-        if words.next() == Some("OpenBLAS") {
-            about.version = words.next().map(str::to_owned);
-        }
-        about.kernel = suffixed("openblas_get_corename");
+        let version = words.next().filter(|name| *name == "OpenBLAS").and_then(|_| words.next());
+        (Vendor::OpenBlas, version.map(str::to_owned), suffixed("openblas_get_corename"))
     } else if let Some(version) = symbols.text("bli_info_get_version_str") {
-        about.vendor = Vendor::Blis;
-        about.version = Some(version);
-        about.kernel = blis_kernel(symbols);
+        (Vendor::Blis, Some(version), blis_kernel(symbols))
     } else if let Some(version) = mkl_version(symbols) {
-        about.vendor = Vendor::Mkl;
-        about.version = Some(version);
+        (Vendor::Mkl, Some(version), None)
     } else if let Some(version) = armpl_version(symbols) {
-        about.vendor = Vendor::ArmPl;
-        about.version = Some(version);
-    }
-    about
+        (Vendor::ArmPl, Some(version), None)
+    } else {
+        (Vendor::Other, None, None)
+    };
+    BlasInfo { vendor, version, kernel, path: path.to_owned(), integer_bits }
 }
 
-/// The name of BLIS's sub-configuration in use.
+type ArchString = unsafe extern "C" fn(c_int) -> *const c_char;
+
 fn blis_kernel(symbols: &Symbols) -> Option<String> {
     // SAFETY: BLIS declares `arch_t bli_arch_query_id(void)` and `char* bli_arch_string(arch_t)`,
     // where arch_t is an enumeration.
     unsafe {
         let id = symbols.function::<unsafe extern "C" fn() -> c_int>("bli_arch_query_id")?();
-        let name = symbols
-            .function::<unsafe extern "C" fn(c_int) -> *const c_char>("bli_arch_string")?(
-            id
-        );
+        let name = symbols.function::<ArchString>("bli_arch_string")?(id);
         (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
     }
 }
 
 /// The number by which this BLIS knows the sub-configuration `name`; versions number them
 /// differently, and older ones take only numbers in `BLIS_ARCH_TYPE`.
-///
-/// # Errors
-/// When the library cannot be loaded.
-pub(super) fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, BlasError> {
+pub(super) fn blis_number_of(path: &Path, name: &str) -> Result<Option<i32>, ToolchainError> {
     let symbols = Symbols::open(path)?;
-    type Named = unsafe extern "C" fn(c_int) -> *const c_char;
     // SAFETY: BLIS declares `char* bli_arch_string(arch_t)`; its table ends with "generic", and no
     // number beyond that is asked for.
     unsafe {
-        let Some(named) = symbols.function::<Named>("bli_arch_string") else { return Ok(None) };
+        let Some(named) = symbols.function::<ArchString>("bli_arch_string") else {
+            return Ok(None);
+        };
         for id in 0..64 {
             let text = named(id);
             if text.is_null() {
                 break;
             }
-            let text = CStr::from_ptr(text).to_bytes();
-            if text == name.as_bytes() {
-                return Ok(Some(id));
-            }
-            if text == b"generic" {
-                break;
+            match CStr::from_ptr(text).to_bytes() {
+                text if text == name.as_bytes() => return Ok(Some(id)),
+                b"generic" => break,
+                _ => {}
             }
         }
     }
@@ -401,21 +377,19 @@ fn armpl_version(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// The functions that keep a library on one thread.
-fn threads(symbols: &Symbols, vendor: Vendor) -> Vec<Threads> {
+/// The function that keeps a library on one thread.
+fn threads(symbols: &Symbols, vendor: Vendor) -> Option<Threads> {
     // SAFETY: each library declares these functions so.
     let int = |name: &str| unsafe { symbols.function(name) }.map(Threads::Int);
     // SAFETY: as above; BLIS's dim_t has 64 bits.
     let long = |name: &str| unsafe { symbols.function(name) }.map(Threads::Long);
-    let of_openmp = || int("omp_set_num_threads");
     match vendor {
-        Vendor::OpenBlas => int("openblas_set_num_threads")
-            .or_else(|| int("openblas_set_num_threads64_"))
-            .into_iter()
-            .collect(),
-        Vendor::Blis => long("bli_thread_set_num_threads").into_iter().collect(),
+        Vendor::OpenBlas => {
+            int("openblas_set_num_threads").or_else(|| int("openblas_set_num_threads64_"))
+        }
+        Vendor::Blis => long("bli_thread_set_num_threads"),
         // The name in capitals takes its argument by value.
-        Vendor::Mkl => int("MKL_Set_Num_Threads_Local").into_iter().collect(),
-        Vendor::ArmPl | Vendor::Other => of_openmp().into_iter().collect(),
+        Vendor::Mkl => int("MKL_Set_Num_Threads_Local"),
+        Vendor::ArmPl | Vendor::Other => int("omp_set_num_threads"),
     }
 }

@@ -5,28 +5,20 @@
 //! factor of two or more. What a variable of the library can mend is therefore tried.
 
 use super::find::BlasCandidate;
-use super::info::{BlasError, BlasInfo, Vendor};
-use super::library::{self, BlasLibrary};
-use super::probed::ProbedBlas;
+use super::info::{BlasInfo, ProbedBlas, Vendor};
+use super::library::{self, BlasLibrary, Product};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
 use nodegauge_os::describe;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The child's answer.
-#[derive(Debug, Serialize, Deserialize)]
-struct Answer {
-    about: Option<BlasInfo>,
-    rate: f64,
-    error: Option<String>,
-}
+/// The child's answer: the library and its rate, FLOP/s, or why it cannot be used.
+type Answer = Result<(BlasInfo, f64), String>;
 
 /// Longest time for one try: loading from a slow file system counts.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Order of the product that is timed: its three matrices fit any level-2 cache and some.
 const ORDER: usize = 512;
-/// For how long it is repeated.
 const TRIAL: Duration = Duration::from_millis(30);
 
 /// Kernels worth trying by vendor: name, and the instruction set that it needs.
@@ -56,33 +48,41 @@ impl BlasProber {
         candidate: &BlasCandidate,
         kernel: Option<&str>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Result<ProbedBlas, BlasError>, ToolchainError> {
-        let environment = match kernel {
-            None => None,
-            Some(kernel) => self.setting(candidate, kernel, interrupted)?,
+    ) -> Result<ProbedBlas, ToolchainError> {
+        let setting = kernel.map(|kernel| self.setting(candidate, kernel, interrupted));
+        let environment = setting.transpose()?.flatten();
+        let mut job = self.job(candidate);
+        job.environment.extend(environment.clone().map(|(name, value)| (name, Some(value))));
+        let output = run(&job, interrupted)?;
+        let path = candidate.path.display();
+        let crashed = |how: String| {
+            let said = output.stderr.lines().rfind(|line| !line.trim().is_empty());
+            let said = said.map(|line| format!(":\n{line}")).unwrap_or_default();
+            ToolchainError::Unusable(format!(
+                "{path} cannot be used: the process that tried it ended with {how}{said}\nhint: give another with --blas"
+            ))
         };
-        let mut job = self.job(candidate.path.as_path());
-        job.environment
-            .extend(environment.iter().map(|(name, value)| (name.clone(), Some(value.clone()))));
-        let answer = match self.ask(&job, &candidate.path, interrupted)? {
-            Ok(answer) => answer,
-            Err(error) => return Ok(Err(error)),
+        let status = match output.end {
+            ChildEnd::Exited(status) => status,
+            ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
+            ChildEnd::Killed(KillReason::TimedOut) => {
+                return Err(crashed(format!("no answer in {} s", LIMIT.as_secs())));
+            }
         };
-        let Some(about) = answer.about else {
-            let cause = answer.error.unwrap_or_else(|| "it gave no answer".to_owned());
-            return Ok(Err(BlasError::Said(cause)));
-        };
-        if let (Some(wanted), Some(got)) = (kernel, &about.kernel)
-            && !wanted.eq_ignore_ascii_case(got)
-        {
-            return Ok(Err(BlasError::Kernel {
-                path: candidate.path.clone(),
-                vendor: about.vendor,
-                wanted: wanted.to_owned(),
-                got: got.clone(),
-            }));
+        // A library may print on standard output itself; the answer is the last line.
+        let line = output.stdout.lines().next_back().unwrap_or_default();
+        let answer = serde_json::from_str::<Answer>(line).ok().filter(|_| status.success());
+        let answer = answer.ok_or_else(|| crashed(describe(status)))?;
+        let (about, rate) = answer.map_err(ToolchainError::Unusable)?;
+        match (kernel, &about.kernel) {
+            (Some(wanted), Some(got)) if !wanted.eq_ignore_ascii_case(got) => {
+                Err(ToolchainError::Unusable(format!(
+                    "{path} runs its {got} kernels, not {wanted}\nhint: {} has no such kernels here; leave out '@{wanted}'",
+                    about.vendor
+                )))
+            }
+            _ => Ok(ProbedBlas { about, rate, environment }),
         }
-        Ok(Ok(ProbedBlas::new(about, answer.rate, environment)))
     }
 
     /// Tries `candidate` as it is, and with every other kernel that this processor has the
@@ -96,29 +96,20 @@ impl BlasProber {
         candidate: &BlasCandidate,
         isa: &dyn Fn(&str) -> bool,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Result<Vec<ProbedBlas>, BlasError>, ToolchainError> {
-        let first = match self.probe(candidate, None, interrupted)? {
-            Ok(first) => first,
-            Err(error) => return Ok(Err(error)),
-        };
-        let mut probed = vec![first];
-        for (vendor, kernel, needs) in KERNELS {
-            let known = |probed: &ProbedBlas| {
-                probed.about().kernel.as_deref().is_some_and(|k| k.eq_ignore_ascii_case(kernel))
-            };
-            // What the user's environment says already is not overruled.
-            let told =
-                vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
-            if vendor != probed[0].about().vendor || told || !isa(needs) || probed.iter().any(known)
-            {
-                continue;
-            }
-            if let Ok(other) = self.probe(candidate, Some(kernel), interrupted)? {
-                probed.push(other);
+    ) -> Result<Vec<ProbedBlas>, ToolchainError> {
+        let mut probed = vec![self.probe(candidate, None, interrupted)?];
+        let vendor = probed[0].about.vendor;
+        // What the user's environment says already is not overruled.
+        let told = vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
+        let kernels = KERNELS.iter().filter(|(of, _, needs)| *of == vendor && !told && isa(needs));
+        for (_, kernel, _) in kernels {
+            let is_this = |known: &String| known.eq_ignore_ascii_case(kernel);
+            if !probed.iter().any(|known| known.about.kernel.as_ref().is_some_and(is_this)) {
+                probed.extend(usable(self.probe(candidate, Some(kernel), interrupted))?);
             }
         }
-        probed.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
-        Ok(Ok(probed))
+        probed.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        Ok(probed)
     }
 
     /// The variable, with its value, that makes the library take `kernel`.
@@ -130,14 +121,14 @@ impl BlasProber {
     ) -> Result<Option<(String, String)>, ToolchainError> {
         let mut vendor = candidate.vendor;
         if vendor == Vendor::Other
-            && let Ok(probed) = self.probe(candidate, None, interrupted)?
+            && let Some(probed) = usable(self.probe(candidate, None, interrupted))?
         {
-            vendor = probed.about().vendor;
+            vendor = probed.about.vendor;
         }
         let Some(variable) = vendor.kernel_variable() else { return Ok(None) };
         let mut value = kernel.to_owned();
         if vendor == Vendor::Blis {
-            let mut job = self.job(candidate.path.as_path());
+            let mut job = self.job(candidate);
             job.command = job.command.with(["--number-of", kernel]);
             let output = run(&job, interrupted)?;
             let failed = matches!(output.end, ChildEnd::Exited(status) if !status.success());
@@ -148,42 +139,26 @@ impl BlasProber {
         Ok(Some((variable.to_owned(), value)))
     }
 
-    fn job(&self, path: &Path) -> Job {
+    fn job(&self, candidate: &BlasCandidate) -> Job {
         // A pool of threads for a try of a tenth of a second would cost more than the try.
-        let environment = ["OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
-            .map(|name| (name.to_owned(), Some("1".to_owned())))
-            .to_vec();
-        let command = self.command.with([path.display().to_string()]);
+        let environment = threads_environment(1);
+        let command = self.command.with([candidate.path.display().to_string()]);
         Job { environment, ..Job::new(command, LIMIT) }
     }
+}
 
-    fn ask(
-        &self,
-        job: &Job,
-        path: &Path,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Result<Answer, BlasError>, ToolchainError> {
-        let output = run(job, interrupted)?;
-        let said = output.stderr.lines().rfind(|line| !line.trim().is_empty());
-        let crashed = |how: String| BlasError::Crashed {
-            path: path.to_owned(),
-            how,
-            said: said.map(|line| format!(":\n{line}")).unwrap_or_default(),
-        };
-        Ok(match output.end {
-            ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
-            ChildEnd::Killed(KillReason::TimedOut) => {
-                Err(crashed(format!("no answer in {} s", LIMIT.as_secs())))
-            }
-            ChildEnd::Exited(status) => {
-                // A library may print on standard output itself; the answer is the last line.
-                let line = output.stdout.lines().next_back().unwrap_or_default();
-                match serde_json::from_str::<Answer>(line) {
-                    Ok(answer) if status.success() => Ok(answer),
-                    _ => Err(crashed(describe(status))),
-                }
-            }
-        })
+/// The variables that give a library so many threads in a child process.
+pub fn threads_environment(threads: usize) -> Vec<(String, Option<String>)> {
+    ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
+        .map(|name| (name.to_owned(), Some(threads.to_string())))
+        .to_vec()
+}
+
+/// What was tried, `None` where it cannot be used.
+fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas>, ToolchainError> {
+    match tried {
+        Err(ToolchainError::Unusable(_)) => Ok(None),
+        tried => tried.map(Some),
     }
 }
 
@@ -194,12 +169,9 @@ pub fn answer(path: &Path, number_of: Option<&str>) -> String {
         let number = library::blis_number_of(path, kernel).ok().flatten();
         return number.map(|number| number.to_string()).unwrap_or_default();
     }
-    let answer = match BlasLibrary::open(path) {
-        Ok(library) => {
-            Answer { about: Some(library.about().clone()), rate: short_rate(&library), error: None }
-        }
-        Err(error) => Answer { about: None, rate: 0.0, error: Some(error.to_string()) },
-    };
+    let answer: Answer = BlasLibrary::open(path)
+        .map(|library| (library.about().clone(), short_rate(&library)))
+        .map_err(|error| error.to_string());
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
@@ -210,24 +182,14 @@ fn short_rate(library: &BlasLibrary) -> f64 {
         (0..ORDER * ORDER).map(|x| ((x * 7 + seed) % 17) as f64 / 8.0 - 1.0).collect()
     };
     let (a, b, mut c) = (matrix(1), matrix(2), matrix(3));
+    let size = (ORDER, ORDER, ORDER);
+    let (a, b, c) = ((a.as_ptr(), ORDER), (b.as_ptr(), ORDER), (c.as_mut_ptr(), ORDER));
     let start = Instant::now();
     let mut best = f64::INFINITY;
     while start.elapsed() < TRIAL || best.is_infinite() {
         let before = Instant::now();
-        // SAFETY: three vectors of ORDER by ORDER elements.
-        unsafe {
-            library.dgemm(
-                (ORDER, ORDER, ORDER),
-                -1.0,
-                a.as_ptr(),
-                ORDER,
-                b.as_ptr(),
-                ORDER,
-                0.0,
-                c.as_mut_ptr(),
-                ORDER,
-            );
-        }
+        // SAFETY: three vectors of ORDER by ORDER elements, which live to the end of this function.
+        unsafe { library.update(Product { size, a, b, c }) };
         best = best.min(before.elapsed().as_secs_f64());
     }
     2.0 * (ORDER as f64).powi(3) / best

@@ -32,7 +32,6 @@ impl Body {
         Self { instructions, parts }
     }
 
-    /// What there is to know of it.
     pub(super) fn code(&self, image: &Image<'_>) -> Code {
         let hot = self.hot_loop().map_or(&[][..], |(from, to)| &self.instructions[from..=to]);
         Code {
@@ -46,21 +45,16 @@ impl Body {
 
     /// The innermost loop that moves most bytes a turn; none when no loop touches data.
     fn hot_loop(&self) -> Option<Loop> {
-        let loops: Vec<Loop> = self
-            .instructions
-            .iter()
-            .enumerate()
-            .filter(|(_, instruction)| {
-                matches!(
-                    instruction.flow_control(),
-                    FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
-                )
-            })
+        let branch = [FlowControl::ConditionalBranch, FlowControl::UnconditionalBranch];
+        let jumps = self.instructions.iter().enumerate();
+        let loops: Vec<Loop> = jumps
+            .filter(|(_, instruction)| branch.contains(&instruction.flow_control()))
             .filter_map(|(i, instruction)| {
                 let target = instruction.near_branch_target();
                 // A jump to itself or backwards, within its own part.
-                let to = self.index_of(target)?;
-                (to <= i && self.same_part(target, instruction.ip())).then_some((to, i))
+                let to = self.instructions.iter().position(|other| other.ip() == target)?;
+                let same_part = self.part_of(target) == self.part_of(instruction.ip());
+                (to <= i && same_part).then_some((to, i))
             })
             .collect();
         let contains =
@@ -85,16 +79,8 @@ impl Body {
         best.map(|(_, _, hot)| hot)
     }
 
-    fn index_of(&self, address: u64) -> Option<usize> {
-        self.instructions.iter().position(|instruction| instruction.ip() == address)
-    }
-
     fn part_of(&self, address: u64) -> Option<usize> {
         self.parts.iter().position(|(from, to)| (*from..*to).contains(&address))
-    }
-
-    fn same_part(&self, one: u64, other: u64) -> bool {
-        self.part_of(one) == self.part_of(other)
     }
 
     /// The functions that it calls, each once; a jump out of the function is a call at its end.
@@ -106,28 +92,19 @@ impl Body {
                     if instruction.op0_kind() == OpKind::NearBranch64 =>
                 {
                     let target = instruction.near_branch_target();
-                    if self.part_of(target).is_some() {
-                        continue;
-                    }
-                    image.name_at(target).unwrap_or_else(|| "?".to_owned())
+                    let outside = self.part_of(target).is_none();
+                    outside.then(|| image.name_at(target).unwrap_or("?"))
                 }
                 // A jump through a register is as well a switch within the function.
-                FlowControl::IndirectCall => {
-                    image.slot_of(instruction).unwrap_or_else(|| "?".to_owned())
-                }
-                FlowControl::IndirectBranch => match image.slot_of(instruction) {
-                    Some(name) => name,
-                    None => continue,
-                },
-                _ => match string_operation(instruction) {
-                    Some(name) => name.to_owned(),
-                    None => continue,
-                },
+                FlowControl::IndirectCall => Some(image.slot_of(instruction).unwrap_or("?")),
+                FlowControl::IndirectBranch => image.slot_of(instruction),
+                _ => string_operation(instruction),
             };
+            let Some(name) = name else { continue };
             // Versions of symbols say nothing here, and neither does the watch over the stack.
-            let name = name.split('@').next().unwrap_or_default().to_owned();
-            if name != "__stack_chk_fail" && !calls.contains(&name) {
-                calls.push(name);
+            let name = name.split('@').next().unwrap_or_default();
+            if name != "__stack_chk_fail" && calls.iter().all(|known| known != name) {
+                calls.push(name.to_owned());
             }
         }
         calls
@@ -183,22 +160,9 @@ fn width(instruction: &Instruction) -> Option<u32> {
 }
 
 fn is_nontemporal(instruction: &Instruction) -> bool {
-    use Mnemonic::{
-        Movntdq, Movnti, Movntpd, Movntps, Movntq, Movntsd, Movntss, Vmovntdq, Vmovntpd, Vmovntps,
-    };
-    matches!(
-        instruction.mnemonic(),
-        Movntdq
-            | Movnti
-            | Movntpd
-            | Movntps
-            | Movntq
-            | Movntsd
-            | Movntss
-            | Vmovntdq
-            | Vmovntpd
-            | Vmovntps
-    )
+    use Mnemonic::*;
+    matches!(instruction.mnemonic(), Movntdq | Movnti | Movntpd | Movntps | Movntq)
+        || matches!(instruction.mnemonic(), Movntsd | Movntss | Vmovntdq | Vmovntpd | Vmovntps)
 }
 
 /// `vfmadd…`, `vfmsub…`, `vfnmadd…`, `vfnmsub…`: some hundred instructions that begin alike.
@@ -208,11 +172,7 @@ fn is_fused(instruction: &Instruction) -> bool {
 }
 
 fn is_prefetch(instruction: &Instruction) -> bool {
-    use Mnemonic::{
-        Prefetch, Prefetchnta, Prefetcht0, Prefetcht1, Prefetcht2, Prefetchw, Prefetchwt1,
-    };
-    matches!(
-        instruction.mnemonic(),
-        Prefetch | Prefetchnta | Prefetcht0 | Prefetcht1 | Prefetcht2 | Prefetchw | Prefetchwt1
-    )
+    use Mnemonic::*;
+    matches!(instruction.mnemonic(), Prefetch | Prefetchnta | Prefetchw | Prefetchwt1)
+        || matches!(instruction.mnemonic(), Prefetcht0 | Prefetcht1 | Prefetcht2)
 }

@@ -7,7 +7,6 @@ use object::{
 };
 use std::collections::BTreeMap;
 
-/// A parsed shared object.
 pub(super) struct Image<'a> {
     /// Address and bytes of each section with code.
     code: Vec<(u64, &'a [u8])>,
@@ -17,7 +16,6 @@ pub(super) struct Image<'a> {
     slots: BTreeMap<u64, String>,
 }
 
-/// A function in the image.
 #[derive(Debug, Clone)]
 pub(super) struct Function {
     pub name: String,
@@ -69,7 +67,6 @@ impl<'a> Image<'a> {
         Ok(Some(Self { code, functions, slots }))
     }
 
-    /// The function of this name.
     pub(super) fn function(&self, name: &str) -> Option<Function> {
         self.functions.iter().find(|function| function.name == name).cloned()
     }
@@ -93,9 +90,9 @@ impl<'a> Image<'a> {
 
     /// The name behind the address that a call or a jump leads to: a function's own, or that of the
     /// symbol to which a stub of the procedure linkage table jumps.
-    pub(super) fn name_at(&self, target: u64) -> Option<String> {
+    pub(super) fn name_at(&self, target: u64) -> Option<&str> {
         if let Some(function) = self.functions.iter().find(|function| function.start == target) {
-            return Some(function.name.clone());
+            return Some(&function.name);
         }
         let bytes = self.bytes(target, 32);
         let mut decoder = Decoder::with_ip(64, bytes, target, DecoderOptions::NONE);
@@ -107,12 +104,11 @@ impl<'a> Image<'a> {
     }
 
     /// The name behind the memory slot through which an instruction calls or jumps.
-    pub(super) fn slot_of(&self, instruction: &Instruction) -> Option<String> {
+    pub(super) fn slot_of(&self, instruction: &Instruction) -> Option<&str> {
         let through_slot = instruction.op0_kind() == OpKind::Memory
             && instruction.memory_base() == Register::RIP
             && instruction.memory_index() == Register::None;
-        let name =
-            through_slot.then(|| self.slots.get(&instruction.memory_displacement64())).flatten()?;
-        Some(name.clone())
+        let slot = self.slots.get(&instruction.memory_displacement64());
+        slot.filter(|_| through_slot).map(String::as_str)
     }
 }

@@ -1,6 +1,6 @@
 //! Which MPI a finished program was linked with, by the libraries that it names.
 
-use super::{MpiFamily, MpiLibrary};
+use super::{LauncherKind, MpiLibrary};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
 use std::path::Path;
@@ -15,14 +15,13 @@ pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
 /// The library whose file has this name. Open MPI numbers its libmpi 12 (versions 1.7 to 1.10), 20
 /// (2) and 40 (3 to 5); MPICH's ABI has libmpi.so.12 too, which since 2014 is the likelier.
 fn library_by_file(name: &str) -> Option<MpiLibrary> {
-    let (family, said) = match name {
-        _ if name.starts_with("libmpi.so.40") || name.starts_with("libmpi.so.20") => {
-            (MpiFamily::OpenMpi, "Open MPI")
-        }
-        _ if name.starts_with("libmpich.so") || name.starts_with("libmpi.so.12") => {
-            (MpiFamily::Mpich, "MPICH")
-        }
-        _ => return None,
+    let of = |files: [&str; 2]| files.iter().any(|file| name.starts_with(file));
+    let (family, said) = if of(["libmpi.so.40", "libmpi.so.20"]) {
+        (LauncherKind::OpenMpi, "Open MPI")
+    } else if of(["libmpich.so", "libmpi.so.12"]) {
+        (LauncherKind::Hydra, "MPICH")
+    } else {
+        return None;
     };
     Some(MpiLibrary { family, name: said.to_owned(), version: None })
 }
@@ -35,14 +34,8 @@ fn needed(data: &[u8]) -> Option<Vec<String>> {
     let (entries, strings) = sections.dynamic(endian, data).ok()??;
     let strings = sections.strings(endian, data, strings).ok()?;
     let names = entries.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED));
-    Some(
-        names
-            .filter_map(|entry| {
-                let name = strings.get(entry.val32(endian)?).ok()?;
-                Some(String::from_utf8_lossy(name).into_owned())
-            })
-            .collect(),
-    )
+    let name = |entry: &elf::Dyn64<_>| strings.get(entry.val32(endian)?).ok();
+    Some(names.filter_map(name).map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 #[cfg(test)]
@@ -59,8 +52,8 @@ mod tests {
     #[test]
     fn files_of_libraries_tell_the_family() {
         let family = |name: &str| library_by_file(name).map(|library| library.family);
-        assert_eq!(family("libmpi.so.40"), Some(MpiFamily::OpenMpi));
-        assert_eq!(family("libmpich.so.12"), Some(MpiFamily::Mpich));
+        assert_eq!(family("libmpi.so.40"), Some(LauncherKind::OpenMpi));
+        assert_eq!(family("libmpich.so.12"), Some(LauncherKind::Hydra));
         assert_eq!(family("libm.so.6"), None);
     }
 }

@@ -1,27 +1,22 @@
 //! What wrappers and launchers say of themselves. Pure.
 
-use super::{LauncherKind, MpiFamily, MpiLibrary};
+use super::{LauncherKind, MpiLibrary};
 
 /// The library, from what a wrapper prints for `--showme:version` or `-v`.
 pub fn library_of(said: &str) -> Option<MpiLibrary> {
+    let library =
+        |family, name: &str, version| Some(MpiLibrary { family, name: name.to_owned(), version });
     for line in said.lines() {
         if let Some((_, rest)) = line.split_once("Open MPI ") {
-            return Some(MpiLibrary {
-                family: MpiFamily::OpenMpi,
-                name: "Open MPI".to_owned(),
-                version: version_at(rest),
-            });
+            return library(LauncherKind::OpenMpi, "Open MPI", version_at(rest));
         }
-        for (mark, name) in
-            [("Intel(R) MPI Library", "Intel MPI"), ("MVAPICH", "MVAPICH"), ("MPICH", "MPICH")]
-        {
-            let named = line.contains(" for ") || line.contains("version");
-            if let Some((_, rest)) = line.split_once(mark).filter(|_| named) {
-                return Some(MpiLibrary {
-                    family: MpiFamily::Mpich,
-                    name: name.to_owned(),
-                    version: rest.split_whitespace().find_map(version_at),
-                });
+        let marks =
+            [("Intel(R) MPI Library", "Intel MPI"), ("MVAPICH", "MVAPICH"), ("MPICH", "MPICH")];
+        let named = line.contains(" for ") || line.contains("version");
+        for (mark, name) in marks.into_iter().filter(|_| named) {
+            if let Some((_, rest)) = line.split_once(mark) {
+                let version = rest.split_whitespace().find_map(version_at);
+                return library(LauncherKind::Hydra, name, version);
             }
         }
     }
