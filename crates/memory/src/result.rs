@@ -266,21 +266,8 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
 /// What the run found out about the machine: CPUs that are moved, and CPUs that are said to share a
 /// last-level cache and behave as if they did not.
 pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
-    if trips.len() > 1 {
-        let trips: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
-        findings.push(Finding {
-            id: "cpus-moved".to_owned(),
-            severity: Severity::Warning,
-            text: format!(
-                "the cpus were moved during the run: a cache line took {} between them and back",
-                trips.join(" or ")
-            ),
-            remedy: "compare figures of one regime only; each is in the record".to_owned(),
-            cost: None,
-        });
-    }
+    let mut findings: Vec<Finding> = cpus_moved(&trips).into_iter().collect();
     findings.extend(memory_elsewhere(evidence));
     let llcs: Vec<Option<usize>> = evidence
         .placement
@@ -306,6 +293,21 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// CPUs that were moved during a run, which met regimes of these round trips.
+pub(crate) fn cpus_moved(trips: &[f64]) -> Option<Finding> {
+    let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
+    (trips.len() > 1).then(|| Finding {
+        id: "cpus-moved".to_owned(),
+        severity: Severity::Warning,
+        text: format!(
+            "the cpus were moved during the run: a cache line took {} between them and back",
+            words.join(" or ")
+        ),
+        remedy: "compare figures of one regime only; each is in the record".to_owned(),
+        cost: None,
+    })
 }
 
 /// Pages that are not where the policy wants them.

@@ -158,6 +158,12 @@ pub const CURVES: Policy = Policy {
     ..SWEEP
 };
 
+/// `memory mix`, whose loops in main memory take longer to try.
+pub const MIXES: Policy = Policy { choose: 0.35, ..CURVES };
+
+/// The nodes of `memory matrix`; CPU to CPU gets the rest of the time.
+pub const NODES: Policy = Policy { measure: 0.6, ..CURVES };
+
 /// `io`: the grid of files and blocks, as often as samples are asked for, until the time is spent.
 pub const FILES: Policy = Policy {
     order: Order::AsGiven,
