@@ -158,6 +158,16 @@ pub const CURVES: Policy = Policy {
     ..SWEEP
 };
 
+/// The trial of loops before a curve: the first round sets how long a call lasts, and the best counts.
+pub const LOOPS: Policy = Policy {
+    seed: 0x6C6F_6F70,
+    warm_up: WarmUp::None,
+    fewest: 1,
+    most: Some(5),
+    tolerance: None,
+    ..CURVES
+};
+
 /// `memory mix`, whose loops in main memory take longer to try.
 pub const MIXES: Policy = Policy { choose: 0.35, ..CURVES };
 

@@ -141,33 +141,24 @@ impl Chain {
     /// The chain's memory is still there, and nobody has changed the chain.
     unsafe fn run(&mut self, steps: usize) -> usize {
         let runs = steps.div_ceil(UNROLLED);
-        // SAFETY: the caller's promise.
-        self.at = unsafe { run(self.at, runs) };
+        let mut at = self.at;
+        macro_rules! steps {
+            ($($step:literal)*) => {$({
+                let _ = $step;
+                // SAFETY: every element holds the address of another.
+                at = unsafe { *(at as *const usize) };
+            })*};
+        }
+        for _ in 0..runs {
+            steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+        }
+        self.at = std::hint::black_box(at);
         runs * UNROLLED
     }
 }
 
 /// Loads between looks at the loop's counter, so that the loop costs nothing beside them.
 const UNROLLED: usize = 32;
-
-/// Follows the chain for `runs` times [`UNROLLED`] steps.
-///
-/// # Safety
-/// As for [`Chain::run`].
-unsafe fn run(mut at: usize, runs: usize) -> usize {
-    macro_rules! steps {
-        ($($step:literal)*) => {$({
-            let _ = $step;
-            // SAFETY: every element holds the address of another.
-            at = unsafe { *(at as *const usize) };
-        })*};
-    }
-    for _ in 0..runs {
-        steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
-    }
-    std::hint::black_box(at)
-}
-
 /// A pass that is not faster by this share than the one before it was as warm.
 const WARMER: f64 = 0.02;
 /// Warming ends after the pass in which it took so long, seconds.

@@ -174,13 +174,13 @@ impl Mode for Ladder {
                     level_reported_bytes: level.and_then(|named| named.reported),
                     ..config.clone()
                 };
+                // Only sets far beyond the caches move through main memory.
+                let limited =
+                    i + 1 == sets.len() && level.is_some_and(|level| level.reported.is_none());
                 let figure = Figure {
                     name: (set * workers).to_string(),
                     quoted: Quoted::Best,
-                    value: Value::Loop(traffic),
-                    // Only sets far beyond the caches move through main memory.
-                    limited: i + 1 == sets.len()
-                        && level.is_some_and(|level| level.reported.is_none()),
+                    value: Value::Loop(traffic, limited),
                     config,
                     validity: doubts.clone(),
                 };

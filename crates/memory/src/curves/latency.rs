@@ -129,7 +129,6 @@ impl Mode for Latency {
                     name: set.to_string(),
                     quoted: Quoted::Best,
                     value: Value::Seconds,
-                    limited: false,
                     config,
                     validity: validity.clone(),
                 };

@@ -66,7 +66,6 @@ pub(crate) fn measure(run: &mut Run<'_>, pairs: &[CpuPair]) -> Result<(), PointE
             name: format!("cpu{}->cpu{}", pair.first.0, pair.second.0),
             quoted: Quoted::Median,
             value: Value::Seconds,
-            limited: false,
             config,
             validity: Validity::valid(),
         };

@@ -190,7 +190,6 @@ impl Mode for Loaded {
                     name: format!("{kind}_{step}"),
                     quoted: Quoted::Median,
                     value,
-                    limited: false,
                     config: CurveConfig {
                         load_share: Some(f64::from(share) / 100.0),
                         wait_s: turns(share).map(|turns| turns as f64 * turn_seconds),

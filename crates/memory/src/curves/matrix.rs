@@ -17,6 +17,7 @@ use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, MemoryPolicy};
+use std::collections::BTreeSet;
 
 /// How long a timed stretch of a chase lasts, seconds.
 const CHASE_SECONDS: f64 = 2e-3;
@@ -74,14 +75,9 @@ pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Matrix
 /// The nodes of a machine, without CPU to CPU. Without NUMA nodes, the machine is one node, number 0.
 fn nodes(topology: &Topology, largest: Option<Bytes>) -> Matrix {
     let one_a_core = |keep: &dyn Fn(usize) -> bool| -> Vec<CpuId> {
-        let mut seen = Vec::new();
-        let mut is_new = |core: usize| {
-            let new = !seen.contains(&core);
-            seen.extend(new.then_some(core));
-            new
-        };
+        let mut cores = BTreeSet::new();
         let here = topology.allowed().filter(|thread| keep(thread.node.unwrap_or(0)));
-        here.filter(|thread| is_new(thread.core)).map(|thread| thread.cpu).collect()
+        here.filter(|thread| cores.insert(thread.core)).map(|thread| thread.cpu).collect()
     };
     let (readers, memories) = if topology.nodes.is_empty() {
         (vec![Readers { node: NodeId(0), cpus: one_a_core(&|_| true) }], vec![NodeId(0)])
@@ -176,7 +172,7 @@ impl Matrix {
             let (memory, [traffic]) = (&memories[*memory], &work[i].1);
             for part in [0, 1] {
                 let (region, cpus, value) = match part {
-                    0 => (&memory.read, readers.cpus.as_slice(), Value::Loop(traffic)),
+                    0 => (&memory.read, readers.cpus.as_slice(), Value::Loop(traffic, true)),
                     _ => (&memory.chased, &readers.cpus[..1], Value::Seconds),
                 };
                 let (pages, mut validity) = run::pages_got(region.mapping());
@@ -205,7 +201,6 @@ impl Matrix {
                     name: format!("n{}->n{node}", readers.node),
                     quoted: Quoted::Best,
                     value,
-                    limited: part == 0,
                     config,
                     validity,
                 };

@@ -142,8 +142,7 @@ impl Mode for Mixes {
             let figure = Figure {
                 name: mix.name.to_owned(),
                 quoted: Quoted::Best,
-                value: Value::Loop(traffic),
-                limited: true,
+                value: Value::Loop(traffic, true),
                 config,
                 validity: doubts.clone(),
             };

@@ -2,7 +2,6 @@
 //! doubt.
 
 use crate::GAUGE;
-use crate::arrays::Pages;
 use crate::config::{CurveConfig, NumaConfig, PagesConfig};
 use crate::curves::levels::{self, Dot, Named, Reported};
 use crate::curves::pool::WorkerPool;
@@ -10,18 +9,16 @@ use crate::curves::region::MemoryRegion;
 use crate::curves::traffic::Traffic;
 use crate::curves::{Curve, Setup, notice};
 use crate::mapping::PagedMapping;
+use crate::pages;
 use crate::point::PointError;
+use crate::result::{self, small_pages};
 use crate::stream::masks;
-use crate::{pages, result};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Policy, Schedule};
 use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
-
-/// When fewer of the pages than this are of the asked size, the figure is not of those pages.
-const PAGES_GOT_ENOUGH: f64 = 0.9;
 
 impl Curve {
     /// `test` of its figures.
@@ -52,8 +49,9 @@ pub(crate) enum Value<'a> {
     Seconds,
     /// The rate of one byte in that time.
     Rate,
-    /// The rate of a pass of this loop by all threads.
-    Loop(&'a Traffic),
+    /// The rate of a pass of this loop by all threads; whether it is held against the theoretical
+    /// bandwidth of main memory.
+    Loop(&'a Traffic, bool),
 }
 
 /// What a figure is.
@@ -61,8 +59,6 @@ pub(crate) struct Figure<'a> {
     pub name: String,
     pub quoted: Quoted,
     pub value: Value<'a>,
-    /// Whether main memory's theoretical bandwidth is its limit.
-    pub limited: bool,
     pub config: CurveConfig,
     /// Doubts that are known already.
     pub validity: Validity,
@@ -134,29 +130,29 @@ impl Run<'_> {
         figure: Figure<'_>,
     ) {
         let Some(timed) = judged.of(cell) else { return };
-        let Figure { name, quoted, value, limited, mut config, mut validity } = figure;
+        let Figure { name, quoted, value, mut config, mut validity } = figure;
         let threads = config.threads.unwrap_or(1) as f64;
         let (unit, bytes) = match value {
             Value::Seconds => (Unit::Seconds, None),
             Value::Rate => (Unit::BytesPerSecond, Some(1.0)),
-            Value::Loop(traffic) => (Unit::BytesPerSecond, Some(traffic.counted() * threads)),
+            Value::Loop(traffic, _) => (Unit::BytesPerSecond, Some(traffic.counted() * threads)),
         };
         let value_of = |seconds: f64| bytes.map_or(seconds, |bytes| bytes / seconds);
         let m = Measurement::new(GAUGE, self.curve.test(), name, unit);
         let mut m = m.timed(quoted, timed, part, &value_of);
         let Some(quoted) = m.value else { return };
-        if let Value::Loop(traffic) = value {
+        if let Value::Loop(traffic, limited) = value {
             traffic.describe(&mut config);
             m = m.traffic(Some(traffic.moved(quoted)));
+            if limited {
+                m = result::limited(m, &self.setup.site.machine);
+            }
             if let Some(wrong) = &traffic.wrong {
                 validity.add(Status::Invalid, result::wrong_in_words(wrong));
             }
         }
         for doubt in judged.doubts(cell) {
             validity.add(Status::Suspect, doubt);
-        }
-        if limited {
-            m = result::limited(m, &self.setup.site.machine);
         }
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
             let reason = format!(
@@ -201,15 +197,8 @@ pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, f64>> {
 pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     let (asked, got) = (mapping.pages_asked(), mapping.pages_got().ok());
     let mut validity = Validity::valid();
-    if let Some(got) = &got {
-        let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
-        if asked != Pages::Base && huge < PAGES_GOT_ENOUGH {
-            let reason = format!(
-                "asked for {asked} pages, but only {:.0} % of the memory lies on huge pages",
-                huge * 100.0
-            );
-            validity.add(Status::Suspect, reason);
-        }
+    if let Some(doubt) = got.as_ref().and_then(|got| small_pages(asked, got, "memory lies")) {
+        validity.add(Status::Suspect, doubt);
     }
     (PagesConfig { asked: asked.name().to_owned(), got }, validity)
 }

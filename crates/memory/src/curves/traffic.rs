@@ -8,17 +8,13 @@ use crate::kernels::{self, Element, Kernel, Resident, Stores};
 use crate::point::PointError;
 use nodegauge_measure::record;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::Policy;
-use nodegauge_measure::schedule::shuffle::Shuffler;
-use std::time::Instant;
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 
 /// How long a timed call lasts at least: a reading of the clock, the barrier and the core-to-core latency are
 /// nothing beside it, and a round over all sizes stays well below a second.
 const CALL_SECONDS: f64 = 2e-3;
 /// How long a call of a trial lasts.
 const TRIAL_SECONDS: f64 = 0.4e-3;
-/// Rounds of a trial; the best of each loop counts.
-const TRIAL_ROUNDS: usize = 4;
 /// Vector widths that a trial looks at, widest first.
 const WIDTHS: usize = 2;
 
@@ -174,42 +170,42 @@ pub(crate) fn reader() -> Resident {
 }
 
 /// The fastest loop of a kernel on sets of `bytes`, by a short trial of two widths and all unrolls by
-/// turns; what a policy leaves no time for is not tried. `None` without any.
+/// turns in the time that the policy `of` a mode gives it; the widest where there is none.
 pub(crate) fn fastest(
-    run: &Run<'_>,
-    policy: Policy,
+    run: &mut Run<'_>,
+    of: Policy,
     (pool, pieces): (&mut WorkerPool, Pieces<'_>),
     (kernel, stores): (Kernel, Stores),
     bytes: usize,
 ) -> Result<Option<Resident>, PointError> {
-    let end = run.limits.at(policy.choose);
-    let variants = kernels::resident(kernel, stores);
+    let mut variants = kernels::resident(kernel, stores);
     let bits = |variant: &Resident| variant.shape().isa.vector_bits();
     let mut widths: Vec<u32> = variants.iter().map(bits).collect();
     widths.dedup();
     let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
-    let field = variants.into_iter().filter(|variant| bits(variant) >= narrowest);
-    let mut field: Vec<(Traffic, f64)> =
-        field.map(|variant| (Traffic::new(variant, bytes), f64::INFINITY)).collect();
-    // A single loop needs no trial.
-    let rounds = if field.len() > 1 { TRIAL_ROUNDS } else { 0 };
-    if rounds > 0 {
-        refill(pool, pieces, bytes)?;
-        for (traffic, best) in &mut field {
-            *best = traffic.calibrate(pool, pieces, TRIAL_SECONDS)?;
-        }
+    variants.retain(|variant| bits(variant) >= narrowest);
+    if variants.len() < 2 {
+        return Ok(variants.first().copied());
     }
-    let mut shuffler = Shuffler::new(0x6C6F_6F70);
-    'rounds: for _ in 0..rounds {
-        shuffler.shuffle(&mut field);
-        for (traffic, best) in &mut field {
-            if run.observer.interrupted() || Instant::now() >= end {
-                break 'rounds;
-            }
-            *best = best.min(traffic.run(pool, pieces)?.seconds / traffic.repeats as f64);
-        }
-    }
-    // What the trial had no time for is as in the table: widest first.
-    field.sort_by(|x, y| x.1.total_cmp(&y.1));
-    Ok(field.first().map(|(traffic, _)| traffic.variant))
+    refill(pool, pieces, bytes)?;
+    let mut field: Vec<Traffic> =
+        variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
+    let trial = Policy { measure: of.choose, ..policy::LOOPS };
+    let limits = Limits { samples: None, ..run.limits };
+    let mut schedule = Schedule::new(trial, limits, field.len());
+    schedule.run(run.observer, None, |turn| -> Result<_, PointError> {
+        let traffic = &mut field[turn.cell];
+        let seconds = match traffic.repeats {
+            0 => traffic.calibrate(pool, pieces, TRIAL_SECONDS)?,
+            repeats => traffic.run(pool, pieces)?.seconds / repeats as f64,
+        };
+        Ok(vec![Sample::of_times(vec![seconds])])
+    })?;
+    let best = |cell: &usize| {
+        let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
+        times.fold(f64::INFINITY, f64::min)
+    };
+    // Of those that had no time the first: the widest.
+    let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
+    Ok(fastest.map(|cell| variants[cell]))
 }

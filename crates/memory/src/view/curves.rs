@@ -10,6 +10,7 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::{self, Summary};
 use nodegauge_measure::{Bytes, Seconds, Unit};
+use std::collections::BTreeSet;
 
 /// A figure with its configuration.
 type Figure<'a> = (&'a Measurement, CurveConfig);
@@ -62,13 +63,33 @@ fn time(seconds: f64) -> Cell {
     Cell::figure(seconds, Unit::Seconds, ns(seconds))
 }
 
+/// A number in a column of GB/s or ns.
+fn number(value: f64, unit: Unit) -> Cell {
+    if unit == Unit::Seconds { time(value) } else { words::rate(Some(value)) }
+}
+
 /// The value of a figure in a column of GB/s or ns, or its verdict; a dash without.
 fn value(figure: Option<&Figure<'_>>) -> Cell {
     let Some((m, _)) = figure else { return "-".into() };
-    match m.value {
-        Some(seconds) if m.unit == Unit::Seconds => time(seconds),
-        _ => words::value(m),
-    }
+    m.value.map_or_else(|| m.validity.status.name().into(), |value| number(value, m.unit))
+}
+
+fn bytes(bytes: Option<u64>) -> Option<String> {
+    bytes.map(|bytes| Bytes(bytes).to_string())
+}
+
+fn or(text: Option<String>, otherwise: &str) -> Cell {
+    text.unwrap_or_else(|| otherwise.to_owned()).into()
+}
+
+/// Distinct items, in order of appearance.
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(Vec::new(), |mut seen, item| {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+        seen
+    })
 }
 
 /// How it was measured and how often.
@@ -81,11 +102,8 @@ fn evidence(section: &mut Section, of: &[Figure<'_>], what: String) {
         _ => format!("{threads} on cpus {places}"),
     };
     let mut how = vec![what, bound];
-    for pages in of.iter().filter_map(|(_, config)| config.pages.as_ref()).map(words::pages) {
-        if !how.contains(&pages) {
-            how.push(pages);
-        }
-    }
+    let pages = of.iter().filter_map(|(_, config)| config.pages.as_ref());
+    how.extend(distinct(pages.map(words::pages)));
     section.note("how", how.join(", "));
     let counts = of.iter().filter_map(|(m, _)| m.summary.as_ref()).map(|summary| summary.n);
     if let (Some(least), Some(most)) = (counts.clone().min(), counts.max()) {
@@ -111,21 +129,13 @@ struct Curves<'a> {
     kind_of: fn(&CurveConfig) -> Option<&str>,
     /// In order of appearance.
     kinds: Vec<&'a str>,
-    /// Ascending.
-    sets: Vec<u64>,
+    sets: BTreeSet<u64>,
 }
 
 impl<'a> Curves<'a> {
     fn new(figures: &'a [Figure<'a>], kind_of: fn(&CurveConfig) -> Option<&str>) -> Self {
-        let mut kinds: Vec<&str> = Vec::new();
-        for kind in figures.iter().filter_map(|(_, config)| kind_of(config)) {
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
-            }
-        }
-        let mut sets: Vec<u64> = figures.iter().filter_map(|(_, c)| c.set_bytes).collect();
-        sets.sort_unstable();
-        sets.dedup();
+        let kinds = distinct(figures.iter().filter_map(|(_, config)| kind_of(config)));
+        let sets = figures.iter().filter_map(|(_, config)| config.set_bytes).collect();
         Self { figures, kind_of, kinds, sets }
     }
 
@@ -136,94 +146,78 @@ impl<'a> Curves<'a> {
         self.figures.iter().find(is)
     }
 
+    fn curve(&self, kind: &str) -> Vec<&'a Figure<'a>> {
+        self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
+    }
+
     /// The table whose rows begin with the set and the value of each kind, and go on with what `more`
-    /// says; the chart; and the levels of one kind.
+    /// says; the chart of the kinds, which are called so with `suffix`; and the levels of one kind.
     fn show(
         &self,
         section: &mut Section,
-        (unit, y): (&str, Scale),
+        (unit, suffix, levels_of): (Unit, &str, &str),
         more_titles: &[&str],
-        more: &dyn Fn(u64) -> Vec<Cell>,
-        name: &dyn Fn(&str) -> (char, String),
-        levels_of: &str,
+        more: impl Fn(u64) -> Vec<Cell>,
     ) {
-        let mut titles = vec![format!(">{unit}")];
-        titles.extend(self.kinds.iter().map(|kind| format!(">{kind}")));
-        titles.extend(more_titles.iter().map(|title| (*title).to_owned()));
-        let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+        let (symbol, y) = match unit {
+            Unit::Seconds => (">ns", Scale::Nanoseconds),
+            unit => (">GB/s", Scale::Rate(unit)),
+        };
+        let kinds: Vec<String> = self.kinds.iter().map(|kind| format!(">{kind}")).collect();
+        let titles = [symbol].into_iter().chain(kinds.iter().map(String::as_str));
+        let titles: Vec<&str> = titles.chain(more_titles.iter().copied()).collect();
         let mut table = Table::new(&titles);
         for set in &self.sets {
             let values = self.kinds.iter().map(|kind| value(self.at(*set, kind)));
             let cells = std::iter::once(Bytes(*set).to_string().into()).chain(values);
             table.row(cells.chain(more(*set)));
         }
-        let series = |kind: &&str| {
-            let dot = |set: &u64| Some((*set as f64, self.at(*set, kind)?.0.value?));
-            let (mark, name) = name(kind);
-            Series { mark, name, dots: self.sets.iter().filter_map(dot).collect() }
+        let dot = |(m, config): &&Figure<'_>| Some((config.set_bytes? as f64, m.value?));
+        let series = |kind: &&str| Series {
+            mark: kind.chars().next().unwrap_or('*'),
+            name: format!("{kind}{suffix}"),
+            dots: self.curve(kind).iter().filter_map(dot).collect(),
         };
         let series = self.kinds.iter().map(series).collect();
         // Powers of four from the first set on.
-        let last = self.sets.last().copied().unwrap_or(0);
-        let ticks = std::iter::successors(self.sets.first(), |_| None).copied();
-        let ticks = ticks.flat_map(|first| (0..).map(move |i| first << (2 * i)));
-        let ticks = ticks.take_while(|tick| *tick <= last).map(|tick| tick as f64).collect();
+        let last = self.sets.last().copied().unwrap_or(0) as f64;
+        let first = self.sets.first().map(|first| *first as f64);
+        let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
+        let ticks = ticks.take_while(|tick| *tick <= last).collect();
         section.push(table).gap().push(Chart { x: Scale::Bytes, y, ticks, series });
-        let found = self.levels(unit, levels_of);
-        if !found.rows.is_empty() {
-            section.gap().push(found);
-        }
-        section.gap();
-    }
 
-    /// The levels of one kind: a line each, with what the machine says.
-    fn levels(&self, unit: &str, kind: &str) -> Table {
-        let mut found: Vec<(&str, Vec<&Figure<'_>>)> = Vec::new();
-        for figure in self.sets.iter().filter_map(|set| self.at(*set, kind)) {
-            let Some(name) = figure.1.level.as_deref() else { continue };
-            match found.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, members)) => members.push(figure),
-                None => found.push((name, vec![figure])),
-            }
-        }
-        let bytes = |bytes: Option<u64>, none: &str| {
-            bytes.map_or_else(|| none.to_owned(), |bytes| Bytes(bytes).to_string())
-        };
-        let mut table =
-            Table::new(&["level", &format!(">{unit}"), "sets of a thread", "said to hold"]);
-        for (name, members) in found {
-            let (first, last) = (members[0], members[members.len() - 1]);
-            let values: Vec<f64> = members.iter().filter_map(|(m, _)| m.value).collect();
-            let mut of_level = first.0.clone();
-            of_level.value = Some(stats::median(&values));
-            let sets = [first, last].map(|(_, config)| bytes(config.thread_bytes, "?"));
+        // The levels of one kind: a line each, with what the machine says.
+        let mut table = Table::new(&["level", symbol, "sets of a thread", "said to hold"]);
+        for dots in self.curve(levels_of).chunk_by(|(_, x), (_, y)| x.level == y.level) {
+            let (config, last) = (&dots[0].1, &dots[dots.len() - 1].1);
+            let Some(level) = &config.level else { continue };
+            let values: Vec<f64> = dots.iter().filter_map(|(m, _)| m.value).collect();
+            let [from, to] = [config, last]
+                .map(|config| bytes(config.thread_bytes).unwrap_or_else(|| "?".to_owned()));
             table.row([
-                name.into(),
-                value(Some(&(&of_level, CurveConfig::default()))),
-                sets.join(" to ").into(),
-                bytes(first.1.level_reported_bytes, "-").into(),
+                level.into(),
+                number(stats::median(&values), unit),
+                format!("{from} to {to}").into(),
+                or(bytes(config.level_reported_bytes), "-"),
             ]);
         }
-        table
+        if !table.rows.is_empty() {
+            section.gap().push(table);
+        }
+        section.gap();
     }
 }
 
 /// Bandwidth by working set.
 fn ladder(of: &[Figure<'_>], section: &mut Section) {
     let curves = Curves::new(of, |config| config.kernel.as_deref());
-    let more = |set: u64| -> Vec<Cell> {
+    let more = |set: u64| {
         let config = curves.kinds.iter().find_map(|kind| curves.at(set, kind)).map(|(_, c)| c);
-        let each = config.and_then(|config| config.thread_bytes);
-        let level = config.and_then(|config| config.level.as_deref()).unwrap_or("");
-        vec![
-            each.map_or_else(|| "?".to_owned(), |each| Bytes(each).to_string()).into(),
-            level.into(),
-        ]
+        let each = bytes(config.and_then(|config| config.thread_bytes));
+        vec![or(each, "?"), or(config.and_then(|config| config.level.clone()), "")]
     };
-    let name = |kind: &str| (kind.chars().next().unwrap_or('*'), kind.to_owned());
-    let first = curves.kinds.first().copied().unwrap_or("");
-    let y = Scale::Rate(Unit::BytesPerSecond);
-    curves.show(section, ("GB/s", y), &[">a thread", "level"], &more, &name, first);
+    let names = (Unit::BytesPerSecond, "", curves.kinds[0]);
+    curves.show(section, names, &[">a thread", "level"], more);
     section.push(Block::Text("all threads together; levels are those of reads".to_owned()));
     evidence(section, of, "regular stores".to_owned());
 }
@@ -231,24 +225,22 @@ fn ladder(of: &[Figure<'_>], section: &mut Section) {
 /// Idle latency by working set.
 fn latency(of: &[Figure<'_>], section: &mut Section) {
     let curves = Curves::new(of, |config| config.pages.as_ref().map(|pages| pages.asked.as_str()));
-    let (Some(first), Some(last)) = (curves.kinds.first(), curves.kinds.last()) else { return };
-    let several = curves.kinds.len() > 1;
-    let more = |set: u64| -> Vec<Cell> {
+    let (first, last) = (curves.kinds[0], curves.kinds[curves.kinds.len() - 1]);
+    let several = first != last;
+    let more = |set: u64| {
         let figure = curves.at(set, last);
         let summary = figure.and_then(|(m, _)| m.summary.as_ref());
         let spread = summary.map(|s| format!("{}..{}", ns(s.p05), ns(s.p95)));
         let value = |kind| curves.at(set, kind).and_then(|(m, _)| m.value);
         let ratio = value(first).zip(value(last)).map(|(x, y)| format!("{:.2}", x / y));
-        let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned()).into();
-        let mut cells = vec![dash(spread)];
-        cells.extend(several.then(|| dash(ratio)));
-        cells.push(figure.and_then(|(_, config)| config.level.as_deref()).unwrap_or("").into());
+        let mut cells = vec![or(spread, "-")];
+        cells.extend(several.then(|| or(ratio, "-")));
+        cells.push(or(figure.and_then(|(_, config)| config.level.clone()), ""));
         cells
     };
-    let name = |kind: &str| (kind.chars().next().unwrap_or('*'), format!("{kind} pages"));
     let titles: &[&str] =
         if several { &[">5 %..95 %", ">x", "level"] } else { &[">5 %..95 %", "level"] };
-    curves.show(section, ("ns", Scale::Nanoseconds), titles, &more, &name, last);
+    curves.show(section, (Unit::Seconds, " pages", last), titles, more);
     section.push(Block::Text(match several {
         true => format!(
             "spread and levels are of {last} pages; x: {first} over {last}, the cost of the TLB"
@@ -290,7 +282,7 @@ fn loaded(of: &[Figure<'_>], section: &mut Section) {
             value(Some(step)),
             of(|summary| summary.p05),
             of(|summary| summary.p95),
-            times.unwrap_or_else(|| "-".to_owned()).into(),
+            or(times, "-"),
             Cell::bar(m.value.unwrap_or(0.0) / most),
         ]);
     }

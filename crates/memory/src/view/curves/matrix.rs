@@ -3,6 +3,7 @@
 use super::{Figure, evidence, time, value};
 use nodegauge_gauge::view::{Block, Section, Table};
 use nodegauge_measure::{Unit, stats};
+use std::collections::BTreeSet;
 
 /// CPUs of the widest matrix that is shown cell by cell.
 const MOST_CPUS: usize = 12;
@@ -52,12 +53,8 @@ pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
 }
 
 /// All numbers of some pairs, ascending.
-fn numbers(of: &[Figure<'_>]) -> Vec<u32> {
-    let mut numbers: Vec<u32> =
-        of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
+fn numbers(of: &[Figure<'_>]) -> BTreeSet<u32> {
+    of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect()
 }
 
 /// A table of every row to every column.
