@@ -2,7 +2,7 @@
 //!
 //! Five modes take samples of their cells by turns: `ladder` (bandwidth by working set), `latency` (a
 //! pointer chase by working set), `matrix` (every NUMA node to every other, and CPU to CPU), `loaded`
-//! (latency beside traffic) and `mix` (reads to writes). Each plans itself, and measures in a [`Run`].
+//! (latency beside traffic) and `mix` (reads to writes). Each plans itself, and measures in a `run`.
 
 mod chase;
 mod ladder;
