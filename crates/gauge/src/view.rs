@@ -165,12 +165,15 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Cells, row by row.
     pub rows: Vec<Vec<Cell>>,
+    /// Characters of the longest bar in text, where there is room; `None` leaves it to the renderer.
+    pub longest_bar: Option<usize>,
 }
 
 impl Table {
     /// A table without rows. Titles that begin with `>` are of right-aligned columns.
     pub fn new(titles: &[&str]) -> Self {
-        Self { columns: titles.iter().map(|title| Column::of(title)).collect(), rows: Vec::new() }
+        let columns = titles.iter().map(|title| Column::of(title)).collect();
+        Self { columns, ..Self::default() }
     }
 
     /// Figures of which nothing more is known, so that none is left out: test, name, value and unit.

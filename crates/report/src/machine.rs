@@ -1,7 +1,7 @@
 //! The text of `machine` and `doctor`.
 
 use crate::table::{LABEL, Loudness, Style, loud_paragraph, paragraph, table};
-use crate::words::ranges;
+use nodegauge_machine::number_ranges;
 use nodegauge_measure::record::{Cache, Finding, Machine, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
@@ -37,7 +37,7 @@ pub fn render(machine: &Machine, style: Style) -> String {
     for node in &machine.numa_nodes {
         let memory = node.bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
         let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
-        say("node", format!("{}: {memory}{free}, cpus {}", node.id, ranges(&node.cpus)));
+        say("node", format!("{}: {memory}{free}, cpus {}", node.id, number_ranges(&node.cpus)));
     }
     if let Some(pages) = pages(machine) {
         say("pages", pages);

@@ -2,7 +2,7 @@
 //! lecture (rank, socket, memory, core), with cache and CPU.
 
 use crate::table::{Style, table};
-use crate::words::ranges;
+use nodegauge_machine::number_ranges;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
 use nodegauge_placement::pairs::PairRow;
 
@@ -25,11 +25,11 @@ pub fn render(document: &PlacesDocument, style: Style) -> String {
     let columns = [
         Column { name: "rank", cell: |t| t.rank.map_or("-".to_owned(), |rank| rank.to_string()) },
         Column { name: "thread", cell: |t| t.thread.to_string() },
-        Column { name: "socket", cell: |t| ranges(&t.sockets) },
+        Column { name: "socket", cell: |t| number_ranges(&t.sockets) },
         Column { name: "memory", cell: memory },
-        Column { name: "core", cell: |t| ranges(&t.cores) },
-        Column { name: "LLC", cell: |t| ranges(&t.llcs) },
-        Column { name: "cpu", cell: |t| ranges(&t.cpus) },
+        Column { name: "core", cell: |t| number_ranges(&t.cores) },
+        Column { name: "LLC", cell: |t| number_ranges(&t.llcs) },
+        Column { name: "cpu", cell: |t| number_ranges(&t.cpus) },
     ];
     let columns: Vec<Column> = columns.into_iter().filter(shown).collect();
     let header: Vec<&str> = columns.iter().map(|column| column.name).collect();
@@ -50,14 +50,14 @@ struct Column {
 /// Where the memory goes: the node that first touch gives, or the policy with its nodes.
 fn memory(thread: &ThreadEntry) -> String {
     match (&thread.memory.nodes, thread.memory.policy) {
-        (Some(nodes), policy) => format!("{policy} {}", ranges(nodes)),
-        (None, _) => ranges(&thread.numa_nodes),
+        (Some(nodes), policy) => format!("{policy} {}", number_ranges(nodes)),
+        (None, _) => number_ranges(&thread.numa_nodes),
     }
 }
 
 /// The nodes of the memory, whatever is done with them.
 fn nodes(thread: &ThreadEntry) -> String {
-    ranges(thread.memory.nodes.as_ref().unwrap_or(&thread.numa_nodes))
+    number_ranges(thread.memory.nodes.as_ref().unwrap_or(&thread.numa_nodes))
 }
 
 /// What a memory policy does with the nodes in the table.

@@ -2,7 +2,7 @@
 //! evidence.
 
 use crate::table::{Style, incomplete, paragraph};
-use crate::{machine, memory, text};
+use crate::{machine, text};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
@@ -55,9 +55,6 @@ fn parts(record: &Record, gauges: &[&dyn Gauge], detail: Detail, style: Style) -
     for gauge in gauges {
         let sections = gauge.view(record, detail);
         parts.extend(sections.iter().map(|section| text::section(section, style)));
-        if gauge.name() == "memory" {
-            parts.push(memory::section(record, style));
-        }
     }
     parts.retain(|part| !part.is_empty());
     parts

@@ -101,7 +101,8 @@ fn bar_room(table: &Table, style: Style) -> usize {
             widths.max().unwrap_or(0) + 2
         })
         .sum();
-    usize::from(style.width).saturating_sub(used).clamp(BAR.1, BAR.0)
+    let longest = table.longest_bar.unwrap_or(BAR.0);
+    usize::from(style.width).saturating_sub(used).clamp(BAR.1, longest)
 }
 
 /// What a value of an axis is called; the vertical axis has at most seven characters.

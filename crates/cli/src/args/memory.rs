@@ -7,13 +7,13 @@ use super::{Choice, Common, PlacementArgs, fraction, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_measure::Bytes;
 use nodegauge_memory::arrays::Pages;
-use nodegauge_memory::curves::chase::Locality;
+use nodegauge_memory::curves::{Locality, Order};
 
 /// What of the memory system is measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {
     /// Bandwidth of read, write, copy and triad by working set, through all caches
-    Ladder(RelativeArgs),
+    Ladder(CurveArgs),
     /// Idle latency by working set, on base pages and huge pages
     Latency(ChaseArgs),
     /// Bandwidth and latency from each NUMA node to each, and a line from CPU to CPU
@@ -21,7 +21,7 @@ pub(crate) enum MemoryCommand {
     /// Latency of one thread while the others read more and more
     Loaded(ChaseArgs),
     /// Bandwidth of reads to writes: 1:0, 3:1, 2:1, 1:1, and with non-temporal stores
-    Mix(RelativeArgs),
+    Mix(CurveArgs),
 }
 
 /// Memory and time.
@@ -42,7 +42,7 @@ pub(crate) struct MemoryArgs {
 
 /// `memory ladder` and `memory mix`.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct RelativeArgs {
+pub(crate) struct CurveArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
@@ -61,6 +61,12 @@ pub(crate) struct OrderArgs {
     /// Bytes from one element of a chase to the next, a multiple of 64
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = stride, help_heading = "How")]
     pub(crate) stride: u32,
+}
+
+impl OrderArgs {
+    pub(crate) fn order(self) -> Order {
+        Order { stride: self.stride as usize, locality: self.locality }
+    }
 }
 
 /// `memory latency` and `memory loaded`.

@@ -91,7 +91,7 @@ fn over_sizes(
     patterns.first()?;
     let column = |title: &&str| Column { title: (*title).to_owned(), right: !title.is_empty() };
     let columns = [title].iter().chain(patterns).chain(titles).map(column).collect();
-    let mut table = Table { columns, rows: Vec::new() };
+    let mut table = Table { columns, ..Table::default() };
     for size in sizes(own, patterns) {
         let value = |name: &&str| at(own, name, unit, size).and_then(|figure| figure.m.value);
         let values = patterns.iter().map(|name| FigureUnit::of(unit).cell(value(name)));
