@@ -27,9 +27,10 @@ impl Stdio {
     fn checked(&self, done: bool, write: bool) -> io::Result<()> {
         let error = io::Error::last_os_error();
         // SAFETY: the stream is open until dropped.
+        let failed = || unsafe { libc::ferror(self.0) } != 0;
         match done {
             true => Ok(()),
-            false if unsafe { libc::ferror(self.0) } != 0 => Err(error),
+            false if failed() => Err(error),
             false if write => Err(io::ErrorKind::WriteZero.into()),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
