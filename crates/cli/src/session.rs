@@ -101,7 +101,7 @@ pub(crate) fn conduct(
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
     if common.against == Some(Against::List) {
-        output::print(&nodegauge_report::published::list(output::style()));
+        output::show(&nodegauge_report::published::list());
         return Ok(Exit::Success);
     }
     let session = Session::begin(common)?;

@@ -8,7 +8,10 @@ use serde_json::{Map, Value};
 /// What a key of a configuration is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// What was measured, e.g. the message size: figures in which it differs are not comparable.
+    /// The size that a figure is quoted at, e.g. of a message: said also where all figures share it,
+    /// and figures of different sizes are different figures.
+    Size,
+    /// What was measured, e.g. the type of elements: figures in which it differs are not comparable.
     Identity,
     /// How it was asked to be measured, e.g. the number of threads: tells figures of one record apart
     /// where identities do not, and is listed where two records differ.
@@ -30,6 +33,11 @@ pub struct Key {
     pub column: Option<u16>,
     /// Whether a value says by itself what it is, so that texts leave out the words.
     pub speaks: bool,
+}
+
+/// Whether the values of a key are bytes: in the record, names end with their unit.
+pub(crate) fn is_size(name: &str) -> bool {
+    name.ends_with("_bytes")
 }
 
 /// The configuration of a kind of figure. Implemented by [`config!`](crate::config) only.
@@ -116,7 +124,7 @@ impl Registry {
 ///     /// Configuration of figures of messages.
 ///     pub struct MessageConfig {
 ///         /// Size of a message, bytes.
-///         message_bytes: u64 = Identity "message size" @ 30, speaks;
+///         message_bytes: u64 = Size "message size" @ 30, speaks;
 ///         /// Times a message was sent.
 ///         repeats: u64 = Observation "repeats";
 ///     }

@@ -104,7 +104,7 @@ fn ns(seconds: f64) -> String {
 fn shown(m: Option<&&Measurement>, figure: fn(f64) -> String) -> String {
     m.map_or_else(
         || "-".to_owned(),
-        |m| m.value.map_or_else(|| words::status(m.validity.status).to_owned(), figure),
+        |m| m.value.map_or_else(|| m.validity.status.name().to_owned(), figure),
     )
 }
 

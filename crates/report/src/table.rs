@@ -1,6 +1,6 @@
 //! Tables without frames, and the few styles that text may carry.
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use nodegauge_measure::record::Record;
 
 /// How text may look: the width of the terminal, and whether escapes for colour may be used.
@@ -79,12 +79,20 @@ pub(crate) fn table(
     for (i, column) in table.column_iter_mut().enumerate() {
         let last = i + 1 == columns;
         column.set_padding((0, if last { 0 } else { 2 }));
-        if !last {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
+        column.set_constraint(match last {
+            false => ColumnConstraint::ContentWidth,
+            true => ColumnConstraint::LowerBoundary(Width::Fixed(longest_word(rows, i))),
+        });
     }
     let text = table.to_string();
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Letters of the longest word in a column, so that no usual word is torn apart.
+fn longest_word(rows: &[Vec<String>], column: usize) -> u16 {
+    const USUAL: usize = 12;
+    let words = rows.iter().filter_map(|row| row.get(column)).flat_map(|cell| cell.split(' '));
+    words.map(|word| word.chars().count()).max().unwrap_or(0).min(USUAL) as u16
 }
 
 /// A labelled paragraph: the label in a column of its own, the text wrapped beside it.

@@ -1,6 +1,6 @@
 //! The renderer of text: pages of the view model for a terminal or a pipe. Knows no gauge.
 
-use crate::table::{self, Loudness, Style, loud_paragraph};
+use crate::table::{self, LABEL, Loudness, Style, loud_paragraph};
 use nodegauge_gauge::view::{
     Block, Cell, Chart, HeatMap, HeatMaps, Note, Page, Scale, Section, Table, Tone,
 };
@@ -45,7 +45,7 @@ pub fn section(section: &Section, style: Style) -> String {
 fn block(block: &Block, style: Style) -> String {
     match block {
         Block::Heading(text) => format!("{}\n", style.strong(text)),
-        Block::Text(text) => format!("{text}\n"),
+        Block::Text(text) => self::text(text, style),
         Block::Note(note) => self::note(note, style),
         Block::Table(table) => self::table(table, style),
         Block::Chart(chart) => self::chart(chart, style),
@@ -56,7 +56,19 @@ fn block(block: &Block, style: Style) -> String {
 
 fn note(note: &Note, style: Style) -> String {
     let text = if note.faint { style.faint(&note.text) } else { note.text.clone() };
-    loud_paragraph(style, loudness(note.tone), &note.label, &text)
+    let (indent, width) =
+        if note.nested { (LABEL, style.width - LABEL as u16) } else { (0, style.width) };
+    let text = loud_paragraph(Style { width, ..style }, loudness(note.tone), &note.label, &text);
+    table::indent(&text, indent)
+}
+
+fn text(text: &str, style: Style) -> String {
+    let width = usize::from(style.width);
+    let lines = text.lines().flat_map(|line| match line.chars().count() > width {
+        true => table::wrap(line, width),
+        false => vec![line.to_owned()],
+    });
+    lines.map(|line| line + "\n").collect()
 }
 
 fn loudness(tone: Tone) -> Loudness {
@@ -76,10 +88,33 @@ fn table(table: &Table, style: Style) -> String {
         Some(share) => "#".repeat((share * room as f64).round() as usize),
         None => toned(cell, style),
     };
-    let rows: Vec<Vec<String>> =
+    let mut rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| row.iter().map(words).collect()).collect();
-    table::table(style, header, &rows, &right)
+    if table.headings.is_empty() {
+        return table::table(style, header, &rows, &right);
+    }
+    // Headings become lines of their own, so that they widen no column: a letter keeps their place.
+    for (i, (from, heading)) in table.headings.iter().enumerate() {
+        let until = table.headings.get(i + 1).map_or(rows.len(), |(next, _)| *next);
+        if let (false, Some(rows)) = (heading.text.is_empty(), rows.get_mut(*from..until)) {
+            rows.iter_mut().for_each(|row| row[0].insert_str(0, "  "));
+        }
+    }
+    let shown = || table.headings.iter().filter(|(_, heading)| !heading.text.is_empty());
+    for (before, (from, _)) in shown().enumerate() {
+        rows.insert(from + before, vec![HEADING.to_string()]);
+    }
+    let mut headings = shown().map(|(_, heading)| toned(heading, style));
+    let text = table::table(style, header, &rows, &right);
+    let line = |line: &str| match line.trim_start().starts_with(HEADING) {
+        true => headings.next().unwrap_or_default() + "\n",
+        false => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
+
+/// Keeps the place of a heading among rows; for private use, in no name.
+const HEADING: char = '\u{e000}';
 
 fn toned(cell: &Cell, style: Style) -> String {
     match cell.tone {
@@ -258,6 +293,20 @@ mod tests {
         let dots = vec![(1.0, 1.0)];
         let one = Chart { series: vec![Series { mark: 'x', name: String::new(), dots }], ..chart };
         assert_eq!(super::chart(&one, Style::default()), "");
+    }
+
+    #[test]
+    fn headings_keep_their_rows_where_a_column_wraps() {
+        let mut one = Table::new(&["hpl", ">A", "verdict"]);
+        one.heading("a heading that is longer than all its columns");
+        one.row(["rating".into(), "1.5".into(), "no confidence".into()]);
+        one.row(["dgemm".into(), "2".into(), "faster".into()]);
+        one.heading("");
+        one.row(["peak".into(), "3".into(), "faster".into()]);
+        let text = super::table(&one, Style { width: 26, colour: false });
+        let rows = "  rating  1.5  no\n               confidence\n  dgemm     2  faster\npeak        3  faster\n";
+        let heading = "a heading that is longer than all its columns";
+        assert_eq!(text, format!("hpl         A  verdict\n{heading}\n{rows}"));
     }
 
     #[test]

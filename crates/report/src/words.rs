@@ -1,7 +1,7 @@
 //! Figures in words, the same everywhere.
 
 use nodegauge_measure::Bytes;
-use nodegauge_measure::record::{Measurement, Status};
+use nodegauge_measure::record::Measurement;
 use serde_json::Value;
 
 /// A number of the measurement's configuration.
@@ -29,7 +29,11 @@ pub(crate) fn places(measurement: &Measurement) -> Option<String> {
                 .as_array()
                 .map(|list| list.iter().filter_map(Value::as_u64).map(|n| n as u32).collect())
                 .unwrap_or_default();
-            if cpus.len() == 1 { cpus[0].to_string() } else { format!("{{{}}}", ranges(&cpus)) }
+            if cpus.len() == 1 {
+                cpus[0].to_string()
+            } else {
+                format!("{{{}}}", nodegauge_machine::number_ranges(cpus))
+            }
         })
         .collect();
     const SHOWN: usize = 8;
@@ -39,22 +43,6 @@ pub(crate) fn places(measurement: &Measurement) -> Option<String> {
         let tail = &words[words.len() - 2..];
         format!("{}, ..., {}", words[..SHOWN - 2].join(", "), tail.join(", "))
     })
-}
-
-/// Ascending numbers as ranges: `0-3,8`.
-pub(crate) fn ranges(numbers: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for n in numbers {
-        match parts.last_mut() {
-            Some((_, end)) if *end + 1 == *n => *end = *n,
-            _ => parts.push((*n, *n)),
-        }
-    }
-    parts
-        .iter()
-        .map(|(from, to)| if from == to { from.to_string() } else { format!("{from}-{to}") })
-        .collect::<Vec<_>>()
-        .join(",")
 }
 
 /// Pages as got: `thp (100 % on 2 MiB)`.
@@ -98,18 +86,4 @@ pub(crate) fn loop_of(measurement: &Measurement) -> String {
         Some(distance) => format!(" pf{distance}"),
     };
     format!("{stores} {isa} u{unroll}{prefetch}")
-}
-
-/// `valid`, `suspect` or `invalid`.
-pub(crate) fn status(status: Status) -> &'static str {
-    status.name()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn numbers_in_a_row_become_ranges() {
-        assert_eq!(super::ranges(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
-        assert_eq!(super::ranges(&[]), "");
-    }
 }

@@ -27,7 +27,7 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
                 None => Vec::new(),
             };
             let lines: Vec<Line> = lines.into_iter().map(line).collect();
-            output::print(&nodegauge_report::history::render(&lines, output::style()));
+            output::show_section(&nodegauge_report::history::list(&lines));
         }
         HistoryCommand::Show { run, json, csv, db } => {
             show(&find(run, db)?, json.as_deref(), csv.as_deref())?;
@@ -190,7 +190,7 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
     if taken {
         return Ok(());
     }
-    output::print(&nodegauge_report::run::saved(record, &GAUGES, output::style()));
+    output::show(&nodegauge_report::run::saved(record, &GAUGES));
     Ok(())
 }
 

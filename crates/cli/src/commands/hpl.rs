@@ -14,6 +14,7 @@ use nodegauge_history::Store;
 use nodegauge_machine::identity;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
+use nodegauge_report::{run, text};
 use nodegauge_toolchain::blas;
 use std::path::Path;
 
@@ -26,7 +27,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let options = options(args, &site, placement.threads.len())?;
     let plan = HplPlan::new(&site, placement.clone(), options)?;
     if args.plan {
-        output::print(&nodegauge_report::text::section(&view::plan(&plan), output::style()));
+        output::show_section(&view::plan(&plan));
         return Ok(Exit::Success);
     }
     if let Some(file) = &args.real.hpl_dat_only {
@@ -48,7 +49,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
         },
         |record, style| match args.hpl_text {
             true => Shown::Table(view::hpl_text(record)),
-            false => Shown::Text(nodegauge_report::run::own(record, &ComputeGauge, style)),
+            false => Shown::Text(text::page(&run::own(record, &ComputeGauge), style)),
         },
     )
 }

@@ -11,6 +11,7 @@ use nodegauge_files::workers::{WorkerKind, Workers};
 use nodegauge_files::{FilesOptions, OpenMode, Setup, export, scratch};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
+use nodegauge_report::{run, text};
 use std::path::PathBuf;
 
 pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
@@ -60,9 +61,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             }
             match args.iozone_text {
                 true => Shown::Table(table(record)),
-                false => {
-                    Shown::Text(nodegauge_report::run::own(record, &nodegauge_files::Files, style))
-                }
+                false => Shown::Text(text::page(&run::own(record, &nodegauge_files::Files), style)),
             }
         },
     )

@@ -162,7 +162,7 @@ fn configurations(points: &[Point<'_>], registry: &Registry) -> Vec<Difference> 
             if a == b || a.is_empty() || b.is_empty() {
                 continue;
             }
-            let title = pairing::title(&pairing::group_of(point.a[0]), &point.at, registry);
+            let title = point.title();
             match alike.iter_mut().find(|(known, _)| known.a == a && known.b == b) {
                 Some((_, titles)) => titles.push(title),
                 None => alike.push((Difference { what: what.clone(), a, b }, vec![title])),

@@ -12,11 +12,11 @@ crate::config! {
         /// Bytes of an array.
         array_bytes: u64 = Identity "arrays", speaks;
         /// Size of a message.
-        message_bytes: u64 = Identity "messages", speaks;
+        message_bytes: u64 = Size "messages", speaks;
         /// Size of a file.
-        file_bytes: u64 = Identity "files", speaks;
+        file_bytes: u64 = Size "files", speaks;
         /// Size of a block.
-        block_bytes: u64 = Identity "blocks", speaks;
+        block_bytes: u64 = Size "blocks", speaks;
         /// Kernel of a curve.
         kernel: String = Identity "kernel", speaks;
         /// Distance of a pair.

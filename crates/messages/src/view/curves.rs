@@ -78,7 +78,7 @@ fn at<'a>(own: &[&'a Figure<'a>], name: &str, unit: Unit, size: u64) -> Option<&
 fn over_sizes(title: &str, names: &[&str]) -> Table {
     let column = |title: &&str| Column { title: (*title).to_owned(), right: true };
     let columns = [title].iter().chain(names).map(column).collect();
-    Table { columns, rows: Vec::new() }
+    Table { columns, ..Table::default() }
 }
 
 fn latencies(own: &[&Figure<'_>]) -> Option<Table> {

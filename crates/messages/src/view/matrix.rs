@@ -107,7 +107,7 @@ fn square(pairs: &[Pair<'_>], shown: Shown) -> Table {
     let title = |end: &&String| Column { title: (*end).clone(), right: true };
     let corner = Column { title: String::new(), right: true };
     let columns = std::iter::once(corner).chain(ends.iter().map(title)).collect();
-    let mut table = Table { columns, rows: Vec::new() };
+    let mut table = Table { columns, ..Table::default() };
     for a in &ends {
         let mut row: Vec<Cell> = vec![(*a).clone().into()];
         row.extend(ends.iter().map(|b| {
