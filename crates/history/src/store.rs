@@ -3,6 +3,7 @@
 use crate::error::{Access, HistoryError};
 use crate::schema::{self, DatabaseKind};
 use crate::selector;
+use nodegauge_measure::Unit;
 use nodegauge_measure::record::Record;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
@@ -52,12 +53,14 @@ pub struct RunLine {
 /// A figure in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
+    /// Gauge.
+    pub gauge: String,
     /// Test.
     pub test: String,
     /// Name.
     pub name: String,
-    /// Unit.
-    pub unit: String,
+    /// Unit; `None` for one that this version does not know.
+    pub unit: Option<Unit>,
     /// Value; `None` when there was no valid result.
     pub value: Option<f64>,
 }
@@ -211,7 +214,7 @@ impl Store {
         })?;
         let mut lines: Vec<RunLine> = rows.collect::<rusqlite::Result<_>>()?;
         let mut figures = self.connection.prepare(
-            "SELECT test, name, unit, CASE status WHEN 'invalid' THEN NULL ELSE value END
+            "SELECT gauge, test, name, unit, CASE status WHEN 'invalid' THEN NULL ELSE value END
              FROM measurement WHERE run = ?1 AND category <> 'reference' ORDER BY position",
         )?;
         for line in &mut lines {
@@ -219,10 +222,11 @@ impl Store {
             line.headlines = figures
                 .query_map([&line.id], |row| {
                     Ok(Headline {
-                        test: row.get(0)?,
-                        name: row.get(1)?,
-                        unit: row.get(2)?,
-                        value: row.get(3)?,
+                        gauge: row.get(0)?,
+                        test: row.get(1)?,
+                        name: row.get(2)?,
+                        unit: Unit::of_symbol(&row.get::<_, String>(3)?),
+                        value: row.get(4)?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?;

@@ -59,6 +59,8 @@ pub struct ConfigKind {
     pub tests: &'static [&'static str],
     /// The keys.
     pub keys: &'static [Key],
+    /// Names of the figures that stand for a run where there is room for a line only.
+    pub headlines: &'static [&'static str],
     /// Their JSON Schema.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
 }
@@ -66,7 +68,14 @@ pub struct ConfigKind {
 impl ConfigKind {
     /// The kind whose configuration is `C`.
     pub const fn of<C: Config>(gauge: &'static str, tests: &'static [&'static str]) -> Self {
-        Self { gauge, tests, keys: C::KEYS, schema: |generator| generator.subschema_for::<C>() }
+        let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<C>();
+        Self { gauge, tests, keys: C::KEYS, headlines: &[], schema }
+    }
+
+    /// The same kind with these figures as its headlines.
+    pub const fn headed(mut self, headlines: &'static [&'static str]) -> Self {
+        self.headlines = headlines;
+        self
     }
 }
 
@@ -93,6 +102,12 @@ impl Registry {
         let find = |kind: &ConfigKind| kind.keys.iter().find(|key| key.name == name);
         let known = self.kinds.iter().filter(here).find_map(find);
         known.or_else(|| self.kinds.iter().find_map(find))
+    }
+
+    /// Whether a figure stands for its run where there is room for a line only.
+    pub fn is_headline(&self, gauge: &str, test: &str, name: &str) -> bool {
+        let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
+        self.kinds.iter().filter(here).any(|kind| kind.headlines.contains(&name))
     }
 
     /// The place of a key among those of its kind, in the order of their declaration.
