@@ -11,7 +11,7 @@ use crate::peak::Peak;
 use crate::residual::{Residual, THRESHOLD};
 use crate::{GAUGE, TEST};
 use nodegauge_gauge::Site;
-use nodegauge_measure::record::{Machine, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{ClockBasis, Machine, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{BytesPerSec, Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};
 
@@ -362,7 +362,7 @@ fn of_memory(solution: &SolvedSystem, triad: Option<&(BytesPerSec, String)>) -> 
 fn of_the_node(site: &Site, placement: &Placement, seen: &Observed) -> Vec<Notice> {
     let mut texts = Vec::new();
     let processor = &site.machine.processor;
-    let measured = processor.hz_basis.as_deref().is_some_and(|basis| basis.contains("measured"));
+    let measured = processor.hz_basis == Some(ClockBasis::Measured);
     let under_load = seen.peak("f64").and_then(|peak| peak.clock);
     if let (Some(clock), Some(hz), true) = (under_load, processor.hz, measured) {
         let drop = 1.0 - clock.0 / hz;

@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
-use nodegauge_measure::record::{Cache, Finding, Machine, Severity};
+use nodegauge_measure::record::{Cache, ClockBasis, Finding, Machine, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
 /// What the node is, one topic a paragraph, and its NUMA distances where there is more than one node.
@@ -51,7 +51,7 @@ fn processor(machine: &Machine) -> String {
         plural(p.threads, "hardware thread")
     ));
     if let Some(hz) = p.hz {
-        let basis = p.hz_basis.as_deref().unwrap_or("?");
+        let basis = p.hz_basis.as_ref().map_or("?", ClockBasis::as_str);
         text.push_str(&format!(", {} ({basis})", Hertz(hz)));
     }
     text

@@ -5,6 +5,7 @@ use super::{Examined, Found, found, percent};
 use crate::root::number_ranges;
 use crate::{catalog, cgroup, host};
 use nodegauge_measure::Hertz;
+use nodegauge_measure::record::ClockBasis;
 
 /// A clock this far under the base clock is not noise: something holds the processor back.
 const FAR_UNDER: f64 = 0.92;
@@ -51,9 +52,7 @@ pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
 /// A measured clock far under the base clock that the catalog, the name or the kernel gives.
 pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
     let processor = &node.machine.processor;
-    let measured = processor.hz.filter(|_| {
-        processor.hz_basis.as_deref().is_some_and(|basis| basis.starts_with("measured"))
-    })?;
+    let measured = processor.hz.filter(|_| processor.hz_basis == Some(ClockBasis::Measured))?;
     let base = node
         .processor()
         .and_then(|entry| entry.base)
