@@ -115,7 +115,7 @@ pub fn plan(topology: &Topology, request: &Request) -> Result<Placement, Placeme
     let kmp = request.kmp.as_ref().filter(|kmp| kmp.kind.is_some());
     refuse_conflicts(request, kmp)?;
     if topology.allowed().next().is_none() {
-        return Err(PlacementError::NoCpus);
+        return Err(PlacementError::no_cpus());
     }
     match (request.per_cache, kmp) {
         (Some(per_cache), _) => {
@@ -143,7 +143,7 @@ fn refuse_conflicts(request: &Request, kmp: Option<&KmpAffinity>) -> Result<(), 
     let mut given = given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name);
     match (given.next(), given.next()) {
         (Some(first @ (PER_CACHE | KMP)), Some(second)) => {
-            Err(PlacementError::Conflict { what: "threads go", first, second })
+            Err(PlacementError::conflict("threads go", first, second))
         }
         _ => Ok(()),
     }
@@ -152,12 +152,11 @@ fn refuse_conflicts(request: &Request, kmp: Option<&KmpAffinity>) -> Result<(), 
 fn check_threads(topology: &Topology, threads: Option<u32>) -> Result<(), PlacementError> {
     let usable = topology.allowed().count();
     match threads {
-        Some(0) => Err(PlacementError::NoThreads),
-        Some(threads) if threads as usize > usable => Err(PlacementError::TooManyThreads {
-            threads,
-            usable,
-            allowed: cpus::ranges(&cpus::allowed(topology)),
-        }),
+        Some(0) => Err(PlacementError::no_threads()),
+        Some(threads) if threads as usize > usable => Err(PlacementError::new(format!(
+            "cannot place {threads} threads: this process may use {}\nhint: ask for {usable} or fewer, e.g. --threads {usable}",
+            cpus::usable(topology)
+        ))),
         _ => Ok(()),
     }
 }

@@ -11,7 +11,7 @@
 use crate::bind::Bind;
 use crate::cpu_list::CpuList;
 use crate::cpus;
-use crate::error::PlacementError;
+use crate::error::{PlacementError, counted};
 use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, Request, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NodeId, Topology};
@@ -102,7 +102,9 @@ impl Policy {
     /// Where the memory of a rank goes whose CPUs are nearest to `own`, of `all` nodes.
     fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
         let some = |nodes: Vec<NodeId>| match nodes.is_empty() {
-            true => Err(PlacementError::NoNodes { policy: self.0 }),
+            true => Err(PlacementError::new(format!(
+                "policy {self} needs NUMA nodes, of which this machine shows none\nhint: use --policy 0 or 5"
+            ))),
             false => Ok(nodes),
         };
         Ok(match self.0 {
@@ -271,14 +273,10 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
     ];
     let mut given = given.into_iter().flatten();
     if let (Some(first), Some(second)) = (given.next(), given.next()) {
-        return Err(PlacementError::Conflict { what: "threads go", first, second });
+        return Err(PlacementError::conflict("threads go", first, second));
     }
     match (request.policy, &request.numa) {
-        (Some(_), Some(_)) => Err(PlacementError::Conflict {
-            what: "memory goes",
-            first: "--policy",
-            second: "--numa",
-        }),
+        (Some(_), Some(_)) => Err(PlacementError::conflict("memory goes", "--policy", "--numa")),
         _ => Ok(()),
     }
 }
@@ -286,14 +284,21 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
 fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), PlacementError> {
     let usable = topology.allowed().count();
     if usable == 0 {
-        return Err(PlacementError::NoCpus);
+        return Err(PlacementError::no_cpus());
     }
     match (ranks, threads) {
-        (0, _) => Err(PlacementError::NoRanks),
-        (_, 0) => Err(PlacementError::NoThreads),
+        (0, _) => Err(PlacementError::new("cannot place 0 ranks\nhint: ask for at least 1")),
+        (_, 0) => Err(PlacementError::no_threads()),
         _ if u64::from(ranks) * u64::from(threads) > usable as u64 => {
-            let allowed = cpus::ranges(&cpus::allowed(topology));
-            Err(PlacementError::TooManyRanks { ranks, threads, usable, allowed })
+            let remedy = match usable / threads as usize {
+                0 => format!("{usable} or fewer threads a rank, e.g. --threads {usable}"),
+                most => format!("{most} or fewer, e.g. --ranks {most}"),
+            };
+            Err(PlacementError::new(format!(
+                "cannot place {ranks} ranks of {}: this process may use {}\nhint: ask for {remedy}",
+                counted(threads as usize, "thread"),
+                cpus::usable(topology)
+            )))
         }
         _ => Ok(()),
     }
@@ -323,7 +328,14 @@ fn by_list(
             .iter()
             .flat_map(|entry| std::iter::repeat_n(entry.clone(), threads_each))
             .collect(),
-        _ => return Err(PlacementError::WrongCpus { named, ranks, threads }),
+        _ => {
+            return Err(PlacementError::new(format!(
+                "--cpus names {}, but there are {ranks} ranks of {}\nhint: name {}, or one group a rank, e.g. --cpus '{{0-3}},{{4-7}}'",
+                counted(named, "entry"),
+                counted(threads_each, "thread"),
+                counted(count, "CPU")
+            )));
+        }
     };
     let mut users: BTreeMap<CpuId, Vec<usize>> = BTreeMap::new();
     for (rank, entries) in entries.chunks(threads_each).enumerate() {
