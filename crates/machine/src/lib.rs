@@ -29,4 +29,4 @@ pub use dimms::DimmSpec;
 pub use doctor::examine;
 pub use ids::{CpuId, NodeId};
 pub use root::{SysRoot, number_ranges};
-pub use topology::{Topology, TopologyError, TopologySource};
+pub use topology::{Topology, TopologySource};

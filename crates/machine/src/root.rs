@@ -4,6 +4,7 @@
 //! A file that is missing, unreadable or not in the expected form is `None`: what cannot be read is
 //! not known, and nothing above may take that for a good sign.
 
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -92,8 +93,8 @@ pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
 }
 
 /// Numbers in the kernel's range notation, sorted and without repeats: `0-3,8`; empty for none.
-pub fn number_ranges(numbers: impl IntoIterator<Item = u32>) -> String {
-    let mut sorted: Vec<u32> = numbers.into_iter().collect();
+pub fn number_ranges<N: Borrow<u32>>(numbers: impl IntoIterator<Item = N>) -> String {
+    let mut sorted: Vec<u32> = numbers.into_iter().map(|number| *number.borrow()).collect();
     sorted.sort_unstable();
     sorted.dedup();
     let runs = sorted.chunk_by(|a, b| b - a == 1);

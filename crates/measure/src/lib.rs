@@ -12,6 +12,7 @@ mod failure;
 pub mod grammar;
 pub mod interference;
 pub mod keys;
+mod names;
 pub mod notice;
 mod outcome;
 pub mod progress;
@@ -28,6 +29,7 @@ mod unit;
 
 pub use failure::{Failure, FailureKind};
 pub use grammar::SyntaxError;
+pub use names::UnknownName;
 pub use notice::{Notice, NoticeId};
 pub use outcome::Outcome;
 pub use progress::Observer;

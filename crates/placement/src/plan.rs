@@ -186,7 +186,7 @@ fn by_places(topology: &Topology, request: &Request) -> Result<Placement, Placem
         None => {
             let bind = request.bind.unwrap_or(Bind::Spread);
             let (name, places) = default_places(topology, request.threads, bind);
-            (name.as_str().to_owned(), places, Bind::Spread)
+            (name.name().to_owned(), places, Bind::Spread)
         }
     };
     let threads = match request.threads {

@@ -31,38 +31,14 @@ pub enum RankMap {
     /// As many ranks on every socket, consecutive ones together.
     Spread,
 }
-
-impl RankMap {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Block, Self::Cyclic, Self::Core, Self::Spread];
-
-    /// As `--rank-map` and the record say it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Cyclic => "cyclic",
-            Self::Core => "core",
-            Self::Spread => "spread",
-        }
-    }
-}
-
-impl fmt::Display for RankMap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for RankMap {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|map| map.as_str() == text)
-            .ok_or_else(|| format!("unknown map '{text}': expected block, cyclic, core or spread"))
-    }
-}
+nodegauge_measure::names!(
+    RankMap,
+    "map",
+    Block = "block",
+    Cyclic = "cyclic",
+    Core = "core",
+    Spread = "spread"
+);
 
 /// A numactl policy of the ccNUMA lecture, by its number, 0 to 5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -413,7 +389,7 @@ fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<
             RankMap::Cyclic | RankMap::Spread => Some(sockets.of_rank(map, rank, ranks, threads)),
         };
         let cpus = (0..threads).filter_map(|_| take(socket)).map(|cpu| vec![cpu]).collect();
-        Placement::new(bind_of(map), map.as_str(), cpus)
+        Placement::new(bind_of(map), map.name(), cpus)
     };
     (0..ranks).map(place).collect()
 }

@@ -26,7 +26,7 @@ pub fn page(machine: &Machine) -> Page {
     for node in &machine.numa_nodes {
         let memory = node.bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
         let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
-        let cpus = number_ranges(node.cpus.iter().copied());
+        let cpus = number_ranges(&node.cpus);
         section.note("node", format!("{}: {memory}{free}, cpus {cpus}", node.id));
     }
     section.note_if("pages", pages(machine));

@@ -2,13 +2,9 @@
 //! lecture (rank, socket, memory, core), with cache and CPU.
 
 use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
-use nodegauge_machine::number_ranges;
+use nodegauge_machine::number_ranges as ranges;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
 use nodegauge_placement::pairs::PairRow;
-
-fn ranges(numbers: &[u32]) -> String {
-    number_ranges(numbers.iter().copied())
-}
 
 /// A column: whether it says something on this machine, its title, its cells.
 type Shown = (bool, &'static str, fn(&ThreadEntry) -> String);

@@ -35,7 +35,7 @@ pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
         .iter()
         .map(|(governor, cpus)| match cpus.len() {
             n if n == allowed.len() => format!("{governor} on all CPUs"),
-            _ => format!("{governor} on CPUs {}", number_ranges(cpus.iter().copied())),
+            _ => format!("{governor} on CPUs {}", number_ranges(cpus)),
         })
         .collect();
     (!others.is_empty()).then(|| {
@@ -98,7 +98,7 @@ pub(super) fn restricted(node: &Examined<'_>) -> Option<Found> {
     let (allowed, all) = (node.allowed(), node.topology.threads.len());
     (!allowed.is_empty() && allowed.len() < all).then(|| {
         found(
-            format!("this process may use {} of {all} CPUs ({}): figures are of this part of the node", allowed.len(), number_ranges(allowed.iter().copied())),
+            format!("this process may use {} of {all} CPUs ({}): figures are of this part of the node", allowed.len(), number_ranges(&allowed)),
             format!("ask for the whole node, e.g. `srun --exclusive --cpus-per-task={all}`, or leave taskset out"),
         )
     })
@@ -114,7 +114,7 @@ pub(super) fn offline(node: &Examined<'_>) -> Option<Found> {
         return None;
     }
     Some(found(
-        format!("{} CPUs are switched off ({})", off.len(), number_ranges(off.iter().copied())),
+        format!("{} CPUs are switched off ({})", off.len(), number_ranges(&off)),
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{}/online", brace(&off)),
     ))
 }

@@ -57,7 +57,7 @@ impl PlacesSpec {
         }
         match count {
             Some(asked) if asked as usize > places.len() => {
-                let (name, found) = (name.as_str(), places.len());
+                let found = places.len();
                 return Err(self.refused(format!(
                     "this process may use {found} {name}, not {asked}\nhint: e.g. --places '{name}({found})'"
                 )));

@@ -1,0 +1,53 @@
+//! Things that are chosen by name: one list of names for options, records and messages.
+
+/// The name of something that is chosen by name is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownName {
+    /// What was to be chosen.
+    pub what: &'static str,
+    /// What was given.
+    pub given: String,
+    /// What there is.
+    pub known: Vec<&'static str>,
+}
+
+impl std::fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, given, known } = self;
+        write!(f, "unknown {what} '{given}': expected {}", known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+/// Gives the variants of an enum their names: `names!(Stores, "kind of store", Regular = "regular")`
+/// adds `ALL`, `name`, `Display` and `FromStr`.
+#[macro_export]
+macro_rules! names {
+    ($type:ident, $what:literal, $($variant:ident = $name:literal),*) => {
+        impl $type {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+            /// The name in options and records.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+        }
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+        impl std::str::FromStr for $type {
+            type Err = $crate::UnknownName;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let found = Self::ALL.iter().find(|known| known.name() == text);
+                found.copied().ok_or_else(|| $crate::UnknownName {
+                    what: $what,
+                    given: text.to_owned(),
+                    known: Self::ALL.iter().map(|known| known.name()).collect(),
+                })
+            }
+        }
+    };
+}
