@@ -14,7 +14,6 @@ mod describe;
 mod dimms;
 mod doctor;
 mod host;
-pub mod identity;
 mod ids;
 pub mod memory;
 pub mod power;

@@ -13,7 +13,7 @@ mod table;
 pub mod threshold;
 
 pub use figures::Figure;
-pub use settings::Difference;
+pub use settings::{Difference, machine_changes};
 pub use threshold::Threshold;
 
 use crate::expect;

@@ -11,7 +11,7 @@ use nodegauge_compute::size::OrderSpec;
 use nodegauge_compute::{ComputeGauge, HplPlan, matrix_market, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_history::Store;
-use nodegauge_machine::identity;
+use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
 use nodegauge_report::{run, text};
@@ -122,7 +122,7 @@ fn saved(
     let store = Store::open_to_read(&path).ok()??;
     let host = site.machine.host.as_deref();
     let record = store.newest_with_measurement(test, name, host).ok()??;
-    if !identity::changes(&record.machine, &site.machine).is_empty() {
+    if !machine_changes(&record.machine, &site.machine).is_empty() {
         return None;
     }
     let figures = record.measurements.iter().filter(|m| {

@@ -302,6 +302,16 @@ fn what_differs_is_listed_and_evidence_is_not() {
 }
 
 #[test]
+fn what_decides_of_a_machine_is_told_and_the_rest_is_not() {
+    let then = Machine { kernel: Some("Linux 6.1.0".to_owned()), ..Machine::default() };
+    let mut now = then.clone();
+    now.memory.available = Some(7);
+    assert!(machine_changes(&then, &now).is_empty());
+    now.kernel = Some("Linux 6.12.1".to_owned());
+    assert_eq!(machine_changes(&then, &now), ["kernel: Linux 6.1.0, now Linux 6.12.1"]);
+}
+
+#[test]
 fn a_published_figure_in_a_record_is_not_compared() {
     let published = Measurement {
         category: Category::Reference,
