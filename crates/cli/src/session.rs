@@ -59,7 +59,7 @@ pub(crate) fn describe_options(
     processor: Option<&str>,
 ) -> Result<DescribeOptions, Failure> {
     if let Some(name) = processor {
-        nodegauge_machine::catalog::named(name).map_err(Failure::usage)?;
+        nodegauge_machine::catalog::named(name)?;
     }
     Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned) })
 }

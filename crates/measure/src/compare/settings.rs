@@ -208,54 +208,36 @@ fn in_short(titles: &[String]) -> String {
 
 /// A value of the configuration in words; fractions are observations and `None`.
 fn told(key: &str, value: &Value) -> Option<String> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let tens = |share: f64| (share * 10.0).round() * 10.0;
+    let got = || {
+        let got = value.get("got").and_then(Value::as_object).into_iter().flatten();
+        got.filter_map(|(of, share)| Some((of, share.as_f64()?)))
+    };
     match (key, value) {
         (_, Value::Number(number)) if !number.is_u64() && !number.is_i64() => None,
-        ("pages", Value::Object(map)) => {
-            let asked = map.get("asked")?.as_str()?;
-            let huge: f64 = map
-                .get("got")
-                .and_then(Value::as_object)
-                .into_iter()
-                .flatten()
-                .filter(|(size, _)| size.parse::<u64>().is_ok_and(|size| size >= 2 << 20))
-                .filter_map(|(_, share)| share.as_f64())
-                .sum();
-            Some(format!("{asked}, {} % huge", (huge * 10.0).round() * 10.0))
+        ("pages", Value::Object(_)) => {
+            let huge = |size: &String| size.parse::<u64>().is_ok_and(|size| size >= 2 << 20);
+            let huge: f64 = got().filter(|(size, _)| huge(size)).map(|(_, share)| share).sum();
+            Some(format!("{}, {} % huge", text("asked")?, tens(huge)))
         }
-        ("numa", Value::Object(map)) => {
-            let asked = map.get("asked")?.as_str()?;
-            let got = map.get("got").and_then(Value::as_object)?;
-            let shares: Vec<String> = got
-                .iter()
-                .filter_map(|(node, share)| {
-                    let tens = (share.as_f64()? * 10.0).round() * 10.0;
-                    (tens > 0.0).then(|| format!("{tens} % on node {node}"))
-                })
-                .collect();
-            Some(format!("{asked}, {}", shares.join(", ")))
+        ("numa", Value::Object(map)) if map.contains_key("got") => {
+            let shares = got().map(|(node, share)| (node, tens(share)));
+            let shares = shares.filter(|(_, tens)| *tens > 0.0);
+            let shares: Vec<String> =
+                shares.map(|(node, tens)| format!("{tens} % on node {node}")).collect();
+            Some(format!("{}, {}", text("asked")?, shares.join(", ")))
         }
-        ("compiler", Value::Object(map)) => {
-            let command = map.get("command").and_then(Value::as_str)?;
-            let version = map.get("version").and_then(Value::as_str);
-            Some(version.map_or_else(|| command.to_owned(), |v| format!("{command} ({v})")))
+        ("compiler", Value::Object(_)) => {
+            let version = text("version").map(|version| format!(" ({version})"));
+            Some(format!("{}{}", text("command")?, version.unwrap_or_default()))
         }
         ("places", Value::Array(places)) => {
-            let numbers = |cpus: &Value| -> Option<Vec<u64>> {
-                cpus.as_array().map(|list| list.iter().filter_map(Value::as_u64).collect())
-            };
-            let cpus: Vec<String> = places
-                .iter()
-                .filter_map(numbers)
-                .map(|cpus| {
-                    let cpus: Vec<String> = cpus.iter().map(u64::to_string).collect();
-                    if cpus.len() == 1 {
-                        cpus[0].clone()
-                    } else {
-                        format!("{{{}}}", cpus.join(","))
-                    }
-                })
-                .collect();
-            Some(cpus.join(" "))
+            let cpus = places.iter().filter_map(Value::as_array).map(|cpus| {
+                let cpus: Vec<String> = cpus.iter().map(Value::to_string).collect();
+                if cpus.len() == 1 { cpus.concat() } else { format!("{{{}}}", cpus.join(",")) }
+            });
+            Some(cpus.collect::<Vec<_>>().join(" "))
         }
         ("layout", Value::Object(map)) => {
             let offset = map.get("sequential")?.get("offset")?.as_u64()?;
