@@ -175,12 +175,15 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// What heads the rows from this one on, by ascending row; an empty cell ends what went before.
     pub headings: Vec<(usize, Cell)>,
+    /// Characters of the longest bar in text, where there is room; `None` leaves it to the renderer.
+    pub longest_bar: Option<usize>,
 }
 
 impl Table {
     /// A table without rows. Titles that begin with `>` are of right-aligned columns.
     pub fn new(titles: &[&str]) -> Self {
-        Self { columns: titles.iter().map(|title| Column::of(title)).collect(), ..Self::default() }
+        let columns = titles.iter().map(|title| Column::of(title)).collect();
+        Self { columns, ..Self::default() }
     }
 
     /// Heads the rows that are added from now on.

@@ -19,8 +19,10 @@ pub enum NoticeId {
     Remembered,
     /// Which variant of a kernel, library or grid was chosen by measuring.
     Chosen,
-    /// Where more threads or ranks bring no more.
+    /// Where more threads, ranks or load bring no more.
     Saturation,
+    /// What the machine says of itself, and the figures do not show.
+    Contradicted,
     /// A value that breaks the trend of its neighbours, measured again.
     Trend,
     /// Something that was not measured, with the reason.

@@ -2,6 +2,10 @@
 //!
 //! The only place that sorts samples into counted, disturbed and regimes. Pure: no clock, no kernel.
 
+mod one_regime;
+
+pub use one_regime::OneRegime;
+
 use crate::interference::Cause;
 use crate::regime::{self, Regime};
 use crate::stats;

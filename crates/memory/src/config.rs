@@ -176,7 +176,7 @@ config! {
         wait_s: f64 = Observation "wait";
         /// Distance between two loads of a chain, bytes.
         stride_bytes: u64 = Setting "stride";
-        /// Bytes within which a chain stays before it goes on, or `all`.
+        /// Bytes within which a chain stays before it goes on, or `whole`.
         locality: String = Setting "locality";
         /// What the figure is made of, where it is not a measurement of its own.
         basis: String = Observation "basis";

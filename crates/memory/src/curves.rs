@@ -1,38 +1,39 @@
 //! Curves of latency and bandwidth: the rest of the memory system.
 //!
-//! [`ladder`] (bandwidth by working set), [`latency`] (a pointer chase by working set), [`matrix`]
-//! (every NUMA node to every other, and CPU to CPU), [`loaded`] (latency beside traffic) and [`mix`]
-//! (reads to writes). All take samples of their configurations by turns, in a random order that is
-//! new each round, so that drift becomes spread and not structure. `pool` is who measures, `area`
-//! the memory, [`chase`] the chain of pointers, `rounds` the turns, `figures` makes measurements of
-//! samples, [`levels`] reads plateaus off a curve.
+//! Five modes take samples of their cells by turns: `ladder` (bandwidth by working set), `latency` (a
+//! pointer chase by working set), `matrix` (every NUMA node to every other, and CPU to CPU), `loaded`
+//! (latency beside traffic) and `mix` (reads to writes). Each plans itself, and measures in a [`Run`].
 
-pub mod chase;
-mod figures;
-pub mod ladder;
-pub mod latency;
-pub mod levels;
-pub mod lines;
-pub mod loaded;
-pub mod matrix;
-pub mod mix;
+mod chase;
+mod ladder;
+mod latency;
+mod levels;
+mod lines;
+mod loaded;
+mod matrix;
+mod mix;
 mod pool;
 mod region;
-mod rounds;
+mod run;
 mod traffic;
 
+pub use chase::{Locality, Order};
+
+use crate::GAUGE;
 use crate::arrays::Pages;
 use crate::point::PointError;
 use crate::stream;
-use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::Bytes;
-use nodegauge_measure::record::{Finding, Machine, Measurement};
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::{MemoryPolicy, Placement};
+use run::Run;
 use std::time::Duration;
 
-/// What can be asked of every relative.
+/// What can be asked of every curve.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct CurveOptions {
     /// Pages; `None` leaves the choice.
     pub pages: Option<Pages>,
     /// Memory policy.
@@ -43,89 +44,87 @@ pub struct Options {
     /// Largest share of the memory that can be had which may be taken, 0 to 1.
     pub memory_fraction: f64,
     /// In which order a chase goes through its memory.
-    pub order: chase::Order,
+    pub order: Order,
     /// Time for everything.
     pub budget: Duration,
     /// Exactly this many rounds after the warm-up, whatever the time.
     pub samples: Option<usize>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            pages: None,
-            policy: MemoryPolicy::Default,
-            largest: None,
-            memory_fraction: 0.5,
-            order: chase::Order::default(),
-            budget: Duration::from_secs(12),
-            samples: None,
-        }
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Curve {
+    /// Bandwidth of read, write, copy and triad by working set.
+    Ladder,
+    /// Idle latency by working set.
+    Latency,
+    /// Each NUMA node to each, and CPU to CPU.
+    Matrix,
+    /// Latency under growing load.
+    Loaded,
+    /// Bandwidth of reads to writes.
+    Mix,
+}
+
+/// How figures of a curve come about, planned for a node.
+trait Mode {
+    /// Memory that it takes.
+    fn memory(&self) -> Bytes;
+
+    /// Measures, and leaves what it found in the run's outcome.
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), PointError>;
+}
+
+/// A planned curve.
+pub struct CurvePlan {
+    curve: Curve,
+    placement: Placement,
+    options: CurveOptions,
+    notices: Vec<Notice>,
+    mode: Box<dyn Mode>,
+}
+
+impl CurvePlan {
+    /// Plans a curve; `notices` are those of the placement.
+    ///
+    /// # Errors
+    /// Sets below the smallest or beyond what may be used, or threads that do not suit the curve.
+    pub fn new(
+        curve: Curve,
+        site: &Site,
+        placement: Placement,
+        options: CurveOptions,
+        mut notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        let setup = Setup { site, placement: &placement, options: &options };
+        let mode: Box<dyn Mode> = match curve {
+            Curve::Ladder => Box::new(ladder::plan(setup, &mut notices)?),
+            Curve::Latency => Box::new(latency::plan(setup, &mut notices)?),
+            Curve::Matrix => Box::new(matrix::plan(setup, &mut notices)?),
+            Curve::Loaded => Box::new(loaded::plan(setup, &mut notices)?),
+            Curve::Mix => Box::new(mix::plan(setup, &mut notices)?),
+        };
+        Ok(Self { curve, placement, options, notices, mode })
     }
 }
 
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum CurveError {
-    /// Threads, memory, pages.
-    #[error(transparent)]
-    Point(#[from] PointError),
-    /// The memory that can be had is too small.
-    #[error(
-        "{what} needs {needed}, but only {usable} of memory may be used\nhint: use a smaller --size, or a larger --memory-fraction"
-    )]
-    TooLarge {
-        /// What was to be measured.
-        what: &'static str,
-        /// How much it needs.
-        needed: Bytes,
-        /// How much it may take.
-        usable: Bytes,
-    },
-    /// A largest working set below the smallest.
-    #[error(
-        "a largest working set of {given} is below the smallest of {least}\nhint: give --size {least} or more"
-    )]
-    TooSmall {
-        /// What was given.
-        given: Bytes,
-        /// The smallest.
-        least: Bytes,
-    },
-    /// Loaded latency without a thread that loads.
-    #[error(
-        "latency under load takes at least two threads, one that waits and one that loads; there is {0}\nhint: --threads 2"
-    )]
-    NoLoaders(usize),
-    /// A chase takes one thread.
-    #[error("latency is of one thread, and {0} are asked for\nhint: --threads 1")]
-    OneThread(usize),
-}
+impl Planned for CurvePlan {
+    fn foreseen(&self) -> Foreseen {
+        Foreseen { time: Some(self.options.budget), memory: Some(self.mode.memory()) }
+    }
 
-/// What a relative found.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Outcome {
-    /// One a configuration, in their natural order; none of what was not reached.
-    pub measurements: Vec<Measurement>,
-    /// What was clamped, assumed, or found out.
-    pub notices: Vec<String>,
-    /// What was found out about the machine.
-    pub findings: Vec<Finding>,
-    /// Where each thread ran, one line a thread.
-    pub affinity: Vec<String>,
-    /// Whether the user ended it.
-    pub interrupted: bool,
-}
-
-/// The node and the threads on it.
-#[derive(Debug, Clone, Copy)]
-pub struct Site<'a> {
-    /// Processors, caches, NUMA nodes.
-    pub topology: &'a Topology,
-    /// The same and more, as the record keeps it.
-    pub machine: &'a Machine,
-    /// Where each thread goes.
-    pub placement: &'a Placement,
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let Self { curve, placement, options, notices, mode } = *self;
+        let mut run = Run {
+            curve,
+            setup: Setup { site, placement: &placement, options: &options },
+            limits: Limits::new(options.budget, options.samples),
+            observer,
+            outcome: Outcome { notices, ..Outcome::default() },
+        };
+        mode.measure(&mut run)?;
+        Ok(run.outcome)
+    }
 }
 
 /// Times the sum of last-level caches in use that the largest working set has.
@@ -133,57 +132,81 @@ const TIMES_LLC: u64 = 4;
 /// The largest working set where no cache is known: more than four times any desktop's cache.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 
-impl Site<'_> {
-    /// CPUs of all threads.
-    fn cpus(&self) -> Vec<CpuId> {
-        self.placement.threads.iter().flat_map(|thread| thread.cpus.clone()).collect()
+/// The node, the threads on it, and what was asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    site: &'a Site,
+    placement: &'a Placement,
+    options: &'a CurveOptions,
+}
+
+impl Setup<'_> {
+    fn threads(&self) -> u64 {
+        self.placement.threads.len().max(1) as u64
     }
 
     /// Sum of the last-level caches that the threads reach, when known.
     fn llc(&self) -> Option<Bytes> {
-        self.topology.llc_in_use(&self.cpus()).map(|(bytes, _)| Bytes(bytes))
+        self.site.topology.llc_in_use(&self.placement.cpus()).map(|(bytes, _)| Bytes(bytes))
+    }
+
+    /// Bytes that the last-level caches hold, for warming; a guess where none is known.
+    fn held(&self) -> u64 {
+        self.llc().map_or(64 << 20, |llc| llc.0)
     }
 
     /// The largest working set: as asked, else four times the last-level caches in use, with a
     /// notice when no cache is known.
-    fn largest(&self, options: &Options, notices: &mut Vec<String>) -> Bytes {
-        match (options.largest, self.llc()) {
+    fn largest(&self, notices: &mut Vec<Notice>) -> Bytes {
+        match (self.options.largest, self.llc()) {
             (Some(largest), _) => largest,
             (None, Some(llc)) => Bytes((llc.0 * TIMES_LLC).max(4 << 20)),
             (None, None) => {
-                notices.push(format!(
+                let text = format!(
                     "the size of the last-level cache is not known: sets grow up to {UNKNOWN_CACHE}"
-                ));
+                );
+                notices.push(notice(NoticeId::Assumed, text));
                 UNKNOWN_CACHE
             }
         }
     }
 
-    /// Memory that may be taken on such pages.
-    fn usable(&self, options: &Options, pages: Option<Pages>) -> Bytes {
-        let can_be_had = stream::available(self.machine, pages, &options.policy);
+    /// Memory that may be taken.
+    fn usable(&self) -> Bytes {
+        let options = self.options;
+        let can_be_had = stream::available(&self.site.machine, options.pages, &options.policy);
         Bytes((can_be_had.as_f64() * options.memory_fraction) as u64)
+    }
+
+    /// The pages to take.
+    fn pages(&self) -> Pages {
+        self.options.pages.unwrap_or_else(|| stream::best_pages(&self.site.machine))
     }
 
     /// A CPU that is free of the placement's threads: for the core-to-core latency of a single thread.
     fn spare(&self) -> Option<CpuId> {
-        let used = self.cpus();
-        self.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
+        let used = self.placement.cpus();
+        self.site.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
     }
 }
 
-/// The pages to take when the user leaves the choice.
-fn pages_or_best(options: &Options, machine: &Machine) -> Pages {
-    options.pages.unwrap_or_else(|| stream::best_pages(machine))
+fn notice(id: NoticeId, text: impl Into<String>) -> Notice {
+    Notice::new(id, GAUGE, text)
 }
 
-impl From<CurveError> for nodegauge_measure::Failure {
-    fn from(error: CurveError) -> Self {
-        match error {
-            CurveError::Point(_) | CurveError::TooLarge { .. } => Self::missing(error),
-            CurveError::TooSmall { .. } | CurveError::NoLoaders(_) | CurveError::OneThread(_) => {
-                Self::usage(error)
-            }
-        }
+/// Refuses a largest working set below the smallest.
+fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
+    match given < least {
+        true => Err(Failure::usage(format!(
+            "a largest working set of {given} is below the smallest of {least}\nhint: give --size {least} or more"
+        ))),
+        false => Ok(()),
     }
+}
+
+/// The memory that can be had is too small.
+fn too_large(what: &str, needed: Bytes, usable: Bytes) -> Failure {
+    Failure::missing(format!(
+        "{what} needs {needed}, but only {usable} of memory may be used\nhint: use a smaller --size, or a larger --memory-fraction"
+    ))
 }

@@ -4,6 +4,7 @@
 mod ranks;
 
 use crate::GAUGE;
+use crate::arrays::Pages;
 use crate::config::{CodeConfig, CompilerConfig, CountersConfig, PagesConfig, StreamConfig};
 use crate::kernels::{Kernel, Loop, Shape, Stores};
 use crate::pages::{self, Truth};
@@ -20,6 +21,7 @@ use nodegauge_measure::samples::{self, Sample, Sorted};
 use nodegauge_measure::{BytesPerSec, Seconds, Unit};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 use nodegauge_toolchain::Compiler;
+use std::collections::BTreeMap;
 
 /// All that is known of a run when its figures are made.
 pub(crate) struct Evidence<'a> {
@@ -206,6 +208,15 @@ pub(crate) fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
     format!("the arrays do not hold what they must: {wrong}")
 }
 
+/// Why a figure is not of the pages that were asked for: too little of what `lies` there.
+pub(crate) fn small_pages(asked: Pages, got: &BTreeMap<u64, f64>, lies: &str) -> Option<String> {
+    let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
+    (asked != Pages::Base && huge < PAGES_GOT_ENOUGH).then(|| {
+        let huge = huge * 100.0;
+        format!("asked for {asked} pages, but only {huge:.0} % of the {lies} on huge pages")
+    })
+}
+
 /// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
 fn numa(evidence: &Evidence<'_>) -> Truth {
     let policy = &evidence.target.config().policy;
@@ -241,18 +252,9 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
     if let Some(doubt) = evidence.sorted.doubt(samples::PASSES) {
         validity.add(Status::Suspect, doubt);
     }
-    let asked = evidence.target.config().pages;
-    if let Some(got) = &evidence.seen.pages {
-        let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
-        if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
-            validity.add(
-                Status::Suspect,
-                format!(
-                    "asked for {asked} pages, but only {:.0} % of the arrays lie on huge pages",
-                    huge * 100.0
-                ),
-            );
-        }
+    let (asked, got) = (evidence.target.config().pages, evidence.seen.pages.as_ref());
+    if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays lie")) {
+        validity.add(Status::Suspect, doubt);
     }
     if let Some(broken) = numa.in_words() {
         validity.add(Status::Suspect, broken);
@@ -266,21 +268,8 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
 /// What the run found out about the machine: CPUs that are moved, and CPUs that are said to share a
 /// last-level cache and behave as if they did not.
 pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
-    if trips.len() > 1 {
-        let trips: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
-        findings.push(Finding {
-            id: "cpus-moved".to_owned(),
-            severity: Severity::Warning,
-            text: format!(
-                "the cpus were moved during the run: a cache line took {} between them and back",
-                trips.join(" or ")
-            ),
-            remedy: "compare figures of one regime only; each is in the record".to_owned(),
-            cost: None,
-        });
-    }
+    let mut findings: Vec<Finding> = cpus_moved(&trips).into_iter().collect();
     findings.extend(memory_elsewhere(evidence));
     let llcs: Vec<Option<usize>> = evidence
         .placement
@@ -306,6 +295,21 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// CPUs that were moved during a run, which met regimes of these round trips.
+pub(crate) fn cpus_moved(trips: &[f64]) -> Option<Finding> {
+    let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
+    (trips.len() > 1).then(|| Finding {
+        id: "cpus-moved".to_owned(),
+        severity: Severity::Warning,
+        text: format!(
+            "the cpus were moved during the run: a cache line took {} between them and back",
+            words.join(" or ")
+        ),
+        remedy: "compare figures of one regime only; each is in the record".to_owned(),
+        cost: None,
+    })
 }
 
 /// Pages that are not where the policy wants them.

@@ -29,7 +29,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     sections.extend(sweep::section(record));
     sections.extend(ablation::section(record));
     published::add(&mut sections, record, GAUGE, detail);
-    sections.extend(curves::sections(record, detail));
+    sections.extend(curves::sections(record));
     sections.extend(unknown(record));
     sections
 }

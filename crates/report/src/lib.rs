@@ -6,13 +6,9 @@
 pub mod compare;
 pub mod history;
 pub mod machine;
-pub mod memory;
 pub mod places;
 pub mod published;
 pub mod run;
-mod stream;
-mod table;
 pub mod text;
-mod words;
 
-pub use table::Style;
+pub use text::Style;

@@ -1,7 +1,7 @@
 //! The pages of records: the machine, what matters of the findings, the figures with their evidence.
 
 use crate::machine;
-use nodegauge_gauge::view::{Block, Note, Page, Section, Tone};
+use nodegauge_gauge::view::{Note, Page, Section, Tone};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
@@ -39,15 +39,7 @@ fn page(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     );
     let mut node = machine::brief(&record.machine);
     findings(&record.findings, &mut node);
-    let parts = gauges.iter().flat_map(|gauge| {
-        let mut sections = gauge.view(record, detail);
-        if gauge.name() == "memory" {
-            let text = crate::memory::section(record, crate::Style::default());
-            let blocks = if text.is_empty() { Vec::new() } else { vec![Block::Text(text)] };
-            sections.push(Section { id: "curves", blocks });
-        }
-        sections
-    });
+    let parts = gauges.iter().flat_map(|gauge| gauge.view(record, detail));
     Page { heading, sections: std::iter::once(node).chain(parts).collect() }
 }
 

@@ -7,7 +7,7 @@ use super::{Choice, Common, PlacementArgs, fraction, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_measure::Bytes;
 use nodegauge_memory::arrays::Pages;
-use nodegauge_memory::curves::chase::Locality;
+use nodegauge_memory::curves::{Locality, Order};
 
 /// What of the memory system is measured.
 #[derive(Debug, Subcommand)]
@@ -61,6 +61,12 @@ pub(crate) struct OrderArgs {
     /// Bytes from one element of a chase to the next, a multiple of 64
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = stride, help_heading = "How")]
     pub(crate) stride: u32,
+}
+
+impl OrderArgs {
+    pub(crate) fn order(self) -> Order {
+        Order { stride: self.stride as usize, locality: self.locality }
+    }
 }
 
 /// `memory latency` and `memory loaded`.

@@ -158,6 +158,22 @@ pub const CURVES: Policy = Policy {
     ..SWEEP
 };
 
+/// The trial of loops before a curve: the first round sets how long a call lasts, and the best counts.
+pub const LOOPS: Policy = Policy {
+    seed: 0x6C6F_6F70,
+    warm_up: WarmUp::None,
+    fewest: 1,
+    most: Some(5),
+    tolerance: None,
+    ..CURVES
+};
+
+/// `memory mix`, whose loops in main memory take longer to try.
+pub const MIXES: Policy = Policy { choose: 0.35, ..CURVES };
+
+/// The nodes of `memory matrix`; CPU to CPU gets the rest of the time.
+pub const NODES: Policy = Policy { measure: 0.6, ..CURVES };
+
 /// `io`: the grid of files and blocks, as often as samples are asked for, until the time is spent.
 pub const FILES: Policy = Policy {
     order: Order::AsGiven,

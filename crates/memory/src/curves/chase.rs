@@ -6,13 +6,20 @@
 //! some pages, which are visited one after the other in random order, the TLB holds the block. Both
 //! are latency; figures compare only at the same setting (and page size), or differ by a factor.
 
-use crate::halving::Shuffler;
-use nodegauge_measure::Bytes;
-use nodegauge_measure::SyntaxError;
+use crate::config::CurveConfig;
+use crate::curves::pool::WorkerPool;
+use crate::curves::region::MemoryRegion;
+use crate::kernels::LINE;
+use crate::point::{PointError, Sample};
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::schedule::shuffle::Shuffler;
+use nodegauge_measure::{Bytes, SyntaxError};
+use nodegauge_os::monotonic_nanos;
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
+use std::time::Instant;
 
 /// In which order a chase goes through its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +37,14 @@ impl Default for Order {
     }
 }
 
-/// Bytes of a line.
-pub(crate) const LINE: usize = 64;
+impl Order {
+    /// Writes itself into a configuration.
+    pub(crate) fn describe(self, config: &mut CurveConfig) {
+        config.stride_bytes = Some(self.stride as u64);
+        config.locality = Some(self.locality.to_string());
+    }
+}
+
 /// Chains that can share the same lines: words of a line.
 pub(crate) const SLOTS: usize = LINE / size_of::<usize>();
 
@@ -76,7 +89,7 @@ impl FromStr for Locality {
 
 /// The order in which `elements` elements are visited, a permutation: blocks in random order, each
 /// visited in random order, where a block holds `block` elements.
-pub fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
+fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
     let mut shuffler = Shuffler::new(seed);
     let block = block.clamp(1, elements.max(1));
     let mut blocks: Vec<usize> = (0..elements.div_ceil(block)).collect();
@@ -92,10 +105,9 @@ pub fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
 }
 
 /// A chain through a range of memory, and where the chase last was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chain {
-    /// Elements.
-    pub elements: usize,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chain {
+    elements: usize,
     /// Address of the element at which the next chase begins.
     at: usize,
 }
@@ -106,7 +118,7 @@ impl Chain {
     /// # Safety
     /// `bytes` are writable from `start`, which is a multiple of a line, and no other thread uses
     /// word `slot` of their lines; `slot` is below eight; `bytes` over the stride is below 2^32.
-    pub unsafe fn write(start: usize, bytes: usize, slot: usize, how: Order, seed: u64) -> Self {
+    unsafe fn write(start: usize, bytes: usize, slot: usize, how: Order, seed: u64) -> Self {
         let elements = (bytes / how.stride).max(1);
         let block = match how.locality {
             Locality::Whole => elements,
@@ -123,37 +135,135 @@ impl Chain {
         Self { elements, at: address(0) }
     }
 
-    /// Takes at least `steps` steps, and returns how many it took: whole runs of unrolled loads.
+    /// Takes at least `steps` steps, whole runs of unrolled loads; returns how many it took.
     ///
     /// # Safety
-    /// The chain was written, and nobody has changed it since.
-    pub unsafe fn run(&mut self, steps: usize) -> usize {
+    /// The chain's memory is still there, and nobody has changed the chain.
+    unsafe fn run(&mut self, steps: usize) -> usize {
         let runs = steps.div_ceil(UNROLLED);
-        // SAFETY: the caller's promise.
-        self.at = unsafe { run(self.at, runs) };
+        let mut at = self.at;
+        macro_rules! steps {
+            ($($step:literal)*) => {$({
+                let _ = $step;
+                // SAFETY: every element holds the address of another.
+                at = unsafe { *(at as *const usize) };
+            })*};
+        }
+        for _ in 0..runs {
+            steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+        }
+        self.at = std::hint::black_box(at);
         runs * UNROLLED
     }
 }
 
 /// Loads between looks at the loop's counter, so that the loop costs nothing beside them.
 const UNROLLED: usize = 32;
+/// A pass that is not faster by this share than the one before it was as warm.
+const WARMER: f64 = 0.02;
+/// Warming ends after the pass in which it took so long, seconds.
+const WARM_SECONDS: f64 = 0.1;
+/// Steps of a timed stretch at least.
+const LEAST_STEPS: usize = 1024;
+/// A stretch through a set beyond the caches is at least this part of the steps that warm for it.
+const WARM_OVER_STRETCH: usize = 8;
 
-/// Follows the chain for `runs` times [`UNROLLED`] steps.
-///
-/// # Safety
-/// As for [`Chain::run`].
-unsafe fn run(mut at: usize, runs: usize) -> usize {
-    macro_rules! steps {
-        ($($step:literal)*) => {$({
-            let _ = $step;
-            // SAFETY: every element holds the address of another.
-            at = unsafe { *(at as *const usize) };
-        })*};
+/// A chain in a region, and how it is chased.
+pub(crate) struct Chase<'a> {
+    chain: Chain,
+    region: PhantomData<&'a MemoryRegion>,
+    /// Steps of a pass that warms.
+    warm: usize,
+    /// Whether caches can hold the set.
+    fits: bool,
+    /// Steps of a timed stretch; 0 before the first.
+    pub steps: usize,
+}
+
+impl<'a> Chase<'a> {
+    /// Writes a chain through `bytes` of a region from `offset` on, a multiple of a line; caches hold
+    /// `held` bytes.
+    ///
+    /// # Safety
+    /// As long as the chase lives nobody else writes word `slot` of these lines, unless the same chain;
+    /// `slot` is below eight.
+    ///
+    /// # Panics
+    /// When the bytes do not lie in the region.
+    pub(crate) unsafe fn write(
+        region: &'a MemoryRegion,
+        (offset, bytes): (u64, u64),
+        slot: usize,
+        order: Order,
+        held: u64,
+    ) -> Self {
+        let start = region.mapping().at(offset as usize, bytes as usize).addr().get();
+        let seed = bytes ^ slot as u64;
+        // SAFETY: the bytes were found in the mapping; the rest is the caller's promise.
+        let chain = unsafe { Chain::write(start, bytes as usize, slot, order, seed) };
+        let held = held as usize / LINE;
+        Self {
+            chain,
+            region: PhantomData,
+            warm: chain.elements.min(held).max(LEAST_STEPS),
+            fits: chain.elements <= held,
+            steps: 0,
+        }
     }
-    for _ in 0..runs {
-        steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+
+    /// A timed stretch of `steps` steps, for one worker: where the chase is then, and seconds a step.
+    pub(crate) fn stretch(&self, steps: usize) -> impl Fn() -> (Chain, f64) + Sync + '_ {
+        move || {
+            let mut chain = self.chain;
+            let begun = monotonic_nanos();
+            // SAFETY: the region is borrowed, and the maker of the chase promised that nobody changes
+            // the chain.
+            let taken = unsafe { chain.run(steps) };
+            (chain, (monotonic_nanos() - begun) as f64 * 1e-9 / taken as f64)
+        }
     }
-    std::hint::black_box(at)
+
+    /// Goes on where the stretch of some worker ended; its seconds a step.
+    pub(crate) fn ended(&mut self, made: impl IntoIterator<Item = Option<(Chain, f64)>>) -> f64 {
+        let Some((chain, step)) = made.into_iter().flatten().next() else { return f64::NAN };
+        self.chain = chain;
+        step
+    }
+
+    /// Takes steps that do not count, by the first worker, so that what can be near is near; the first
+    /// time sets how many a timed stretch of `seconds` takes.
+    pub(crate) fn warm(&mut self, pool: &mut WorkerPool, seconds: f64) -> Result<(), PointError> {
+        let begun = Instant::now();
+        let mut step = f64::INFINITY;
+        loop {
+            let stretch = self.stretch(self.warm);
+            let timed = pool.timed(|worker| (worker == 0).then(&stretch))?;
+            drop(stretch);
+            let taken = self.ended(timed.made);
+            let as_warm = taken > step * (1.0 - WARMER);
+            step = taken.min(step);
+            if !self.fits || as_warm || begun.elapsed().as_secs_f64() > WARM_SECONDS {
+                break;
+            }
+        }
+        if self.steps == 0 {
+            // A whole pass through what fits: any part of it may be nearer than the rest. Beyond,
+            // long warming pays for a longer stretch.
+            let least = if self.fits { self.warm } else { self.warm / WARM_OVER_STRETCH };
+            self.steps = ((seconds / step.max(1e-10)) as usize).max(least);
+        }
+        Ok(())
+    }
+
+    /// A stretch by the first worker alone: a sample of seconds a step.
+    pub(crate) fn sample(&mut self, pool: &mut WorkerPool) -> Result<Sample, PointError> {
+        pool.sample(|pool| {
+            let stretch = self.stretch(self.steps);
+            let timed = pool.undisturbed(|worker| (worker == 0).then(&stretch))?;
+            drop(stretch);
+            Ok((vec![self.ended(timed.made)], timed.causes))
+        })
+    }
 }
 
 #[cfg(test)]

@@ -6,36 +6,24 @@
 //! again for milliseconds, so that at 4 KiB, some dozens of cycles, the clock and the barrier still
 //! vanish. Stores are regular: a store past the caches has no place on a ladder of caches.
 
-use crate::curves::figures::{self, Figure, Judged};
-use crate::curves::levels::{self, Dot, Named, Reported};
-use crate::curves::pool::WorkerPool;
+use crate::config::CurveConfig;
+use crate::curves::levels::{self, Dot, Reported};
 use crate::curves::region::MemoryRegion;
-use crate::curves::rounds::{self, Until};
-use crate::curves::traffic::{self, CALL_SECONDS, Traffic};
-use crate::curves::{CurveError, Options, Outcome, Site, pages_or_best};
+use crate::curves::run::{Figure, Run, Value};
+use crate::curves::traffic::{self, Traffic};
+use crate::curves::{Mode, Setup, notice, refuse_below, too_large};
 use crate::kernels::{Kernel, Resident, Stores};
-use crate::point::{PointError, Sample};
-use crate::stream::masks;
+use crate::point::PointError;
 use nodegauge_machine::Topology;
-use nodegauge_measure::Bytes;
-use nodegauge_measure::Observer;
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::record::{Measurement, Status};
-use nodegauge_measure::repeat::Stop;
-use nodegauge_placement::{MemoryPolicy, Placement};
-use serde_json::json;
-use std::time::Instant;
+use nodegauge_measure::schedule::policy;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+use nodegauge_placement::Placement;
 
 /// What runs at each step.
-pub const PATTERNS: [Kernel; 4] = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
+const PATTERNS: [Kernel; 4] = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
 /// The smallest set of a thread, bytes.
-pub const SMALLEST: u64 = 4096;
-/// Share of the budget that the trials may take.
-const TRIAL_SHARE: f64 = 0.2;
-/// Share of the budget by which the rounds must end.
-const END_SHARE: f64 = 0.95;
-
+pub(crate) const SMALLEST: u64 = 4096;
 /// Sets of one thread, two an octave (4, 6, 8, 12, ... KiB), up to the first that is at least
 /// `largest`, or to the last below it when `cap` says that it may not be passed.
 pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
@@ -55,7 +43,7 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
 
 /// The share of each reported cache that one thread of a placement has while all threads work, level
 /// 1 first; caches of unknown size are left out.
-pub fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
+pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
     let last = topology.caches.iter().filter(|cache| cache.kind != "instruction").map(|c| c.level);
@@ -81,111 +69,126 @@ pub fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
         .collect()
 }
 
-/// Sets of a thread, ascending, for a run.
+/// Sets of a thread, ascending, for a run that may take `share` of the usable memory.
 ///
 /// # Errors
 /// When a largest set is asked for that is below the smallest, or that does not fit.
-pub fn plan(
-    site: &Site<'_>,
-    options: &Options,
-    notices: &mut Vec<String>,
-) -> Result<Vec<u64>, CurveError> {
-    let threads = site.placement.threads.len().max(1) as u64;
-    let largest = site.largest(options, notices);
-    let least = Bytes(SMALLEST * threads);
-    if largest < least {
-        return Err(CurveError::TooSmall { given: largest, least });
-    }
-    let asked = options.largest.is_some();
+pub(crate) fn sets(
+    setup: Setup<'_>,
+    share: f64,
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<u64>, Failure> {
+    let threads = setup.threads();
+    let largest = setup.largest(notices);
+    refuse_below(Bytes(SMALLEST * threads), largest)?;
+    let asked = setup.options.largest.is_some();
     let mut sets = sizes(largest.0.div_ceil(threads), asked);
-    let usable = site.usable(options, options.pages);
-    let fits = |set: &u64| set * threads <= usable.0;
-    let needed = Bytes(sets.last().copied().unwrap_or(SMALLEST) * threads);
-    if !sets.last().is_some_and(fits) {
-        let few = sets.iter().filter(|set| fits(set)).count();
+    let usable = Bytes((setup.usable().as_f64() * share) as u64);
+    let needed = Bytes(sets[sets.len() - 1] * threads);
+    let few = sets.iter().filter(|set| *set * threads <= usable.0).count();
+    if few < sets.len() {
         if asked || few == 0 {
-            return Err(CurveError::TooLarge { what: "the largest set", needed, usable });
+            return Err(too_large("the largest set", needed, usable));
         }
         sets.truncate(few);
-        notices.push(format!(
-            "sets end at {} in all instead of {needed}: no more memory may be used",
-            Bytes(sets[few - 1] * threads)
-        ));
+        let end = Bytes(sets[few - 1] * threads);
+        let text =
+            format!("sets end at {end} in all instead of {needed}: no more memory may be used");
+        notices.push(notice(NoticeId::Clamped, text));
     }
     Ok(sets)
 }
 
-/// The step of one set: its four patterns, measured one after the other.
-struct Step {
-    bytes: u64,
-    traffic: Vec<Traffic>,
-    wrong: Vec<Option<String>>,
+/// A planned ladder.
+pub(super) struct Ladder {
+    /// Sets of a thread, ascending.
+    sets: Vec<u64>,
+    threads: u64,
 }
 
-/// Measures the ladder.
-///
-/// # Errors
-/// No memory, pages or CPUs as asked.
-pub fn run(
-    site: &Site<'_>,
-    options: &Options,
-    watch: &mut dyn Observer,
-) -> Result<Outcome, CurveError> {
-    let started = Instant::now();
-    let mut notices = Vec::new();
-    let sets = plan(site, options, &mut notices)?;
-    let largest = sets.last().copied().unwrap_or(SMALLEST);
-    let pages = pages_or_best(options, site.machine);
-    let places = masks(site.placement);
-    watch.phase(&format!("preparing {} for each of {} threads", Bytes(largest), places.len()));
-    let mut pool = WorkerPool::start(&places, site.spare())?;
-    let area = MemoryRegion::map(Bytes(largest), places.len(), pages, &options.policy)?;
-    area.touch(&mut pool)?;
+/// Plans a ladder.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Ladder, Failure> {
+    Ok(Ladder { sets: sets(setup, 1.0, notices)?, threads: setup.threads() })
+}
 
-    let caches = reported(site.topology, site.placement);
-    watch.phase("choosing the fastest loop for each level");
-    let trials_end = started + options.budget.mul_f64(TRIAL_SHARE);
-    let mut variants: Vec<Vec<Resident>> = Vec::new();
-    for step in trial_sets(&sets, &caches) {
-        let mut chosen = Vec::new();
-        for pattern in PATTERNS {
-            let stop = || watch.interrupted() || Instant::now() >= trials_end;
-            let constraint = (pattern, Stores::Regular);
-            chosen.extend(traffic::fastest(&mut pool, &area, constraint, step as usize, stop)?);
-        }
-        variants.push(chosen);
+impl Mode for Ladder {
+    fn memory(&self) -> Bytes {
+        Bytes(self.sets[self.sets.len() - 1] * self.threads)
     }
-    let mut steps: Vec<Step> = sets
-        .iter()
-        .map(|bytes| {
-            let level = caches.iter().take_while(|cache| cache.bytes < *bytes).count();
-            let variants = &variants[level.min(variants.len() - 1)];
-            let on = |variant: &Resident| Traffic {
-                variant: *variant,
-                bytes: *bytes as usize,
-                repeats: 1,
-            };
-            Step { bytes: *bytes, traffic: variants.iter().map(on).collect(), wrong: Vec::new() }
-        })
-        .collect();
 
-    watch.phase("measuring all sets by turns");
-    let until =
-        Until { deadline: started + options.budget.mul_f64(END_SHARE), samples: options.samples };
-    let rounds =
-        rounds::by_turns(steps.len(), until, watch, |i| turn(&mut steps[i], &mut pool, &area))?;
-    let judged = Judged::new(rounds.samples);
-    let mut outcome = Outcome {
-        findings: judged.findings(),
-        notices,
-        affinity: pool.observed().iter().map(ToString::to_string).collect(),
-        interrupted: rounds.stop == Stop::Interrupted,
-        ..Outcome::default()
-    };
-    let named = read_levels(&steps, &judged, &caches, site, &mut outcome.notices);
-    outcome.measurements =
-        measurements(&steps, &judged, &named, &pool, &area, site, (&options.policy, rounds.stop));
-    Ok(outcome)
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), PointError> {
+        let (setup, sets, workers) = (run.setup, &self.sets, self.threads);
+        let largest = sets[sets.len() - 1];
+        run.observer.phase(&format!("preparing {} for each of {workers} threads", Bytes(largest)));
+        let mut pool = run.pool()?;
+        let everyone = 0..pool.workers();
+        let (pages, policy) = (setup.pages(), &setup.options.policy);
+        let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
+        let pieces = region.pieces();
+
+        let caches = reported(&setup.site.topology, setup.placement);
+        run.observer.phase("choosing the fastest loop for each level");
+        let mut variants: Vec<Vec<Resident>> = Vec::new();
+        for set in trial_sets(sets, &caches) {
+            let mut chosen = Vec::new();
+            for kernel in PATTERNS {
+                let (on, which) = ((&mut pool, pieces), (kernel, Stores::Regular));
+                chosen.extend(traffic::fastest(run, policy::CURVES, on, which, set as usize)?);
+            }
+            variants.push(chosen);
+        }
+        let loops = |set: &u64| -> Vec<Traffic> {
+            let level = caches.iter().take_while(|cache| cache.bytes < *set).count();
+            let variants = variants[level.min(variants.len() - 1)].iter();
+            variants.map(|variant| Traffic::new(*variant, *set as usize)).collect()
+        };
+        let mut steps: Vec<Vec<Traffic>> = sets.iter().map(loops).collect();
+        let phase = "measuring all sets by turns";
+        let judged = run.samples(policy::CURVES, steps.len(), phase, |i| {
+            for traffic in &mut steps[i] {
+                traffic.prepare(&mut pool, pieces)?;
+            }
+            traffic::refill(&mut pool, pieces, sets[i] as usize)?;
+            traffic::sample(&steps[i], &mut pool, pieces)
+        })?;
+
+        // The levels are those of reads.
+        let of_reads = |(i, set): (usize, &u64)| {
+            let best = judged.seconds(i, 0).into_iter().reduce(f64::min)?;
+            let value = workers as f64 * steps[i].first()?.counted() / best;
+            Some(Dot { bytes: *set, value })
+        };
+        let dots: Vec<Dot> = sets.iter().enumerate().map_while(of_reads).collect();
+        let named = run.levels(&dots, &caches, dots.len() == sets.len());
+        let (config, doubts) = run.common(&pool, &region);
+        for part in 0..PATTERNS.len() {
+            for (i, set) in sets.iter().enumerate() {
+                let Some(traffic) = steps[i].get(part) else { continue };
+                let level = levels::at(&named, i);
+                let config = CurveConfig {
+                    element: Some("f64".to_owned()),
+                    array_bytes: Some(traffic.array_bytes()),
+                    set_bytes: Some(set * workers),
+                    thread_bytes: Some(*set),
+                    level: level.map(|named| named.name.clone()),
+                    level_reported_bytes: level.and_then(|named| named.reported),
+                    ..config.clone()
+                };
+                // Only sets far beyond the caches move through main memory.
+                let limited =
+                    i + 1 == sets.len() && level.is_some_and(|level| level.reported.is_none());
+                let figure = Figure {
+                    name: (set * workers).to_string(),
+                    quoted: Quoted::Best,
+                    value: Value::Loop(traffic, limited),
+                    config,
+                    validity: doubts.clone(),
+                };
+                run.add(&judged, (i, part), figure);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The set of each level at which its loop is chosen: half of the cache, or the largest set.
@@ -194,113 +197,6 @@ fn trial_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
     let nearest = |wished: u64| sets.iter().copied().rfind(|set| *set <= wished).unwrap_or(sets[0]);
     let halves = caches.iter().filter(|cache| cache.bytes < largest).map(|cache| cache.bytes / 2);
     halves.map(nearest).chain([largest]).collect()
-}
-
-/// One turn of a step: its patterns, each timed. The first turn also sets repetitions and checks
-/// every element.
-fn turn(step: &mut Step, pool: &mut WorkerPool, area: &MemoryRegion) -> Result<Sample, PointError> {
-    let bytes = step.bytes as usize;
-    if step.wrong.is_empty() {
-        for traffic in &mut step.traffic {
-            let wrong = traffic.check(pool, area)?;
-            step.wrong.push(wrong);
-            traffic.calibrate(pool, area, CALL_SECONDS)?;
-        }
-    }
-    traffic::refill(pool, area, bytes)?;
-    let before = pool.round_trip()?;
-    let mut seconds = Vec::with_capacity(step.traffic.len());
-    let mut causes = Vec::new();
-    for traffic in &step.traffic {
-        let timed = traffic.run(pool, area)?;
-        seconds.push(timed.seconds / traffic.repeats as f64);
-        causes.extend(timed.causes);
-    }
-    let after = pool.round_trip()?;
-    Ok(Sample { seconds, round_trips: (before, after), causes, each: Vec::new() })
-}
-
-/// The levels of the curve of reads, and what they say against the machine's word.
-fn read_levels(
-    steps: &[Step],
-    judged: &Judged,
-    caches: &[Reported],
-    site: &Site<'_>,
-    notices: &mut Vec<String>,
-) -> Vec<Named> {
-    let workers = site.placement.threads.len() as f64;
-    let mut dots = Vec::new();
-    for (i, step) in steps.iter().enumerate() {
-        let best = judged.seconds(i, 0).into_iter().fold(f64::INFINITY, f64::min);
-        let Some(read) = step.traffic.first().filter(|_| best.is_finite()) else { break };
-        dots.push(Dot { bytes: step.bytes, value: workers * read.counted() / best });
-    }
-    let named = levels::name(&dots, &levels::levels(&dots), caches);
-    if dots.len() == steps.len() {
-        notices.extend(levels::disagreements(&dots, &named, caches));
-    }
-    named
-}
-
-fn measurements(
-    steps: &[Step],
-    judged: &Judged,
-    named: &[Named],
-    pool: &WorkerPool,
-    area: &MemoryRegion,
-    site: &Site<'_>,
-    (policy, stop): (&MemoryPolicy, Stop),
-) -> Vec<Measurement> {
-    let workers = pool.workers() as u64;
-    let (pages, doubts) = figures::pages(area.mapping());
-    let nodes = figures::nodes(area.mapping(), policy);
-    let mut all = Vec::new();
-    for (part, _) in PATTERNS.iter().enumerate() {
-        for (i, step) in steps.iter().enumerate() {
-            let Some(traffic) = step.traffic.get(part) else { continue };
-            let level =
-                named.iter().find(|named| (named.level.first..=named.level.last).contains(&i));
-            let mut config = figures::object(json!({
-                "engine": "native",
-                "threads": workers,
-                "places": figures::places(pool.observed()),
-                "places_asked": site.placement.places,
-                "bind": site.placement.bind.to_string(),
-                "pages": pages,
-            "numa": nodes,
-                "element": "f64",
-                "array_bytes": traffic.counted() as u64
-                    / u64::from(traffic.kernel().spec().words()),
-                "set_bytes": step.bytes * workers,
-                "thread_bytes": step.bytes,
-                "level": level.map(|named| named.name.clone()),
-                "level_reported_bytes": level.and_then(|named| named.reported),
-                "stopped": stop.to_string(),
-            }));
-            config.extend(figures::object(traffic.config()));
-            let mut validity = doubts.clone();
-            if let Some(Some(wrong)) = step.wrong.get(part) {
-                validity.add(
-                    Status::Invalid,
-                    format!("the arrays do not hold what they must: {wrong}"),
-                );
-            }
-            let figure = Figure {
-                test: "ladder",
-                name: (step.bytes * workers).to_string(),
-                unit: Unit::BytesPerSecond,
-                amount: traffic.counted() * workers as f64,
-                quoted: Quoted::Best,
-                traffic: Some(traffic.moved()),
-                // Only sets far beyond the caches move through main memory.
-                limited: i + 1 == steps.len() && level.is_some_and(|level| level.name == "memory"),
-                config,
-                validity,
-            };
-            all.extend(judged.measurement(i, part, figure, site));
-        }
-    }
-    all
 }
 
 #[cfg(test)]

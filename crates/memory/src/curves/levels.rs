@@ -11,7 +11,7 @@ use nodegauge_measure::{Bytes, stats};
 
 /// A size and what was measured there.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dot {
+pub(crate) struct Dot {
     /// Working set of one thread, bytes.
     pub bytes: u64,
     /// What was measured, in any unit, above zero.
@@ -20,7 +20,7 @@ pub struct Dot {
 
 /// A plateau of the curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Level {
+pub(crate) struct Level {
     /// Index of its first dot.
     pub first: usize,
     /// Index of its last dot.
@@ -31,7 +31,7 @@ pub struct Level {
 
 /// A cache as the machine reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reported {
+pub(crate) struct Reported {
     /// 1, 2, 3, ...
     pub level: u32,
     /// What one thread can have of it while its neighbours take the same, bytes.
@@ -40,7 +40,7 @@ pub struct Reported {
 
 /// A level with its name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Named {
+pub(crate) struct Named {
     /// `L1`, `L2`, ..., `memory`.
     pub name: String,
     /// The plateau.
@@ -60,7 +60,7 @@ const FLAT: f64 = 1.3;
 const SAME: f64 = 1.15;
 
 /// The plateaus of a curve whose dots ascend in size.
-pub fn levels(dots: &[Dot]) -> Vec<Level> {
+pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
     let logs: Vec<f64> = dots.iter().map(|dot| dot.value.ln()).collect();
     let mut plateaus: Vec<Level> =
         cuts(&logs).into_iter().filter_map(|(first, last)| plateau(dots, first, last)).collect();
@@ -124,7 +124,7 @@ fn deviation(logs: &[f64]) -> f64 {
 
 /// Gives each plateau the name of the smallest reported cache that holds the middle of its sizes, or
 /// `memory`. Of several with the same name the longest keeps it; the others are part of a slope.
-pub fn name(dots: &[Dot], levels: &[Level], reported: &[Reported]) -> Vec<Named> {
+pub(crate) fn name(dots: &[Dot], levels: &[Level], reported: &[Reported]) -> Vec<Named> {
     let mut named: Vec<Named> = Vec::new();
     for level in levels {
         let (from, to) = (dots[level.first].bytes as f64, dots[level.last].bytes as f64);
@@ -143,6 +143,11 @@ pub fn name(dots: &[Dot], levels: &[Level], reported: &[Reported]) -> Vec<Named>
     named
 }
 
+/// The level in which a dot lies.
+pub(crate) fn at(named: &[Named], dot: usize) -> Option<&Named> {
+    named.iter().find(|named| (named.level.first..=named.level.last).contains(&dot))
+}
+
 fn length(level: &Level) -> usize {
     level.last - level.first
 }
@@ -152,7 +157,7 @@ fn length(level: &Level) -> usize {
 const EDGE_SLACK: f64 = 1.6;
 
 /// What the curve says against the machine's word, a sentence each.
-pub fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]) -> Vec<String> {
+pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]) -> Vec<String> {
     let mut said = Vec::new();
     let largest = dots.last().map_or(0, |dot| dot.bytes);
     for cache in reported.iter().filter(|cache| cache.bytes < largest) {

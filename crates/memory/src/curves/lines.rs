@@ -4,23 +4,25 @@
 //! cores on a last-level cache, on a NUMA node, in a socket, in different sockets), spread over the
 //! machine.
 
+use crate::config::CurveConfig;
 use crate::core_to_core::{self, SharedLines};
-use crate::curves::rounds::{self, Rounds, Until};
-use crate::halving::Shuffler;
+use crate::curves::run::{Figure, Run, Value};
 use crate::point::{PointError, Sample};
 use crate::team::Team;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_measure::Observer;
+use nodegauge_measure::record::{Quoted, Validity};
+use nodegauge_measure::schedule::policy;
+use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_placement::{CpuPair, Distance};
 
 /// Pairs that are all measured; 48 CPUs have fewer.
-pub const ALL_PAIRS: usize = 1200;
+const ALL_PAIRS: usize = 1200;
 /// Pairs of each class where there are more.
-pub const PAIRS_A_CLASS: usize = 48;
+pub(crate) const PAIRS_A_CLASS: usize = 48;
 
 /// The pairs to measure among the CPUs that may be used, and whether they are all there are.
-pub fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
+pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     let threads: Vec<&HardwareThread> = topology.allowed().collect();
     let mut all = Vec::new();
     for (i, x) in threads.iter().enumerate() {
@@ -43,26 +45,33 @@ pub fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
 }
 
 /// Measures the pairs by turns: the seconds of a sample are of half a round trip.
-///
-/// # Errors
-/// When threads cannot be started or bound.
-pub(crate) fn run(
-    pairs: &[CpuPair],
-    until: Until,
-    watch: &mut dyn Observer,
-) -> Result<Rounds, PointError> {
-    rounds::by_turns(pairs.len(), until, watch, |i| {
+pub(crate) fn measure(run: &mut Run<'_>, pairs: &[CpuPair]) -> Result<(), PointError> {
+    let phase = format!("passing a line between {} pairs of cpus", pairs.len());
+    let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
         let shared_lines = SharedLines::new(team.len());
         let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
         // The trip is its own core-to-core latency: pairs of different distance belong to one run.
-        Ok(Sample {
-            seconds: vec![trip / 2.0],
-            round_trips: (f64::NAN, f64::NAN),
-            causes: Vec::new(),
-            each: Vec::new(),
-        })
-    })
+        Ok(Sample::of_times(vec![trip / 2.0]))
+    })?;
+    for (i, pair) in pairs.iter().enumerate() {
+        let config = CurveConfig {
+            threads: Some(2),
+            places: Some(vec![vec![pair.first.0], vec![pair.second.0]]),
+            distance: Some(pair.distance.name().to_owned()),
+            what: Some("half of a cache line's round trip".to_owned()),
+            ..CurveConfig::default()
+        };
+        let figure = Figure {
+            name: format!("cpu{}->cpu{}", pair.first.0, pair.second.0),
+            quoted: Quoted::Median,
+            value: Value::Seconds,
+            config,
+            validity: Validity::valid(),
+        };
+        run.add(&judged, (i, 0), figure);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,74 +6,70 @@
 //! machine of any speed: at the step of share s a loader without anyone in its way would read at s
 //! of its full rate. What it really reads is measured.
 
-use crate::curves::figures::{self, Figure, Judged};
-use crate::curves::latency::{Pursuit, region};
+use crate::GAUGE;
+use crate::config::CurveConfig;
+use crate::curves::chase::Chase;
 use crate::curves::pool::WorkerPool;
-use crate::curves::region::{MemoryRegion, SCALAR, address};
-use crate::curves::rounds::{self, Until};
-use crate::curves::{CurveError, Options, Outcome, Site, pages_or_best};
-use crate::kernels::{self, ARRAYS, Args, Kernel, Resident, Stores};
+use crate::curves::region::{MemoryRegion, Pieces, SCALAR};
+use crate::curves::run::{Figure, Run, Value};
+use crate::curves::{Mode, Setup, notice, refuse_below, too_large, traffic};
+use crate::kernels::{ARRAYS, Args, Resident};
 use crate::point::{PointError, Sample};
-use crate::stream::masks;
-use nodegauge_measure::Observer;
-use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
-use nodegauge_measure::record::Validity;
-use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::stats;
-use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
+use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::schedule::policy;
+use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Seconds, Unit, stats};
 use nodegauge_os::CacheLine;
-use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Shares of the loaders' full rate, per cent: 0 is idle.
 ///
 /// Most lie near the full rate: a wait also costs the loads that would else have been on their way.
-pub const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
+const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
 /// Bytes that a loader reads between waits: a page, so that prefetchers find their stride, and short
 /// beside the time of a sample.
 const BLOCK: usize = 4096;
 /// How long a sample lasts, seconds.
 const SAMPLE_SECONDS: f64 = 4e-3;
-/// Share of the budget by which the rounds must end.
-const END_SHARE: f64 = 0.95;
 /// Latency that counts as twice idle.
 const KNEE: f64 = 2.0;
 /// Turns of a wait that are timed to know what one takes.
 const TURNS_TIMED: u64 = 2_000_000;
 
-/// Bytes of the chaser's memory and of each loader's.
-///
-/// # Errors
-/// When there is no loader, or not enough memory.
-pub fn plan(
-    site: &Site<'_>,
-    options: &Options,
-    notices: &mut Vec<String>,
-) -> Result<(u64, u64), CurveError> {
-    let threads = site.placement.threads.len();
-    if threads < 2 {
-        return Err(CurveError::NoLoaders(threads));
-    }
-    let loaders = threads as u64 - 1;
-    let set = site.largest(options, notices);
-    let least = Bytes(loaders * BLOCK as u64 * 16);
-    if set < least {
-        return Err(CurveError::TooSmall { given: set, least });
-    }
-    let usable = site.usable(options, options.pages);
-    let needed = set * 2;
-    if needed > usable {
-        return Err(CurveError::TooLarge { what: "loaded latency", needed, usable });
-    }
-    Ok((set.0, (set.0 / loaders).next_multiple_of(BLOCK as u64)))
+/// Turns that the chaser waits for loaders to get going: some microseconds.
+const LOADERS_START_TURNS: u64 = 20_000;
+
+/// Planned latency under load.
+pub(super) struct Loaded {
+    /// Bytes of the chaser's memory.
+    set: u64,
+    /// Bytes of each loader's.
+    piece: u64,
 }
 
-/// Who loads: blocks of a piece of area, and where each loader is in its piece.
+/// Plans latency under load.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Loaded, Failure> {
+    let threads = setup.threads();
+    if threads < 2 {
+        return Err(Failure::usage(format!(
+            "latency under load takes at least two threads, one that waits and one that loads; there is {threads}\nhint: --threads 2"
+        )));
+    }
+    let loaders = threads - 1;
+    let set = setup.largest(notices);
+    refuse_below(Bytes(loaders * BLOCK as u64 * 16), set)?;
+    let (usable, needed) = (setup.usable(), set * 2);
+    if needed > usable {
+        return Err(too_large("loaded latency", needed, usable));
+    }
+    Ok(Loaded { set: set.0, piece: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
+}
+
+/// Who loads.
 struct Load<'a> {
-    area: &'a MemoryRegion,
+    pieces: Pieces<'a>,
     variant: Resident,
+    /// Blocks of a loader's piece.
     blocks: usize,
 }
 
@@ -86,220 +82,151 @@ fn wait(turns: u64) {
 
 impl Load<'_> {
     /// Reads blocks from number `block` on, waiting `turns` after each, until told to stop; returns
-    /// the bytes read and the seconds that it took.
-    fn run(&self, worker: usize, mut block: usize, turns: u64, stop: &AtomicBool) -> (u64, f64) {
-        let piece = self.area.set(worker, self.blocks * BLOCK);
+    /// the bytes that it read a second.
+    fn run(&self, worker: usize, mut block: usize, turns: u64, stop: &AtomicBool) -> f64 {
+        let piece = self.pieces.set(worker, self.blocks * BLOCK);
         let begun = Instant::now();
         let mut read = 0u64;
         while !stop.load(Ordering::Relaxed) {
-            let at = address(piece + block * BLOCK);
-            let streams =
-                Args { at: [at; ARRAYS], n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
-            // SAFETY: the block lies in this worker's piece, starts on
-            // a page, and is only read.
-            std::hint::black_box(unsafe { self.variant.run(&streams) });
+            // SAFETY: the piece has so many blocks, which start on pages, are this worker's, and are
+            // only read.
+            unsafe {
+                let at = [piece.add(block * BLOCK); ARRAYS];
+                let block = Args { at, n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
+                std::hint::black_box(self.variant.run(&block));
+            }
             block = (block + 1) % self.blocks;
             read += BLOCK as u64;
             wait(turns);
         }
-        (read, begun.elapsed().as_secs_f64())
+        read as f64 / begun.elapsed().as_secs_f64().max(1e-9)
+    }
+
+    /// A sample: the chaser's seconds a step, and seconds of a byte of all loaders, who begin at block
+    /// `start` and wait `turns` after each; without, they rest, and there is no second part.
+    fn sample(
+        &self,
+        pool: &mut WorkerPool,
+        chase: &mut Chase<'_>,
+        turns: Option<u64>,
+        start: usize,
+    ) -> Result<Sample, PointError> {
+        let stop = CacheLine(AtomicBool::new(false));
+        pool.sample(|pool| {
+            let stretch = chase.stretch(chase.steps);
+            let timed = pool.timed(|worker| match (worker, turns) {
+                (0, _) => {
+                    // Loaders get going before the chase begins.
+                    wait(turns.map_or(0, |_| LOADERS_START_TURNS));
+                    let stretch = stretch();
+                    stop.0.store(true, Ordering::Relaxed);
+                    (Some(stretch), 0.0)
+                }
+                (_, None) => (None, 0.0),
+                (_, Some(turns)) => (None, self.run(worker, start % self.blocks, turns, &stop.0)),
+            })?;
+            drop(stretch);
+            let (stretches, rates): (Vec<_>, Vec<f64>) = timed.made.into_iter().unzip();
+            let mut seconds = vec![chase.ended(stretches)];
+            seconds.extend(turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
+            Ok((seconds, timed.causes))
+        })
     }
 }
 
-/// One sample at a step: the chaser's seconds a step, and the loaders' bytes per second.
-fn sample(
-    pool: &mut WorkerPool,
-    pursuit: &mut Pursuit,
-    load: &Load<'_>,
-    turns: Option<u64>,
-    start: usize,
-) -> Result<(Sample, f64), PointError> {
-    let before = pool.round_trip()?;
-    let (chain, steps) = pursuit.stretch();
-    let stop = CacheLine(AtomicBool::new(false));
-    let timed = pool.timed(|worker| {
-        if worker == 0 {
-            let mut chain = chain;
-            // Loaders get going before the chase begins, whose start is its own.
-            wait(if turns.is_some() { LOADERS_START_TURNS } else { 0 });
-            let begun = Instant::now();
-            // SAFETY: the chain's memory outlives this job, and nobody writes it.
-            let taken = unsafe { chain.run(steps) };
-            let seconds = begun.elapsed().as_secs_f64() / taken as f64;
-            stop.0.store(true, Ordering::Relaxed);
-            return (Some(chain), seconds);
-        }
-        let Some(turns) = turns else { return (None, 0.0) };
-        let (bytes, seconds) = load.run(worker, start % load.blocks, turns, &stop.0);
-        (None, bytes as f64 / seconds.max(1e-9))
-    })?;
-    let after = pool.round_trip()?;
-    let mut seconds = f64::NAN;
-    let mut rate = 0.0;
-    for part in &timed.parts {
-        match part.made {
-            (Some(chain), step) => {
-                pursuit.ended(chain);
-                seconds = step;
-            }
-            (None, one) => rate += one,
-        }
+impl Mode for Loaded {
+    fn memory(&self) -> Bytes {
+        Bytes(2 * self.set)
     }
-    let sample = Sample {
-        // A rate of nothing has no time; the idle step reports no bandwidth.
-        seconds: vec![seconds, 1.0 / rate],
-        round_trips: (before, after),
-        causes: timed.causes,
-        each: Vec::new(),
-    };
-    Ok((sample, rate))
-}
 
-/// Turns that the chaser waits for loaders to get going: some microseconds.
-const LOADERS_START_TURNS: u64 = 20_000;
-
-/// Measures latency under load.
-///
-/// # Errors
-/// One thread only; no memory, pages or CPUs as asked.
-pub fn run(
-    site: &Site<'_>,
-    options: &Options,
-    watch: &mut dyn Observer,
-) -> Result<Outcome, CurveError> {
-    let started = Instant::now();
-    let mut notices = Vec::new();
-    let (set, piece) = plan(site, options, &mut notices)?;
-    let places = masks(site.placement);
-    let loaders = places.len() - 1;
-    watch.phase(&format!("preparing one chaser and {loaders} loaders"));
-    let mut pool = WorkerPool::start(&places, site.spare())?;
-    let pages = pages_or_best(options, site.machine);
-    let llc = site.llc().map_or(64 << 20, |llc| llc.0);
-    let chased = region(&mut pool, set, pages, &options.policy)?;
-    let at = (chased.mapping().range().0, set);
-    // SAFETY: the region is as long as the set, and nobody else uses it.
-    let mut pursuit = unsafe { Pursuit::write(&mut pool, at, 0, options.order, llc)? };
-    // Worker 0 has a piece too, which costs nothing: it is never touched.
-    let area = MemoryRegion::map(Bytes(piece), places.len(), pages, &options.policy)?;
-    pool.work(|worker| {
-        if worker > 0 {
-            // SAFETY: the piece is this worker's alone.
-            unsafe { area.refill(worker, piece as usize) };
-        }
-    })?;
-    let variants = kernels::resident(Kernel::Read, Stores::Regular);
-    let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
-    let Some(variant) = by_four.or(variants.first()).copied() else {
-        return Ok(Outcome::default());
-    };
-    let load = Load { area: &area, variant, blocks: (piece as usize / BLOCK).max(1) };
-    // SAFETY: the chain's region lives until the end of this function.
-    unsafe { pursuit.warm(&mut pool, SAMPLE_SECONDS)? };
-    // The time of a block at full rate, and of a turn of a wait.
-    let (_, full) = sample(&mut pool, &mut pursuit, &load, Some(0), 0)?;
-    let block_seconds = BLOCK as f64 * loaders as f64 / full.max(1.0);
-    let begun = Instant::now();
-    wait(TURNS_TIMED);
-    let turn_seconds = begun.elapsed().as_secs_f64() / TURNS_TIMED as f64;
-    let turns = |share: u32| -> Option<u64> {
-        let wait = block_seconds * (100.0 / f64::from(share) - 1.0);
-        (share > 0).then(|| (wait / turn_seconds.max(1e-12)) as u64)
-    };
-
-    watch.phase("chasing under growing load, by turns");
-    let until =
-        Until { deadline: started + options.budget.mul_f64(END_SHARE), samples: options.samples };
-    let mut at = 0;
-    let rounds = rounds::by_turns(SHARES.len(), until, watch, |i| {
-        // Loaders go on elsewhere in their pieces, where nothing of the last sample lies near.
-        at += load.blocks / 7 + 1;
-        Ok(sample(&mut pool, &mut pursuit, &load, turns(SHARES[i]), at)?.0)
-    })?;
-    let judged = Judged::new(rounds.samples);
-    let (chased_pages, doubts) = figures::pages(chased.mapping());
-    let nodes = figures::nodes(chased.mapping(), &options.policy);
-    let mut measurements = Vec::new();
-    let mut curve = Vec::new();
-    for (i, share) in SHARES.into_iter().enumerate() {
-        let config = json!({
-            "engine": "native",
-            "threads": places.len(),
-            "loaders": if share > 0 { loaders } else { 0 },
-            "places": figures::places(pool.observed()),
-            "places_asked": site.placement.places,
-            "bind": site.placement.bind.to_string(),
-            "pages": chased_pages,
-        "numa": nodes,
-            "set_bytes": set,
-            "loader_bytes": piece,
-            "load_share": f64::from(share) / 100.0,
-            "wait_s": turns(share).map(|turns| turns as f64 * turn_seconds),
-            "kernel": "read",
-            "isa": variant.shape().isa.name(),
-            "stride_bytes": options.order.stride,
-            "locality": options.order.locality.to_string(),
-            "stopped": rounds.stop.to_string(),
-        });
-        let step = if share == 0 { "idle".to_owned() } else { format!("load{share}") };
-        let figure = |kind: &str, unit: Unit, config| Figure {
-            test: "loaded",
-            name: format!("{kind}_{step}"),
-            unit,
-            amount: 1.0,
-            quoted: Quoted::Median,
-            traffic: None,
-            limited: false,
-            config: figures::object(config),
-            validity: doubts.clone(),
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), PointError> {
+        let Setup { options, placement, .. } = run.setup;
+        let threads = placement.threads.len();
+        let loaders = threads - 1;
+        run.observer.phase(&format!("preparing one chaser and {loaders} loaders"));
+        let mut pool = run.pool()?;
+        let (pages, policy) = (run.setup.pages(), &options.policy);
+        let chased = MemoryRegion::map(&mut pool, 0..1, self.set, pages, policy)?;
+        let loaded = MemoryRegion::map(&mut pool, 1..threads, self.piece, pages, policy)?;
+        let (at, held) = ((0, self.set), run.setup.held());
+        // SAFETY: nobody else uses the region.
+        let mut chase = unsafe { Chase::write(&chased, at, 0, options.order, held) };
+        let blocks = (self.piece as usize / BLOCK).max(1);
+        let load = Load { pieces: loaded.pieces(), variant: traffic::reader(), blocks };
+        chase.warm(&mut pool, SAMPLE_SECONDS)?;
+        // The time of a block at full rate, and of a turn of a wait.
+        let full = load.sample(&mut pool, &mut chase, Some(0), 0)?;
+        let block_seconds = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
+        let begun = Instant::now();
+        wait(TURNS_TIMED);
+        let turn_seconds = begun.elapsed().as_secs_f64() / TURNS_TIMED as f64;
+        let turns = |share: u32| -> Option<u64> {
+            let wait = block_seconds * (100.0 / f64::from(share) - 1.0);
+            (share > 0).then(|| (wait / turn_seconds.max(1e-12)) as u64)
         };
-        let latency = figure("latency", Unit::Seconds, config.clone());
-        measurements.extend(judged.measurement(i, 0, latency, site));
-        let seconds = stats::median(&judged.seconds(i, 0));
-        let mut rate = 0.0;
-        if share > 0 {
-            let bandwidth = figure("bandwidth", Unit::BytesPerSecond, config);
-            measurements.extend(judged.measurement(i, 1, bandwidth, site));
-            rate = 1.0 / stats::median(&judged.seconds(i, 1));
+        let mut at = 0;
+        let phase = "chasing under growing load, by turns";
+        let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
+            // Loaders go on elsewhere in their pieces, where nothing of the last sample lies near.
+            at += blocks / 7 + 1;
+            load.sample(&mut pool, &mut chase, turns(SHARES[i]), at)
+        })?;
+
+        let (mut config, doubts) = run.common(&pool, &chased);
+        options.order.describe(&mut config);
+        config.set_bytes = Some(self.set);
+        config.loader_bytes = Some(self.piece);
+        config.kernel = Some(load.variant.kernel().name().to_owned());
+        config.isa = Some(load.variant.shape().isa.name().to_owned());
+        let mut curve = Vec::new();
+        for (i, share) in SHARES.into_iter().enumerate() {
+            config.loaders = Some(if share > 0 { loaders as u64 } else { 0 });
+            let step = if share == 0 { "idle".to_owned() } else { format!("load{share}") };
+            let parts = [("latency", Value::Seconds), ("bandwidth", Value::Rate)];
+            for (part, (kind, value)) in
+                parts.into_iter().enumerate().take(1 + (share > 0) as usize)
+            {
+                let figure = Figure {
+                    name: format!("{kind}_{step}"),
+                    quoted: Quoted::Median,
+                    value,
+                    config: CurveConfig {
+                        load_share: Some(f64::from(share) / 100.0),
+                        wait_s: turns(share).map(|turns| turns as f64 * turn_seconds),
+                        ..config.clone()
+                    },
+                    validity: doubts.clone(),
+                };
+                run.add(&judged, (i, part), figure);
+            }
+            let median = |part| stats::median(&judged.seconds(i, part));
+            let seconds = median(0);
+            if seconds.is_finite() {
+                curve.push((if share > 0 { 1.0 / median(1) } else { 0.0 }, seconds));
+            }
         }
-        if seconds.is_finite() {
-            curve.push((rate, seconds));
+        if run.outcome.is_interrupted() && curve.len() < SHARES.len() {
+            return Ok(());
         }
-    }
-    if rounds.stop != Stop::Interrupted || curve.len() == SHARES.len() {
-        notices.extend(knee_in_words(&curve));
+        let text = knee_in_words(&curve);
+        run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
         if let Some(rate) = knee(&curve) {
             // From the curve's points: it has no samples of its own.
-            measurements.extend(measurements.last().cloned().map(|mut m| {
-                m.name = "bandwidth_at_2x_idle".to_owned();
-                m.unit = Unit::BytesPerSecond;
-                m.value = Some(rate);
-                m.summary = None;
-                m.samples.clear();
-                m.disturbed.clear();
-                m.regimes.clear();
-                m.limit = None;
-                m.validity = Validity::valid();
-                m.config.insert("load_share".to_owned(), serde_json::Value::Null);
-                m.config.insert("wait_s".to_owned(), serde_json::Value::Null);
-                m.config
-                    .insert("basis".to_owned(), json!("between the two nearest steps, linearly"));
-                m
-            }));
+            config.engine = Some("native".to_owned());
+            config.stopped = run.outcome.stop.map(|stop| stop.to_string());
+            config.basis = Some("between the two nearest steps, linearly".to_owned());
+            let test = run.curve.test();
+            let unit = Unit::BytesPerSecond;
+            let m = Measurement::new(GAUGE, test, "bandwidth_at_2x_idle", unit);
+            run.outcome.measurements.push(m.value(Quoted::Single, rate).config(&config));
         }
+        Ok(())
     }
-    Ok(Outcome {
-        measurements,
-        notices,
-        findings: judged.findings(),
-        affinity: pool.observed().iter().map(ToString::to_string).collect(),
-        interrupted: rounds.stop == Stop::Interrupted,
-    })
 }
 
 /// The loaders' rate at which latency is twice the idle one: between the first two steps that enclose
 /// it, linearly. `None` when it never is. The curve is of (rate, latency), idle first.
-pub fn knee(curve: &[(f64, f64)]) -> Option<f64> {
+fn knee(curve: &[(f64, f64)]) -> Option<f64> {
     let wished = KNEE * curve.first()?.1;
     curve.windows(2).find_map(|pair| {
         let [(low, before), (high, after)] = *pair else { return None };

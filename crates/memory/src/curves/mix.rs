@@ -6,37 +6,30 @@
 //! not read. What moves is then what the loop names, whatever the processor does about
 //! write-allocates.
 
-use crate::curves::figures::{self, Figure, Judged};
-use crate::curves::pool::WorkerPool;
+use crate::config::CurveConfig;
 use crate::curves::region::MemoryRegion;
-use crate::curves::rounds::{self, Until};
-use crate::curves::traffic::{self, CALL_SECONDS, Traffic};
-use crate::curves::{CurveError, Options, Outcome, Site, pages_or_best};
+use crate::curves::run::{Figure, Run, Value};
+use crate::curves::traffic::{self, Traffic};
+use crate::curves::{Mode, Setup, TIMES_LLC, notice, refuse_below, too_large};
 use crate::kernels::{self, Kernel, Stores};
-use crate::point::Sample;
-use crate::stream::masks;
-use nodegauge_measure::Bytes;
-use nodegauge_measure::Observer;
-use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
-use nodegauge_measure::record::Status;
-use nodegauge_measure::repeat::Stop;
-use serde_json::json;
-use std::time::Instant;
+use crate::point::PointError;
+use nodegauge_measure::record::{Quoted, Status};
+use nodegauge_measure::schedule::policy;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 
 /// A mix: reads to writes, with its kernel and kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mix {
+struct Mix {
     /// `1:0`, `3:1`, ..., with `-nt` for non-temporal stores.
-    pub name: &'static str,
+    name: &'static str,
     /// The loop.
-    pub kernel: Kernel,
+    kernel: Kernel,
     /// Its stores.
-    pub stores: Stores,
+    stores: Stores,
 }
 
 /// All mixes.
-pub const MIXES: [Mix; 8] = {
+const MIXES: [Mix; 8] = {
     const fn mix(name: &'static str, kernel: Kernel, stores: Stores) -> Mix {
         Mix { name, kernel, stores }
     }
@@ -54,167 +47,109 @@ pub const MIXES: [Mix; 8] = {
 
 /// Arrays of the mix that has most.
 const MOST_ARRAYS: u64 = 4;
-/// Share of the budget that the trials may take.
-const TRIAL_SHARE: f64 = 0.35;
-/// Share of the budget by which the rounds must end.
-const END_SHARE: f64 = 0.95;
-
 /// Turns between fillings: a turn multiplies values by three at most, and 3^512 is below the largest
 /// `f64`.
 const TURNS_A_FILLING: u32 = 512;
 
-/// Bytes of an array of one thread: with all threads as STREAM's rule asks, four times the
-/// last-level caches in use, or as large as asked; less where memory is short, with a notice.
-///
-/// # Errors
-/// When what is asked does not fit.
-pub fn plan(
-    site: &Site<'_>,
-    options: &Options,
-    notices: &mut Vec<String>,
-) -> Result<u64, CurveError> {
-    let threads = site.placement.threads.len().max(1) as u64;
-    let least = Bytes(4096 * threads);
-    let array = site.largest(options, notices);
-    if array < least {
-        return Err(CurveError::TooSmall { given: array, least });
-    }
-    let usable = site.usable(options, options.pages);
-    let needed = array * MOST_ARRAYS;
-    if needed <= usable {
-        return Ok((array.0 / threads) & !4095);
-    }
-    let fits = (usable.0 / MOST_ARRAYS / threads) & !4095;
-    if options.largest.is_some() || fits == 0 {
-        return Err(CurveError::TooLarge { what: "a mix of four arrays", needed, usable });
-    }
-    notices.push(format!(
-        "arrays are {} instead of {array}: no more memory may be used",
-        Bytes(fits * threads)
-    ));
-    Ok(fits)
+/// Planned mixes.
+pub(super) struct Mixes {
+    /// Bytes of an array of one thread.
+    array: u64,
+    threads: u64,
+    /// Those that this processor has stores for.
+    mixes: Vec<Mix>,
 }
 
-/// Measures all mixes that this processor has stores for.
-///
-/// # Errors
-/// No memory, pages or CPUs as asked.
-pub fn run(
-    site: &Site<'_>,
-    options: &Options,
-    watch: &mut dyn Observer,
-) -> Result<Outcome, CurveError> {
-    let started = Instant::now();
-    let mut notices = Vec::new();
-    let array = plan(site, options, &mut notices)?;
-    let places = masks(site.placement);
-    watch.phase(&format!("preparing 4 arrays of {}", Bytes(array) * places.len() as u64));
-    let mut pool = WorkerPool::start(&places, site.spare())?;
-    let pages = pages_or_best(options, site.machine);
-    let area = MemoryRegion::map(Bytes(array) * MOST_ARRAYS, places.len(), pages, &options.policy)?;
-    area.touch(&mut pool)?;
-    let mixes: Vec<Mix> = MIXES
-        .into_iter()
-        .filter(|mix| !kernels::resident(mix.kernel, mix.stores).is_empty())
-        .collect();
+/// Plans mixes on arrays as STREAM's rule asks, four times the last-level caches in use, or as large as
+/// asked; less where memory is short, with a notice.
+pub(super) fn plan(setup: Setup<'_>, notices: &mut Vec<Notice>) -> Result<Mixes, Failure> {
+    let threads = setup.threads();
+    let array = setup.largest(notices);
+    refuse_below(Bytes(4096 * threads), array)?;
+    let (usable, needed) = (setup.usable(), array * MOST_ARRAYS);
+    let mut each = (array.0 / threads) & !4095;
+    if needed > usable {
+        each = (usable.0 / MOST_ARRAYS / threads) & !4095;
+        if setup.options.largest.is_some() || each == 0 {
+            return Err(too_large("a mix of four arrays", needed, usable));
+        }
+        let taken = Bytes(each * threads);
+        let text = format!("arrays are {taken} instead of {array}: no more memory may be used");
+        notices.push(notice(NoticeId::Clamped, text));
+    }
+    let mut mixes = MIXES.to_vec();
+    mixes.retain(|mix| !kernels::resident(mix.kernel, mix.stores).is_empty());
     if mixes.len() < MIXES.len() {
-        notices.push(
-            "this processor has no non-temporal stores that nodegauge knows: mixes of regular ones only"
-                .to_owned(),
-        );
+        let text = "this processor has no non-temporal stores that nodegauge knows: mixes of \
+                    regular ones only";
+        notices.push(notice(NoticeId::LeftOut, text));
     }
-    watch.phase("choosing the fastest loop for each mix");
-    let trials_end = started + options.budget.mul_f64(TRIAL_SHARE);
-    let mut cells: Vec<(Mix, Traffic, Option<Option<String>>)> = Vec::new();
-    for mix in mixes {
-        let bytes = array as usize * mix.kernel.spec().arrays().count();
-        let stop = || watch.interrupted() || Instant::now() >= trials_end;
-        let constraint = (mix.kernel, mix.stores);
-        if let Some(variant) = traffic::fastest(&mut pool, &area, constraint, bytes, stop)? {
-            cells.push((mix, Traffic { variant, bytes, repeats: 1 }, None));
-        }
+    Ok(Mixes { array: each, threads, mixes })
+}
+
+impl Mode for Mixes {
+    fn memory(&self) -> Bytes {
+        Bytes(self.array * MOST_ARRAYS * self.threads)
     }
-    watch.phase("measuring all mixes by turns");
-    let until =
-        Until { deadline: started + options.budget.mul_f64(END_SHARE), samples: options.samples };
-    let mut turns = 0;
-    let rounds = rounds::by_turns(cells.len(), until, watch, |i| {
-        let (_, traffic, wrong) = &mut cells[i];
-        if wrong.is_none() {
-            *wrong = Some(traffic.check(&mut pool, &area)?);
-            traffic.calibrate(&mut pool, &area, CALL_SECONDS)?;
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<(), PointError> {
+        let (setup, piece) = (run.setup, self.array * MOST_ARRAYS);
+        let arrays = Bytes(self.array * self.threads);
+        run.observer.phase(&format!("preparing 4 arrays of {arrays}"));
+        let mut pool = run.pool()?;
+        let everyone = 0..pool.workers();
+        let (pages, policy) = (setup.pages(), &setup.options.policy);
+        let region = MemoryRegion::map(&mut pool, everyone, piece, pages, policy)?;
+        let pieces = region.pieces();
+        run.observer.phase("choosing the fastest loop for each mix");
+        let mut cells = Vec::new();
+        for mix in &self.mixes {
+            let bytes = self.array as usize * mix.kernel.spec().arrays().count();
+            let (on, which) = ((&mut pool, pieces), (mix.kernel, mix.stores));
+            let fastest = traffic::fastest(run, policy::MIXES, on, which, bytes)?;
+            cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
         }
-        // Mixes write into each other's arrays, and sums of sums grow: long before they overflow
-        // everything is filled anew.
-        if turns % TURNS_A_FILLING == 0 {
-            traffic::refill(&mut pool, &area, array as usize * MOST_ARRAYS as usize)?;
-        }
-        turns += 1;
-        let before = pool.round_trip()?;
-        let timed = traffic.run(&mut pool, &area)?;
-        let after = pool.round_trip()?;
-        Ok(Sample {
-            seconds: vec![timed.seconds / traffic.repeats as f64],
-            round_trips: (before, after),
-            causes: timed.causes,
-            each: Vec::new(),
-        })
-    })?;
-    let judged = Judged::new(rounds.samples);
-    let workers = pool.workers();
-    let (pages, doubts) = figures::pages(area.mapping());
-    let nodes = figures::nodes(area.mapping(), &options.policy);
-    let mut measurements = Vec::new();
-    for (i, (mix, traffic, wrong)) in cells.iter().enumerate() {
-        let spec = mix.kernel.spec();
-        let mut config = figures::object(json!({
-            "engine": "native",
-            "threads": workers,
-            "places": figures::places(pool.observed()),
-            "places_asked": site.placement.places,
-            "bind": site.placement.bind.to_string(),
-            "pages": pages,
-        "numa": nodes,
-            "element": "f64",
-            "array_bytes": array * workers as u64,
-            "reads": spec.reads.len(),
-            "writes": u32::from(spec.writes.is_some()),
-            "stopped": rounds.stop.to_string(),
-        }));
-        config.extend(figures::object(traffic.config()));
-        let mut validity = doubts.clone();
-        if let Some(Some(wrong)) = wrong {
-            validity
-                .add(Status::Invalid, format!("the arrays do not hold what they must: {wrong}"));
-        }
-        let llc = site.llc().map_or(0, |llc| llc.0);
-        if array * (workers as u64) < 4 * llc {
+        let mut turns = 0;
+        let phase = "measuring all mixes by turns";
+        let judged = run.samples(policy::MIXES, cells.len(), phase, |i| {
+            let loops = &mut cells[i].1;
+            loops[0].prepare(&mut pool, pieces)?;
+            // Mixes write into each other's arrays, and sums of sums grow: long before they overflow
+            // everything is filled anew.
+            if turns % TURNS_A_FILLING == 0 {
+                traffic::refill(&mut pool, pieces, piece as usize)?;
+            }
+            turns += 1;
+            traffic::sample(loops, &mut pool, pieces)
+        })?;
+        let (config, mut doubts) = run.common(&pool, &region);
+        if arrays.0 < TIMES_LLC * setup.llc().map_or(0, |llc| llc.0) {
             let reason = format!(
-                "arrays of {} are below four times the last-level caches in use, and partly lie there",
-                Bytes(array * workers as u64)
+                "arrays of {arrays} are below four times the last-level caches in use, and partly \
+                 lie there"
             );
-            validity.add(Status::Suspect, reason);
+            doubts.add(Status::Suspect, reason);
         }
-        let figure = Figure {
-            test: "mix",
-            name: mix.name.to_owned(),
-            unit: Unit::BytesPerSecond,
-            amount: traffic.counted() * workers as f64,
-            quoted: Quoted::Best,
-            traffic: Some(traffic.moved()),
-            limited: true,
-            config,
-            validity,
-        };
-        measurements.extend(judged.measurement(i, 0, figure, site));
+        for (i, (mix, [traffic])) in cells.iter().enumerate() {
+            let spec = mix.kernel.spec();
+            let config = CurveConfig {
+                element: Some("f64".to_owned()),
+                array_bytes: Some(arrays.0),
+                reads: Some(spec.reads.len() as u64),
+                writes: Some(spec.writes.is_some().into()),
+                ..config.clone()
+            };
+            let figure = Figure {
+                name: mix.name.to_owned(),
+                quoted: Quoted::Best,
+                value: Value::Loop(traffic, true),
+                config,
+                validity: doubts.clone(),
+            };
+            run.add(&judged, (i, 0), figure);
+        }
+        Ok(())
     }
-    Ok(Outcome {
-        measurements,
-        notices,
-        findings: judged.findings(),
-        affinity: pool.observed().iter().map(ToString::to_string).collect(),
-        interrupted: rounds.stop == Stop::Interrupted,
-    })
 }
 
 #[cfg(test)]

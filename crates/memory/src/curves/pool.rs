@@ -2,10 +2,11 @@
 //! measures the core-to-core latency and who otherwise sleeps.
 
 use crate::core_to_core::{self, SharedLines};
-use crate::point::{self, PointError, Stretch, have_cpus_of_their_own};
+use crate::point::{self, PointError, Sample, Stretch, have_cpus_of_their_own};
 use crate::team::{Member, Team};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
+use nodegauge_measure::schedule;
 use nodegauge_os::monotonic_nanos;
 use nodegauge_placement::display::ObservedAffinity;
 
@@ -16,23 +17,13 @@ pub(crate) struct WorkerPool {
     shared_lines: SharedLines,
 }
 
-/// What one worker's part of a timed job came to.
-#[derive(Debug, Clone)]
-pub(crate) struct Part<T> {
-    /// Start and end, nanoseconds.
-    pub times: (u64, u64),
-    /// What the job made.
-    pub made: T,
-    stretch: Stretch,
-}
-
 /// A job that all workers began together.
 #[derive(Debug, Clone)]
 pub(crate) struct Timed<T> {
     /// From the first start to the last end, seconds.
     pub seconds: f64,
-    /// Each worker's part.
-    pub parts: Vec<Part<T>>,
+    /// What each worker's part made.
+    pub made: Vec<T>,
     /// Why it does not count; empty when it does.
     pub causes: Vec<Cause>,
 }
@@ -69,12 +60,18 @@ impl WorkerPool {
         &self.team.observed()[..self.workers]
     }
 
-    /// The core-to-core latency of where the pool is now, seconds; NaN where there is none.
+    /// A sample of what `measure` says, seconds and causes, between two round trips.
     ///
     /// # Errors
     /// When a member fails.
-    pub(crate) fn round_trip(&mut self) -> Result<f64, PointError> {
-        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
+    pub(crate) fn sample(
+        &mut self,
+        measure: impl FnOnce(&mut Self) -> Result<(Vec<f64>, Vec<Cause>), PointError>,
+    ) -> Result<Sample, PointError> {
+        let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
+        let (seconds, causes) = measure(self)?;
+        let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
+        Ok(Sample { seconds, round_trips: (before, after), causes, each: Vec::new() })
     }
 
     /// Lets every worker do `job`, which is given the worker's number, untimed.
@@ -90,9 +87,7 @@ impl WorkerPool {
         Ok(made.into_iter().flatten().collect())
     }
 
-    /// Lets every worker do `job` at once, and times it: again where something interfered, for what
-    /// interferes with milliseconds is mostly gone after some more. The last try stands, disturbed or
-    /// not.
+    /// As [`Self::timed`], and again where something interfered.
     ///
     /// # Errors
     /// When a member fails.
@@ -100,13 +95,11 @@ impl WorkerPool {
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, PointError> {
-        for _ in 1..TRIES {
-            let timed = self.timed(&job)?;
-            if timed.causes.is_empty() {
-                return Ok(timed);
-            }
-        }
-        self.timed(&job)
+        schedule::undisturbed(
+            TRIES,
+            |timed: &Timed<T>| !timed.causes.is_empty(),
+            || self.timed(&job),
+        )
     }
 
     /// Lets every worker do `job` at once, and times it.
@@ -121,23 +114,25 @@ impl WorkerPool {
         let stolen = stolen_ticks();
         let parts = self.team.map(|member| part(member, workers, &job))?;
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
-        let parts: Vec<Part<T>> = parts.into_iter().flatten().collect();
-        let start = parts.iter().map(|part| part.times.0).min().unwrap_or(0);
-        let end = parts.iter().map(|part| part.times.1).max().unwrap_or(0);
-        let stretches: Vec<Stretch> = parts.iter().map(|part| part.stretch).collect();
-        Ok(Timed {
-            seconds: point::seconds((start, end)),
-            parts,
-            causes: point::causes(&stretches, stolen),
-        })
+        let mut timed = Timed { seconds: 0.0, made: Vec::new(), causes: Vec::new() };
+        let (mut start, mut end, mut stretches) = (u64::MAX, 0, Vec::new());
+        for (made, (from, to), stretch) in parts.into_iter().flatten() {
+            (start, end) = (start.min(from), end.max(to));
+            timed.made.push(made);
+            stretches.push(stretch);
+        }
+        timed.seconds = point::seconds((start, end));
+        timed.causes = point::causes(&stretches, stolen);
+        Ok(timed)
     }
 }
 
+/// A member's part of a timed job: what it made, start and end in nanoseconds, and what interfered.
 fn part<T>(
     member: &Member<'_>,
     workers: usize,
     job: &(impl Fn(usize) -> T + Sync),
-) -> Option<Part<T>> {
+) -> Option<(T, (u64, u64), Stretch)> {
     let works = member.index < workers;
     let before = works.then(ThreadCounts::now);
     // The witness passes the barrier too, which waits for all.
@@ -147,8 +142,7 @@ fn part<T>(
     let made = job(member.index);
     let end = monotonic_nanos();
     let counts = ThreadCounts::now() - before;
-    let stretch = Stretch { counts, wall_nanos: end - start };
-    Some(Part { times: (start, end), made, stretch })
+    Some((made, (start, end), Stretch { counts, wall_nanos: end - start }))
 }
 
 #[cfg(test)]
@@ -163,8 +157,9 @@ mod tests {
         assert_eq!(pool.workers(), 1);
         assert_eq!(pool.work(|worker| worker).unwrap(), [0]);
         let timed = pool.timed(|worker| worker + 7).unwrap();
-        assert_eq!(timed.parts.iter().map(|part| part.made).collect::<Vec<_>>(), [7]);
-        assert_eq!(pool.round_trip().unwrap().is_finite(), spare.is_some());
+        assert_eq!(timed.made, [7]);
+        let sample = pool.sample(|_| Ok((vec![1.0], Vec::new()))).unwrap();
+        assert_eq!(sample.round_trips.0.is_finite(), spare.is_some());
         assert_eq!(pool.observed().len(), 1);
     }
 }

@@ -7,6 +7,7 @@ use crate::mapping::PagedMapping;
 use crate::point::PointError;
 use nodegauge_measure::Bytes;
 use nodegauge_placement::MemoryPolicy;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// The factor `s` of all patterns: one, so that `a = s a` may be applied any number of times.
@@ -14,7 +15,7 @@ pub(crate) const SCALAR: f64 = 1.0;
 
 /// Start value of word `i` of a worker's piece: a multiple of 2^-20, so that sums of billions of
 /// them are exact; never zero, whose stores some processors leave out.
-pub(crate) fn value(i: usize) -> f64 {
+fn value(i: usize) -> f64 {
     (1 + i % 61) as f64 / 1_048_576.0
 }
 
@@ -22,41 +23,46 @@ pub(crate) fn value(i: usize) -> f64 {
 #[derive(Debug)]
 pub(crate) struct MemoryRegion {
     mapping: PagedMapping,
+    /// The first worker that has a piece.
+    first: usize,
     /// Bytes from one worker's piece to the next.
     piece: usize,
 }
 
+/// How the workers of a pool share a region.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pieces<'a> {
+    mapping: &'a PagedMapping,
+    first: usize,
+    bytes: usize,
+}
+
 impl MemoryRegion {
-    /// Maps `piece` bytes for each of `workers`; nothing is touched yet.
+    /// Maps `piece` bytes for each of `workers`, who write their pieces first.
     ///
     /// # Errors
-    /// No such pages, no memory, or a policy that the kernel refuses.
+    /// No such pages, no memory, a policy that the kernel refuses, or a worker that fails.
     pub(crate) fn map(
-        piece: Bytes,
-        workers: usize,
+        pool: &mut WorkerPool,
+        workers: Range<usize>,
+        piece: u64,
         pages: Pages,
         policy: &MemoryPolicy,
     ) -> Result<Self, PointError> {
         // Whole huge pages, so that no page belongs to two workers.
         let granule = if pages == Pages::Base { 4096 } else { 2 << 20 };
-        let piece = piece.0.next_multiple_of(granule);
-        let mapping = PagedMapping::map(Bytes(piece * workers as u64), pages)?;
+        let piece = piece.next_multiple_of(granule);
+        let mapping = PagedMapping::map(Bytes(piece * workers.len() as u64), pages)?;
         let (start, length) = mapping.range();
         policy.apply_to(start, length)?;
-        Ok(Self { mapping, piece: piece as usize })
-    }
-
-    /// Lets each worker write its piece first.
-    ///
-    /// # Errors
-    /// When a worker fails.
-    pub(crate) fn touch(&self, pool: &mut WorkerPool) -> Result<(), PointError> {
+        let region = Self { mapping, first: workers.start, piece: piece as usize };
         pool.work(|worker| {
-            let start = self.mapping.at(worker * self.piece, self.piece).cast().as_ptr();
-            // SAFETY: the piece is this worker's alone, and lies in the mapping.
-            unsafe { fill(start, self.piece / 8) };
+            if workers.contains(&worker) {
+                // SAFETY: the piece is this worker's alone.
+                unsafe { region.pieces().refill(worker, region.piece) };
+            }
         })?;
-        Ok(())
+        Ok(region)
     }
 
     /// The mapping, for questions to the kernel.
@@ -64,22 +70,49 @@ impl MemoryRegion {
         &self.mapping
     }
 
-    /// Start of the set of `bytes` of a worker.
+    /// The pieces for which it was mapped.
+    pub(crate) fn pieces(&self) -> Pieces<'_> {
+        Pieces { mapping: &self.mapping, first: self.first, bytes: self.piece }
+    }
+
+    /// The first `bytes` in equal pieces for other workers, whole pages each.
+    pub(crate) fn shared_by(&self, workers: usize, bytes: u64) -> Pieces<'_> {
+        Pieces { mapping: &self.mapping, first: 0, bytes: (bytes as usize / workers) & !4095 }
+    }
+}
+
+impl Pieces<'_> {
+    /// Bytes of a piece.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where the set of `bytes` of a worker lies in the mapping.
     ///
     /// Sets do not start where pieces do: pieces lie a multiple of a large power of two apart, and
     /// sets at their starts would all fall into the same part of a shared cache that is indexed by
     /// address bits. Worker k's set begins k sets later within its piece, as far as there is room,
     /// as if the sets of all workers lay side by side.
-    pub(crate) fn set(&self, worker: usize, bytes: usize) -> usize {
-        let bytes = bytes.min(self.piece);
-        let room = self.piece - bytes;
+    fn offset(&self, worker: usize, bytes: usize) -> usize {
+        assert!(bytes <= self.bytes, "a set of {bytes} bytes in a piece of {}", self.bytes);
+        let room = self.bytes - bytes;
         let offset = if room == 0 { 0 } else { (worker * bytes) % (room + 1) };
-        let at = worker * self.piece + offset - offset % 4096;
-        self.mapping.at(at, bytes).as_ptr() as usize
+        (worker - self.first) * self.bytes + offset - offset % 4096
+    }
+
+    /// The set of `bytes` of a worker.
+    ///
+    /// # Panics
+    /// When it does not fit into the worker's piece.
+    pub(crate) fn set(&self, worker: usize, bytes: usize) -> NonNull<u8> {
+        self.mapping.at(self.offset(worker, bytes), bytes)
     }
 
     /// The arrays of `kernel` in a worker's set of `bytes`: equal, whole lines, one behind the
     /// other.
+    ///
+    /// # Panics
+    /// As [`Self::set`].
     pub(crate) fn streams(
         &self,
         worker: usize,
@@ -87,11 +120,10 @@ impl MemoryRegion {
         kernel: Kernel,
         repeats: u64,
     ) -> Args {
-        let start = self.set(worker, bytes);
-        let array = array_bytes(bytes, kernel);
+        let (start, array) = (self.offset(worker, bytes), array_bytes(bytes, kernel));
         let mut at = [NonNull::dangling(); ARRAYS];
         for (i, used) in kernel.spec().arrays().enumerate() {
-            at[used as usize] = address(start + i * array);
+            at[used as usize] = self.mapping.at(start + i * array, array);
         }
         Args { at, n: array / size_of::<f64>(), scalar: SCALAR, repeats }
     }
@@ -101,30 +133,17 @@ impl MemoryRegion {
     /// # Safety
     /// No other thread uses the worker's piece.
     pub(crate) unsafe fn refill(&self, worker: usize, bytes: usize) {
-        // SAFETY: the set lies in the worker's piece, which the caller says is its alone.
-        unsafe { fill(self.set(worker, bytes) as *mut f64, bytes.min(self.piece) / 8) };
+        let start = self.set(worker, bytes).cast::<f64>().as_ptr();
+        for i in 0..bytes / size_of::<f64>() {
+            // SAFETY: i is below the elements of the set, which the caller says is the worker's.
+            unsafe { *start.add(i) = value(i) };
+        }
     }
 }
 
 /// Bytes of each array of a kernel whose arrays share a set of `bytes`.
 pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
     bytes / kernel.spec().arrays().count() / LINE * LINE
-}
-
-/// An address within a mapping, which is never 0.
-pub(crate) fn address(at: usize) -> NonNull<u8> {
-    NonNull::new(at as *mut u8).expect("no mapping is at 0")
-}
-
-/// Writes start values.
-///
-/// # Safety
-/// `n` elements are writable from `start`, and no other thread uses them.
-unsafe fn fill(start: *mut f64, n: usize) {
-    for i in 0..n {
-        // SAFETY: i is below n.
-        unsafe { *start.add(i) = value(i) };
-    }
 }
 
 /// Holds every element that was written, or the sum, against the replay of the passes over a freshly
@@ -171,13 +190,40 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn area(piece: u64, workers: usize) -> MemoryRegion {
-        MemoryRegion::map(Bytes(piece), workers, Pages::Base, &MemoryPolicy::Default).unwrap()
+    fn mapping(bytes: u64) -> PagedMapping {
+        PagedMapping::map(Bytes(bytes), Pages::Base).unwrap()
+    }
+
+    #[test]
+    #[should_panic(expected = "a set of 8192 bytes in a piece of 4096")]
+    fn a_set_beyond_its_piece_is_refused() {
+        let pieces = Pieces { mapping: &mapping(1 << 16), first: 0, bytes: 4096 };
+        pieces.streams(0, 8192, Kernel::Copy, 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "of a mapping of")]
+    fn a_worker_without_a_piece_is_refused() {
+        let pieces = Pieces { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16 };
+        pieces.set(1 << 10, 4096);
+    }
+
+    #[test]
+    fn workers_write_their_pieces_first() {
+        let allowed = nodegauge_placement::pin::current_affinity().unwrap();
+        let mut pool = WorkerPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
+        let policy = MemoryPolicy::Default;
+        let region = MemoryRegion::map(&mut pool, 1..2, 5000, Pages::Base, &policy).unwrap();
+        assert_eq!((region.mapping().range().1 % 4096, region.pieces().bytes()), (0, 8192));
+        let set = region.pieces().set(1, 8192).cast::<f64>();
+        // SAFETY: the workers are done.
+        assert_eq!(unsafe { *set.as_ptr() }, value(0));
     }
 
     #[test]
     fn a_wrong_element_is_found() {
-        let area = area(1 << 16, 1);
+        let mapping = mapping(1 << 16);
+        let area = Pieces { mapping: &mapping, first: 0, bytes: 1 << 16 };
         let streams = area.streams(0, 4096, Kernel::Copy, 1);
         // SAFETY: nobody else has this memory.
         unsafe {
@@ -197,14 +243,15 @@ mod tests {
         fn sets_stay_in_their_pieces(
             piece in 4096u64..1 << 22, workers in 1usize..9, share in 0.0f64..=1.0
         ) {
-            let area = area(piece, workers);
-            let (start, length) = area.mapping().range();
-            let bytes = ((area.piece as f64 * share) as usize).max(4096);
+            let piece = piece as usize & !4095;
+            let mapping = mapping((piece * workers) as u64);
+            let area = Pieces { mapping: &mapping, first: 0, bytes: piece };
+            let start = mapping.range().0;
+            let bytes = ((piece as f64 * share) as usize).max(4096);
             for worker in 0..workers {
-                let set = area.set(worker, bytes);
-                prop_assert!(set >= start + worker * area.piece);
-                prop_assert!(set + bytes <= start + (worker + 1) * area.piece);
-                prop_assert!(set + bytes <= start + length);
+                let set = area.set(worker, bytes).addr().get();
+                prop_assert!(set >= start + worker * piece);
+                prop_assert!(set + bytes <= start + (worker + 1) * piece);
                 prop_assert_eq!(set % LINE, 0);
                 for kernel in [Kernel::Read, Kernel::Copy, Kernel::Triad, Kernel::Blend] {
                     let streams = area.streams(worker, bytes, kernel, 1);

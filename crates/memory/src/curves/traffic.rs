@@ -1,94 +1,107 @@
-//! Kernels run on the area: timed, checked, and the loop that is fastest on a set of a size.
+//! Kernels run on a region: timed, checked, and the loop that is fastest on a set of a size.
 
+use crate::config::CurveConfig;
 use crate::curves::pool::{Timed, WorkerPool};
-use crate::curves::region::{self, MemoryRegion};
-use crate::halving::Shuffler;
+use crate::curves::region::{self, Pieces};
+use crate::curves::run::Run;
 use crate::kernels::{self, Element, Kernel, Resident, Stores};
 use crate::point::PointError;
-use serde_json::{Value, json};
+use nodegauge_measure::record;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 
 /// How long a timed call lasts at least: a reading of the clock, the barrier and the core-to-core latency are
 /// nothing beside it, and a round over all sizes stays well below a second.
-pub(crate) const CALL_SECONDS: f64 = 2e-3;
+const CALL_SECONDS: f64 = 2e-3;
 /// How long a call of a trial lasts.
 const TRIAL_SECONDS: f64 = 0.4e-3;
-/// Rounds of a trial; the best of each loop counts.
-const TRIAL_ROUNDS: usize = 4;
 /// Vector widths that a trial looks at, widest first.
 const WIDTHS: usize = 2;
 
 /// A kernel on sets of one size, with its loop.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Traffic {
-    /// The loop.
-    pub variant: Resident,
+    variant: Resident,
     /// Bytes of each worker's set.
-    pub bytes: usize,
-    /// Passes in a timed call.
-    pub repeats: u64,
+    bytes: usize,
+    /// Passes in a timed call; 0 before the first.
+    repeats: u64,
+    /// What the first pass got wrong, in words.
+    pub wrong: Option<String>,
 }
 
 impl Traffic {
-    /// The kernel.
-    pub(crate) fn kernel(&self) -> Kernel {
-        self.variant.kernel()
+    /// A loop on sets of `bytes`.
+    pub(crate) fn new(variant: Resident, bytes: usize) -> Self {
+        Self { variant, bytes, repeats: 0, wrong: None }
+    }
+
+    /// Bytes of each array of one worker.
+    pub(crate) fn array_bytes(&self) -> u64 {
+        region::array_bytes(self.bytes, self.variant.kernel()) as u64
     }
 
     /// Bytes that a pass of one worker counts.
     pub(crate) fn counted(&self) -> f64 {
-        let elements = region::array_bytes(self.bytes, self.kernel()) / size_of::<f64>();
-        (self.kernel().counted(Element::F64) * elements as u64) as f64
+        (u64::from(self.variant.kernel().spec().words()) * self.array_bytes()) as f64
     }
 
-    /// Bytes that move over bytes that count, and why: regular stores bring a line in first that the
+    /// What moves at `rate` counted bytes a second: regular stores bring a line in first that the
     /// loop does not read.
-    pub(crate) fn moved(&self) -> (f64, &'static str) {
-        let (kernel, element) = (self.kernel(), Element::F64);
+    pub(crate) fn moved(&self, rate: f64) -> record::Traffic {
+        let (kernel, element) = (self.variant.kernel(), Element::F64);
         let (counted, moved) =
             (kernel.counted(element), kernel.moved(element, self.variant.shape().stores));
-        let why = if moved > counted { "write-allocate" } else { "no write-allocate" };
-        (moved as f64 / counted as f64, why)
+        let basis = if moved > counted { "write-allocate" } else { "no write-allocate" };
+        record::Traffic { value: rate * moved as f64 / counted as f64, basis: basis.to_owned() }
     }
 
-    /// What the record says of the loop.
-    pub(crate) fn config(&self) -> Value {
-        let (spec, shape) = (self.kernel().spec(), self.variant.shape());
-        json!({
-            "kernel": spec.name,
-            "formula": spec.formula,
-            "stores": spec.writes.map(|_| shape.stores.name()),
-            "isa": shape.isa.name(),
-            "vector_bits": shape.isa.vector_bits(),
-            "unroll": shape.unroll,
-            "repeats": self.repeats,
-        })
+    /// Writes into a configuration what the record says of the loop.
+    pub(crate) fn describe(&self, config: &mut CurveConfig) {
+        let (spec, shape) = (self.variant.kernel().spec(), self.variant.shape());
+        config.kernel = Some(spec.name.to_owned());
+        config.formula = Some(spec.formula.to_owned());
+        config.stores = spec.writes.map(|_| shape.stores.name().to_owned());
+        config.isa = Some(shape.isa.name().to_owned());
+        config.vector_bits = Some(shape.isa.vector_bits().into());
+        config.unroll = Some(shape.unroll.into());
+        config.repeats = Some(self.repeats);
+    }
+
+    /// Checks every element and sets how often a call repeats, the first time.
+    pub(crate) fn prepare(
+        &mut self,
+        pool: &mut WorkerPool,
+        pieces: Pieces<'_>,
+    ) -> Result<(), PointError> {
+        if self.repeats == 0 {
+            self.wrong = self.check(pool, pieces)?;
+            self.calibrate(pool, pieces, CALL_SECONDS)?;
+        }
+        Ok(())
     }
 
     /// Runs the timed call on all workers; the time is of all its passes.
-    pub(crate) fn run(
-        &self,
-        pool: &mut WorkerPool,
-        area: &MemoryRegion,
-    ) -> Result<Timed<f64>, PointError> {
+    fn run(&self, pool: &mut WorkerPool, pieces: Pieces<'_>) -> Result<Timed<f64>, PointError> {
         pool.undisturbed(|worker| {
-            let streams = area.streams(worker, self.bytes, self.kernel(), self.repeats);
-            // SAFETY: the arrays are whole lines apart within this
-            // worker's piece, which nobody else uses.
+            let streams = pieces.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
+            // SAFETY: the arrays are whole lines apart within this worker's piece, which nobody
+            // else uses.
             std::hint::black_box(unsafe { self.variant.run(&streams) })
         })
     }
 
     /// Sets how often a call repeats so that it lasts as long as `wished`, seconds; returns the time
     /// of a pass in the last call that it tried.
-    pub(crate) fn calibrate(
+    fn calibrate(
         &mut self,
         pool: &mut WorkerPool,
-        area: &MemoryRegion,
+        pieces: Pieces<'_>,
         wished: f64,
     ) -> Result<f64, PointError> {
         self.repeats = 1;
         loop {
-            let seconds = self.run(pool, area)?.seconds;
+            let seconds = self.run(pool, pieces)?.seconds;
             if seconds >= wished || self.repeats > 1 << 40 {
                 return Ok(seconds / self.repeats as f64);
             }
@@ -98,78 +111,101 @@ impl Traffic {
         }
     }
 
-    /// Runs the passes once on fresh values and holds every element against the replay: what is
-    /// wrong, in words.
-    pub(crate) fn check(
+    /// Runs a pass on fresh values and holds every element against the replay: what is wrong, in
+    /// words.
+    fn check(
         &self,
         pool: &mut WorkerPool,
-        area: &MemoryRegion,
+        pieces: Pieces<'_>,
     ) -> Result<Option<String>, PointError> {
-        let few = self.repeats.min(3);
         let wrong = pool.work(|worker| {
-            let streams = area.streams(worker, self.bytes, self.kernel(), few);
+            let streams = pieces.streams(worker, self.bytes, self.variant.kernel(), 1);
             // SAFETY: as in `run`; the set is this worker's alone.
             unsafe {
-                area.refill(worker, self.bytes);
+                pieces.refill(worker, self.bytes);
                 let sum = self.variant.run(&streams);
-                region::check(self.kernel(), &streams, sum)
+                region::check(self.variant.kernel(), &streams, sum)
             }
         })?;
         Ok(wrong.into_iter().find_map(Result::err))
     }
 }
 
+/// A sample of the time of a pass of each loop.
+pub(crate) fn sample(
+    loops: &[Traffic],
+    pool: &mut WorkerPool,
+    pieces: Pieces<'_>,
+) -> Result<Sample, PointError> {
+    pool.sample(|pool| {
+        let (mut seconds, mut causes) = (Vec::with_capacity(loops.len()), Vec::new());
+        for each in loops {
+            let timed = each.run(pool, pieces)?;
+            seconds.push(timed.seconds / each.repeats as f64);
+            causes.extend(timed.causes);
+        }
+        Ok((seconds, causes))
+    })
+}
+
 /// Writes start values into every worker's set, which also brings it near.
 pub(crate) fn refill(
     pool: &mut WorkerPool,
-    area: &MemoryRegion,
+    pieces: Pieces<'_>,
     bytes: usize,
 ) -> Result<(), PointError> {
     pool.work(|worker| {
         // SAFETY: the set is this worker's alone.
-        unsafe { area.refill(worker, bytes) };
+        unsafe { pieces.refill(worker, bytes) };
     })?;
     Ok(())
 }
 
-/// The fastest loop of a kernel on sets of `bytes`, by a short trial of both widths and all unrolls
-/// by turns; the first when `stop` says so or there is one only. `None` without any.
+/// A loop that reads without a trial: the widest vectors, unrolled by four. Main memory does not tell
+/// loops apart, and remote memory less.
+pub(crate) fn reader() -> Resident {
+    let variants = kernels::resident(Kernel::Read, Stores::Regular);
+    let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
+    *by_four.expect("reading has portable loops of every unroll")
+}
+
+/// The fastest loop of a kernel on sets of `bytes`, by a short trial of two widths and all unrolls by
+/// turns in the time that the policy `of` a mode gives it; the widest where there is none.
 pub(crate) fn fastest(
-    pool: &mut WorkerPool,
-    area: &MemoryRegion,
+    run: &mut Run<'_>,
+    of: Policy,
+    (pool, pieces): (&mut WorkerPool, Pieces<'_>),
     (kernel, stores): (Kernel, Stores),
     bytes: usize,
-    mut stop: impl FnMut() -> bool,
 ) -> Result<Option<Resident>, PointError> {
-    let variants = kernels::resident(kernel, stores);
-    let mut widths: Vec<u32> =
-        variants.iter().map(|variant| variant.shape().isa.vector_bits()).collect();
+    let mut variants = kernels::resident(kernel, stores);
+    let bits = |variant: &Resident| variant.shape().isa.vector_bits();
+    let mut widths: Vec<u32> = variants.iter().map(bits).collect();
     widths.dedup();
     let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
-    let mut field: Vec<(Traffic, f64)> = variants
-        .into_iter()
-        .filter(|variant| variant.shape().isa.vector_bits() >= narrowest)
-        .map(|variant| (Traffic { variant, bytes, repeats: 1 }, f64::INFINITY))
-        .collect();
-    if field.len() < 2 {
-        return Ok(field.first().map(|(traffic, _)| traffic.variant));
+    variants.retain(|variant| bits(variant) >= narrowest);
+    if variants.len() < 2 {
+        return Ok(variants.first().copied());
     }
-    refill(pool, area, bytes)?;
-    for (traffic, best) in &mut field {
-        *best = traffic.calibrate(pool, area, TRIAL_SECONDS)?;
-    }
-    let mut shuffler = Shuffler::new(0x6C6F_6F70);
-    'rounds: for _ in 0..TRIAL_ROUNDS {
-        shuffler.shuffle(&mut field);
-        for (traffic, best) in &mut field {
-            if stop() {
-                break 'rounds;
-            }
-            let seconds = traffic.run(pool, area)?.seconds / traffic.repeats as f64;
-            *best = best.min(seconds);
-        }
-    }
-    // What the trial had no time for is as in the table: widest first.
-    field.sort_by(|x, y| x.1.total_cmp(&y.1));
-    Ok(field.first().map(|(traffic, _)| traffic.variant))
+    refill(pool, pieces, bytes)?;
+    let mut field: Vec<Traffic> =
+        variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
+    let trial = Policy { measure: of.choose, ..policy::LOOPS };
+    let limits = Limits { samples: None, ..run.limits };
+    let mut schedule = Schedule::new(trial, limits, field.len());
+    schedule.run(run.observer, None, |turn| -> Result<_, PointError> {
+        let traffic = &mut field[turn.cell];
+        let seconds = match traffic.repeats {
+            0 => traffic.calibrate(pool, pieces, TRIAL_SECONDS)?,
+            repeats => traffic.run(pool, pieces)?.seconds / repeats as f64,
+        };
+        Ok(vec![Sample::of_times(vec![seconds])])
+    })?;
+    let best = |cell: &usize| {
+        let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
+        times.fold(f64::INFINITY, f64::min)
+    };
+    // Of those that had no time the first: the widest.
+    let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
+    Ok(fastest.map(|cell| variants[cell]))
 }

@@ -168,19 +168,22 @@ pub(crate) fn how(config: &StreamConfig) -> String {
     parts.join(", ")
 }
 
-/// A native loop in a few letters: `nt avx512 u2`.
+/// The native loop of a STREAM figure in a few letters: `nt avx512 u2`.
 pub(crate) fn loop_of(config: &StreamConfig) -> String {
-    let stores = match config.stores.as_deref() {
-        Some("nontemporal") => "nt",
-        Some(other) => other,
-        None => "-",
-    };
-    let isa = config.isa.as_deref().unwrap_or("?");
     let prefetch = match config.prefetch.as_deref() {
         None | Some("off") => String::new(),
         Some(distance) => format!(" pf{distance}"),
     };
-    format!("{stores} {isa} u{}{prefetch}", config.unroll.unwrap_or(0))
+    native_loop(config.stores.as_deref(), config.isa.as_deref(), config.unroll) + &prefetch
+}
+
+/// A native loop in a few letters: `nt avx512 u2`.
+pub(crate) fn native_loop(stores: Option<&str>, isa: Option<&str>, unroll: Option<u64>) -> String {
+    let stores = match stores {
+        Some("nontemporal") => "nt",
+        stores => stores.unwrap_or("-"),
+    };
+    format!("{stores} {} u{}", isa.unwrap_or("?"), unroll.unwrap_or(0))
 }
 
 /// The regimes of a figure in words, when there were several; `round_trip` is that of the value.

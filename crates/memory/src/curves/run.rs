@@ -1,0 +1,204 @@
+//! What all modes do alike: run a schedule, and make figures of its samples with every reason for
+//! doubt.
+
+use crate::GAUGE;
+use crate::config::{CurveConfig, NumaConfig, PagesConfig};
+use crate::curves::levels::{self, Dot, Named, Reported};
+use crate::curves::pool::WorkerPool;
+use crate::curves::region::MemoryRegion;
+use crate::curves::traffic::Traffic;
+use crate::curves::{Curve, Setup, notice};
+use crate::mapping::PagedMapping;
+use crate::pages;
+use crate::point::PointError;
+use crate::result::{self, small_pages};
+use crate::stream::masks;
+use nodegauge_machine::CpuId;
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::schedule::{Limits, Policy, Schedule};
+use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
+use std::collections::BTreeMap;
+
+impl Curve {
+    /// `test` of its figures.
+    pub(crate) fn test(self) -> &'static str {
+        match self {
+            Self::Ladder => "ladder",
+            Self::Latency => "latency",
+            Self::Matrix => "matrix",
+            Self::Loaded => "loaded",
+            Self::Mix => "mix",
+        }
+    }
+}
+
+/// A run under way.
+pub(crate) struct Run<'a> {
+    pub curve: Curve,
+    pub setup: Setup<'a>,
+    pub limits: Limits,
+    pub observer: &'a mut dyn Observer,
+    pub outcome: Outcome,
+}
+
+/// What the seconds of a sample are made into.
+#[derive(Clone, Copy)]
+pub(crate) enum Value<'a> {
+    /// A time as it is.
+    Seconds,
+    /// The rate of one byte in that time.
+    Rate,
+    /// The rate of a pass of this loop by all threads; whether it is held against the theoretical
+    /// bandwidth of main memory.
+    Loop(&'a Traffic, bool),
+}
+
+/// What a figure is.
+pub(crate) struct Figure<'a> {
+    pub name: String,
+    pub quoted: Quoted,
+    pub value: Value<'a>,
+    pub config: CurveConfig,
+    /// Doubts that are known already.
+    pub validity: Validity,
+}
+
+impl Run<'_> {
+    /// Takes samples of `cells` cells by turns.
+    pub(crate) fn samples(
+        &mut self,
+        policy: Policy,
+        cells: usize,
+        phase: &str,
+        mut turn: impl FnMut(usize) -> Result<Sample, PointError>,
+    ) -> Result<OneRegime, PointError> {
+        self.observer.phase(phase);
+        let mut schedule = Schedule::new(policy, self.limits, cells);
+        let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
+        self.outcome.stop = Some(stop);
+        let judged = OneRegime::new(schedule.samples);
+        self.outcome.findings.extend(result::cpus_moved(&judged.trips));
+        Ok(judged)
+    }
+
+    /// A worker for each thread.
+    pub(crate) fn pool(&mut self) -> Result<WorkerPool, PointError> {
+        self.team(&masks(self.setup.placement), self.setup.spare())
+    }
+
+    /// A worker for each place.
+    pub(crate) fn team(
+        &mut self,
+        places: &[Vec<CpuId>],
+        spare: Option<CpuId>,
+    ) -> Result<WorkerPool, PointError> {
+        let pool = WorkerPool::start(places, spare)?;
+        self.outcome.details.extend(pool.observed().iter().map(ToString::to_string));
+        Ok(pool)
+    }
+
+    /// What the record says of figures of a pool on a region, and what makes them doubtful.
+    pub(crate) fn common(
+        &self,
+        pool: &WorkerPool,
+        region: &MemoryRegion,
+    ) -> (CurveConfig, Validity) {
+        let (pages, doubts) = pages_got(region.mapping());
+        let places = pool.observed().iter().map(|thread| thread.cpus.iter().map(|cpu| cpu.0));
+        let config = CurveConfig {
+            threads: Some(pool.workers() as u64),
+            places: Some(places.map(Iterator::collect).collect()),
+            places_asked: Some(self.setup.placement.places.clone()),
+            bind: Some(self.setup.placement.bind.to_string()),
+            pages: Some(pages),
+            numa: Some(NumaConfig {
+                asked: self.setup.options.policy.to_string(),
+                got: nodes_got(region.mapping()),
+                ..NumaConfig::default()
+            }),
+            ..CurveConfig::default()
+        };
+        (config, doubts)
+    }
+
+    /// Adds the figure of part number `part` of a cell; none where no sample counts.
+    pub(crate) fn add(
+        &mut self,
+        judged: &OneRegime,
+        (cell, part): (usize, usize),
+        figure: Figure<'_>,
+    ) {
+        let Some(timed) = judged.of(cell) else { return };
+        let Figure { name, quoted, value, mut config, mut validity } = figure;
+        let threads = config.threads.unwrap_or(1) as f64;
+        let (unit, bytes) = match value {
+            Value::Seconds => (Unit::Seconds, None),
+            Value::Rate => (Unit::BytesPerSecond, Some(1.0)),
+            Value::Loop(traffic, _) => (Unit::BytesPerSecond, Some(traffic.counted() * threads)),
+        };
+        let value_of = |seconds: f64| bytes.map_or(seconds, |bytes| bytes / seconds);
+        let m = Measurement::new(GAUGE, self.curve.test(), name, unit);
+        let mut m = m.timed(quoted, timed, part, &value_of);
+        let Some(quoted) = m.value else { return };
+        if let Value::Loop(traffic, limited) = value {
+            traffic.describe(&mut config);
+            m = m.traffic(Some(traffic.moved(quoted)));
+            if limited {
+                m = result::limited(m, &self.setup.site.machine);
+            }
+            if let Some(wrong) = &traffic.wrong {
+                validity.add(Status::Invalid, result::wrong_in_words(wrong));
+            }
+        }
+        for doubt in judged.doubts(cell) {
+            validity.add(Status::Suspect, doubt);
+        }
+        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
+            let reason = format!(
+                "{} is above the theoretical {} ({}): part of the set lies in a cache, or the \
+                 theoretical figure does not belong to this memory",
+                BytesPerSec(quoted),
+                BytesPerSec(limit.value),
+                limit.basis
+            );
+            validity.add(Status::Invalid, reason);
+        }
+        config.engine = Some("native".to_owned());
+        config.stopped = self.outcome.stop.map(|stop| stop.to_string());
+        config.round_trip_s = Some(timed.2.round_trip).filter(|trip| trip.is_finite());
+        self.outcome.measurements.push(m.config(&config).judged(validity));
+    }
+
+    /// The levels of a curve, which is `whole` when all its sets were reached: then what it says
+    /// against the machine's word is said.
+    pub(crate) fn levels(
+        &mut self,
+        dots: &[Dot],
+        reported: &[Reported],
+        whole: bool,
+    ) -> Vec<Named> {
+        let named = levels::name(dots, &levels::levels(dots), reported);
+        if whole {
+            let said = levels::disagreements(dots, &named, reported).into_iter();
+            self.outcome.notices.extend(said.map(|text| notice(NoticeId::Contradicted, text)));
+        }
+        named
+    }
+}
+
+/// Share of a mapping on each NUMA node, when the kernel says.
+pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, f64>> {
+    let got = pages::of_range(mapping.range())?;
+    Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
+}
+
+/// The pages of a mapping, asked and got, and a doubt when they are not what was asked.
+pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
+    let (asked, got) = (mapping.pages_asked(), mapping.pages_got().ok());
+    let mut validity = Validity::valid();
+    if let Some(doubt) = got.as_ref().and_then(|got| small_pages(asked, got, "memory lies")) {
+        validity.add(Status::Suspect, doubt);
+    }
+    (PagesConfig { asked: asked.name().to_owned(), got }, validity)
+}

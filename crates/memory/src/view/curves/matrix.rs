@@ -1,0 +1,104 @@
+//! Matrices: node to node, and CPU to CPU.
+
+use super::{Figure, evidence, time, value};
+use nodegauge_gauge::view::{Block, Section, Table};
+use nodegauge_measure::{Unit, stats};
+use std::collections::BTreeSet;
+
+/// CPUs of the widest matrix that is shown cell by cell.
+const MOST_CPUS: usize = 12;
+/// Nodes of the widest matrix; wider ones are in the record only.
+const MOST_NODES: usize = 16;
+
+/// Between what a figure is: `n` for nodes or `cpu`, and two numbers.
+pub(super) fn pair((_, config): &Figure<'_>) -> Option<(&'static str, u32, u32)> {
+    if let (Some(from), Some(to)) = (config.from_node, config.to_node) {
+        return Some(("n", from as u32, to as u32));
+    }
+    match config.places.as_deref() {
+        Some([from, to]) => Some(("cpu", *from.first()?, *to.first()?)),
+        _ => None,
+    }
+}
+
+/// The view of both.
+pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
+    let some = |kind: &str, unit: Unit| -> Vec<Figure<'_>> {
+        let is = |figure: &&Figure<'_>| {
+            figure.0.unit == unit && pair(figure).is_some_and(|pair| pair.0 == kind)
+        };
+        of.iter().filter(is).cloned().collect()
+    };
+    let (rates, cpus) = (some("n", Unit::BytesPerSecond), some("cpu", Unit::Seconds));
+    if !rates.is_empty() {
+        section.push(grid(&rates, "GB/s")).gap().push(grid(&some("n", Unit::Seconds), "ns")).gap();
+        let text = "reads of a row's cores from a column's memory; latency of one of them";
+        section.push(Block::Text(text.to_owned()));
+        evidence(section, &rates, "each node's cores read, memory bound to its node".to_owned());
+    }
+    if cpus.is_empty() {
+        return;
+    }
+    if !rates.is_empty() {
+        section.gap();
+    }
+    if numbers(&cpus).len() <= MOST_CPUS {
+        let text = "a cache line from cpu to cpu, half a round trip".to_owned();
+        section.push(grid(&cpus, "ns")).gap().push(Block::Text(text));
+    }
+    let classes = by_distance(&cpus);
+    if !classes.rows.is_empty() {
+        section.gap().push(classes);
+    }
+}
+
+/// All numbers of some pairs, ascending.
+fn numbers(of: &[Figure<'_>]) -> BTreeSet<u32> {
+    of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect()
+}
+
+/// A table of every row to every column.
+fn grid(of: &[Figure<'_>], unit: &str) -> Block {
+    let numbers = numbers(of);
+    if numbers.len() > MOST_NODES {
+        return Block::Text(format!("{unit}: {} pairs, see the record", of.len()));
+    }
+    let kind = of.first().and_then(pair).map_or("", |(kind, ..)| kind);
+    let mut titles = vec![unit.to_owned()];
+    titles.extend(numbers.iter().map(|number| format!(">{kind}{number}")));
+    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    for from in &numbers {
+        let at = |x: u32, y: u32| of.iter().find(|figure| pair(figure) == Some((kind, x, y)));
+        let cell = |to: &u32| {
+            // Half a round trip is the same both ways.
+            let found = at(*from, *to).or_else(|| at(*to, *from).filter(|_| kind == "cpu"));
+            found.map_or_else(|| "".into(), |figure| value(Some(figure)))
+        };
+        let title = format!("{kind}{from}").into();
+        table.row(std::iter::once(title).chain(numbers.iter().map(cell)));
+    }
+    table.into()
+}
+
+/// Smallest, median and largest of each class of distance, nearest first.
+fn by_distance(of: &[Figure<'_>]) -> Table {
+    let mut classes: Vec<(&str, Vec<f64>)> = Vec::new();
+    for (m, config) in of {
+        let (Some(class), Some(value)) = (config.distance.as_deref(), m.value) else { continue };
+        match classes.iter_mut().find(|(known, _)| *known == class) {
+            Some((_, values)) => values.push(value),
+            None => classes.push((class, vec![value])),
+        }
+    }
+    let mut table = Table::new(&["cpus", ">pairs", ">least ns", ">median", ">most"]);
+    for (class, values) in classes {
+        table.row([
+            class.into(),
+            values.len().to_string().into(),
+            time(values.iter().copied().fold(f64::INFINITY, f64::min)),
+            time(stats::median(&values)),
+            time(values.iter().copied().fold(0.0, f64::max)),
+        ]);
+    }
+    table
+}
