@@ -13,7 +13,7 @@ use nodegauge_memory::curves::{Locality, Order};
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {
     /// Bandwidth of read, write, copy and triad by working set, through all caches
-    Ladder(RelativeArgs),
+    Ladder(CurveArgs),
     /// Idle latency by working set, on base pages and huge pages
     Latency(ChaseArgs),
     /// Bandwidth and latency from each NUMA node to each, and a line from CPU to CPU
@@ -21,7 +21,7 @@ pub(crate) enum MemoryCommand {
     /// Latency of one thread while the others read more and more
     Loaded(ChaseArgs),
     /// Bandwidth of reads to writes: 1:0, 3:1, 2:1, 1:1, and with non-temporal stores
-    Mix(RelativeArgs),
+    Mix(CurveArgs),
 }
 
 /// Memory and time.
@@ -42,7 +42,7 @@ pub(crate) struct MemoryArgs {
 
 /// `memory ladder` and `memory mix`.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct RelativeArgs {
+pub(crate) struct CurveArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]

@@ -15,10 +15,11 @@ use crate::curves::{Mode, Setup, notice, refuse_below, too_large};
 use crate::kernels::{Kernel, Resident, Stores};
 use crate::point::PointError;
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::{Cache, Quoted};
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::Placement;
+use std::collections::BTreeSet;
 
 /// What runs at each step.
 const PATTERNS: [Kernel; 4] = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
@@ -46,27 +47,21 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
 pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
-    let last = topology.caches.iter().filter(|cache| cache.kind != "instruction").map(|c| c.level);
-    let last = last.max().unwrap_or(0);
-    let mut cores: Vec<usize> =
-        cpus.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core).collect();
-    cores.sort_unstable();
-    cores.dedup();
-    topology
-        .caches
-        .iter()
-        .filter(|cache| cache.kind != "instruction")
-        .filter_map(|cache| {
-            // Threads that share one: of the last level it is known which; of the others, threads
-            // spread evenly over the cores that they have.
-            let in_use = match cache.level == last {
-                true => topology.llc_in_use(&cpus).map_or(1, |(_, count)| count as u64),
-                false => (cores.len() as u64).div_ceil(u64::from(cache.cores.max(1))).max(1),
-            };
-            let sharers = threads.div_ceil(in_use).max(1);
-            Some(Reported { level: cache.level, bytes: cache.bytes? / sharers })
-        })
-        .collect()
+    let caches = || topology.caches.iter().filter(|cache| cache.kind != "instruction");
+    let last = caches().map(|cache| cache.level).max();
+    let used = cpus.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core);
+    let cores = used.collect::<BTreeSet<usize>>().len() as u64;
+    let share = |cache: &Cache| {
+        // Threads that share one: of the last level it is known which; of the others, threads spread
+        // evenly over the cores that they have.
+        let in_use = match Some(cache.level) == last {
+            true => topology.llc_in_use(&cpus).map_or(1, |(_, count)| count as u64),
+            false => cores.div_ceil(u64::from(cache.cores.max(1))).max(1),
+        };
+        let sharers = threads.div_ceil(in_use).max(1);
+        Some(Reported { level: cache.level, bytes: cache.bytes? / sharers })
+    };
+    caches().filter_map(share).collect()
 }
 
 /// Sets of a thread, ascending, for a run that may take `share` of the usable memory.

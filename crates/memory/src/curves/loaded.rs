@@ -273,6 +273,8 @@ mod tests {
             wait(turns);
             begun.elapsed()
         };
-        assert!(of(4_000_000) > of(1_000));
+        // Of several, so that no other program decides.
+        let short = (0..9).map(|_| of(1_000)).min();
+        assert!(Some(of(4_000_000)) > short);
     }
 }

@@ -33,24 +33,25 @@ const LONGEST_BAR: usize = 30;
 
 /// The sections of this family, one a test; none where the record has no such figures.
 pub(crate) fn sections(record: &Record) -> Vec<Section> {
-    let section = |(test, shows, view): (&'static str, Shows, View)| {
-        let own = |m: &&Measurement| m.gauge == GAUGE && m.test == test;
-        let all: Vec<&Measurement> = record.measurements.iter().filter(own).collect();
-        let with_config = all.iter().map(|m| (*m, m.read_config()));
-        let (shown, rest): (Vec<Figure<'_>>, Vec<Figure<'_>>) = with_config.partition(shows);
-        let mut section = Section::new(test);
-        if !shown.is_empty() {
-            view(&shown, &mut section);
-        }
-        if !rest.is_empty() {
-            let rest: Vec<&Measurement> = rest.iter().map(|(m, _)| *m).collect();
-            section.push(plain_table(&rest));
-        }
-        section.doubts(&all);
-        section
-    };
-    let sections = TESTS.into_iter().map(section);
+    let sections = TESTS.into_iter().map(|of| section(of, &record.measurements));
     sections.filter(|section| !section.blocks.is_empty()).collect()
+}
+
+fn section((test, shows, view): (&'static str, Shows, View), all: &[Measurement]) -> Section {
+    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == test;
+    let own: Vec<&Measurement> = all.iter().filter(own).collect();
+    let with_config = own.iter().map(|m| (*m, m.read_config()));
+    let (shown, rest): (Vec<Figure<'_>>, Vec<Figure<'_>>) = with_config.partition(shows);
+    let mut section = Section::new(test);
+    if !shown.is_empty() {
+        view(&shown, &mut section);
+    }
+    if !rest.is_empty() {
+        let rest: Vec<&Measurement> = rest.iter().map(|(m, _)| *m).collect();
+        section.push(plain_table(&rest));
+    }
+    section.doubts(&own);
+    section
 }
 
 /// Nanoseconds with four digits.
@@ -326,4 +327,21 @@ fn mix(of: &[Figure<'_>], section: &mut Section) {
     section.push(table).gap().push(Block::Text(text));
     let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));
     evidence(section, of, size.unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_view_cannot_show_stands_in_a_plain_table() {
+        for of in TESTS.into_iter().filter(|(test, ..)| *test != "mix") {
+            let m = Measurement::new(GAUGE, of.0, "odd", Unit::BytesPerSecond);
+            let other = Measurement::new(GAUGE, "other", "odd", Unit::BytesPerSecond);
+            let section = section(of, &[m, other]);
+            let [Block::Table(table)] = section.blocks.as_slice() else { panic!("{section:?}") };
+            assert_eq!(table.rows.len(), 1);
+            assert_eq!(table.rows[0][0].text, format!("{} odd", of.0));
+        }
+    }
 }

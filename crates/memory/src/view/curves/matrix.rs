@@ -102,3 +102,25 @@ fn by_distance(of: &[Figure<'_>]) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::CurveConfig;
+    use nodegauge_measure::record::Measurement;
+
+    #[test]
+    fn pairs_are_told_by_the_configuration() {
+        let m = Measurement::new("memory", "matrix", "any", Unit::Seconds);
+        let of = |config: CurveConfig| pair(&(&m, config));
+        let nodes = CurveConfig { from_node: Some(0), to_node: Some(11), ..Default::default() };
+        assert_eq!(of(nodes), Some(("n", 0, 11)));
+        let places = |places: &[u32]| CurveConfig {
+            places: Some(places.iter().map(|cpu| vec![*cpu]).collect()),
+            ..Default::default()
+        };
+        assert_eq!(of(places(&[3, 7])), Some(("cpu", 3, 7)));
+        assert_eq!(of(places(&[3])), None);
+        assert_eq!(of(CurveConfig::default()), None);
+    }
+}
