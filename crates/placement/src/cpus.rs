@@ -3,10 +3,11 @@
 //! Pure; every error and record of this crate writes CPUs through [`ranges`], so that they can be
 //! pasted into `taskset -c` or a cpuset.
 
-use crate::error::{PlacementError, counted};
+use crate::error::PlacementError;
 pub use nodegauge_machine::number_ranges;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::quantity::counted;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 

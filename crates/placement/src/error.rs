@@ -32,12 +32,3 @@ impl From<PlacementError> for nodegauge_measure::Failure {
         Self::usage(error)
     }
 }
-
-/// `1 cache`, `2 caches`, `2 entries`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    match (count, noun.strip_suffix('y')) {
-        (1, _) => format!("1 {noun}"),
-        (_, Some(stem)) => format!("{count} {stem}ies"),
-        _ => format!("{count} {noun}s"),
-    }
-}

@@ -5,8 +5,9 @@
 //! with fewer threads than fill all caches, the caches that are used are evenly spaced.
 
 use crate::cpus;
-use crate::error::{PlacementError, counted};
+use crate::error::PlacementError;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::quantity::counted;
 
 /// The CPU of each thread, with `per_cache` threads on a cache. Without `threads`, all caches are
 /// used; with a number that `per_cache` does not divide, the last cache gets the rest.

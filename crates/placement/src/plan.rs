@@ -6,12 +6,13 @@
 
 use crate::bind::Bind;
 use crate::cpus;
-use crate::error::{PlacementError, counted};
+use crate::error::PlacementError;
 use crate::kmp::{KmpAffinity, KmpKind, KmpOrder};
 use crate::per_cache::cpus_per_cache;
 use crate::places::{Place, PlaceName, PlacesSpec};
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_measure::quantity::counted;
 
 /// What was asked for, by options or [`Environment`](crate::Environment).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -11,10 +11,11 @@
 use crate::bind::Bind;
 use crate::cpu_list::CpuList;
 use crate::cpus;
-use crate::error::{PlacementError, counted};
+use crate::error::PlacementError;
 use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, Request, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_measure::quantity::counted;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;

@@ -2,6 +2,7 @@
 
 use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Cache, ClockBasis, Finding, Machine, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
@@ -43,13 +44,9 @@ fn processor(machine: &Machine) -> String {
     if let Some(architecture) = &p.microarchitecture {
         text.push_str(&format!(" ({architecture})"));
     }
-    let plural = |n: u32, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
-    text.push_str(&format!(
-        ", {}, {}, {}",
-        plural(p.sockets, "socket"),
-        plural(p.cores, "core"),
-        plural(p.threads, "hardware thread")
-    ));
+    for (n, what) in [(p.sockets, "socket"), (p.cores, "core"), (p.threads, "hardware thread")] {
+        text.push_str(&format!(", {}", counted(n as usize, what)));
+    }
     if let Some(hz) = p.hz {
         let basis = p.hz_basis.as_ref().map_or("?", ClockBasis::as_str);
         text.push_str(&format!(", {} ({basis})", Hertz(hz)));
