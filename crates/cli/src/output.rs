@@ -1,7 +1,8 @@
 //! The only place that writes to standard output and standard error.
 
 use crate::failure::Failure;
-use nodegauge_report::Style;
+use nodegauge_gauge::view::{Page, Section};
+use nodegauge_report::{Style, text};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -94,6 +95,16 @@ pub(crate) fn print(text: &str) {
         self::error(&format!("cannot write to standard output: {error}"));
         std::process::exit(3);
     }
+}
+
+/// Prints a page.
+pub(crate) fn show(page: &Page) {
+    print(&text::page(page, style()));
+}
+
+/// Prints a page of one section.
+pub(crate) fn show_section(section: &Section) {
+    print(&text::section(section, style()));
 }
 
 /// Prints an error: `error: ...`, with a hint on a line of its own.

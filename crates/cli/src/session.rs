@@ -59,7 +59,7 @@ pub(crate) fn describe_options(
     processor: Option<&str>,
 ) -> Result<DescribeOptions, Failure> {
     if let Some(name) = processor {
-        nodegauge_machine::catalog::named(name).map_err(Failure::usage)?;
+        nodegauge_machine::catalog::named(name)?;
     }
     Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned) })
 }
@@ -101,7 +101,7 @@ pub(crate) fn conduct(
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
     if common.against == Some(Against::List) {
-        output::print(&nodegauge_report::published::list(output::style()));
+        output::show(&nodegauge_report::published::list());
         return Ok(Exit::Success);
     }
     let session = Session::begin(common)?;

@@ -29,7 +29,7 @@ impl Gauge for ComputeGauge {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<RatingConfig>(GAUGE, &[TEST]),
+            ConfigKind::of::<RatingConfig>(GAUGE, &[TEST]).headed(&["rating"]),
             ConfigKind::of::<DgemmConfig>(GAUGE, &[TEST]),
             ConfigKind::of::<PeakConfig>(GAUGE, &[TEST]),
         ]

@@ -12,7 +12,7 @@ use crate::peak::{Peak, PeakLoop};
 use crate::residual::THRESHOLD;
 use crate::{GAUGE, TEST};
 use nodegauge_gauge::Site;
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{ClockBasis, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};
 use std::collections::BTreeSet;
@@ -304,8 +304,7 @@ impl Evidence<'_> {
     fn of_the_node(&self) -> Vec<Notice> {
         let mut texts = Vec::new();
         let processor = &self.site.machine.processor;
-        let measured =
-            processor.hz_basis.as_deref().is_some_and(|basis| basis.contains("measured"));
+        let measured = processor.hz_basis == Some(ClockBasis::Measured);
         let under_load = self.seen.peak("f64").and_then(|peak| peak.clock);
         if let (Some(clock), Some(hz), true) = (under_load, processor.hz, measured)
             && 1.0 - clock.0 / hz > CLOCK_DROP

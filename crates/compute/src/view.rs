@@ -6,7 +6,7 @@ use crate::plan::HplPlan;
 use crate::{GAUGE, TEST};
 use crate::{lu, size};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Note, Section, Table};
+use nodegauge_gauge::view::{Cell, Note, Section, Table, plain_table};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
 
@@ -60,7 +60,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         section.push(table).gap();
     }
     if !others.is_empty() {
-        section.push(Table::of_figures(&others)).gap();
+        section.push(plain_table(&others)).gap();
     }
     for m in &all {
         match (detail, m.name.as_str()) {

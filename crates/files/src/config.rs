@@ -13,9 +13,9 @@ nodegauge_measure::config! {
     /// Configuration of figures of file operations, own ones and those of reference programs.
     pub struct FilesConfig {
         /// Size of the file, bytes.
-        file_bytes: u64 = Identity "files" @ 30, speaks;
+        file_bytes: u64 = Size "files" @ 30, speaks;
         /// Size of each operation's block, bytes.
-        block_bytes: u64 = Identity "blocks" @ 31, speaks;
+        block_bytes: u64 = Size "blocks" @ 31, speaks;
         /// What the page cache may do.
         cache: CacheMode = Setting "cache";
         /// Whether files are opened with `O_DIRECT`.

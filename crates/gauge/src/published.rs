@@ -3,9 +3,9 @@
 use crate::Detail;
 use crate::view::{Cell, Section, Table, wrap};
 use nodegauge_machine::published::PublishedConfig;
+use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
-use nodegauge_measure::{BytesPerSec, Seconds, Unit};
 
 /// STREAM's kernels, in the order of its table.
 const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
@@ -144,7 +144,7 @@ fn in_a_line(node: &[&Figure<'_>]) -> String {
         "{}: {} {}{}{}; {}; more with --against '{}'",
         or_unknown(&config.machine),
         m.name,
-        value(m),
+        m.in_words(),
         limit.unwrap_or_default(),
         placement.unwrap_or_default(),
         or_unknown(&config.source),
@@ -155,15 +155,6 @@ fn in_a_line(node: &[&Figure<'_>]) -> String {
 /// A node's figures of other tests than STREAM.
 fn in_full(node: &[&Figure<'_>]) -> String {
     let figures: Vec<String> =
-        node.iter().map(|(m, _)| format!("{} {}", m.name, value(m))).collect();
+        node.iter().map(|(m, _)| format!("{} {}", m.name, m.in_words())).collect();
     format!("{} {}; {}", node[0].0.test, origin(node[0]), figures.join(", "))
-}
-
-/// The value with its unit.
-pub fn value(m: &Measurement) -> String {
-    match (m.value, m.unit) {
-        (None, _) => "-".to_owned(),
-        (Some(value), Unit::Seconds) => Seconds(value).to_string(),
-        (Some(value), _) => BytesPerSec(value).to_string(),
-    }
 }

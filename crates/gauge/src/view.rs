@@ -115,7 +115,7 @@ pub enum Tone {
 }
 
 /// A labelled paragraph: the label says what the text is about.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Note {
     /// `how`, `regime`, `suspect`, ...; empty to continue the note before.
     pub label: String,
@@ -125,12 +125,14 @@ pub struct Note {
     pub tone: Tone,
     /// Whether the text itself can be skipped.
     pub faint: bool,
+    /// Whether it belongs to the note before.
+    pub nested: bool,
 }
 
 impl Note {
     /// A plain note.
     pub fn new(label: &str, text: impl Into<String>) -> Self {
-        Self { label: label.to_owned(), text: text.into(), tone: Tone::Plain, faint: false }
+        Self { label: label.to_owned(), text: text.into(), ..Self::default() }
     }
 
     /// Why a figure is doubted or no result: labelled by the verdict.
@@ -150,6 +152,12 @@ impl Note {
         self.faint = true;
         self
     }
+
+    /// The same as a part of the note before.
+    pub fn nested(mut self) -> Self {
+        self.nested = true;
+        self
+    }
 }
 
 impl From<Note> for Block {
@@ -165,6 +173,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Cells, row by row.
     pub rows: Vec<Vec<Cell>>,
+    /// What heads the rows from this one on, by ascending row; an empty cell ends what went before.
+    pub headings: Vec<(usize, Cell)>,
     /// Characters of the longest bar in text, where there is room; `None` leaves it to the renderer.
     pub longest_bar: Option<usize>,
 }
@@ -176,18 +186,9 @@ impl Table {
         Self { columns, ..Self::default() }
     }
 
-    /// Figures of which nothing more is known, so that none is left out: test, name, value and unit.
-    pub fn of_figures(figures: &[&Measurement]) -> Self {
-        let mut table = Self::new(&["test", "name", ">value", "unit"]);
-        for m in figures {
-            let value = match m.value {
-                Some(value) => Cell::figure(value, m.unit, significant(value)),
-                None => m.validity.status.name().into(),
-            };
-            let name = Cell::text(m.name.clone());
-            table.row([m.test.clone().into(), name, value, m.unit.symbol().into()]);
-        }
-        table
+    /// Heads the rows that are added from now on.
+    pub fn heading(&mut self, heading: impl Into<Cell>) {
+        self.headings.push((self.rows.len(), heading.into()));
     }
 
     /// Adds a row.

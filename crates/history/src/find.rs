@@ -91,10 +91,8 @@ impl Store {
             .connection
             .query_row("SELECT record FROM run WHERE id = ?1", [id], |row| row.get(0))
             .map_err(&failed)?;
-        let mut record = selector::parse(&text).map_err(|cause| HistoryError::Unreadable {
-            path: self.path().to_owned(),
-            cause: format!("run {id}: {cause}"),
-        })?;
+        let mut record = selector::parse(&text)
+            .map_err(|cause| HistoryError::unreadable(self.path(), format!("run {id}: {cause}")))?;
         // Labels may have changed since.
         record.labels = self.labels(id).map_err(failed)?.into_iter().collect();
         Ok(record)
@@ -113,23 +111,21 @@ impl Store {
                 if begin_so.contains(&prefix) {
                     return Ok(prefix);
                 }
-                match (begin_so.len(), prefix.len() >= SHORTEST) {
-                    (1, true) => return Ok(begin_so.remove(0)),
-                    (2.., true) => {
-                        begin_so.truncate(OFFERED);
-                        let selector = selector.to_owned();
-                        return Err(HistoryError::Ambiguous { selector, candidates: begin_so });
-                    }
-                    _ => {}
+                if begin_so.len() == 1 && prefix.len() >= SHORTEST {
+                    return Ok(begin_so.remove(0));
+                }
+                begin_so.truncate(OFFERED);
+                let offered = begin_so.join(", ");
+                if begin_so.len() > 1 && prefix.len() >= SHORTEST {
+                    return Err(HistoryError::Input(format!(
+                        "'{selector}' is the beginning of several runs: {offered}\nhint: give more of the identifier"
+                    )));
                 }
                 match self.newest_with(None, &word).map_err(&failed)? {
                     None if !begin_so.is_empty() => {
-                        begin_so.truncate(OFFERED);
-                        return Err(HistoryError::TooShort {
-                            selector: selector.to_owned(),
-                            candidates: begin_so,
-                            least: SHORTEST,
-                        });
+                        return Err(HistoryError::Input(format!(
+                            "'{selector}' is too short for a run; it begins {offered}\nhint: give at least {SHORTEST} characters of the identifier"
+                        )));
                     }
                     found => Ok(found),
                 }

@@ -41,12 +41,16 @@ pub(crate) fn means_a_file(text: &str) -> bool {
 /// # Errors
 /// When the file cannot be read, or is no record of a schema that is known.
 pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
-    let bytes =
-        std::fs::read(path).map_err(|cause| HistoryError::Io { path: path.to_owned(), cause })?;
+    let shown = path.display();
+    let bytes = std::fs::read(path).map_err(|cause| HistoryError::of_file(path, &cause))?;
     String::from_utf8(bytes)
         .map_err(|_| "it is not text".to_owned())
         .and_then(|text| parse(&text))
-        .map_err(|cause| HistoryError::NotARecord { path: path.to_owned(), cause })
+        .map_err(|cause| {
+            HistoryError::Input(format!(
+                "{shown} is not a record of nodegauge: {cause}\nhint: give a file that --json FILE wrote"
+            ))
+        })
 }
 
 /// A record from JSON; the schema is looked at first, so that a newer one is named as such.

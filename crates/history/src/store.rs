@@ -3,6 +3,7 @@
 use crate::error::{Access, HistoryError};
 use crate::schema::{self, DatabaseKind};
 use crate::selector;
+use nodegauge_measure::Unit;
 use nodegauge_measure::record::Record;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
@@ -52,12 +53,14 @@ pub struct RunLine {
 /// A figure in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
+    /// Gauge.
+    pub gauge: String,
     /// Test.
     pub test: String,
     /// Name.
     pub name: String,
-    /// Unit.
-    pub unit: String,
+    /// Unit; `None` for one that this version does not know.
+    pub unit: Option<Unit>,
     /// Value; `None` when there was no valid result.
     pub value: Option<f64>,
 }
@@ -69,12 +72,11 @@ impl Store {
     /// write-ahead logging does not work, and a run is saved once in a while.
     ///
     /// # Errors
-    /// A file that is no database, damaged, another program's ([`HistoryError::Unreadable`]) or of
-    /// a newer version ([`HistoryError::TooNew`]); neither is touched. A folder or file that
-    /// cannot be written ([`HistoryError::Unwritable`]), also when it could be read.
+    /// A file that is no database, damaged, another program's or of a newer version; neither is
+    /// touched. A folder or file that cannot be written, also when it could be read.
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
         let access = Access::Write;
-        let closed = |cause: std::io::Error| HistoryError::closed(path, access, cause.to_string());
+        let closed = |cause: std::io::Error| HistoryError::closed(path, access, cause);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(closed)?;
         }
@@ -86,9 +88,7 @@ impl Store {
         if kind != DatabaseKind::History(schema::KNOWN) {
             schema::upgrade(&mut store.connection).map_err(|error| match error {
                 rusqlite_migration::Error::RusqliteError { err, .. } => failed(err),
-                other => {
-                    HistoryError::Unreadable { path: path.to_owned(), cause: other.to_string() }
-                }
+                other => HistoryError::unreadable(path, other),
             })?;
         }
         Ok(store)
@@ -98,13 +98,13 @@ impl Store {
     /// there is none yet.
     ///
     /// # Errors
-    /// As [`Store::open`], but [`HistoryError::Denied`] for what may not be read.
+    /// As [`Store::open`], but for what may not be read.
     pub fn open_to_read(path: &Path) -> Result<Option<Self>, HistoryError> {
         let access = Access::Read;
         match path.try_exists() {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            Err(cause) => return Err(HistoryError::closed(path, access, cause.to_string())),
+            Err(cause) => return Err(HistoryError::closed(path, access, cause)),
         }
         // Where the file may be written, SQLite can take back what a killed writer left half done;
         // where it may not, SQLite opens it for reading only.
@@ -124,8 +124,8 @@ impl Store {
     ) -> Result<(Self, DatabaseKind), HistoryError> {
         let failed = |error| HistoryError::of_sqlite(path, access, &error);
         // An absolute path is always a file: "" and ":memory:" are databases that nobody keeps.
-        let file = std::path::absolute(path)
-            .map_err(|cause| HistoryError::closed(path, access, cause.to_string()))?;
+        let file =
+            std::path::absolute(path).map_err(|cause| HistoryError::closed(path, access, cause))?;
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
@@ -133,12 +133,15 @@ impl Store {
         // The first real read: SQLite opens any file without looking into it.
         let kind = schema::kind(&connection).map_err(failed)?;
         match kind {
-            DatabaseKind::Foreign => Err(HistoryError::Unreadable {
-                path: path.to_owned(),
-                cause: "it is a database of another program".to_owned(),
-            }),
+            DatabaseKind::Foreign => {
+                Err(HistoryError::unreadable(path, "it is a database of another program"))
+            }
             DatabaseKind::History(found) if found > schema::KNOWN => {
-                Err(HistoryError::TooNew { path: path.to_owned(), found, known: schema::KNOWN })
+                Err(HistoryError::Input(format!(
+                    "cannot read history database {}: found version {found}, required is at most {}\nhint: use a newer nodegauge, or --db FILE",
+                    path.display(),
+                    schema::KNOWN
+                )))
             }
             _ => Ok((Self { connection, path: path.to_owned() }, kind)),
         }
@@ -160,15 +163,20 @@ impl Store {
     /// When it cannot be written, is saved already, or would not read back; then nothing of it is
     /// saved.
     pub fn save(&mut self, record: &Record) -> Result<(), HistoryError> {
-        let unfit = |cause| HistoryError::Encode { id: record.id.clone(), cause };
+        let id = &record.id;
+        let unfit = |cause| {
+            let problem = format!("cannot save run {id}: its record would not read back: {cause}");
+            HistoryError::Environment(problem)
+        };
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
         // JSON has no infinities: such a sample would be found out only when the run is shown.
         selector::parse(&json).map_err(unfit)?;
         let transaction = self.begin()?;
         insert(&transaction, record, &json).map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation) => {
-                HistoryError::Exists { id: record.id.clone(), path: self.path.clone() }
-            }
+            Some(ErrorCode::ConstraintViolation) => HistoryError::Input(format!(
+                "run {id} is in history database {} already\nhint: nodegauge history remove {id}, to save it anew",
+                self.path.display()
+            )),
             _ => self.failed(Access::Write)(error),
         })?;
         transaction.commit().map_err(self.failed(Access::Write))
@@ -211,7 +219,7 @@ impl Store {
         })?;
         let mut lines: Vec<RunLine> = rows.collect::<rusqlite::Result<_>>()?;
         let mut figures = self.connection.prepare(
-            "SELECT test, name, unit, CASE status WHEN 'invalid' THEN NULL ELSE value END
+            "SELECT gauge, test, name, unit, CASE status WHEN 'invalid' THEN NULL ELSE value END
              FROM measurement WHERE run = ?1 AND category <> 'reference' ORDER BY position",
         )?;
         for line in &mut lines {
@@ -219,10 +227,11 @@ impl Store {
             line.headlines = figures
                 .query_map([&line.id], |row| {
                     Ok(Headline {
-                        test: row.get(0)?,
-                        name: row.get(1)?,
-                        unit: row.get(2)?,
-                        value: row.get(3)?,
+                        gauge: row.get(0)?,
+                        test: row.get(1)?,
+                        name: row.get(2)?,
+                        unit: Unit::of_symbol(&row.get::<_, String>(3)?),
+                        value: row.get(4)?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?;

@@ -3,7 +3,7 @@
 //! says where they come from; a processor that is not in it is unknown, never guessed.
 
 use crate::processor::Identity;
-use nodegauge_measure::Hertz;
+use nodegauge_measure::{Failure, Hertz};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -69,25 +69,6 @@ pub struct ProcessorEntry {
     pub base: Option<Hertz>,
     /// Memory; `None` where it depends on more than the processor.
     pub memory: Option<SocketMemory>,
-}
-
-/// A name that no processor of the catalog has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no processor \"{name}\" in the catalog\nhint: {}", nearest(.near))]
-pub struct UnknownProcessor {
-    /// The name as it was typed.
-    pub name: String,
-    /// Names like it.
-    pub near: Vec<String>,
-}
-
-/// The hint that offers `near`.
-fn nearest(near: &[String]) -> String {
-    if near.is_empty() {
-        "e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\"".to_owned()
-    } else {
-        format!("did you mean \"{}\"?", near.join("\" or \""))
-    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -220,7 +201,7 @@ pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Pr
 ///
 /// # Errors
 /// When the catalog has no such processor; the error offers names like it.
-pub fn named(name: &str) -> Result<ProcessorEntry, UnknownProcessor> {
+pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
     by_name(name).ok_or_else(|| {
         let typed = plain(name);
         let mut near: Vec<(usize, &String)> = tables()
@@ -235,10 +216,12 @@ pub fn named(name: &str) -> Result<ProcessorEntry, UnknownProcessor> {
             .filter(|(edits, _)| *edits <= 1)
             .collect();
         near.sort();
-        UnknownProcessor {
-            name: name.to_owned(),
-            near: near.into_iter().take(3).map(|(_, model)| model.clone()).collect(),
-        }
+        let near: Vec<&str> = near.iter().take(3).map(|(_, model)| model.as_str()).collect();
+        let hint = match near.is_empty() {
+            true => "e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\"".to_owned(),
+            false => format!("did you mean \"{}\"?", near.join("\" or \"")),
+        };
+        Failure::usage(format!("no processor \"{name}\" in the catalog\nhint: {hint}"))
     })
 }
 

@@ -29,19 +29,17 @@ enum CgroupVersion {
     Two,
 }
 
+/// Takes the limits of one group into account.
+type Take = fn(&SysRoot, CgroupVersion, &str, &mut CgroupLimits);
+
 /// Reads the limits of the calling process.
 pub fn limits(root: &SysRoot) -> CgroupLimits {
     let mut limits = CgroupLimits::default();
     let Some(groups) = root.text("proc/self/cgroup") else { return limits };
     let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
-    if let Some((version, folders)) = hierarchy(root, &groups, &mounts, "memory") {
-        for folder in &folders {
-            memory(root, version, folder, &mut limits);
-        }
-    }
-    if let Some((version, folders)) = hierarchy(root, &groups, &mounts, "cpu") {
-        for folder in &folders {
-            cpus(root, version, folder, &mut limits);
+    for (controller, take) in [("memory", memory as Take), ("cpu", cpus)] {
+        if let Some((version, folders)) = hierarchy(root, &groups, &mounts, controller) {
+            folders.iter().for_each(|folder| take(root, version, folder, &mut limits));
         }
     }
     limits

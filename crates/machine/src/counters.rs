@@ -54,16 +54,6 @@ pub struct CounterPlan {
     pub events: Vec<Event>,
 }
 
-/// Why traffic cannot be counted, and what to do where something can be done.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{why}{}", remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default())]
-pub struct NoCounters {
-    /// The reason.
-    pub why: String,
-    /// What to do.
-    pub remedy: Option<String>,
-}
-
 /// A row of the table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,8 +94,8 @@ fn table() -> &'static [CounterFamily] {
 /// The events that count this machine's memory traffic.
 ///
 /// # Errors
-/// When the kernel shows no PMU for it, or one that is not known.
-pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, NoCounters> {
+/// When the kernel shows no PMU for it, or one that is not known; in words, with what can be done.
+pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, String> {
     let chip = processor::read(root);
     let pmus = root.names(DEVICES);
     for family in table().iter().filter(|family| family.is_for(chip.identity.as_ref())) {
@@ -128,27 +118,25 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, NoCounters> {
 }
 
 /// Why there is nothing to count with.
-fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> NoCounters {
+fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String {
     let seen = |prefix: &str| pmus.iter().any(|pmu| pmu.starts_with(prefix));
-    let (why, remedy) = if let Some(hypervisor) = hypervisor {
+    if let Some(hypervisor) = hypervisor {
         let name = if hypervisor.is_empty() { "virtual machine".to_owned() } else { hypervisor };
-        (format!("this {name} guest is shown no counters of memory controllers"), None)
-    } else if pmus.is_empty() {
-        ("the kernel shows no performance counters".to_owned(), None)
-    } else if table().iter().any(|family| seen(&family.pmu)) {
-        ("the memory controllers' counters are of a kind that is not known".to_owned(), None)
-    } else {
-        let module = match processor::read(root).identity {
-            Some(Identity { vendor, .. }) if vendor == "GenuineIntel" => Some("intel_uncore"),
-            Some(Identity { vendor, .. }) if vendor == "AuthenticAMD" => Some("amd_uncore"),
-            _ => None,
-        };
-        (
-            "the kernel shows no counters of memory controllers".to_owned(),
-            module.map(|module| format!("as root, modprobe {module}; or use a newer kernel")),
-        )
+        return format!("this {name} guest is shown no counters of memory controllers");
+    }
+    if pmus.is_empty() {
+        return "the kernel shows no performance counters".to_owned();
+    }
+    if table().iter().any(|family| seen(&family.pmu)) {
+        return "the memory controllers' counters are of a kind that is not known".to_owned();
+    }
+    let vendor = processor::read(root).identity.map(|identity| identity.vendor);
+    let remedy = match vendor.as_deref() {
+        Some("GenuineIntel") => "; as root, modprobe intel_uncore; or use a newer kernel",
+        Some("AuthenticAMD") => "; as root, modprobe amd_uncore; or use a newer kernel",
+        _ => "",
     };
-    NoCounters { why, remedy }
+    format!("the kernel shows no counters of memory controllers{remedy}")
 }
 
 /// Whether a PMU is of this kind: `uncore_imc` or `uncore_imc_0`, not `uncore_imc_free_running_0`.

@@ -11,7 +11,7 @@ use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
 use crate::{cgroup, clock, host, memory};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::record::{Figure, Machine, Memory, NumaNode, Processor};
+use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
 
 /// What the user says of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,22 +73,18 @@ fn clock(
     measure: bool,
     chip: &Chip,
     entry: Option<&ProcessorEntry>,
-) -> Option<(Hertz, &'static str)> {
-    let measured = || {
-        clock::under_load().filter(|_| measure).map(|hz| (hz, "measured: chain of dependent adds"))
-    };
-    let catalog = || entry?.base.map(|hz| (hz, "catalog: base clock"));
-    let named = || {
-        catalog::clock_in_name(chip.name.as_deref()?).map(|hz| (hz, "processor name: base clock"))
-    };
-    measure.then(measured).flatten().or_else(catalog).or_else(named)
+) -> Option<(Hertz, ClockBasis)> {
+    let measured = measure.then(clock::under_load).flatten();
+    let catalog = || Some((entry?.base?, ClockBasis::Catalog));
+    let named = || Some((catalog::clock_in_name(chip.name.as_deref()?)?, ClockBasis::Name));
+    measured.map(|hz| (hz, ClockBasis::Measured)).or_else(catalog).or_else(named)
 }
 
 fn processor(
     topology: &Topology,
     chip: &Chip,
     entry: Option<&ProcessorEntry>,
-    clock: Option<(Hertz, &'static str)>,
+    clock: Option<(Hertz, ClockBasis)>,
 ) -> Processor {
     // A processor that is listed by name is known best; one model number may stand for several.
     let row = entry
@@ -107,8 +103,8 @@ fn processor(
         isa: chip.isa.clone().unwrap_or_default(),
         flops_per_cycle: throughput.as_ref().map(|throughput| throughput.per_cycle),
         flops_basis: throughput.map(|throughput| throughput.basis),
-        hz: clock.map(|(hz, _)| hz.0),
-        hz_basis: clock.map(|(_, basis)| basis.to_owned()),
+        hz: clock.as_ref().map(|(hz, _)| hz.0),
+        hz_basis: clock.map(|(_, basis)| basis),
     }
 }
 
@@ -116,9 +112,9 @@ fn processor(
 fn peak(processor: &Processor, entry: Option<&ProcessorEntry>) -> Option<Figure> {
     let (per_cycle, hz) = (processor.flops_per_cycle?, Hertz(processor.hz?));
     let cores = processor.cores;
-    let hz_basis = processor.hz_basis.as_deref().unwrap_or_default();
+    let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
     let mut detail = processor.flops_basis.clone().unwrap_or_default();
-    if hz_basis.starts_with("measured") {
+    if processor.hz_basis == Some(ClockBasis::Measured) {
         detail +=
             "; clock of one core with scalar work, with all cores and wide vectors it may be lower";
         if let Some(base) = entry.and_then(|entry| entry.base) {

@@ -5,6 +5,7 @@
 //! keep. A node without them, or a user who may not read them, gets the reason in words.
 
 use crate::root::SysRoot;
+use nodegauge_measure::quantity::counted;
 
 /// Energy counters of a node, each counted once.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,8 +64,7 @@ impl EnergyMeter {
         for (kind, counters) in [("RAPL", &rapl), ("amd_energy", &hwmon)] {
             let readable = |counter: &Counter| root.value::<u64>(&counter.file).is_some();
             if !counters.is_empty() && counters.iter().all(readable) {
-                let packages = if counters.len() == 1 { "package" } else { "packages" };
-                let basis = format!("{kind}, {} {packages}", counters.len());
+                let basis = format!("{kind}, {}", counted(counters.len(), "package"));
                 return Ok(Self { root: root.clone(), counters: counters.clone(), basis });
             }
         }

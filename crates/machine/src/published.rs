@@ -255,30 +255,24 @@ impl PublishedNode {
     /// Its figures as measurements; of a sweep those of `threads`, none when that was not measured.
     /// `why` says why they are shown: `asked` or `nearest`.
     pub fn measurements(&self, threads: Option<u32>, why: &str) -> Vec<Measurement> {
-        let rates: Vec<(String, f64)> = match (self.test, self.rows.is_empty()) {
-            ("hpl", _) => {
-                let seconds = self.seconds.into_iter();
-                return seconds
-                    .map(|s| self.measurement("time", Unit::Seconds, s, None, why))
-                    .collect();
+        const RATE: Unit = Unit::BytesPerSecond;
+        let row = || self.rows.iter().filter(|row| threads == Some(row[0] as u32));
+        let figures: Vec<(&str, Unit, f64)> = match self.test {
+            "hpl" => self.seconds.iter().map(|time| ("time", Unit::Seconds, *time)).collect(),
+            "io" => self.rates.iter().map(|(name, kb)| (name.as_str(), RATE, kb * KB)).collect(),
+            _ if self.rows.is_empty() => {
+                let rate = |name: &&'static str| Some((*name, RATE, *self.rates.get(*name)?));
+                KERNELS.iter().filter_map(rate).collect()
             }
-            ("io", _) => self.rates.iter().map(|(name, kb)| (name.clone(), kb * KB)).collect(),
-            (_, false) => self
-                .rows
-                .iter()
-                .filter(|row| threads == Some(row[0] as u32))
-                .flat_map(|row| KERNELS.iter().zip(&row[1..]))
-                .map(|(name, mb)| ((*name).to_owned(), mb * 1e6))
-                .collect(),
-            _ => KERNELS
-                .iter()
-                .filter_map(|name| Some(((*name).to_owned(), *self.rates.get(*name)?)))
-                .collect(),
+            _ => {
+                let rates = row().flat_map(|row| KERNELS.iter().zip(&row[1..]));
+                rates.map(|(name, mb)| (*name, RATE, mb * 1e6)).collect()
+            }
         };
         let threads = if self.rows.is_empty() { self.threads } else { threads };
-        rates
-            .into_iter()
-            .map(|(name, rate)| self.measurement(&name, Unit::BytesPerSecond, rate, threads, why))
+        let figures = figures.into_iter();
+        figures
+            .map(|(name, unit, value)| self.measurement(name, unit, value, threads, why))
             .collect()
     }
 

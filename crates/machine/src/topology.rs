@@ -11,6 +11,7 @@ use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
 use hwlocality::topology::builder::BuildFlags;
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::Cache;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -106,40 +107,13 @@ pub struct Topology {
     pub identification: Option<(String, u32, u32)>,
 }
 
-/// Why a machine could not be described.
-#[derive(Debug, thiserror::Error)]
-pub enum TopologyError {
-    /// hwloc could not read this machine.
-    #[error("hwloc cannot read this machine's topology: {0}")]
-    Live(String),
-    /// The file is missing or unreadable.
-    #[error("cannot read topology file {path}: {cause}", path = path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        cause: std::io::Error,
-    },
-    /// The file is not hwloc XML that the installed hwloc reads.
-    #[error("{path} is not an XML topology that hwloc reads: {cause}\nhint: write one with `lstopo FILE.xml`", path = path.display())]
-    NotXml {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// The synthetic description does not parse.
-    #[error("{0}")]
-    Synthetic(nodegauge_measure::SyntaxError),
-}
-
 impl Topology {
     /// Describes the machine that `source` names.
     ///
     /// # Errors
     /// When hwloc cannot read it; a synthetic description is checked first, so that the error
     /// points at the wrong character.
-    pub fn load(source: &TopologySource) -> Result<Self, TopologyError> {
+    pub fn load(source: &TopologySource) -> Result<Self, Failure> {
         let builder = Hwloc::builder();
         let words = |cause: &dyn fmt::Display| cause.to_string();
         let hwloc = match source {
@@ -147,10 +121,14 @@ impl Topology {
                 .with_flags(BuildFlags::INCLUDE_DISALLOWED)
                 .map_err(|cause| words(&cause))
                 .and_then(|builder| builder.build().map_err(|cause| words(&cause)))
-                .map_err(TopologyError::Live)?,
+                .map_err(|cause| {
+                    Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
+                })?,
             TopologySource::Xml(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|cause| TopologyError::Unreadable { path: path.clone(), cause })?;
+                let shown = path.display();
+                let text = std::fs::read_to_string(path).map_err(|cause| {
+                    Failure::usage(format!("cannot read topology file {shown}: {cause}"))
+                })?;
                 match newer_xml_version(&text) {
                     Some(version) => Err(format!(
                         "it is of hwloc {version}, newer than the installed hwloc 2 reads"
@@ -158,14 +136,18 @@ impl Topology {
                     None => builder.from_xml(&text).map_err(|cause| words(&cause)),
                 }
                 .and_then(|builder| builder.build().map_err(|cause| words(&cause)))
-                .map_err(|cause| TopologyError::NotXml { path: path.clone(), cause })?
+                .map_err(|cause| {
+                    Failure::usage(format!(
+                        "{shown} is not an XML topology that hwloc reads: {cause}\nhint: write one with `lstopo FILE.xml`"
+                    ))
+                })?
             }
             TopologySource::Synthetic(description) => {
-                crate::synthetic::check(description).map_err(TopologyError::Synthetic)?;
+                crate::synthetic::check(description).map_err(Failure::usage)?;
                 let built = builder.from_synthetic(description).ok();
                 built.and_then(|builder| builder.build().ok()).ok_or_else(|| {
                     let problem = "hwloc does not accept this order of levels";
-                    TopologyError::Synthetic(crate::synthetic::refused(description, problem))
+                    Failure::usage(crate::synthetic::refused(description, problem))
                 })?
             }
         };
@@ -375,15 +357,6 @@ fn newer_xml_version(text: &str) -> Option<&str> {
     let (version, _) = rest.split_once('"')?;
     let major: u32 = version.split('.').next()?.parse().ok()?;
     (major >= 3).then_some(version)
-}
-
-impl From<TopologyError> for nodegauge_measure::Failure {
-    fn from(error: TopologyError) -> Self {
-        match error {
-            TopologyError::Live(_) => Self::missing(error),
-            _ => Self::usage(error),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ mod table;
 pub mod threshold;
 
 pub use figures::Figure;
-pub use settings::Difference;
+pub use settings::{Difference, machine_changes};
 pub use threshold::Threshold;
 
 use crate::expect;
-use crate::keys::{Registry, Role};
+use crate::keys::{self, Registry, Role};
 use crate::ratio::{self, NoInterval, Statistic};
 use crate::record::{Measurement, Record, SCHEMA};
 use crate::stats::Better;
@@ -218,7 +218,7 @@ fn judge(point: &Point<'_>, regimes_matter: bool, registry: &Registry) -> Pair {
         test: first.test.clone(),
         name: first.name.clone(),
         unit: first.unit,
-        place: pairing::place(&pairing::group_of(first), &point.at, registry),
+        place: point.place.clone(),
         at: point.at.clone(),
         size: expect::size_of(first),
         a: Figure::of(&point.a),
@@ -304,12 +304,12 @@ fn obstacles(point: &Point<'_>, registry: &Registry) -> Vec<String> {
     let first = point.a[0];
     let identities = first.config.keys().filter_map(|name| {
         let key = registry.key(&first.gauge, &first.test, name)?;
-        (key.role == Role::Identity).then_some(key)
+        matches!(key.role, Role::Size | Role::Identity).then_some(key)
     });
     for key in identities {
         reasons.extend(differ(key.words, &|m| {
             let value = m.config.get(key.name)?;
-            let bytes = value.as_u64().filter(|_| key.name.ends_with("_bytes"));
+            let bytes = value.as_u64().filter(|_| keys::is_size(key.name));
             // In full: a size that is rounded may look like the other.
             bytes.map(expect::exact_bytes).or_else(|| pairing::scalar(value))
         }));

@@ -62,7 +62,7 @@ pub(crate) fn written(rows: &[Vec<String>]) -> String {
 }
 
 /// A figure that reads back as the same; what is not finite is no figure.
-fn number(figure: Option<f64>) -> String {
+pub(crate) fn number(figure: Option<f64>) -> String {
     figure.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default()
 }
 
@@ -72,7 +72,7 @@ fn word(value: serde_json::Result<Value>) -> String {
 }
 
 /// Several texts in a cell.
-fn joined(texts: impl Iterator<Item = String>) -> String {
+pub(crate) fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 

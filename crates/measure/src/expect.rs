@@ -8,7 +8,7 @@
 
 use crate::Unit;
 use crate::grammar::{Cursor, SyntaxError};
-use crate::quantity::{Bytes, BytesPerSec, FlopsPerSec, Seconds, read_bytes, significant};
+use crate::quantity::{Bytes, read_bytes, significant};
 use crate::record::{Measurement, Status};
 use std::fmt;
 use std::str::FromStr;
@@ -350,11 +350,9 @@ impl Expectation {
 
     /// A figure for people. One that would look like the bound is given in full.
     fn shown(&self, value: f64) -> String {
-        let rounded = |value: f64| match base_of(self.unit).map(|(base, _)| base) {
-            Some("B/s") => BytesPerSec(value).to_string(),
-            Some("FLOP/s") => FlopsPerSec(value).to_string(),
-            Some("s") => Seconds(value).to_string(),
-            Some(unit) => format!("{} {unit}", significant(value)),
+        let unit = base_of(self.unit).and_then(|(base, _)| Unit::of_symbol(base));
+        let rounded = |value: f64| match unit {
+            Some(unit) => unit.in_words(value),
             None => format!("{} %", significant(value)),
         };
         let factor = base_of(self.unit).map_or(1.0, |(_, factor)| factor);

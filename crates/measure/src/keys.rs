@@ -8,7 +8,10 @@ use serde_json::{Map, Value};
 /// What a key of a configuration is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// What was measured, e.g. the message size: figures in which it differs are not comparable.
+    /// The size that a figure is quoted at, e.g. of a message: said also where all figures share it,
+    /// and figures of different sizes are different figures.
+    Size,
+    /// What was measured, e.g. the type of elements: figures in which it differs are not comparable.
     Identity,
     /// How it was asked to be measured, e.g. the number of threads: tells figures of one record apart
     /// where identities do not, and is listed where two records differ.
@@ -30,6 +33,11 @@ pub struct Key {
     pub column: Option<u16>,
     /// Whether a value says by itself what it is, so that texts leave out the words.
     pub speaks: bool,
+}
+
+/// Whether the values of a key are bytes: in the record, names end with their unit.
+pub(crate) fn is_size(name: &str) -> bool {
+    name.ends_with("_bytes")
 }
 
 /// The configuration of a kind of figure. Implemented by [`config!`](crate::config) only.
@@ -67,6 +75,8 @@ pub struct ConfigKind {
     pub tests: &'static [&'static str],
     /// The keys.
     pub keys: &'static [Key],
+    /// Names of the figures that stand for a run where there is room for a line only.
+    pub headlines: &'static [&'static str],
     /// Their JSON Schema.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
 }
@@ -74,7 +84,14 @@ pub struct ConfigKind {
 impl ConfigKind {
     /// The kind whose configuration is `C`.
     pub const fn of<C: Config>(gauge: &'static str, tests: &'static [&'static str]) -> Self {
-        Self { gauge, tests, keys: C::KEYS, schema: |generator| generator.subschema_for::<C>() }
+        let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<C>();
+        Self { gauge, tests, keys: C::KEYS, headlines: &[], schema }
+    }
+
+    /// The same kind with these figures as its headlines.
+    pub const fn headed(mut self, headlines: &'static [&'static str]) -> Self {
+        self.headlines = headlines;
+        self
     }
 }
 
@@ -101,6 +118,12 @@ impl Registry {
         let find = |kind: &ConfigKind| kind.keys.iter().find(|key| key.name == name);
         let known = self.kinds.iter().filter(here).find_map(find);
         known.or_else(|| self.kinds.iter().find_map(find))
+    }
+
+    /// Whether a figure stands for its run where there is room for a line only.
+    pub fn is_headline(&self, gauge: &str, test: &str, name: &str) -> bool {
+        let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
+        self.kinds.iter().filter(here).any(|kind| kind.headlines.contains(&name))
     }
 
     /// The place of a key among those of its kind, in the order of their declaration.
@@ -133,7 +156,7 @@ impl Registry {
 ///     /// Configuration of figures of messages.
 ///     pub struct MessageConfig {
 ///         /// Size of a message, bytes.
-///         message_bytes: u64 = Identity "message size" @ 30, speaks;
+///         message_bytes: u64 = Size "message size" @ 30, speaks;
 ///         /// Times a message was sent.
 ///         repeats: u64 = Observation "repeats";
 ///     }

@@ -101,6 +101,15 @@ pub fn significant(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// `1 cache`, `2 caches`, `2 entries`.
+pub fn counted(count: usize, noun: &str) -> String {
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const STEPS: [(u64, &str); 4] =

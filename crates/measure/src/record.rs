@@ -7,7 +7,9 @@
 mod machine;
 mod measurement;
 
-pub use machine::{Cache, Dimm, HugePages, Machine, Memory, NumaNode, Pages, Processor};
+pub use machine::{
+    Cache, ClockBasis, Dimm, HugePages, Machine, Memory, NumaNode, Pages, Processor,
+};
 pub use measurement::{
     Category, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status, Traffic,
     Validity,

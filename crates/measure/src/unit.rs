@@ -1,5 +1,6 @@
 //! The units of figures, and which direction is better in each.
 
+use crate::quantity::{BytesPerSec, FlopsPerSec, Seconds, significant};
 use crate::stats::Better;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -65,6 +66,16 @@ impl Unit {
     /// The unit with this symbol.
     pub fn of_symbol(symbol: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.symbol() == symbol)
+    }
+
+    /// A figure in this unit, for people: `78.40 GB/s`, `2.310 us`, `7.032 x`.
+    pub fn in_words(self, value: f64) -> String {
+        match self {
+            Self::BytesPerSecond => BytesPerSec(value).to_string(),
+            Self::FlopsPerSecond => FlopsPerSec(value).to_string(),
+            Self::Seconds => Seconds(value).to_string(),
+            _ => format!("{} {self}", significant(value)),
+        }
     }
 
     /// Which direction is better: of times down, of rates up; of factors nobody knows.

@@ -58,13 +58,14 @@ impl Gauge for Memory {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<config::StreamConfig>(GAUGE, &["stream"]),
+            ConfigKind::of::<config::StreamConfig>(GAUGE, &["stream"]).headed(&["triad"]),
             ConfigKind::of::<config::TuneConfig>(GAUGE, &["tune"]),
             ConfigKind::of::<config::CurveConfig>(
                 GAUGE,
                 &["ladder", "latency", "matrix", "loaded", "mix"],
             ),
-            ConfigKind::of::<config::ExplainConfig>(GAUGE, &[ablation::TEST]),
+            ConfigKind::of::<config::ExplainConfig>(GAUGE, &[ablation::TEST])
+                .headed(&[ablation::WHOLE]),
             ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
         ]
     }

@@ -14,7 +14,7 @@ config! {
         /// Version of the OSU micro-benchmarks.
         engine_version: String = Setting "engine version";
         /// Size of a message, bytes; 0 for a barrier.
-        message_bytes: u64 = Identity "messages" @ 28, speaks;
+        message_bytes: u64 = Size "messages" @ 28, speaks;
         /// What the two ranks share; absent where more than two take part.
         #[schemars(with = "Option<String>")]
         distance: Distance = Identity "pairs" @ 29, speaks;

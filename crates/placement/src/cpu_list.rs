@@ -76,7 +76,7 @@ impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&joined(self.0.iter().map(|entry| match entry[..] {
             [cpu] => cpu.to_string(),
-            _ => format!("{{{}}}", number_ranges(entry.iter().copied())),
+            _ => format!("{{{}}}", number_ranges(entry)),
         })))
     }
 }

@@ -7,6 +7,7 @@ use crate::error::PlacementError;
 pub use nodegauge_machine::number_ranges;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::quantity::counted;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -23,6 +24,12 @@ pub fn ranges(cpus: &[CpuId]) -> String {
 /// The CPUs that this process may use, in numeric order.
 pub fn allowed(topology: &Topology) -> Vec<CpuId> {
     sorted(topology.allowed().map(|thread| thread.cpu))
+}
+
+/// The same in words: `2 hardware threads (0-1)`.
+pub(crate) fn usable(topology: &Topology) -> String {
+    let allowed = allowed(topology);
+    format!("{} ({})", counted(allowed.len(), "hardware thread"), ranges(&allowed))
 }
 
 /// The allowed CPUs of each object, in the topology's order of objects; `object` says which one a
@@ -60,17 +67,17 @@ impl<'a> UsableCpus<'a> {
     pub(crate) fn get(&self, number: i64) -> Result<CpuId, PlacementError> {
         let allowed = || ranges(&allowed(self.topology));
         let cpu = u32::try_from(number).ok().map(CpuId);
-        match cpu.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?))) {
-            Some((cpu, true)) => Ok(cpu),
+        Err(PlacementError::new(match cpu.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?))) {
+            Some((cpu, true)) => return Ok(cpu),
             Some((cpu, false)) => {
-                Err(PlacementError::CpuNotAllowed { cpu: cpu.0, allowed: allowed() })
+                format!("cpu {cpu} is not among the CPUs that this process may use ({})", allowed())
             }
-            None => Err(PlacementError::NoSuchCpu {
-                cpu: number,
-                machine: number_ranges(self.allowed.keys().map(|cpu| cpu.0)),
-                allowed: allowed(),
-            }),
-        }
+            None => format!(
+                "cpu {number} is not on this machine, whose CPUs are {}; this process may use {}",
+                number_ranges(self.allowed.keys().map(|cpu| cpu.0)),
+                allowed()
+            ),
+        }))
     }
 }
 

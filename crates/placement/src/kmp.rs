@@ -136,13 +136,19 @@ impl Granularity {
 #[derive(Default)]
 struct Draft {
     affinity: KmpAffinity,
-    kind: Option<&'static str>,
     proclist: Option<(usize, Vec<ProcItem>)>,
     numbers: Vec<(usize, u32)>,
 }
 
-/// The types.
-const KINDS: [&str; 6] = ["compact", "scatter", "balanced", "explicit", "none", "disabled"];
+/// The types; numbers and proclist are put in once all is read.
+const KINDS: [(&str, KmpKind); 6] = [
+    ("compact", KmpKind::Ordered(KmpOrder::Compact, Numbers { permute: 0, offset: 0 })),
+    ("scatter", KmpKind::Ordered(KmpOrder::Scatter, Numbers { permute: 0, offset: 0 })),
+    ("balanced", KmpKind::Ordered(KmpOrder::Balanced, Numbers { permute: 0, offset: 0 })),
+    ("explicit", KmpKind::Explicit(Vec::new())),
+    ("none", KmpKind::None),
+    ("disabled", KmpKind::Disabled),
+];
 
 impl FromStr for KmpAffinity {
     type Err = SyntaxError;
@@ -169,8 +175,8 @@ impl FromStr for KmpAffinity {
 fn word(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<(), SyntaxError> {
     let at = cursor.position();
     let text = cursor.take_while(|c| c.is_ascii_alphanumeric()).to_ascii_lowercase();
-    if let Some(kind) = KINDS.into_iter().find(|kind| *kind == text) {
-        if draft.kind.replace(kind).is_some() {
+    if let Some((_, kind)) = KINDS.into_iter().find(|(name, _)| *name == text) {
+        if draft.affinity.kind.replace(kind).is_some() {
             return Err(cursor.error_at(at, "a type is already given"));
         }
         return Ok(());
@@ -273,36 +279,29 @@ fn range(cursor: &mut Cursor<'_>) -> Result<ProcItem, SyntaxError> {
 
 /// Puts type, numbers and proclist together, once all is read: they may come in any order.
 fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError> {
-    let Draft { mut affinity, kind, proclist, numbers } = draft;
-    let number = |index: usize| numbers.get(index).map_or(0, |(_, number)| *number);
-    let permuted = Numbers { permute: number(0), offset: number(1) };
-    // libomp takes a proclist without a type as explicit, too.
-    let kind = kind.or(proclist.as_ref().map(|_| "explicit"));
-    if let (Some((at, _)), Some(kind)) = (&proclist, kind)
-        && kind != "explicit"
-    {
-        return Err(cursor.error_at(*at, "a proclist goes with the type explicit only"));
+    let Draft { mut affinity, proclist, numbers } = draft;
+    if proclist.is_some() {
+        // libomp takes a proclist without a type as explicit, too.
+        affinity.kind.get_or_insert(KmpKind::Explicit(Vec::new()));
     }
-    let ordered = matches!(kind, Some("compact" | "scatter" | "balanced"));
-    if let Some((at, _)) = numbers.first()
-        && !ordered
-    {
-        let problem = "permute and offset go with compact, scatter and balanced only";
-        return Err(cursor.error_at(*at, problem));
+    match (&mut affinity.kind, proclist, numbers.first()) {
+        (Some(KmpKind::Ordered(_, taken)), None, Some((_, permute))) => {
+            let offset = numbers.get(1).map_or(0, |(_, offset)| *offset);
+            *taken = Numbers { permute: *permute, offset };
+        }
+        (Some(KmpKind::Explicit(items)), Some((_, listed)), None) => *items = listed,
+        (Some(KmpKind::Explicit(_)), None, None) => {
+            return Err(cursor.error("expected proclist=[...] with the type explicit"));
+        }
+        (kind, Some((at, _)), _) if !matches!(kind, Some(KmpKind::Explicit(_))) => {
+            return Err(cursor.error_at(at, "a proclist goes with the type explicit only"));
+        }
+        (_, _, Some((at, _))) => {
+            let problem = "permute and offset go with compact, scatter and balanced only";
+            return Err(cursor.error_at(*at, problem));
+        }
+        (_, _, None) => {}
     }
-    let ordered = |order| Some(KmpKind::Ordered(order, permuted));
-    affinity.kind = match kind {
-        Some("compact") => ordered(KmpOrder::Compact),
-        Some("scatter") => ordered(KmpOrder::Scatter),
-        Some("balanced") => ordered(KmpOrder::Balanced),
-        Some("explicit") => match proclist {
-            Some((_, items)) => Some(KmpKind::Explicit(items)),
-            None => return Err(cursor.error("expected proclist=[...] with the type explicit")),
-        },
-        Some("none") => Some(KmpKind::None),
-        Some("disabled") => Some(KmpKind::Disabled),
-        _ => None,
-    };
     Ok(affinity)
 }
 

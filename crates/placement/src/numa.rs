@@ -169,13 +169,14 @@ impl NodeList {
 
 fn existing(topology: &Topology, node: u32) -> Result<NodeId, PlacementError> {
     let found = topology.nodes.iter().find(|known| known.id.0 == node);
-    found.map(|known| known.id).ok_or_else(|| PlacementError::NoSuchNode {
-        node,
-        nodes: match topology.nodes.len() {
+    found.map(|known| known.id).ok_or_else(|| {
+        let all = number_ranges(topology.nodes.iter().map(|node| node.id.0));
+        let nodes = match topology.nodes.len() {
             0 => "none".to_owned(),
-            1 => format!("node {} only", number_ranges(topology.nodes.iter().map(|n| n.id.0))),
-            _ => format!("nodes {}", number_ranges(topology.nodes.iter().map(|n| n.id.0))),
-        },
+            1 => format!("node {all} only"),
+            _ => format!("nodes {all}"),
+        };
+        PlacementError::new(format!("NUMA node {node} does not exist: this machine has {nodes}"))
     })
 }
 

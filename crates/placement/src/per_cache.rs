@@ -7,6 +7,7 @@
 use crate::cpus;
 use crate::error::PlacementError;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::quantity::counted;
 
 /// The CPU of each thread, with `per_cache` threads on a cache. Without `threads`, all caches are
 /// used; with a number that `per_cache` does not divide, the last cache gets the rest.
@@ -20,24 +21,24 @@ pub(crate) fn cpus_per_cache(
     threads: Option<u32>,
 ) -> Result<Vec<CpuId>, PlacementError> {
     if per_cache == 0 || threads == Some(0) {
-        return Err(PlacementError::NoThreads);
+        return Err(PlacementError::no_threads());
     }
     if topology.llcs.is_empty() {
-        return Err(PlacementError::NoCaches);
+        return Err(PlacementError::new(
+            "cannot place threads by cache: this machine has no cache beyond level 1\nhint: use --places cores --bind spread",
+        ));
     }
     let caches = caches(topology);
     if caches.is_empty() {
-        return Err(PlacementError::NoCpus);
+        return Err(PlacementError::no_cpus());
     }
     let most = caches.len() as u64 * u64::from(per_cache);
     let threads = threads.map_or(most, u64::from);
     if threads > most {
-        return Err(PlacementError::TooFewCaches {
-            threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            asked: per_cache,
-            caches: caches.len(),
-            most,
-        });
+        let caches = counted(caches.len(), "cache");
+        return Err(PlacementError::new(format!(
+            "cannot place {threads} threads, {per_cache} on each last-level cache: there is room for {most} on {caches}\nhint: ask for --threads {most} or fewer, or for more on each cache"
+        )));
     }
     let used = threads.div_ceil(u64::from(per_cache)) as usize;
     let mut left = threads as usize;
@@ -48,12 +49,11 @@ pub(crate) fn cpus_per_cache(
         left -= count;
         placed.extend(within(cores, count).ok_or_else(|| {
             let usable = cpus::sorted(cores.iter().flatten().copied());
-            PlacementError::CacheTooSmall {
-                asked: per_cache,
-                cache: *number,
-                usable: usable.len(),
-                cpus: cpus::ranges(&usable),
-            }
+            PlacementError::new(format!(
+                "cannot place {per_cache} threads on each last-level cache: cache {number} has {} that this process may use ({})",
+                counted(usable.len(), "hardware thread"),
+                cpus::ranges(&usable)
+            ))
         })?);
     }
     Ok(placed)

@@ -8,43 +8,24 @@ use nodegauge_machine::CpuId;
 use nodegauge_os::SysError;
 use std::fmt;
 
-/// Why a thread could not be bound.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a thread could not be bound: `cannot bind thread 5 to cpu 37: not in this job's cpuset (0-31)`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot bind {}{problem}", thread.map_or("this thread".to_owned(), |n| format!("thread {n}")))]
 pub struct PinError {
     /// The number of the thread, where [`PinError::of_thread`] gave it.
-    pub thread: Option<u32>,
-    /// The CPUs that were asked for.
-    pub cpus: Vec<CpuId>,
-    /// What stood in the way.
-    pub cause: PinCause,
-}
-
-/// What stood in the way of binding a thread.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PinCause {
-    /// CPUs that the cpuset of this job does not hold, or that are not there or offline.
-    #[error("not in this job's cpuset ({cpuset})")]
-    Outside {
-        /// The cpuset in range notation.
-        cpuset: String,
-    },
-    /// No CPU was asked for.
-    #[error("no CPU was named")]
-    Nothing,
-    /// The kernel reports other CPUs than were asked for.
-    #[error("the kernel reports {observed} instead")]
-    Different {
-        /// What it reports, in range notation.
-        observed: String,
-    },
-    /// A call failed otherwise.
-    #[error("{0}")]
-    Refused(SysError),
+    thread: Option<u32>,
+    /// To which CPUs, and what stood in the way.
+    problem: String,
 }
 
 impl PinError {
-    fn new(cpus: &[CpuId], cause: PinCause) -> Self {
-        Self { thread: None, cpus: cpus.to_vec(), cause }
+    fn new(cpus: &[CpuId], cause: impl fmt::Display) -> Self {
+        let to = match cpus {
+            [] => String::new(),
+            [cpu] => format!(" to cpu {cpu}"),
+            _ => format!(" to cpus {}", ranges(cpus)),
+        };
+        Self { thread: None, problem: format!("{to}: {cause}") }
     }
 
     /// The same error, with the number of the thread that it happened to.
@@ -55,24 +36,6 @@ impl PinError {
     }
 }
 
-impl fmt::Display for PinError {
-    /// `cannot bind thread 5 to cpu 37: not in this job's cpuset (0-31)`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot bind ")?;
-        match self.thread {
-            Some(thread) => write!(f, "thread {thread}")?,
-            None => f.write_str("this thread")?,
-        }
-        let plural = if self.cpus.len() == 1 { "" } else { "s" };
-        match self.cpus[..] {
-            [] => write!(f, ": {}", self.cause),
-            _ => write!(f, " to cpu{plural} {}: {}", ranges(&self.cpus), self.cause),
-        }
-    }
-}
-
-impl std::error::Error for PinError {}
-
 /// Binds the calling thread to these CPUs, in any order, and verifies it. When that fails, the
 /// thread keeps the CPUs it had.
 ///
@@ -80,10 +43,10 @@ impl std::error::Error for PinError {}
 /// When one of the CPUs is not in the cpuset of this job, does not exist or is offline, and when
 /// the kernel refuses or reports another mask afterwards.
 pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
-    let refused = |error| PinError::new(cpus, PinCause::Refused(error));
+    let refused = |error| PinError::new(cpus, error);
     let wanted = sorted(cpus.iter().copied());
     if wanted.is_empty() {
-        return Err(PinError::new(cpus, PinCause::Nothing));
+        return Err(PinError::new(cpus, "no CPU was named"));
     }
     let before = current_affinity().map_err(refused)?;
     match set_affinity(&wanted) {
@@ -107,16 +70,18 @@ fn diagnose(wanted: &[CpuId]) -> PinError {
     let observed = current_affinity();
     let cpuset = match nodegauge_os::set_affinity_to_all().and_then(|()| current_affinity()) {
         Ok(cpuset) => cpuset,
-        Err(error) => return PinError::new(wanted, PinCause::Refused(error)),
+        Err(error) => return PinError::new(wanted, error),
     };
     let outside: Vec<CpuId> =
         wanted.iter().copied().filter(|cpu| cpuset.binary_search(cpu).is_err()).collect();
     match observed {
         _ if !outside.is_empty() => {
-            PinError::new(&outside, PinCause::Outside { cpuset: ranges(&cpuset) })
+            PinError::new(&outside, format!("not in this job's cpuset ({})", ranges(&cpuset)))
         }
-        Ok(observed) => PinError::new(wanted, PinCause::Different { observed: ranges(&observed) }),
-        Err(error) => PinError::new(wanted, PinCause::Refused(error)),
+        Ok(observed) => {
+            PinError::new(wanted, format!("the kernel reports {} instead", ranges(&observed)))
+        }
+        Err(error) => PinError::new(wanted, error),
     }
 }
 
@@ -158,14 +123,11 @@ mod tests {
             let before = current_affinity().unwrap();
             let outside = CpuId(60_000);
             let alone = pin_current_thread(&[outside]).unwrap_err().of_thread(5);
-            let PinCause::Outside { cpuset } = &alone.cause else { panic!("{alone}") };
-            assert_eq!(
-                alone.to_string(),
-                format!("cannot bind thread 5 to cpu 60000: not in this job's cpuset ({cpuset})")
-            );
-            let partly = pin_current_thread(&[before[0], outside]).unwrap_err();
-            assert_eq!(partly.cpus, [outside]);
-            assert!(partly.to_string().starts_with("cannot bind this thread to cpu 60000: "));
+            let alone = alone.to_string();
+            let text = "cannot bind thread 5 to cpu 60000: not in this job's cpuset (";
+            assert!(alone.starts_with(text), "{alone}");
+            let partly = pin_current_thread(&[before[0], outside]).unwrap_err().to_string();
+            assert!(partly.starts_with("cannot bind this thread to cpu 60000: "), "{partly}");
             assert_eq!(current_affinity().unwrap(), before);
         })
         .join()
@@ -175,13 +137,9 @@ mod tests {
     #[test]
     fn each_cause_reads_as_a_sentence() {
         let cpus = [CpuId(3), CpuId(4)];
-        let text = |cause| PinError::new(&cpus, cause).to_string();
+        let refused = SysError { call: "sched_setaffinity", errno: libc::EPERM };
         assert_eq!(
-            text(PinCause::Different { observed: "3".to_owned() }),
-            "cannot bind this thread to cpus 3-4: the kernel reports 3 instead"
-        );
-        assert_eq!(
-            text(PinCause::Refused(SysError { call: "sched_setaffinity", errno: libc::EPERM })),
+            PinError::new(&cpus, refused).to_string(),
             "cannot bind this thread to cpus 3-4: sched_setaffinity: Operation not permitted (os error 1)"
         );
         assert_eq!(

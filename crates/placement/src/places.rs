@@ -71,23 +71,15 @@ pub enum PlaceName {
     /// A socket.
     Sockets,
 }
-
-impl PlaceName {
-    /// All names.
-    pub const ALL: [Self; 5] =
-        [Self::Threads, Self::Cores, Self::LlCaches, Self::NumaDomains, Self::Sockets];
-
-    /// The word of the grammar.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Threads => "threads",
-            Self::Cores => "cores",
-            Self::LlCaches => "ll_caches",
-            Self::NumaDomains => "numa_domains",
-            Self::Sockets => "sockets",
-        }
-    }
-}
+nodegauge_measure::names!(
+    PlaceName,
+    "kind of place",
+    Threads = "threads",
+    Cores = "cores",
+    LlCaches = "ll_caches",
+    NumaDomains = "numa_domains",
+    Sockets = "sockets"
+);
 
 /// One entry of an explicit list, of places or of the CPUs within braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +135,7 @@ impl FromStr for PlacesSpec {
 fn abstract_name(cursor: &mut Cursor<'_>) -> Result<PlacesSpec, SyntaxError> {
     let at = cursor.position();
     let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '_').to_ascii_lowercase();
-    let Some(name) = PlaceName::ALL.into_iter().find(|name| name.as_str() == word) else {
+    let Ok(name) = word.parse() else {
         let problem = "expected threads, cores, sockets, ll_caches, numa_domains, a number or '{'";
         return Err(cursor.error_at(at, problem));
     };
@@ -213,8 +205,8 @@ impl fmt::Display for PlacesSpec {
     /// Canonical: without blanks, and without counts and strides that say nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Abstract { name, count: None } => f.write_str(name.as_str()),
-            Self::Abstract { name, count: Some(count) } => write!(f, "{}({count})", name.as_str()),
+            Self::Abstract { name, count: None } => f.write_str(name.name()),
+            Self::Abstract { name, count: Some(count) } => write!(f, "{name}({count})"),
             Self::Explicit(items) => f.write_str(&joined(items)),
         }
     }

@@ -6,12 +6,13 @@
 
 use crate::bind::Bind;
 use crate::cpus;
-use crate::error::{PlacementError, counted};
+use crate::error::PlacementError;
 use crate::kmp::{KmpAffinity, KmpKind, KmpOrder};
 use crate::per_cache::cpus_per_cache;
 use crate::places::{Place, PlaceName, PlacesSpec};
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_measure::quantity::counted;
 
 /// What was asked for, by options or [`Environment`](crate::Environment).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -115,7 +116,7 @@ pub fn plan(topology: &Topology, request: &Request) -> Result<Placement, Placeme
     let kmp = request.kmp.as_ref().filter(|kmp| kmp.kind.is_some());
     refuse_conflicts(request, kmp)?;
     if topology.allowed().next().is_none() {
-        return Err(PlacementError::NoCpus);
+        return Err(PlacementError::no_cpus());
     }
     match (request.per_cache, kmp) {
         (Some(per_cache), _) => {
@@ -143,7 +144,7 @@ fn refuse_conflicts(request: &Request, kmp: Option<&KmpAffinity>) -> Result<(), 
     let mut given = given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name);
     match (given.next(), given.next()) {
         (Some(first @ (PER_CACHE | KMP)), Some(second)) => {
-            Err(PlacementError::Conflict { what: "threads go", first, second })
+            Err(PlacementError::conflict("threads go", first, second))
         }
         _ => Ok(()),
     }
@@ -152,12 +153,11 @@ fn refuse_conflicts(request: &Request, kmp: Option<&KmpAffinity>) -> Result<(), 
 fn check_threads(topology: &Topology, threads: Option<u32>) -> Result<(), PlacementError> {
     let usable = topology.allowed().count();
     match threads {
-        Some(0) => Err(PlacementError::NoThreads),
-        Some(threads) if threads as usize > usable => Err(PlacementError::TooManyThreads {
-            threads,
-            usable,
-            allowed: cpus::ranges(&cpus::allowed(topology)),
-        }),
+        Some(0) => Err(PlacementError::no_threads()),
+        Some(threads) if threads as usize > usable => Err(PlacementError::new(format!(
+            "cannot place {threads} threads: this process may use {}\nhint: ask for {usable} or fewer, e.g. --threads {usable}",
+            cpus::usable(topology)
+        ))),
         _ => Ok(()),
     }
 }
@@ -187,7 +187,7 @@ fn by_places(topology: &Topology, request: &Request) -> Result<Placement, Placem
         None => {
             let bind = request.bind.unwrap_or(Bind::Spread);
             let (name, places) = default_places(topology, request.threads, bind);
-            (name.as_str().to_owned(), places, Bind::Spread)
+            (name.name().to_owned(), places, Bind::Spread)
         }
     };
     let threads = match request.threads {

@@ -15,6 +15,7 @@ use crate::error::PlacementError;
 use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, Request, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_measure::quantity::counted;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -31,38 +32,14 @@ pub enum RankMap {
     /// As many ranks on every socket, consecutive ones together.
     Spread,
 }
-
-impl RankMap {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Block, Self::Cyclic, Self::Core, Self::Spread];
-
-    /// As `--rank-map` and the record say it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Cyclic => "cyclic",
-            Self::Core => "core",
-            Self::Spread => "spread",
-        }
-    }
-}
-
-impl fmt::Display for RankMap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for RankMap {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|map| map.as_str() == text)
-            .ok_or_else(|| format!("unknown map '{text}': expected block, cyclic, core or spread"))
-    }
-}
+nodegauge_measure::names!(
+    RankMap,
+    "map",
+    Block = "block",
+    Cyclic = "cyclic",
+    Core = "core",
+    Spread = "spread"
+);
 
 /// A numactl policy of the ccNUMA lecture, by its number, 0 to 5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,7 +79,9 @@ impl Policy {
     /// Where the memory of a rank goes whose CPUs are nearest to `own`, of `all` nodes.
     fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
         let some = |nodes: Vec<NodeId>| match nodes.is_empty() {
-            true => Err(PlacementError::NoNodes { policy: self.0 }),
+            true => Err(PlacementError::new(format!(
+                "policy {self} needs NUMA nodes, of which this machine shows none\nhint: use --policy 0 or 5"
+            ))),
             false => Ok(nodes),
         };
         Ok(match self.0 {
@@ -271,14 +250,10 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
     ];
     let mut given = given.into_iter().flatten();
     if let (Some(first), Some(second)) = (given.next(), given.next()) {
-        return Err(PlacementError::Conflict { what: "threads go", first, second });
+        return Err(PlacementError::conflict("threads go", first, second));
     }
     match (request.policy, &request.numa) {
-        (Some(_), Some(_)) => Err(PlacementError::Conflict {
-            what: "memory goes",
-            first: "--policy",
-            second: "--numa",
-        }),
+        (Some(_), Some(_)) => Err(PlacementError::conflict("memory goes", "--policy", "--numa")),
         _ => Ok(()),
     }
 }
@@ -286,14 +261,21 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
 fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), PlacementError> {
     let usable = topology.allowed().count();
     if usable == 0 {
-        return Err(PlacementError::NoCpus);
+        return Err(PlacementError::no_cpus());
     }
     match (ranks, threads) {
-        (0, _) => Err(PlacementError::NoRanks),
-        (_, 0) => Err(PlacementError::NoThreads),
+        (0, _) => Err(PlacementError::new("cannot place 0 ranks\nhint: ask for at least 1")),
+        (_, 0) => Err(PlacementError::no_threads()),
         _ if u64::from(ranks) * u64::from(threads) > usable as u64 => {
-            let allowed = cpus::ranges(&cpus::allowed(topology));
-            Err(PlacementError::TooManyRanks { ranks, threads, usable, allowed })
+            let remedy = match usable / threads as usize {
+                0 => format!("{usable} or fewer threads a rank, e.g. --threads {usable}"),
+                most => format!("{most} or fewer, e.g. --ranks {most}"),
+            };
+            Err(PlacementError::new(format!(
+                "cannot place {ranks} ranks of {}: this process may use {}\nhint: ask for {remedy}",
+                counted(threads as usize, "thread"),
+                cpus::usable(topology)
+            )))
         }
         _ => Ok(()),
     }
@@ -323,7 +305,14 @@ fn by_list(
             .iter()
             .flat_map(|entry| std::iter::repeat_n(entry.clone(), threads_each))
             .collect(),
-        _ => return Err(PlacementError::WrongCpus { named, ranks, threads }),
+        _ => {
+            return Err(PlacementError::new(format!(
+                "--cpus names {}, but there are {ranks} ranks of {}\nhint: name {}, or one group a rank, e.g. --cpus '{{0-3}},{{4-7}}'",
+                counted(named, "entry"),
+                counted(threads_each, "thread"),
+                counted(count, "CPU")
+            )));
+        }
     };
     let mut users: BTreeMap<CpuId, Vec<usize>> = BTreeMap::new();
     for (rank, entries) in entries.chunks(threads_each).enumerate() {
@@ -401,7 +390,7 @@ fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<
             RankMap::Cyclic | RankMap::Spread => Some(sockets.of_rank(map, rank, ranks, threads)),
         };
         let cpus = (0..threads).filter_map(|_| take(socket)).map(|cpu| vec![cpu]).collect();
-        Placement::new(bind_of(map), map.as_str(), cpus)
+        Placement::new(bind_of(map), map.name(), cpus)
     };
     (0..ranks).map(place).collect()
 }

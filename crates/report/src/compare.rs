@@ -1,11 +1,10 @@
-//! The text of `compare`: what differs between the settings, then a table a test, then every reason
+//! The view of `compare`: what differs between the settings, then a table a test, then every reason
 //! for doubt.
 
-use crate::table::{LABEL, Loudness, Style, loud_paragraph, paragraph, table};
+use nodegauge_gauge::view::{Cell, Note, Page, Section, Table, Tone};
 use nodegauge_measure::compare::threshold::change_in_words;
-use nodegauge_measure::compare::{Comparison, Difference, Pair, Runners, Verdict};
+use nodegauge_measure::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
 use nodegauge_measure::ratio::{LEAST_RUNS, RUN_TO_RUN};
-use nodegauge_measure::{BytesPerSec, FlopsPerSec, Seconds, quantity};
 
 /// Longest value of a difference that stays in the table; longer ones get lines of their own.
 const IN_TABLE: usize = 27;
@@ -18,41 +17,48 @@ const NAMES: usize = 6;
 /// From this difference on the medians are worth a line of their own.
 const MEDIANS_DIFFER: f64 = 0.02;
 
-/// The whole text.
-pub fn render(comparison: &Comparison, style: Style) -> String {
-    let mut out = side(style, "A", &comparison.a);
-    out.push_str(&side(style, "B", &comparison.b));
+/// The whole page.
+pub fn page(comparison: &Comparison) -> Page {
+    let mut sides = Section::new("sides");
+    sides.note("A", side(&comparison.a)).note("B", side(&comparison.b));
     for notice in &comparison.notices {
-        out.push_str(&paragraph(style, "note", notice));
+        sides.note("note", notice.as_str());
     }
-    out.push('\n');
-    out.push_str(&differences(&comparison.differences, style));
-    for test in tests(&comparison.pairs) {
-        out.push('\n');
-        out.push_str(&pairs(&test, style));
+    let mut sections = vec![sides, differences(&comparison.differences)];
+    let tests = grouped(&comparison.pairs, |pair| &pair.test);
+    sections.extend(tests.iter().map(|(test, pairs)| figures(test, pairs)));
+    let mut verdicts = verdicts(comparison);
+    for (label, only) in [("only in A", &comparison.only_a), ("only in B", &comparison.only_b)] {
+        verdicts.note_if(label, (!only.is_empty()).then(|| listed(only)));
     }
-    out.push('\n');
-    out.push_str(&verdicts(comparison, style));
-    for (name, only) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
-        if !only.is_empty() {
-            out.push_str(&paragraph(style, &format!("only in {name}"), &listed(only)));
+    sections.push(verdicts);
+    Page { heading: String::new(), sections }
+}
+
+/// Items that have something in common, in the order of its first appearance.
+fn grouped<T, K: PartialEq>(
+    items: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for item in items {
+        let key = key(&item);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((key, vec![item])),
         }
     }
-    out
+    groups
 }
 
 /// A side: what it was called, and its runs.
-fn side(style: Style, name: &str, side: &Runners) -> String {
-    let each: Vec<String> = side
-        .runs
-        .iter()
-        .take(RUNS)
-        .map(|run| {
-            let host = run.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-            let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
-            format!("{} of {started}{host}", run.id)
-        })
-        .collect();
+fn side(side: &Runners) -> String {
+    let each = side.runs.iter().take(RUNS).map(|run| {
+        let host = run.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+        let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
+        format!("{} of {started}{host}", run.id)
+    });
+    let each = each.collect::<Vec<_>>().join("; ");
     let more = match side.runs.len().saturating_sub(RUNS) {
         0 => String::new(),
         n => format!("; and {n} more"),
@@ -61,31 +67,29 @@ fn side(style: Style, name: &str, side: &Runners) -> String {
         1 => String::new(),
         n => format!("{n} runs pooled: "),
     };
-    paragraph(style, name, &format!("{}: {pooled}{}{more}", side.asked, each.join("; ")))
+    format!("{}: {pooled}{each}{more}", side.asked)
 }
 
-fn differences(differences: &[Difference], style: Style) -> String {
+fn differences(differences: &[Difference]) -> Section {
+    let mut section = Section::new("differences");
     if differences.is_empty() {
-        return paragraph(style, "differs", "nothing that the records know of");
+        section.note("differs", "nothing that the records know of");
     }
     let fits = |difference: &&Difference| {
         [&difference.what, &difference.a].iter().all(|text| text.chars().count() <= IN_TABLE)
     };
-    let rows: Vec<Vec<String>> = differences
-        .iter()
-        .filter(fits)
-        .map(|d| vec![d.what.clone(), d.a.clone(), cut(&d.b)])
-        .collect();
-    let mut out = match rows.is_empty() {
-        true => String::new(),
-        false => table(style, &["differs", "A", "B"], &rows, &[]),
-    };
-    for difference in differences.iter().filter(|difference| !fits(difference)) {
-        let text =
-            format!("{}\nA: {}\nB: {}", difference.what, cut(&difference.a), cut(&difference.b));
-        out.push_str(&paragraph(style, "differs", &text));
+    let (short, long): (Vec<_>, Vec<_>) = differences.iter().partition(fits);
+    if !short.is_empty() {
+        let mut table = Table::new(&["differs", "A", "B"]);
+        for Difference { what, a, b } in short {
+            table.row([what.as_str().into(), a.as_str().into(), cut(b).into()]);
+        }
+        section.push(table);
     }
-    out
+    for Difference { what, a, b } in long {
+        section.note("differs", format!("{what}\nA: {}\nB: {}", cut(a), cut(b)));
+    }
+    section
 }
 
 /// A text with its middle left out where it is too long.
@@ -99,84 +103,35 @@ fn cut(text: &str) -> String {
     format!("{} ... {}", end(&letters[..half]), end(&letters[letters.len() - half..]))
 }
 
-/// The pairs of each test, in order.
-fn tests(pairs: &[Pair]) -> Vec<Vec<&Pair>> {
-    let mut tests: Vec<Vec<&Pair>> = Vec::new();
-    for pair in pairs {
-        match tests.iter_mut().find(|test| test[0].test == pair.test) {
-            Some(test) => test.push(pair),
-            None => tests.push(vec![pair]),
-        }
-    }
-    tests
-}
-
 /// The table of a test. Names are rows; where several pairs have a name, what tells them apart heads the
 /// rows, or, when that is one thing such as a size, the other way round.
-fn pairs(pairs: &[&Pair], style: Style) -> String {
+fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
-    let heads = |pair: &Pair| if by_name { pair.name.clone() } else { pair.place().to_owned() };
-    let mut groups: Vec<(String, Vec<&Pair>)> = Vec::new();
-    for pair in pairs {
-        let head = heads(pair);
-        match groups.iter_mut().find(|(known, _)| *known == head) {
-            Some((_, group)) => group.push(pair),
-            None => groups.push((head, vec![pair])),
-        }
-    }
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for (head, group) in &groups {
-        let headed = !head.is_empty();
-        if headed {
-            rows.push(vec![HEAD.to_string() + head]);
-        }
-        for pair in group {
-            let title = if by_name { pair.place().to_owned() } else { pair.name.clone() };
-            rows.push(row(pair, format!("{}{title}", if headed { "  " } else { "" })));
-        }
-    }
-    let test = pairs[0].test.as_str();
-    let shown: Vec<Vec<String>> =
-        rows.iter().filter(|row| !row[0].starts_with(HEAD)).cloned().collect();
-    let text = table(style, &[test, "A", "B", "B to A", "95 %", "verdict"], &shown, &[1, 2, 3, 4]);
-    // Headings are lines of their own, so that they widen no column.
-    let mut lines = text.lines();
-    let mut out = String::new();
-    let mut line = |text: &str| {
-        out.push_str(&if style.colour { coloured(text, style) } else { text.to_owned() });
-        out.push('\n');
+    let words = |pair: &&Pair| match by_name {
+        true => (pair.name.clone(), pair.place().to_owned()),
+        false => (pair.place().to_owned(), pair.name.clone()),
     };
-    line(lines.next().unwrap_or_default());
-    for row in &rows {
-        match row[0].strip_prefix(HEAD) {
-            Some(head) => line(head),
-            None => line(lines.next().unwrap_or_default()),
+    let mut table = Table::new(&[test, ">A", ">B", ">B to A", ">95 %", "verdict"]);
+    for (head, group) in grouped(pairs.iter().copied(), |pair| words(pair).0) {
+        table.heading(head);
+        for pair in group {
+            let figure = |side: &Figure| match side.value {
+                Some(value) => Cell::figure(value, pair.unit, pair.unit.in_words(value)),
+                None => "-".into(),
+            };
+            let matters = matches!(pair.verdict, Verdict::Faster | Verdict::Slower);
+            let tone = if matters { Tone::Strong } else { Tone::Plain };
+            table.row([
+                words(&pair).1.into(),
+                figure(&pair.a),
+                figure(&pair.b),
+                pair.ratio.map_or_else(|| "-".to_owned(), change_in_words).into(),
+                pair.ci95.map_or_else(|| "-".to_owned(), interval).into(),
+                Cell::text(pair.verdict.name()).tone(tone),
+            ]);
         }
     }
-    out
-}
-
-/// Marks a heading among rows; in no name.
-const HEAD: char = '\u{1}';
-
-fn row(pair: &Pair, title: String) -> Vec<String> {
-    vec![
-        title,
-        figure(pair.a.value, pair.unit.symbol()),
-        figure(pair.b.value, pair.unit.symbol()),
-        pair.ratio.map_or_else(|| "-".to_owned(), change_in_words),
-        pair.ci95.map_or_else(|| "-".to_owned(), interval),
-        pair.verdict.name().to_owned(),
-    ]
-}
-
-/// A line of the table; a verdict that matters stands out.
-fn coloured(line: &str, style: Style) -> String {
-    let matters = [Verdict::Faster, Verdict::Slower].map(Verdict::name);
-    match matters.iter().find(|name| line.ends_with(**name)) {
-        Some(name) => format!("{}{}", &line[..line.len() - name.len()], style.strong(name)),
-        None => line.to_owned(),
-    }
+    Section { id: "figures", blocks: vec![table.into()] }
 }
 
 /// `+4.1 to +6.5 %`.
@@ -185,99 +140,73 @@ fn interval([low, high]: [f64; 2]) -> String {
     format!("{:+.1} to {:+.1} %", percent(low), percent(high))
 }
 
-fn figure(value: Option<f64>, unit: &str) -> String {
-    match (value, unit) {
-        (None, _) => "-".to_owned(),
-        (Some(value), "B/s") => BytesPerSec(value).to_string(),
-        (Some(value), "FLOP/s") => FlopsPerSec(value).to_string(),
-        (Some(value), "s") => Seconds(value).to_string(),
-        (Some(value), unit) => format!("{} {unit}", quantity::significant(value)),
-    }
-}
-
 /// How many of each verdict, what the figures are, and the reasons.
-fn verdicts(comparison: &Comparison, style: Style) -> String {
+fn verdicts(comparison: &Comparison) -> Section {
+    let mut section = Section::new("verdicts");
     let all = comparison.pairs.len();
     let tally: Vec<String> =
         comparison.tally().iter().map(|(name, n)| format!("{n} {name}")).collect();
-    let mut out =
-        paragraph(style, "verdict", &format!("B to A, {all} compared: {}", tally.join(", ")));
-    let mut reasons: Vec<(&str, Vec<&Pair>)> = Vec::new();
-    for pair in &comparison.pairs {
-        for reason in &pair.reasons {
-            match reasons.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, pairs)) => pairs.push(pair),
-                None => reasons.push((reason, vec![pair])),
-            }
-        }
-    }
-    for (reason, pairs) in reasons {
-        let names: Vec<String> = pairs.iter().map(|pair| pair.title()).collect();
+    section.note("verdict", format!("B to A, {all} compared: {}", tally.join(", ")));
+    let reasons =
+        comparison.pairs.iter().flat_map(|pair| pair.reasons.iter().map(move |why| (why, pair)));
+    for (reason, pairs) in grouped(reasons, |(why, _)| *why) {
+        let names: Vec<String> = pairs.iter().map(|(_, pair)| pair.title()).collect();
         let of = if pairs.len() == all { String::new() } else { format!("{}: ", listed(&names)) };
-        let decides = pairs[0].reasons.first().is_some_and(|first| first == reason);
-        let loudness = match pairs[0].verdict {
-            Verdict::NotComparable | Verdict::NoConfidence if decides => Loudness::Warning,
-            _ => Loudness::Plain,
+        let first = pairs[0].1;
+        let decides = first.reasons.first() == Some(reason);
+        let tone = match first.verdict {
+            Verdict::NotComparable | Verdict::NoConfidence if decides => Tone::Warning,
+            _ => Tone::Plain,
         };
-        out.push_str(&loud_paragraph(style, loudness, "why", &format!("{of}{reason}")));
+        section.push(Note::new("why", format!("{of}{reason}")).tone(tone));
     }
-    out.push_str(&medians(comparison, style));
-    out.push_str(&basis(comparison, style));
-    out
+    section.note_if("medians", medians(comparison)).note("basis", basis(comparison));
+    section
 }
 
 /// Medians that say something else than what is quoted.
-fn medians(comparison: &Comparison, style: Style) -> String {
-    let mut far: Vec<(f64, String)> = comparison
-        .pairs
-        .iter()
-        .filter_map(|pair| {
-            let (ratio, median) = pair.ratio.zip(pair.median_ratio)?;
-            let far = (median / ratio).ln().abs();
-            let text = format!("{} {}", pair.title(), change_in_words(median));
-            (far > MEDIANS_DIFFER).then_some((far, text))
-        })
-        .collect();
+fn medians(comparison: &Comparison) -> Option<String> {
+    let far = comparison.pairs.iter().filter_map(|pair| {
+        let (ratio, median) = pair.ratio.zip(pair.median_ratio)?;
+        let far = (median / ratio).ln().abs();
+        let text = format!("{} {}", pair.title(), change_in_words(median));
+        (far > MEDIANS_DIFFER).then_some((far, text))
+    });
+    let mut far: Vec<(f64, String)> = far.collect();
     far.sort_by(|x, y| y.0.total_cmp(&x.0));
     let far: Vec<String> = far.into_iter().map(|(_, text)| text).collect();
-    match far.is_empty() {
-        true => String::new(),
-        false => paragraph(style, "medians", &format!("say otherwise: {}", listed(&far))),
-    }
+    (!far.is_empty()).then(|| format!("say otherwise: {}", listed(&far)))
 }
 
 /// What the figures and the intervals are.
-fn basis(comparison: &Comparison, style: Style) -> String {
+fn basis(comparison: &Comparison) -> String {
     let mut kinds: Vec<&str> = comparison.pairs.iter().map(|pair| pair.statistic).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let kinds: Vec<&str> = kinds
-        .into_iter()
-        .map(|kind| match kind {
-            "best" => "the best sample of a run",
-            "median" => "the median of a run",
-            "mean" => "the mean of a run",
-            _ => "what a run quotes",
-        })
-        .collect();
-    let mut text = format!("figures are {}", kinds.join(", or "));
-    let sampled: Vec<&Pair> = comparison.pairs.iter().filter(|pair| pair.ci95.is_some()).collect();
-    if !sampled.is_empty() {
+    let kinds = kinds.into_iter().map(|kind| match kind {
+        "best" => "the best sample of a run",
+        "median" => "the median of a run",
+        "mean" => "the mean of a run",
+        _ => "what a run quotes",
+    });
+    let mut text = format!("figures are {}", kinds.collect::<Vec<_>>().join(", or "));
+    let mut sampled = comparison.pairs.iter().filter(|pair| pair.ci95.is_some()).peekable();
+    if sampled.peek().is_some() {
         text.push_str("; intervals are bootstrapped");
     }
-    if sampled.iter().any(|pair| pair.a.runs.min(pair.b.runs) < LEAST_RUNS) {
+    if sampled.any(|pair| pair.a.runs.min(pair.b.runs) < LEAST_RUNS) {
         text.push_str(&format!(
             " and allow {:.1} % for what differs from run to run, since a side has less than \
              {LEAST_RUNS} runs; give runs the same --label and compare by it",
             RUN_TO_RUN * 100.0
         ));
     }
-    paragraph(style, "basis", &text)
+    text
 }
 
 /// A list that stays short.
 fn listed(texts: &[String]) -> String {
-    let shown = texts.iter().take(NAMES).cloned().collect::<Vec<_>>();
+    let shown = &texts[..texts.len().min(NAMES)];
     // Titles may have commas in them.
     let shown = shown.join(if shown.iter().any(|text| text.contains(',')) { "; " } else { ", " });
     match texts.len().saturating_sub(NAMES) {
@@ -285,6 +214,3 @@ fn listed(texts: &[String]) -> String {
         n => format!("{shown} and {n} more"),
     }
 }
-
-// Labels and their texts share one layout with all other pages.
-const _: () = assert!(LABEL > "only in A".len());

@@ -1,6 +1,6 @@
-//! The text of `history list`.
+//! The view of `history list`.
 
-use crate::table::{Style, table};
+use nodegauge_gauge::view::{Block, Cell, Section, Table};
 
 /// One saved run, as the list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,22 +18,18 @@ pub struct Line {
 }
 
 /// The list, newest first.
-pub fn render(lines: &[Line], style: Style) -> String {
+pub fn list(lines: &[Line]) -> Section {
+    let mut section = Section::new("history");
     if lines.is_empty() {
-        return "no saved runs\n".to_owned();
+        section.push(Block::Text("no saved runs".to_owned()));
+        return section;
     }
-    let rows: Vec<Vec<String>> = lines
-        .iter()
-        .map(|line| {
-            vec![
-                line.id.clone(),
-                // To the minute, in UTC; the record has the whole.
-                line.started.get(..16).unwrap_or(&line.started).replace('T', " "),
-                line.host.clone(),
-                line.figures.clone(),
-                line.what.clone(),
-            ]
-        })
-        .collect();
-    table(style, &["id", "started (UTC)", "host", "best", "run"], &rows, &[])
+    let mut table = Table::new(&["id", "started (UTC)", "host", "best", "run"]);
+    for Line { id, started, host, what, figures } in lines {
+        // To the minute, in UTC; the record has the whole.
+        let minute = started.get(..16).unwrap_or(started).replace('T', " ");
+        table.row([id, &minute, host, figures, what].map(|text| Cell::text(text.as_str())));
+    }
+    section.push(table);
+    section
 }

@@ -1,6 +1,5 @@
-//! Text for people, from records and plans: tables, the one-page summary, the waterfall of
-//! `explain`, the classic table of stream.c. Measures nothing and prints nothing: every function
-//! returns the text.
+//! The pages that are no gauge's own, made from records, plans and comparisons, and the renderer of
+//! text. Measures nothing and prints nothing.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +9,6 @@ pub mod machine;
 pub mod places;
 pub mod published;
 pub mod run;
-mod table;
 pub mod text;
 
-pub use table::Style;
+pub use text::Style;

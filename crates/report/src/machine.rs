@@ -1,69 +1,54 @@
-//! The text of `machine` and `doctor`.
+//! The views of `machine` and `doctor`.
 
-use crate::table::{LABEL, Loudness, Style, loud_paragraph, paragraph, table};
+use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
-use nodegauge_measure::record::{Cache, Finding, Machine, Severity};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Cache, ClockBasis, Finding, Machine, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
-/// What the node is, one topic a paragraph.
-pub fn render(machine: &Machine, style: Style) -> String {
-    let mut out = String::new();
-    let mut say = |label: &str, text: String| out.push_str(&paragraph(style, label, &text));
-    if let Some(host) = &machine.host {
-        say("host", host.clone());
-    }
-    say("processor", processor(machine));
-    if !machine.processor.isa.is_empty() {
-        say("isa", machine.processor.isa.join(" "));
-    }
-    say("peak", peak(machine));
+/// What the node is, one topic a paragraph, and its NUMA distances where there is more than one node.
+pub fn page(machine: &Machine) -> Page {
+    let mut section = Section::new("machine");
+    section.note_if("host", machine.host.clone());
+    section.note("processor", processor(machine));
+    let isa = &machine.processor.isa;
+    section.note_if("isa", (!isa.is_empty()).then(|| isa.join(" ")));
+    section.note("peak", peak(machine));
     for cache in &machine.caches {
-        say("cache", cache_in_words(cache));
+        section.note("cache", cache_in_words(cache));
     }
-    say("memory", memory(machine));
+    section.note("memory", memory(machine));
     for dimm in &machine.memory.dimms {
+        let technology = dimm.technology.as_ref().map(|t| format!(" {t}")).unwrap_or_default();
         let rate = dimm.transfers_per_s.map(|t| format!(" at {:.0} MT/s", t / 1e6));
-        say(
-            "dimm",
-            format!(
-                "{}: {}{}{}",
-                dimm.slot,
-                Bytes(dimm.bytes),
-                dimm.technology.as_ref().map(|t| format!(" {t}")).unwrap_or_default(),
-                rate.unwrap_or_default()
-            ),
-        );
+        let rate = rate.unwrap_or_default();
+        section.note("dimm", format!("{}: {}{technology}{rate}", dimm.slot, Bytes(dimm.bytes)));
     }
     for node in &machine.numa_nodes {
         let memory = node.bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
         let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
-        say("node", format!("{}: {memory}{free}, cpus {}", node.id, number_ranges(&node.cpus)));
+        let cpus = number_ranges(&node.cpus);
+        section.note("node", format!("{}: {memory}{free}, cpus {cpus}", node.id));
     }
-    if let Some(pages) = pages(machine) {
-        say("pages", pages);
-    }
-    if machine.source == "live" {
-        say("kernel", kernel(machine));
-    }
-    out
+    section.note_if("pages", pages(machine));
+    section.note_if("kernel", (machine.source == "live").then(|| kernel(machine)));
+    let mut distances = Section::new("distances");
+    distances.blocks.extend(distances_of(machine).map(Block::from));
+    Page { sections: vec![section, distances], ..Page::default() }
 }
 
 /// Model, counts, clock.
-pub(crate) fn processor(machine: &Machine) -> String {
+fn processor(machine: &Machine) -> String {
     let p = &machine.processor;
     let mut text = p.model.clone().unwrap_or_else(|| "unknown processor".to_owned());
     if let Some(architecture) = &p.microarchitecture {
         text.push_str(&format!(" ({architecture})"));
     }
-    let plural = |n: u32, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
-    text.push_str(&format!(
-        ", {}, {}, {}",
-        plural(p.sockets, "socket"),
-        plural(p.cores, "core"),
-        plural(p.threads, "hardware thread")
-    ));
+    for (n, what) in [(p.sockets, "socket"), (p.cores, "core"), (p.threads, "hardware thread")] {
+        text.push_str(&format!(", {}", counted(n as usize, what)));
+    }
     if let Some(hz) = p.hz {
-        let basis = p.hz_basis.as_deref().unwrap_or("?");
+        let basis = p.hz_basis.as_ref().map_or("?", ClockBasis::as_str);
         text.push_str(&format!(", {} ({basis})", Hertz(hz)));
     }
     text
@@ -115,7 +100,7 @@ fn memory(machine: &Machine) -> String {
 }
 
 /// The theoretical bandwidth and how it is made up.
-pub(crate) fn theoretical(machine: &Machine) -> String {
+fn theoretical(machine: &Machine) -> String {
     let m = &machine.memory;
     let Some(figure) = &m.theoretical else {
         return "theoretical bandwidth unknown: give --dimms COUNTxMT/s, e.g. --dimms 16x3200"
@@ -164,92 +149,66 @@ fn kernel(machine: &Machine) -> String {
 }
 
 /// What would spoil a measurement, worst first.
-pub fn findings(findings: &[Finding], style: Style) -> String {
+pub fn findings(findings: &[Finding]) -> Section {
+    let mut section = Section::new("findings");
     if findings.is_empty() {
-        return "nothing found that would spoil a measurement\n".to_owned();
+        section.push(Block::Text("nothing found that would spoil a measurement".to_owned()));
     }
-    let mut out = String::new();
     for finding in findings {
-        out.push_str(&finding_line(finding, style));
-        let mut say = |label: &str, text: &str| {
-            let line = paragraph(
-                Style { width: style.width.saturating_sub(LABEL as u16), ..style },
-                label,
-                text,
-            );
-            out.push_str(&crate::table::indent(&line, LABEL));
-        };
+        section.push(self::finding(finding));
         if let Some(cost) = &finding.cost {
-            say("cost", cost);
+            section.push(Note::new("cost", cost.as_str()).nested());
         }
-        say("remedy", &finding.remedy);
+        section.push(Note::new("remedy", finding.remedy.as_str()).nested());
     }
-    out
+    section
 }
 
 /// One finding with its severity.
-pub(crate) fn finding_line(finding: &Finding, style: Style) -> String {
-    let label = match finding.severity {
-        Severity::Critical => "critical",
-        Severity::Warning => "warning",
-        Severity::Info => "info",
+pub(crate) fn finding(finding: &Finding) -> Note {
+    let (label, tone) = match finding.severity {
+        Severity::Critical => ("critical", Tone::Bad),
+        Severity::Warning => ("warning", Tone::Warning),
+        Severity::Info => ("info", Tone::Plain),
     };
-    let loudness = match finding.severity {
-        Severity::Critical => Loudness::Bad,
-        Severity::Warning => Loudness::Warning,
-        Severity::Info => Loudness::Plain,
-    };
-    loud_paragraph(style, loudness, label, &finding.text)
+    Note::new(label, finding.text.as_str()).tone(tone)
 }
 
 /// The caches of the last level and the memory in a few words, for the one-page summary.
-pub(crate) fn brief(machine: &Machine, style: Style) -> String {
+pub(crate) fn brief(machine: &Machine) -> Section {
+    let mut section = Section::new("machine");
     if machine.source == "import" {
-        return paragraph(style, "machine", "not known: the figures were imported");
+        section.note("machine", "not known: the figures were imported");
+        return section;
     }
-    let mut out = paragraph(style, "machine", &processor(machine));
-    let mut parts = Vec::new();
-    if let Some(cache) = machine.caches.iter().rev().find(|cache| cache.kind != "instruction") {
-        parts.push(cache_in_words(cache));
-    }
-    if let Some(bytes) = machine.memory.bytes {
-        parts.push(format!("{} of memory", Bytes(bytes)));
-    }
-    if let Some(mode) = machine.pages.as_ref().and_then(|pages| pages.thp.as_ref()) {
-        parts.push(format!("THP {mode}"));
-    }
-    if let Some(hypervisor) = &machine.virtualisation {
-        parts.push(format!("{hypervisor} guest"));
-    }
-    parts.push(match &machine.memory.theoretical {
-        Some(figure) => {
-            format!("{} theoretical ({})", BytesPerSec(figure.value), figure.basis)
-        }
+    section.note("machine", processor(machine));
+    let cache = machine.caches.iter().rev().find(|cache| cache.kind != "instruction");
+    let thp = machine.pages.as_ref().and_then(|pages| pages.thp.as_ref());
+    let theoretical = match &machine.memory.theoretical {
+        Some(figure) => format!("{} theoretical ({})", BytesPerSec(figure.value), figure.basis),
         None => theoretical(machine),
-    });
-    out.push_str(&paragraph(style, "", &parts.join("; ")));
-    out
+    };
+    let parts = [
+        cache.map(cache_in_words),
+        machine.memory.bytes.map(|bytes| format!("{} of memory", Bytes(bytes))),
+        thp.map(|mode| format!("THP {mode}")),
+        machine.virtualisation.as_ref().map(|hypervisor| format!("{hypervisor} guest")),
+        Some(theoretical),
+    ];
+    section.note("", parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
+    section
 }
 
-/// A short table of the machine's NUMA distances, when there is more than one node.
-pub fn distances(machine: &Machine, style: Style) -> Option<String> {
-    if machine.numa_nodes.len() < 2 {
-        return None;
+/// The NUMA distances, when there is more than one node.
+fn distances_of(machine: &Machine) -> Option<Table> {
+    let nodes = &machine.numa_nodes;
+    let rows = nodes.iter().map(|node| Some((node.id, node.distances.as_ref()?)));
+    let rows: Vec<_> = rows.collect::<Option<_>>().filter(|_| nodes.len() > 1)?;
+    let mut table = Table::new(&["distance"]);
+    table.columns.extend(nodes.iter().map(|node| Column::of(&format!(">{}", node.id))));
+    for (id, distances) in rows {
+        let head = Cell::text(format!("node {id}"));
+        table.row(std::iter::once(head).chain(distances.iter().map(|d| d.to_string().into())));
     }
-    let rows: Option<Vec<Vec<String>>> = machine
-        .numa_nodes
-        .iter()
-        .map(|node| {
-            let distances = node.distances.as_ref()?;
-            let head = std::iter::once(format!("node {}", node.id));
-            Some(head.chain(distances.iter().map(ToString::to_string)).collect())
-        })
-        .collect();
-    let rows = rows?;
-    let header: Vec<String> = std::iter::once("distance".to_owned())
-        .chain(machine.numa_nodes.iter().map(|node| node.id.to_string()))
-        .collect();
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let right: Vec<usize> = (1..header.len()).collect();
-    Some(table(style, &header, &rows, &right))
+    Some(table)
 }

@@ -1,8 +1,7 @@
-//! The one page of `run`: the machine, what matters of the findings, the figures with their
-//! evidence.
+//! The pages of records: the machine, what matters of the findings, the figures with their evidence.
 
-use crate::table::{Style, incomplete, paragraph};
-use crate::{machine, text};
+use crate::machine;
+use nodegauge_gauge::view::{Note, Page, Section, Tone};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
@@ -12,76 +11,67 @@ const FINDINGS_SHOWN: usize = 2;
 
 /// Any saved record: its page, and what was noticed on the way. The page has all evidence where one
 /// gauge alone was at work, as that gauge's command shows it.
-pub fn saved(record: &Record, gauges: &[&dyn Gauge], style: Style) -> String {
+pub fn saved(record: &Record, gauges: &[&dyn Gauge]) -> Page {
     let first = record.measurements.first();
     let alone = record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|m| &m.gauge));
     let detail = if alone { Detail::Full } else { Detail::Brief };
-    page(record, gauges, detail, style) + &notes(record, style)
+    ended(page(record, gauges, detail), record, true)
 }
 
 /// What the command of one gauge shows of its record.
-pub fn own(record: &Record, gauge: &dyn Gauge, style: Style) -> String {
-    let parts = parts(record, &[gauge], Detail::Full, style);
-    parts.join("\n") + &incomplete(style, record) + &notes(record, style)
+pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
+    let page = Page { heading: String::new(), sections: gauge.view(record, Detail::Full) };
+    ended(page, record, true)
 }
 
 /// The page of `run`.
-pub fn render(record: &Record, gauges: &[&dyn Gauge], style: Style) -> String {
-    page(record, gauges, Detail::Brief, style)
+pub fn brief(record: &Record, gauges: &[&dyn Gauge]) -> Page {
+    ended(page(record, gauges, Detail::Brief), record, false)
 }
 
-fn page(record: &Record, gauges: &[&dyn Gauge], detail: Detail, style: Style) -> String {
-    let mut out = style.strong(&format!(
-        "nodegauge {}{}, {}, {}",
+fn page(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
+    let host = record.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+    let heading = format!(
+        "nodegauge {}{host}, {}, {}",
         record.tool.version,
-        record.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default(),
         record.started,
         Seconds(record.seconds)
-    ));
-    out.push_str("\n\n");
-    out.push_str(&machine::brief(&record.machine, style));
-    out.push_str(&findings(&record.findings, style));
-    for part in parts(record, gauges, detail, style) {
-        out.push('\n');
-        out.push_str(&part);
-    }
-    out.push_str(&incomplete(style, record));
-    out
+    );
+    let mut node = machine::brief(&record.machine);
+    findings(&record.findings, &mut node);
+    let parts = gauges.iter().flat_map(|gauge| gauge.view(record, detail));
+    Page { heading, sections: std::iter::once(node).chain(parts).collect() }
 }
 
-/// The sections of all gauges that took part, as text.
-fn parts(record: &Record, gauges: &[&dyn Gauge], detail: Detail, style: Style) -> Vec<String> {
-    let mut parts = Vec::new();
-    for gauge in gauges {
-        let sections = gauge.view(record, detail);
-        parts.extend(sections.iter().map(|section| text::section(section, style)));
+/// Behind the last section: that a run was interrupted, so that its table is not taken for whole, and
+/// perhaps what was noticed on the way.
+fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
+    page.sections.retain(|section| !section.blocks.is_empty());
+    if page.sections.is_empty() {
+        page.sections.push(Section::new("notes"));
     }
-    parts.retain(|part| !part.is_empty());
-    parts
-}
-
-/// What was noticed on the way.
-pub(crate) fn notes(record: &Record, style: Style) -> String {
-    record.notices.iter().map(|notice| paragraph(style, "note", &notice.text)).collect()
+    let last = page.sections.last_mut().expect("one was just added");
+    if !record.complete {
+        let text = "the run was interrupted before all was measured";
+        last.push(Note::new("incomplete", text).tone(Tone::Warning));
+    }
+    for notice in record.notices.iter().filter(|_| notices) {
+        last.note("note", notice.text.as_str());
+    }
+    page
 }
 
 /// The findings that matter most, and how many more there are.
-fn findings(findings: &[Finding], style: Style) -> String {
-    let matter: Vec<&Finding> =
-        findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
-    let mut out = String::new();
-    for finding in matter.iter().take(FINDINGS_SHOWN) {
-        out.push_str(&machine::finding_line(finding, style));
+fn findings(findings: &[Finding], section: &mut Section) {
+    let matter = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
+    let shown: Vec<&Finding> = matter.take(FINDINGS_SHOWN).collect();
+    for finding in &shown {
+        section.push(machine::finding(finding));
     }
-    let shown = matter.len().min(FINDINGS_SHOWN);
-    let more = findings.len() - shown;
+    let more = findings.len() - shown.len();
     if more > 0 {
+        let label = if shown.is_empty() { "findings" } else { "" };
         let text = format!("{more} more with their remedies: nodegauge doctor");
-        out.push_str(&paragraph(
-            style,
-            if shown == 0 { "findings" } else { "" },
-            &style.faint(&text),
-        ));
+        section.push(Note::new(label, text).faint());
     }
-    out
 }

@@ -1,32 +1,68 @@
 //! The renderer of text: pages of the view model for a terminal or a pipe. Knows no gauge.
 
-use crate::table::{self, Loudness, Style, loud_paragraph};
-use nodegauge_gauge::view::{
-    Block, Cell, Chart, HeatMap, HeatMaps, Note, Page, Scale, Section, Table, Tone,
-};
-use nodegauge_measure::quantity::significant;
-use nodegauge_measure::{Bytes, Unit};
+mod chart;
 
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
+use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone, wrap};
+
+/// Width of the column of labels.
+const LABEL: usize = 11;
 /// Widest and narrowest room for bars, in characters.
 const BAR: (usize, usize) = (24, 4);
-/// Rows of a chart.
-const HEIGHT: usize = 12;
-/// Columns of the labels of a chart's vertical axis, with the axis.
-const LABELS: usize = 9;
-/// Columns of the widest chart.
-const WIDEST: usize = 100;
-/// Steps of a heat map's scale: a digit each.
-const STEPS: usize = 10;
-/// Backgrounds of the steps, as numbers of the 256 colours of terminals.
-const BACKGROUNDS: [u8; STEPS] = [17, 19, 25, 31, 30, 28, 64, 136, 166, 124];
-/// Columns of the label of a heat map's row.
-const ROW_LABEL: usize = 9;
+/// Letters of the longest word that the last column of a table does not tear apart.
+const WORD: usize = 12;
+/// Keeps the place of a heading among rows; for private use, in no name.
+const HEADING: char = '\u{e000}';
+/// Around words of each tone while a table is laid out: without width, and in no name.
+const TONES: [(Tone, char); 4] = [
+    (Tone::Strong, '\u{2061}'),
+    (Tone::Faint, '\u{2062}'),
+    (Tone::Warning, '\u{2063}'),
+    (Tone::Bad, '\u{2064}'),
+];
+const END: char = '\u{2060}';
+/// What ends a colour.
+const RESET: &str = "\x1b[0m";
+
+/// How text may look: the width of the terminal, and whether escapes for colour may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns.
+    pub width: u16,
+    /// Whether to use bold and colour.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { width: 80, colour: false }
+    }
+}
+
+impl Style {
+    fn toned(self, tone: Tone, text: &str) -> String {
+        match self.colour && tone != Tone::Plain {
+            true => format!("{}{text}{RESET}", escape(tone)),
+            false => text.to_owned(),
+        }
+    }
+}
+
+fn escape(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Strong => "\x1b[1m",
+        Tone::Faint => "\x1b[2m",
+        Tone::Warning => "\x1b[1;33m",
+        Tone::Bad => "\x1b[1;31m",
+    }
+}
 
 /// A page: its heading, and its sections with an empty line before each.
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
     if !page.heading.is_empty() {
-        out.push_str(&format!("{}\n", style.strong(&page.heading)));
+        out.push_str(&format!("{}\n", style.toned(Tone::Strong, &page.heading)));
     }
     for section in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
         if !out.is_empty() {
@@ -44,51 +80,109 @@ pub fn section(section: &Section, style: Style) -> String {
 
 fn block(block: &Block, style: Style) -> String {
     match block {
-        Block::Heading(text) => format!("{}\n", style.strong(text)),
-        Block::Text(text) => format!("{text}\n"),
+        Block::Heading(text) => format!("{}\n", style.toned(Tone::Strong, text)),
+        Block::Text(text) => self::text(text, style),
         Block::Note(note) => self::note(note, style),
         Block::Table(table) => self::table(table, style),
-        Block::Chart(chart) => self::chart(chart, style),
-        Block::HeatMaps(maps) => heat_maps(maps, style),
+        Block::Chart(chart) => chart::chart(chart, style),
+        Block::HeatMaps(maps) => chart::heat_maps(maps, style),
         Block::Gap => "\n".to_owned(),
     }
 }
 
+/// A labelled paragraph: the label in a column of its own, the text wrapped beside it.
 fn note(note: &Note, style: Style) -> String {
-    let text = if note.faint { style.faint(&note.text) } else { note.text.clone() };
-    loud_paragraph(style, loudness(note.tone), &note.label, &text)
-}
-
-fn loudness(tone: Tone) -> Loudness {
-    match tone {
-        Tone::Warning => Loudness::Warning,
-        Tone::Bad => Loudness::Bad,
-        Tone::Plain | Tone::Strong | Tone::Faint => Loudness::Plain,
+    let indent = if note.nested { LABEL } else { 0 };
+    let width = (usize::from(style.width) - indent).max(40) - LABEL;
+    let text = if note.faint { style.toned(Tone::Faint, &note.text) } else { note.text.clone() };
+    let tone = if note.tone == Tone::Plain { Tone::Strong } else { note.tone };
+    let mut out = String::new();
+    for (i, line) in text.lines().flat_map(|line| wrap(line, width)).enumerate() {
+        let label = if i == 0 { note.label.as_str() } else { "" };
+        let head = if label.is_empty() { String::new() } else { style.toned(tone, label) };
+        let blanks = LABEL - label.chars().count().min(LABEL);
+        out.push_str(&format!("{:indent$}{head}{:blanks$}{line}\n", "", ""));
     }
+    out
 }
 
+fn text(text: &str, style: Style) -> String {
+    let width = usize::from(style.width);
+    let lines = text.lines().flat_map(|line| match line.chars().count() > width {
+        true => wrap(line, width),
+        false => vec![line.to_owned()],
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
+/// A table without frames. Only the last column wraps, at the width of the terminal.
 fn table(table: &Table, style: Style) -> String {
-    let titles: Vec<&str> = table.columns.iter().map(|column| column.title.as_str()).collect();
-    let header = if titles.iter().all(|title| title.is_empty()) { &[][..] } else { &titles };
-    let right: Vec<usize> = (0..titles.len()).filter(|i| table.columns[*i].right).collect();
     let room = bar_room(table, style);
     let words = |cell: &Cell| match cell.bar {
         Some(share) => "#".repeat((share * room as f64).round() as usize),
-        None => toned(cell, style),
+        None => marked(cell, style),
     };
-    let rows: Vec<Vec<String>> =
+    let mut rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| row.iter().map(words).collect()).collect();
-    table::table(style, header, &rows, &right)
+    // Headings become lines of their own, so that they widen no column: a letter keeps their place.
+    for (i, (from, heading)) in table.headings.iter().enumerate().rev() {
+        if !heading.text.is_empty() {
+            let until = table.headings.get(i + 1).map_or(table.rows.len(), |(next, _)| *next);
+            rows[*from..until].iter_mut().for_each(|row| row[0].insert_str(0, "  "));
+            rows.insert(*from, vec![HEADING.to_string()]);
+        }
+    }
+    let shown = table.headings.iter().filter(|(_, heading)| !heading.text.is_empty());
+    let mut headings = shown.map(|(_, heading)| style.toned(heading.tone, &heading.text));
+    let line = |line: &str| match line.trim_start().starts_with(HEADING) {
+        true => headings.next().unwrap_or_default() + "\n",
+        false => format!("{}\n", line.trim_end()),
+    };
+    let mut text: String = laid_out(table, &rows, style).lines().map(line).collect();
+    if style.colour {
+        for (tone, mark) in TONES {
+            text = text.replace(mark, escape(tone));
+        }
+        text = text.replace(END, RESET);
+    }
+    text
 }
 
-fn toned(cell: &Cell, style: Style) -> String {
-    match cell.tone {
-        Tone::Plain => cell.text.clone(),
-        Tone::Strong => style.strong(&cell.text),
-        Tone::Faint => style.faint(&cell.text),
-        Tone::Warning => style.warning(&cell.text),
-        Tone::Bad => style.bad(&cell.text),
+/// The text of a cell, each word between the marks of its tone.
+fn marked(cell: &Cell, style: Style) -> String {
+    match TONES.iter().find(|(tone, _)| *tone == cell.tone && style.colour) {
+        Some((_, mark)) => {
+            let words = cell.text.split(' ').map(|word| format!("{mark}{word}{END}"));
+            words.collect::<Vec<_>>().join(" ")
+        }
+        None => cell.text.clone(),
     }
+}
+
+fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
+    let mut grid = comfy_table::Table::new();
+    grid.load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(style.width);
+    if table.columns.iter().any(|column| !column.title.is_empty()) {
+        grid.set_header(table.columns.iter().map(|column| &column.title));
+    }
+    grid.add_rows(rows);
+    let last = grid.column_count().saturating_sub(1);
+    let of_last = table.rows.iter().filter_map(|row| row.get(last));
+    let words = of_last.flat_map(|cell| cell.text.split(' ')).map(|word| word.chars().count());
+    let word = words.max().unwrap_or(0).min(WORD) as u16;
+    for (i, column) in grid.column_iter_mut().enumerate() {
+        if table.columns.get(i).is_some_and(|column| column.right) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        column.set_padding((0, if i == last { 0 } else { 2 }));
+        column.set_constraint(match i == last {
+            true => ColumnConstraint::LowerBoundary(Width::Fixed(word)),
+            false => ColumnConstraint::ContentWidth,
+        });
+    }
+    grid.to_string()
 }
 
 /// Characters for the bars of a table: what the other columns leave.
@@ -105,160 +199,43 @@ fn bar_room(table: &Table, style: Style) -> usize {
     usize::from(style.width).saturating_sub(used).clamp(BAR.1, longest)
 }
 
-/// What a value of an axis is called; the vertical axis has at most seven characters.
-fn label(scale: Scale, value: f64, with_unit: bool) -> String {
-    let (text, unit) = match scale {
-        Scale::Bytes => {
-            return Bytes(value as u64).to_string().replace(' ', "").replace("iB", "");
-        }
-        Scale::Rate(Unit::FlopsPerSecond) => (significant(value / 1e9), "GFLOP/s"),
-        Scale::Rate(Unit::BytesPerSecond) => (significant(value / 1e9), "GB/s"),
-        Scale::Rate(unit) => (significant(value), unit.symbol()),
-        Scale::Nanoseconds => (significant(value * 1e9), "ns"),
-        Scale::Microseconds => (significant(value * 1e6), "us"),
-        Scale::Number => (significant(value), ""),
-    };
-    if with_unit && !unit.is_empty() { format!("{text} {unit}") } else { text }
-}
-
-/// Draws curves; empty without two different values on the horizontal axis.
-pub(crate) fn chart(chart: &Chart, style: Style) -> String {
-    let dots = || chart.series.iter().flat_map(|s| &s.dots).filter(|(x, y)| *x > 0.0 && *y > 0.0);
-    let range = |of: &dyn Fn(&(f64, f64)) -> f64| {
-        dots().map(of).fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(v), high.max(v)))
-    };
-    let ((left, right), (low, high)) = (range(&|dot| dot.0), range(&|dot| dot.1));
-    if left >= right || !low.is_finite() {
-        return String::new();
-    }
-    let width = usize::from(style.width).min(WIDEST) - LABELS - 1;
-    // A flat curve still needs a height.
-    let high = high.max(low * 1.001);
-    let place = |value: f64, from: f64, to: f64, cells: usize| {
-        let share = (value / from).ln() / (to / from).ln();
-        (share * (cells - 1) as f64).round().clamp(0.0, (cells - 1) as f64) as usize
-    };
-    let mut grid = vec![vec![' '; width]; HEIGHT];
-    for one in chart.series.iter().rev() {
-        for (x, y) in one.dots.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0) {
-            let row = HEIGHT - 1 - place(*y, low, high, HEIGHT);
-            grid[row][place(*x, left, right, width)] = one.mark;
-        }
-    }
-    let mut out = String::new();
-    for (row, line) in grid.iter().enumerate() {
-        // Every third row has its value.
-        let text = if row % 3 == 0 || row + 1 == HEIGHT {
-            let share = (HEIGHT - 1 - row) as f64 / (HEIGHT - 1) as f64;
-            label(chart.y, low * (high / low).powf(share), false)
-        } else {
-            String::new()
-        };
-        let line: String = line.iter().collect();
-        out.push_str(&format!("{text:>7} |{}\n", line.trim_end()));
-    }
-    out.push_str(&format!("{:>7} +{}\n", "", "-".repeat(width)));
-    let mut axis = vec![' '; LABELS + width];
-    let mut free = 0;
-    for tick in chart.ticks.iter().filter(|tick| **tick >= left && **tick <= right) {
-        let text = label(chart.x, *tick, true);
-        let centre = LABELS + place(*tick, left, right, width);
-        let start =
-            centre.saturating_sub(text.len() / 2).min(axis.len() - text.len().min(axis.len()));
-        if start >= free {
-            for (i, c) in text.chars().enumerate() {
-                axis[start + i] = c;
-            }
-            free = start + text.len() + 2;
-        }
-    }
-    let axis: String = axis.iter().collect();
-    out.push_str(axis.trim_end());
-    out.push('\n');
-    let legend: Vec<String> =
-        chart.series.iter().map(|s| format!("{} {}", s.mark, s.name)).collect();
-    out.push_str(&format!("{:LABELS$}{}\n", "", legend.join(", ")));
-    out
-}
-
-/// Draws heat maps, as many side by side as there is room: a digit from 0 to 9 for each cell on a
-/// logarithmic scale, on a background from blue to red where there is colour.
-fn heat_maps(maps: &HeatMaps, style: Style) -> String {
-    let titles = maps.maps.iter().map(|map| map.title.len()).max().unwrap_or(0);
-    let width = (maps.columns.len() * 2).max(titles) + 2;
-    let abreast = (usize::from(style.width).saturating_sub(ROW_LABEL) / width).max(1);
-    let mut out = String::new();
-    for band in maps.maps.chunks(abreast) {
-        out.push('\n');
-        let line = |of: &dyn Fn(&HeatMap) -> (String, usize)| {
-            let mut line = String::new();
-            for map in band {
-                let (text, columns) = of(map);
-                line.push_str(&text);
-                line.push_str(&" ".repeat(width.saturating_sub(columns)));
-            }
-            line.trim_end().to_owned()
-        };
-        let names = line(&|map| (style.strong(&map.title), map.title.len()));
-        out.push_str(&format!("{:ROW_LABEL$}{names}\n", ""));
-        for (row, name) in maps.rows.iter().enumerate() {
-            let cells = line(&|map| (heat_row(map, row, style), maps.columns.len() * 2));
-            out.push_str(&format!("{name:>width$} {cells}\n", width = ROW_LABEL - 1));
-        }
-    }
-    out
-}
-
-fn heat_row(map: &HeatMap, row: usize, style: Style) -> String {
-    let (least, most) = map.range().unwrap_or((1.0, 1.0));
-    let span = (most / least).ln();
-    let step = |value: f64| match span > 0.0 {
-        true => (((value / least).ln() / span * STEPS as f64) as usize).min(STEPS - 1),
-        false => STEPS - 1,
-    };
-    let cell = |value: &Option<f64>| match value.filter(|value| *value > 0.0).map(step) {
-        None => "  ".to_owned(),
-        Some(step) if style.colour => {
-            format!("\x1b[48;5;{};97m {step}\x1b[0m", BACKGROUNDS[step])
-        }
-        Some(step) => format!(" {step}"),
-    };
-    map.values.get(row).map(|row| row.iter().map(cell).collect()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_gauge::view::Series;
 
     #[test]
-    fn a_chart_has_its_curve_its_axes_and_fits() {
-        let read = (0..10).map(|i| (f64::from(1 << i), 1e12 / f64::from(1 + i))).collect();
-        let chart = Chart {
-            x: Scale::Number,
-            y: Scale::Rate(Unit::BytesPerSecond),
-            ticks: vec![1.0, 8.0, 64.0, 512.0, 4096.0],
-            series: vec![
-                Series { mark: 'r', name: "read".to_owned(), dots: read },
-                Series {
-                    mark: 'w',
-                    name: "write".to_owned(),
-                    dots: vec![(1.0, 0.0), (512.0, 5e10)],
-                },
-            ],
-        };
-        let text = super::chart(&chart, Style { width: 60, colour: false });
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), HEIGHT + 3);
-        assert!(lines.iter().all(|line| line.chars().count() <= 60), "{text}");
-        assert!(lines[0].starts_with("   1000 |r"), "{text}");
-        assert_eq!(text.matches('r').count(), 10 + "r read, write".matches('r').count());
-        let axis = lines[HEIGHT + 1];
-        assert!(axis.trim_start().starts_with('1') && axis.ends_with("512.0"), "{text}");
-        assert!(!axis.contains("4096"));
-        let dots = vec![(1.0, 1.0)];
-        let one = Chart { series: vec![Series { mark: 'x', name: String::new(), dots }], ..chart };
-        assert_eq!(super::chart(&one, Style::default()), "");
+    fn a_note_keeps_its_label_in_a_column() {
+        let style = Style { width: 40, colour: false };
+        let note = Note::new("machine", "one two three four five six seven eight");
+        let lines = "machine    one two three four five six\n           seven eight\n";
+        assert_eq!(super::note(&note, style), lines);
+    }
+
+    #[test]
+    fn headings_keep_their_rows_where_a_column_wraps() {
+        let mut one = Table::new(&["hpl", ">A", "verdict"]);
+        one.heading("a heading that is longer than all its columns");
+        one.row(["rating".into(), "1.5".into(), "no confidence".into()]);
+        one.row(["dgemm".into(), "2".into(), "faster".into()]);
+        one.heading("");
+        one.row(["peak".into(), "3".into(), "faster".into()]);
+        let text = super::table(&one, Style { width: 26, colour: false });
+        let rows = "  rating  1.5  no\n               confidence\n  dgemm     2  faster\npeak        3  faster\n";
+        let heading = "a heading that is longer than all its columns";
+        assert_eq!(text, format!("hpl         A  verdict\n{heading}\n{rows}"));
+    }
+
+    #[test]
+    fn tones_move_nothing() {
+        let mut one = Table::new(&["what", ">A", "verdict"]);
+        one.row(["copy".into(), Cell::text("7").tone(Tone::Bad), "no confidence".into()]);
+        one.row(["add".into(), "35".into(), Cell::text("much faster").tone(Tone::Strong)]);
+        let plain = super::table(&one, Style { width: 22, colour: false });
+        let coloured = super::table(&one, Style { width: 22, colour: true });
+        assert!(coloured.contains("  \x1b[1;31m7\x1b[0m  no\n"), "{coloured:?}");
+        assert!(coloured.contains("\x1b[1mfaster\x1b[0m\n"), "{coloured:?}");
+        let escapes = ["\x1b[1;31m", "\x1b[1m", RESET];
+        assert_eq!(escapes.iter().fold(coloured, |text, escape| text.replace(escape, "")), plain);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         taken |= sink == Sink::Stdout;
     }
     if !taken {
-        output::print(&nodegauge_report::compare::render(&comparison, output::style()));
+        output::show(&nodegauge_report::compare::page(&comparison));
     }
     let mut exit = Exit::Success;
     for threshold in &args.fail_on {

@@ -14,6 +14,6 @@ pub(crate) fn execute(args: &DoctorArgs) -> Result<Exit, Failure> {
     if write_json(args.json.as_deref(), serde_json::to_string_pretty(&record))? {
         return Ok(Exit::Success);
     }
-    output::print(&nodegauge_report::machine::findings(&findings, output::style()));
+    output::show_section(&nodegauge_report::machine::findings(&findings));
     Ok(Exit::Success)
 }

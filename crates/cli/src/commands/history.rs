@@ -5,9 +5,10 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
 use crate::session;
-use nodegauge_history::{HistoryError, RunFilter, RunLine, Store};
+use nodegauge_history::{Headline, HistoryError, RunFilter, RunLine, Store};
+use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
-use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, Seconds};
+use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_memory::standard::figures;
 use nodegauge_memory::standard::output::Output;
 use nodegauge_messages::osu;
@@ -26,8 +27,9 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
                 Some(store) => store.list(&filter)?,
                 None => Vec::new(),
             };
-            let lines: Vec<Line> = lines.into_iter().map(line).collect();
-            output::print(&nodegauge_report::history::render(&lines, output::style()));
+            let registry = gauges::registry();
+            let lines: Vec<Line> = lines.into_iter().map(|run| line(run, &registry)).collect();
+            output::show_section(&nodegauge_report::history::list(&lines));
         }
         HistoryCommand::Show { run, json, csv, db } => {
             show(&find(run, db)?, json.as_deref(), csv.as_deref())?;
@@ -190,12 +192,12 @@ fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Fa
     if taken {
         return Ok(());
     }
-    output::print(&nodegauge_report::run::saved(record, &GAUGES, output::style()));
+    output::show(&nodegauge_report::run::saved(record, &GAUGES));
     Ok(())
 }
 
 /// A run as the list shows it.
-fn line(run: RunLine) -> Line {
+fn line(run: RunLine, registry: &Registry) -> Line {
     let mut what = if run.command.is_empty() { "run".to_owned() } else { run.command };
     for (key, value) in &run.labels {
         what.push_str(&format!(" [{key}={value}]"));
@@ -203,21 +205,14 @@ fn line(run: RunLine) -> Line {
     if !run.complete {
         what.push_str(" (incomplete)");
     }
-    let figures: Vec<String> = run
-        .headlines
-        .iter()
-        .filter(|headline| ["triad", "whole", "rating"].contains(&headline.name.as_str()))
-        .map(|headline| {
-            let value = match (headline.value, headline.unit.as_str()) {
-                (None, _) => "no result".to_owned(),
-                (Some(value), "B/s") => BytesPerSec(value).to_string(),
-                (Some(value), "FLOP/s") => FlopsPerSec(value).to_string(),
-                (Some(value), "s") => Seconds(value).to_string(),
-                (Some(value), unit) => format!("{value:.3} {unit}"),
-            };
-            format!("{} {value}", headline.name)
-        })
-        .collect();
+    let figures =
+        run.headlines.iter().filter(|of| registry.is_headline(&of.gauge, &of.test, &of.name));
+    let figures = figures.map(|Headline { name, unit, value, .. }| match (value, unit) {
+        (None, _) => format!("{name} no result"),
+        (Some(value), Some(unit)) => format!("{name} {}", unit.in_words(*value)),
+        (Some(value), None) => format!("{name} {value:.3}"),
+    });
+    let figures: Vec<String> = figures.collect();
     Line {
         id: run.id,
         started: run.started,

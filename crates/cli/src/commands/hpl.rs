@@ -10,9 +10,10 @@ use nodegauge_compute::size::OrderSpec;
 use nodegauge_compute::{ComputeGauge, HplPlan, matrix_market, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_history::Store;
-use nodegauge_machine::identity;
+use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
+use nodegauge_report::{run, text};
 use nodegauge_toolchain::blas;
 use std::path::Path;
 
@@ -25,7 +26,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let options = options(args, &site, placement.threads.len())?;
     let plan = HplPlan::new(&site, placement.clone(), options)?;
     if args.plan {
-        output::print(&nodegauge_report::text::section(&view::plan(&plan), output::style()));
+        output::show_section(&view::plan(&plan));
         return Ok(Exit::Success);
     }
     if let Some(file) = &args.real.hpl_dat_only {
@@ -47,7 +48,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
         },
         |record, style| match args.hpl_text {
             true => Shown::Table(view::hpl_text(record)),
-            false => Shown::Text(nodegauge_report::run::own(record, &ComputeGauge, style)),
+            false => Shown::Text(text::page(&run::own(record, &ComputeGauge), style)),
         },
     )
 }
@@ -115,7 +116,7 @@ fn saved(
     let store = Store::open_to_read(&path).ok()??;
     let host = site.machine.host.as_deref();
     let record = store.newest_with_measurement(test, name, host).ok()??;
-    if !identity::changes(&record.machine, &site.machine).is_empty() {
+    if !machine_changes(&record.machine, &site.machine).is_empty() {
         return None;
     }
     let figures = record.measurements.iter().filter(|m| {

@@ -8,6 +8,7 @@ use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{FilesOptions, QUICK, Setup, WorkerKind, Workers, export, in_order};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::record::Record;
+use nodegauge_report::{run, text};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,9 +59,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             }
             match args.iozone_text {
                 true => Shown::Table(table(record)),
-                false => {
-                    Shown::Text(nodegauge_report::run::own(record, &nodegauge_files::Files, style))
-                }
+                false => Shown::Text(text::page(&run::own(record, &nodegauge_files::Files), style)),
             }
         },
     )

@@ -17,13 +17,7 @@ pub(crate) fn execute(args: &MachineArgs) -> Result<Exit, Failure> {
     )? {
         return Ok(Exit::Success);
     }
-    let style = output::style();
-    let mut text = nodegauge_report::machine::render(&machine, style);
-    if let Some(distances) = nodegauge_report::machine::distances(&machine, style) {
-        text.push('\n');
-        text.push_str(&distances);
-    }
-    output::print(&text);
+    output::show(&nodegauge_report::machine::page(&machine));
     Ok(Exit::Success)
 }
 

@@ -5,6 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::session::{self, Shown};
 use nodegauge_gauge::Planned;
 use nodegauge_messages::{MessageOptions, Messages, MessagesPlan, MpiRequest, RankPairs, osu};
+use nodegauge_report::{run, text};
 use std::time::Duration;
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
@@ -29,7 +30,7 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         |node, progress| Box::new(plan).run(node, progress),
         |record, style| match args.osu_text {
             true => Shown::Table(osu::print::tables(record)),
-            false => Shown::Text(nodegauge_report::run::own(record, &Messages, style)),
+            false => Shown::Text(text::page(&run::own(record, &Messages), style)),
         },
     )
 }

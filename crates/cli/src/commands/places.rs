@@ -5,6 +5,7 @@ use crate::commands::machine::write_json;
 use crate::commands::ranks;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use nodegauge_gauge::view::Page;
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::record;
 use nodegauge_memory::team::Team;
@@ -155,12 +156,8 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
             return Ok(true);
         }
     }
-    let style = output::style();
-    let tables: Vec<String> = documents
-        .iter()
-        .map(|document| nodegauge_report::places::render(document, style))
-        .collect();
-    output::print(&tables.join("\n"));
+    let sections = documents.iter().map(nodegauge_report::places::view).collect();
+    output::show(&Page { sections, ..Page::default() });
     Ok(false)
 }
 
@@ -171,10 +168,7 @@ fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
     if write_json(args.json.as_deref(), serde_json::to_string_pretty(&document))? {
         return Ok(Exit::Success);
     }
-    output::print(&nodegauge_report::places::pairs(&rows, output::style()));
-    if rows.is_empty() {
-        output::print("one hardware thread has no partner\n");
-    }
+    output::show_section(&nodegauge_report::places::pairs(&rows));
     Ok(Exit::Success)
 }
 

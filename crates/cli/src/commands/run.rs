@@ -9,6 +9,7 @@ use nodegauge_gauge::{Depth, Glance};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 use nodegauge_memory::stream::{self, Options};
 use nodegauge_placement::{Environment, Request};
+use nodegauge_report::{run, text};
 use std::time::Duration;
 
 /// Time for memory in a quick run.
@@ -63,6 +64,6 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             }
             Ok(found)
         },
-        |record, style| Shown::Text(nodegauge_report::run::render(record, &GAUGES, style)),
+        |record, style| Shown::Text(text::page(&run::brief(record, &GAUGES), style)),
     )
 }

@@ -17,7 +17,7 @@ use nodegauge_memory::ranks::Started;
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::stream::{Options, StreamPlan};
 use nodegauge_placement::{MemoryPolicy, Placement};
-use nodegauge_report::Style;
+use nodegauge_report::{Style, run, text};
 use std::path::Path;
 use std::time::Duration;
 
@@ -174,7 +174,7 @@ pub(crate) fn refuse_empty_table(args: &StreamArgs, options: &Options) -> Result
 
 /// The page of `stream`.
 pub(crate) fn shown(record: &Record, style: Style) -> Shown {
-    Shown::Text(nodegauge_report::run::own(record, &nodegauge_memory::Memory, style))
+    Shown::Text(text::page(&run::own(record, &nodegauge_memory::Memory), style))
 }
 
 /// The classic table; without a valid result the reason on standard error, and no table.

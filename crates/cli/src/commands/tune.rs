@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::session;
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_history::Store;
-use nodegauge_machine::identity;
+use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_memory::GAUGE;
@@ -51,7 +51,7 @@ pub(crate) fn remembered(db: &Database, node: &Site) -> Option<Remembered> {
     let choice = choice_of(&record)?;
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let id = &record.id;
-    let (choice, text) = match identity::changes(&record.machine, &node.machine).first() {
+    let (choice, text) = match machine_changes(&record.machine, &node.machine).first() {
         None => {
             let text = format!("as tuned on {day} (run {id}); --untuned starts from nothing");
             (Some(choice), text)

@@ -50,7 +50,7 @@ fn a_run_that_is_not_there_is_answered_with_what_comes_near() {
     ] {
         let error = store.find(selector).unwrap_err();
         assert!(text(&error, &folder).starts_with(expected), "{selector}: {error}");
-        assert!(!error.is_environment());
+        assert!(!is_environment(&error));
     }
     let hint = |selector| store.find(selector).unwrap_err().to_string();
     assert!(hint("latest~2").ends_with("\nhint: nodegauge history list"));
@@ -91,7 +91,7 @@ fn a_file_with_a_record_is_read_and_others_are_refused_with_the_reason() {
     ] {
         fs::write(&path, content).unwrap();
         let error = read_file(&path).unwrap_err();
-        assert!(!error.is_environment());
+        assert!(!is_environment(&error));
         assert_eq!(
             text(&error, &folder),
             format!(
@@ -101,5 +101,5 @@ fn a_file_with_a_record_is_read_and_others_are_refused_with_the_reason() {
         );
     }
     let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-    assert!(HistoryError::Io { path, cause: denied }.is_environment());
+    assert!(is_environment(&HistoryError::of_file(&path, &denied)));
 }

@@ -67,6 +67,11 @@ fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
     (folder, store, first, second)
 }
 
+/// Whether what is missing is of the system's: exit code 3.
+fn is_environment(error: &HistoryError) -> bool {
+    matches!(error, HistoryError::Environment(_))
+}
+
 /// The full text of an error, with the folder that tests run in left out.
 fn text(error: &HistoryError, folder: &tempfile::TempDir) -> String {
     error.to_string().replace(folder.path().to_str().unwrap(), "")

@@ -15,7 +15,7 @@ fn what_is_no_history_is_refused_and_left_as_it_is() {
                    SQLite looks at first; so it is refused";
     fs::write(&path, garbage).unwrap();
     for error in refusals(&path) {
-        assert!(!error.is_environment());
+        assert!(!is_environment(&error));
         assert_eq!(
             text(&error, &folder),
             "cannot read history database /h.db: file is not a database\n\
@@ -32,7 +32,7 @@ fn what_is_no_history_is_refused_and_left_as_it_is() {
         drop(foreign);
         let before = fs::read(&path).unwrap();
         for error in refusals(&path) {
-            assert!(!error.is_environment());
+            assert!(!is_environment(&error));
             assert!(error.to_string().contains(": it is a database of another program\n"));
         }
         assert_eq!(fs::read(&path).unwrap(), before);
@@ -51,7 +51,7 @@ fn a_history_cut_short_is_refused_and_left_as_it_is() {
         Store::open_to_read(&path).and_then(|store| store.unwrap().find("latest").map(|_| ())),
     ] {
         let error = outcome.unwrap_err();
-        assert!(!error.is_environment());
+        assert!(!is_environment(&error));
         assert_eq!(
             text(&error, &folder),
             "cannot read history database /cut.db: database disk image is malformed\n\
@@ -67,7 +67,7 @@ fn a_newer_history_is_refused_with_both_versions() {
     let connection = Connection::open(store.path()).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
     for error in refusals(store.path()) {
-        assert!(!error.is_environment());
+        assert!(!is_environment(&error));
         assert_eq!(
             text(&error, &folder),
             "cannot read history database /deep/er/history.db: \
@@ -112,7 +112,7 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
     let error = Store::open(&file.join("h.db")).unwrap_err();
-    assert!(error.is_environment());
+    assert!(is_environment(&error));
     assert_eq!(
         text(&error, &folder),
         "cannot write history database /file/h.db: File exists (os error 17)\n\
@@ -120,20 +120,20 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
     );
     // A folder where a file should be.
     let error = Store::open(folder.path()).unwrap_err();
-    assert!(error.is_environment());
+    assert!(is_environment(&error));
     assert!(error.to_string().contains(": Is a directory (os error 21)\n"), "{error}");
     let error = Store::open_to_read(folder.path()).unwrap_err();
-    assert!(error.is_environment());
+    assert!(is_environment(&error));
     assert!(error.to_string().starts_with("cannot read history database"), "{error}");
     // Nobody may make files in /proc, not even root.
     let error = Store::open(Path::new("/proc/nodegauge.db")).unwrap_err();
-    assert!(error.is_environment());
+    assert!(is_environment(&error));
     assert!(error.to_string().contains(": its folder cannot be written\n"), "{error}");
 }
 
 #[test]
 fn what_sqlite_takes_for_a_database_in_memory_is_a_file_here() {
-    assert!(Store::open(Path::new("")).unwrap_err().is_environment());
+    assert!(is_environment(&Store::open(Path::new("")).unwrap_err()));
     let folder = folder();
     let path = folder.path().join("file:x?mode=memory");
     let mut store = Store::open(&path).unwrap();
@@ -163,7 +163,7 @@ fn a_reader_needs_no_permission_to_write_and_cannot() {
     let reader = Store::open_to_read(&path).unwrap().unwrap();
     assert_eq!(reader.find("latest").unwrap(), second);
     let error = reader.set_label("latest", "a", "b").unwrap_err();
-    assert!(error.is_environment());
+    assert!(is_environment(&error));
     assert!(
         text(&error, &folder).starts_with(
             "cannot write history database /deep/er/history.db: attempt to write a readonly database"
@@ -173,7 +173,7 @@ fn a_reader_needs_no_permission_to_write_and_cannot() {
     // Root may write what is read-only; for others opening says so before anything is measured.
     if fs::File::options().write(true).open(&path).is_err() {
         let error = Store::open(&path).unwrap_err();
-        assert!(error.is_environment());
+        assert!(is_environment(&error));
         assert!(error.to_string().contains("attempt to write a readonly database"), "{error}");
     }
 }

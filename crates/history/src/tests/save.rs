@@ -109,7 +109,7 @@ fn a_run_is_saved_once_and_a_record_that_would_not_read_back_never() {
         "run 01ABCD0001 is in history database /deep/er/history.db already\n\
          hint: nodegauge history remove 01ABCD0001, to save it anew"
     );
-    assert!(!error.is_environment());
+    assert!(!is_environment(&error));
     let mut endless = Record { id: "01ENDLESS".to_owned(), ..record(1e9) };
     endless.measurements[0].samples.push(f64::INFINITY);
     let error = store.save(&endless).unwrap_err().to_string();
@@ -132,7 +132,7 @@ fn a_full_disk_is_an_environment_error_and_saves_nothing() {
     let mut large = record(1e9);
     large.measurements[0].samples = vec![1.0; 10_000];
     let error = store.save(&large).unwrap_err();
-    assert!(error.is_environment());
+    assert!(is_environment(&error));
     assert_eq!(
         text(&error, &folder),
         "cannot write history database /deep/er/history.db: database or disk is full\n\

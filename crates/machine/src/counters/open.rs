@@ -1,7 +1,7 @@
 //! Opens the events of a plan with `perf_event_open` and reads them. The one door to that call.
 #![allow(unsafe_code)]
 
-use super::{CounterPlan, Event, NoCounters, TrafficDirection, find};
+use super::{CounterPlan, Event, TrafficDirection, find};
 use crate::host;
 use crate::root::SysRoot;
 use std::fs::File;
@@ -111,7 +111,7 @@ impl MemoryCounters {
     /// # Errors
     /// When there is nothing to count with, or the kernel refuses; the reason in words, with its
     /// remedy.
-    pub fn open(root: &SysRoot) -> Result<Self, NoCounters> {
+    pub fn open(root: &SysRoot) -> Result<Self, String> {
         let plan = find(root)?;
         let mut files = Vec::with_capacity(plan.events.len());
         for event in &plan.events {
@@ -179,32 +179,25 @@ fn traffic(
 }
 
 /// Why the kernel refuses a counter, and what to do.
-fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> NoCounters {
+fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> String {
     let pmu = &event.pmu;
     let paranoid: Option<i32> = root.value("proc/sys/kernel/perf_event_paranoid");
     let container = host::container(root);
-    let (why, remedy) = match (error.raw_os_error(), paranoid, container) {
-        (Some(libc::EACCES | libc::EPERM), Some(level), _) if level > 0 => (
-            format!("kernel.perf_event_paranoid is {level}, so {pmu} may not be read"),
-            Some("as root, sysctl kernel.perf_event_paranoid=0; or give CAP_PERFMON".to_owned()),
+    match (error.raw_os_error(), paranoid, container) {
+        (Some(libc::EACCES | libc::EPERM), Some(level), _) if level > 0 => format!(
+            "kernel.perf_event_paranoid is {level}, so {pmu} may not be read; as root, sysctl kernel.perf_event_paranoid=0; or give CAP_PERFMON"
         ),
-        (Some(libc::EACCES | libc::EPERM), _, Some(container)) => (
-            format!("this {container} container may not read {pmu}"),
-            Some(
-                "start it with --cap-add PERFMON and a seccomp profile that allows perf_event_open"
-                    .to_owned(),
-            ),
+        (Some(libc::EACCES | libc::EPERM), _, Some(container)) => format!(
+            "this {container} container may not read {pmu}; start it with --cap-add PERFMON and a seccomp profile that allows perf_event_open"
         ),
-        (Some(libc::EACCES | libc::EPERM), ..) => (
-            format!("{pmu} may not be read: {error}"),
-            Some("as root, or with CAP_PERFMON".to_owned()),
-        ),
-        (Some(libc::ENOSYS), ..) => {
-            ("the kernel, or a filter of system calls, has no perf_event_open".to_owned(), None)
+        (Some(libc::EACCES | libc::EPERM), ..) => {
+            format!("{pmu} may not be read: {error}; as root, or with CAP_PERFMON")
         }
-        _ => (format!("{pmu} cannot be opened: {error}"), None),
-    };
-    NoCounters { why, remedy }
+        (Some(libc::ENOSYS), ..) => {
+            "the kernel, or a filter of system calls, has no perf_event_open".to_owned()
+        }
+        _ => format!("{pmu} cannot be opened: {error}"),
+    }
 }
 
 #[cfg(test)]
@@ -265,7 +258,7 @@ mod tests {
             Some(libc::EACCES | libc::EPERM) => "amd_umc_0 may not be read: ",
             _ => "amd_umc_0 cannot be opened: ",
         };
-        assert!(absent.why.starts_with(expected), "{absent}");
+        assert!(absent.starts_with(expected), "{absent}");
     }
 
     #[test]
@@ -283,11 +276,9 @@ mod tests {
              kernel.perf_event_paranoid=0; or give CAP_PERFMON"
         );
         std::fs::write(kernel.join("perf_event_paranoid"), "-1\n").unwrap();
-        assert_eq!(of(libc::EPERM).remedy.as_deref(), Some("as root, or with CAP_PERFMON"));
-        assert!(of(libc::ENOSYS).why.contains("perf_event_open"));
-        assert!(
-            of(libc::EINVAL).why.starts_with("uncore_imc_0 cannot be opened: Invalid argument")
-        );
+        assert!(of(libc::EPERM).ends_with("; as root, or with CAP_PERFMON"));
+        assert!(of(libc::ENOSYS).contains("perf_event_open"));
+        assert!(of(libc::EINVAL).starts_with("uncore_imc_0 cannot be opened: Invalid argument"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{Examined, Found, found, percent};
 use crate::root::number_ranges;
 use crate::{catalog, cgroup, host};
 use nodegauge_measure::Hertz;
+use nodegauge_measure::record::ClockBasis;
 
 /// A clock this far under the base clock is not noise: something holds the processor back.
 const FAR_UNDER: f64 = 0.92;
@@ -34,7 +35,7 @@ pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
         .iter()
         .map(|(governor, cpus)| match cpus.len() {
             n if n == allowed.len() => format!("{governor} on all CPUs"),
-            _ => format!("{governor} on CPUs {}", number_ranges(cpus.iter().copied())),
+            _ => format!("{governor} on CPUs {}", number_ranges(cpus)),
         })
         .collect();
     (!others.is_empty()).then(|| {
@@ -51,9 +52,7 @@ pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
 /// A measured clock far under the base clock that the catalog, the name or the kernel gives.
 pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
     let processor = &node.machine.processor;
-    let measured = processor.hz.filter(|_| {
-        processor.hz_basis.as_deref().is_some_and(|basis| basis.starts_with("measured"))
-    })?;
+    let measured = processor.hz.filter(|_| processor.hz_basis == Some(ClockBasis::Measured))?;
     let base = node
         .processor()
         .and_then(|entry| entry.base)
@@ -99,7 +98,7 @@ pub(super) fn restricted(node: &Examined<'_>) -> Option<Found> {
     let (allowed, all) = (node.allowed(), node.topology.threads.len());
     (!allowed.is_empty() && allowed.len() < all).then(|| {
         found(
-            format!("this process may use {} of {all} CPUs ({}): figures are of this part of the node", allowed.len(), number_ranges(allowed.iter().copied())),
+            format!("this process may use {} of {all} CPUs ({}): figures are of this part of the node", allowed.len(), number_ranges(&allowed)),
             format!("ask for the whole node, e.g. `srun --exclusive --cpus-per-task={all}`, or leave taskset out"),
         )
     })
@@ -115,7 +114,7 @@ pub(super) fn offline(node: &Examined<'_>) -> Option<Found> {
         return None;
     }
     Some(found(
-        format!("{} CPUs are switched off ({})", off.len(), number_ranges(off.iter().copied())),
+        format!("{} CPUs are switched off ({})", off.len(), number_ranges(&off)),
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{}/online", brace(&off)),
     ))
 }

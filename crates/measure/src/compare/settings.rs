@@ -20,47 +20,60 @@ pub struct Difference {
     pub b: String,
 }
 
-/// A fact about a record, when it is known.
-type Fact = (&'static str, fn(&Machine) -> Option<String>);
+/// A fact about a machine, when it is known: its name, whether it decides which configuration is
+/// fastest, and the fact. Free memory, clocks and loads come and go, and decide nothing.
+type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
 /// Facts about machines, in the order of the list.
 const FACTS: [Fact; 19] = [
-    ("host", |m| m.host.clone()),
-    ("processor", |m| m.processor.model.clone()),
-    ("sockets", |m| count(m.processor.sockets)),
-    ("cores", |m| count(m.processor.cores)),
-    ("hardware threads", |m| count(m.processor.threads)),
-    ("instruction sets", |m| (!m.processor.isa.is_empty()).then(|| m.processor.isa.join(" "))),
-    ("last-level caches", |m| {
+    ("host", true, |m| m.host.clone()),
+    ("processor", true, |m| m.processor.model.clone()),
+    ("sockets", true, |m| count(m.processor.sockets)),
+    ("cores", true, |m| count(m.processor.cores)),
+    ("hardware threads", true, |m| count(m.processor.threads)),
+    ("instruction sets", true, |m| {
+        (!m.processor.isa.is_empty()).then(|| m.processor.isa.join(" "))
+    }),
+    ("last-level caches", true, |m| {
         let last =
             m.caches.iter().filter(|cache| cache.level >= 3).max_by_key(|cache| cache.level)?;
         Some(format!("{} x {}", last.count, Bytes(last.bytes?)))
     }),
-    ("NUMA nodes", |m| count(m.numa_nodes.len() as u32)),
-    ("memory", |m| m.memory.bytes.map(|bytes| Bytes(bytes).to_string())),
-    ("memory limit", |m| m.memory.cgroup_limit.map(|bytes| Bytes(bytes).to_string())),
-    ("memory channels", |m| m.memory.channels.map(|n| n.to_string())),
-    ("memory speed", |m| m.memory.transfers_per_s.map(|rate| format!("{:.0} MT/s", rate / 1e6))),
-    ("theoretical bandwidth", |m| {
+    ("NUMA nodes", true, |m| count(m.numa_nodes.len() as u32)),
+    ("memory", false, |m| m.memory.bytes.map(|bytes| Bytes(bytes).to_string())),
+    ("memory limit", false, |m| m.memory.cgroup_limit.map(|bytes| Bytes(bytes).to_string())),
+    ("memory channels", true, |m| m.memory.channels.map(|n| n.to_string())),
+    ("memory speed", false, |m| {
+        m.memory.transfers_per_s.map(|rate| format!("{:.0} MT/s", rate / 1e6))
+    }),
+    ("theoretical bandwidth", false, |m| {
         m.memory.theoretical.as_ref().map(|figure| BytesPerSec(figure.value).to_string())
     }),
-    ("kernel", |m| m.kernel.clone()),
-    ("virtual machine", |m| {
+    ("kernel", true, |m| m.kernel.clone()),
+    ("virtual machine", true, |m| {
         (m.host.is_some()).then(|| m.virtualisation.clone().unwrap_or_else(|| "no".to_owned()))
     }),
-    ("governor", |m| m.governor.clone()),
-    ("transparent huge pages", |m| m.pages.as_ref()?.thp.clone()),
-    ("THP defragmentation", |m| m.pages.as_ref()?.thp_defrag.clone()),
-    ("reserved huge pages", |m| {
-        let huge = &m.pages.as_ref()?.huge;
-        let kinds: Vec<String> = huge
-            .iter()
-            .filter(|pages| pages.total > 0)
-            .map(|pages| format!("{} of {}", pages.total, Bytes(pages.bytes)))
-            .collect();
+    ("governor", false, |m| m.governor.clone()),
+    ("transparent huge pages", true, |m| m.pages.as_ref()?.thp.clone()),
+    ("THP defragmentation", false, |m| m.pages.as_ref()?.thp_defrag.clone()),
+    ("reserved huge pages", true, |m| {
+        let huge = m.pages.as_ref()?.huge.iter().filter(|pages| pages.total > 0);
+        let kinds: Vec<String> =
+            huge.map(|pages| format!("{} of {}", pages.total, Bytes(pages.bytes))).collect();
         Some(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
     }),
 ];
+
+/// What differs between a machine as it was and as it is now, in words, as far as it decides which
+/// configuration is fastest.
+pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
+    let words = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
+    let decisive = FACTS.iter().filter(|(_, decides, _)| *decides);
+    let held = decisive.map(|(what, _, fact)| (what, words(fact(then)), words(fact(now))));
+    held.filter(|(_, then, now)| then != now)
+        .map(|(what, then, now)| format!("{what}: {then}, now {now}"))
+        .collect()
+}
 
 /// Most measurements for which a difference is listed one by one.
 const EACH: usize = 3;
@@ -98,7 +111,7 @@ pub(super) fn differences(
     let [a_known, b_known] = [a, b].map(|side| side.iter().any(known));
     let in_words = |known| if known { "described" } else { "not known" }.to_owned();
     add("machine".to_owned(), in_words(a_known), in_words(b_known));
-    for (what, fact) in FACTS {
+    for (what, _, fact) in FACTS {
         let [a, b] = sides(&|run| fact(&run.machine));
         if !a.is_empty() && !b.is_empty() {
             add(what.to_owned(), a, b);
@@ -162,7 +175,7 @@ fn configurations(points: &[Point<'_>], registry: &Registry) -> Vec<Difference> 
             if a == b || a.is_empty() || b.is_empty() {
                 continue;
             }
-            let title = pairing::title(&pairing::group_of(point.a[0]), &point.at, registry);
+            let title = point.title();
             match alike.iter_mut().find(|(known, _)| known.a == a && known.b == b) {
                 Some((_, titles)) => titles.push(title),
                 None => alike.push((Difference { what: what.clone(), a, b }, vec![title])),
@@ -195,54 +208,36 @@ fn in_short(titles: &[String]) -> String {
 
 /// A value of the configuration in words; fractions are observations and `None`.
 fn told(key: &str, value: &Value) -> Option<String> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let tens = |share: f64| (share * 10.0).round() * 10.0;
+    let got = || {
+        let got = value.get("got").and_then(Value::as_object).into_iter().flatten();
+        got.filter_map(|(of, share)| Some((of, share.as_f64()?)))
+    };
     match (key, value) {
         (_, Value::Number(number)) if !number.is_u64() && !number.is_i64() => None,
-        ("pages", Value::Object(map)) => {
-            let asked = map.get("asked")?.as_str()?;
-            let huge: f64 = map
-                .get("got")
-                .and_then(Value::as_object)
-                .into_iter()
-                .flatten()
-                .filter(|(size, _)| size.parse::<u64>().is_ok_and(|size| size >= 2 << 20))
-                .filter_map(|(_, share)| share.as_f64())
-                .sum();
-            Some(format!("{asked}, {} % huge", (huge * 10.0).round() * 10.0))
+        ("pages", Value::Object(_)) => {
+            let huge = |size: &String| size.parse::<u64>().is_ok_and(|size| size >= 2 << 20);
+            let huge: f64 = got().filter(|(size, _)| huge(size)).map(|(_, share)| share).sum();
+            Some(format!("{}, {} % huge", text("asked")?, tens(huge)))
         }
-        ("numa", Value::Object(map)) => {
-            let asked = map.get("asked")?.as_str()?;
-            let got = map.get("got").and_then(Value::as_object)?;
-            let shares: Vec<String> = got
-                .iter()
-                .filter_map(|(node, share)| {
-                    let tens = (share.as_f64()? * 10.0).round() * 10.0;
-                    (tens > 0.0).then(|| format!("{tens} % on node {node}"))
-                })
-                .collect();
-            Some(format!("{asked}, {}", shares.join(", ")))
+        ("numa", Value::Object(map)) if map.contains_key("got") => {
+            let shares = got().map(|(node, share)| (node, tens(share)));
+            let shares = shares.filter(|(_, tens)| *tens > 0.0);
+            let shares: Vec<String> =
+                shares.map(|(node, tens)| format!("{tens} % on node {node}")).collect();
+            Some(format!("{}, {}", text("asked")?, shares.join(", ")))
         }
-        ("compiler", Value::Object(map)) => {
-            let command = map.get("command").and_then(Value::as_str)?;
-            let version = map.get("version").and_then(Value::as_str);
-            Some(version.map_or_else(|| command.to_owned(), |v| format!("{command} ({v})")))
+        ("compiler", Value::Object(_)) => {
+            let version = text("version").map(|version| format!(" ({version})"));
+            Some(format!("{}{}", text("command")?, version.unwrap_or_default()))
         }
         ("places", Value::Array(places)) => {
-            let numbers = |cpus: &Value| -> Option<Vec<u64>> {
-                cpus.as_array().map(|list| list.iter().filter_map(Value::as_u64).collect())
-            };
-            let cpus: Vec<String> = places
-                .iter()
-                .filter_map(numbers)
-                .map(|cpus| {
-                    let cpus: Vec<String> = cpus.iter().map(u64::to_string).collect();
-                    if cpus.len() == 1 {
-                        cpus[0].clone()
-                    } else {
-                        format!("{{{}}}", cpus.join(","))
-                    }
-                })
-                .collect();
-            Some(cpus.join(" "))
+            let cpus = places.iter().filter_map(Value::as_array).map(|cpus| {
+                let cpus: Vec<String> = cpus.iter().map(Value::to_string).collect();
+                if cpus.len() == 1 { cpus.concat() } else { format!("{{{}}}", cpus.join(",")) }
+            });
+            Some(cpus.collect::<Vec<_>>().join(" "))
         }
         ("layout", Value::Object(map)) => {
             let offset = map.get("sequential")?.get("offset")?.as_u64()?;

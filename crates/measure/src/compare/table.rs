@@ -1,65 +1,41 @@
 //! A comparison as CSV (RFC 4180): a line a pair, figures in base units.
 
 use super::Pair;
+use crate::csv::{joined, number, written};
 
-/// The header; new columns go to the end.
-const HEADER: [&str; 20] = [
-    "gauge",
-    "test",
-    "name",
-    "at",
-    "unit",
-    "statistic",
-    "a",
-    "b",
-    "ratio",
-    "ci95_low",
-    "ci95_high",
-    "a_median",
-    "b_median",
-    "median_ratio",
-    "verdict",
-    "a_samples",
-    "b_samples",
-    "a_runs",
-    "b_runs",
-    "reasons",
+/// What one column shows of a pair.
+type Cell = fn(&Pair) -> String;
+
+/// Names and contents; new columns go to the end.
+const COLUMNS: [(&str, Cell); 20] = [
+    ("gauge", |pair| pair.gauge.clone()),
+    ("test", |pair| pair.test.clone()),
+    ("name", |pair| pair.name.clone()),
+    ("at", |pair| {
+        joined(pair.at.iter().map(|(key, value)| {
+            format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        }))
+    }),
+    ("unit", |pair| pair.unit.to_string()),
+    ("statistic", |pair| pair.statistic.to_owned()),
+    ("a", |pair| number(pair.a.value)),
+    ("b", |pair| number(pair.b.value)),
+    ("ratio", |pair| number(pair.ratio)),
+    ("ci95_low", |pair| number(pair.ci95.map(|[low, _]| low))),
+    ("ci95_high", |pair| number(pair.ci95.map(|[_, high]| high))),
+    ("a_median", |pair| number(pair.a.median)),
+    ("b_median", |pair| number(pair.b.median)),
+    ("median_ratio", |pair| number(pair.median_ratio)),
+    ("verdict", |pair| pair.verdict.name().to_owned()),
+    ("a_samples", |pair| pair.a.samples.to_string()),
+    ("b_samples", |pair| pair.b.samples.to_string()),
+    ("a_runs", |pair| pair.a.runs.to_string()),
+    ("b_runs", |pair| pair.b.runs.to_string()),
+    ("reasons", |pair| joined(pair.reasons.iter().cloned())),
 ];
 
 pub(super) fn render(pairs: &[Pair]) -> String {
-    let figure =
-        |x: Option<f64>| x.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default();
-    let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
-    for pair in pairs {
-        let at: Vec<String> = pair
-            .at
-            .iter()
-            .map(|(key, value)| {
-                format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-            })
-            .collect();
-        rows.push(vec![
-            pair.gauge.clone(),
-            pair.test.clone(),
-            pair.name.clone(),
-            at.join("; "),
-            pair.unit.to_string(),
-            pair.statistic.to_owned(),
-            figure(pair.a.value),
-            figure(pair.b.value),
-            figure(pair.ratio),
-            figure(pair.ci95.map(|[low, _]| low)),
-            figure(pair.ci95.map(|[_, high]| high)),
-            figure(pair.a.median),
-            figure(pair.b.median),
-            figure(pair.median_ratio),
-            pair.verdict.name().to_owned(),
-            pair.a.samples.to_string(),
-            pair.b.samples.to_string(),
-            pair.a.runs.to_string(),
-            pair.b.runs.to_string(),
-            pair.reasons.join("; "),
-        ]);
-    }
-    crate::csv::written(&rows)
+    let header = COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let row = |pair: &Pair| COLUMNS.iter().map(|(_, cell)| cell(pair)).collect();
+    written(&std::iter::once(header).chain(pairs.iter().map(row)).collect::<Vec<_>>())
 }

@@ -12,11 +12,11 @@ crate::config! {
         /// Bytes of an array.
         array_bytes: u64 = Identity "arrays", speaks;
         /// Size of a message.
-        message_bytes: u64 = Identity "messages", speaks;
+        message_bytes: u64 = Size "messages", speaks;
         /// Size of a file.
-        file_bytes: u64 = Identity "files", speaks;
+        file_bytes: u64 = Size "files", speaks;
         /// Size of a block.
-        block_bytes: u64 = Identity "blocks", speaks;
+        block_bytes: u64 = Size "blocks", speaks;
         /// Kernel of a curve.
         kernel: String = Identity "kernel", speaks;
         /// Distance of a pair.
@@ -299,6 +299,16 @@ fn what_differs_is_listed_and_evidence_is_not() {
             "pages: thp, 100 % huge | thp, 40 % huge"
         ]
     );
+}
+
+#[test]
+fn what_decides_of_a_machine_is_told_and_the_rest_is_not() {
+    let then = Machine { kernel: Some("Linux 6.1.0".to_owned()), ..Machine::default() };
+    let mut now = then.clone();
+    now.memory.available = Some(7);
+    assert!(machine_changes(&then, &now).is_empty());
+    now.kernel = Some("Linux 6.12.1".to_owned());
+    assert_eq!(machine_changes(&then, &now), ["kernel: Linux 6.1.0, now Linux 6.12.1"]);
 }
 
 #[test]

@@ -67,9 +67,49 @@ pub struct Processor {
     pub flops_basis: Option<String>,
     /// Clock on which the peak rests, Hz.
     pub hz: Option<f64>,
-    /// Where `hz` comes from, e.g. `measured`, `catalog: base clock`.
+    /// Where `hz` comes from, e.g. `catalog: base clock`.
     #[serde(default)]
-    pub hz_basis: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub hz_basis: Option<ClockBasis>,
+}
+
+/// Where a clock comes from; the record has it in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum ClockBasis {
+    /// Measured on this node.
+    Measured,
+    /// The base clock that the catalog has.
+    Catalog,
+    /// The base clock in the processor's name.
+    Name,
+    /// What another version of nodegauge wrote.
+    Other(String),
+}
+
+impl ClockBasis {
+    /// In words.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Measured => "measured: chain of dependent adds",
+            Self::Catalog => "catalog: base clock",
+            Self::Name => "processor name: base clock",
+            Self::Other(words) => words,
+        }
+    }
+}
+
+impl From<String> for ClockBasis {
+    fn from(words: String) -> Self {
+        let known = [Self::Measured, Self::Catalog, Self::Name];
+        known.into_iter().find(|basis| basis.as_str() == words).unwrap_or(Self::Other(words))
+    }
+}
+
+impl From<ClockBasis> for String {
+    fn from(basis: ClockBasis) -> Self {
+        basis.as_str().to_owned()
+    }
 }
 
 /// Caches of one level and kind.

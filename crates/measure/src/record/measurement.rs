@@ -314,6 +314,11 @@ impl Measurement {
         self.judged(validity)
     }
 
+    /// The value with its unit, for people.
+    pub fn in_words(&self) -> String {
+        self.value.map_or_else(|| "-".to_owned(), |value| self.unit.in_words(value))
+    }
+
     /// Whether it is a figure published elsewhere, shown beside those of this run: never a result of
     /// the run, and nothing that a condition on its results may meet.
     pub fn is_published(&self) -> bool {

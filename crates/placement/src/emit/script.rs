@@ -4,10 +4,10 @@
 //! the braces of places.
 
 use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher};
-use crate::error::counted;
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
+use nodegauge_measure::quantity::counted;
 
 const RUN: &str = "run: sh FILE PROGRAM [ARGUMENT]...";
 

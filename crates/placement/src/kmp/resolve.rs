@@ -26,7 +26,7 @@ impl KmpAffinity {
     ) -> Result<Vec<Vec<CpuId>>, PlacementError> {
         let allowed = cpus::allowed(topology);
         if allowed.is_empty() {
-            return Err(PlacementError::NoCpus);
+            return Err(PlacementError::no_cpus());
         }
         let objects = Objects::new(topology, self.granularity.unwrap_or(Granularity::Core));
         let (masks, offset) = match &self.kind {
@@ -120,11 +120,12 @@ impl<'a> Objects<'a> {
         let levels = Levels::new(self.topology);
         let depth = levels.names.len();
         if numbers.permute as usize >= depth {
-            return Err(PlacementError::Permute {
-                permute: numbers.permute,
-                depth,
-                levels: levels.names.join(", "),
-            });
+            return Err(PlacementError::new(format!(
+                "KMP_AFFINITY: permute {} is out of range: this machine has {depth} levels ({})\nhint: permute is 0 to {}",
+                numbers.permute,
+                levels.names.join(", "),
+                depth - 1
+            )));
         }
         let inner = compact(depth as u32) as usize;
         let mut order = levels.paths;

@@ -119,7 +119,7 @@ fn refusals_name_the_numbers() {
     );
     let mut nothing = t2k.clone();
     nothing.threads.iter_mut().for_each(|thread| thread.allowed = false);
-    assert_eq!(parse("scatter").resolve(&nothing, 1), Err(PlacementError::NoCpus));
+    assert_eq!(parse("scatter").resolve(&nothing, 1), Err(PlacementError::no_cpus()));
 }
 
 #[test]

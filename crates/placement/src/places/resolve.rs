@@ -6,6 +6,7 @@ use crate::error::PlacementError;
 use crate::grammar::MOST;
 use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// CPUs in all places together: room for 1024 places of 1024 CPUs. More is a slip of the finger.
 const BUDGET: usize = 1 << 20;
@@ -52,11 +53,11 @@ impl PlacesSpec {
         };
         let mut places: Vec<Place> = groups.into_iter().filter_map(Place::new).collect();
         if places.is_empty() {
-            return Err(PlacementError::NoCpus);
+            return Err(PlacementError::no_cpus());
         }
         match count {
             Some(asked) if asked as usize > places.len() => {
-                let (name, found) = (name.as_str(), places.len());
+                let found = places.len();
                 return Err(self.refused(format!(
                     "this process may use {found} {name}, not {asked}\nhint: e.g. --places '{name}({found})'"
                 )));
@@ -67,8 +68,8 @@ impl PlacesSpec {
         Ok(places)
     }
 
-    fn refused(&self, problem: impl Into<String>) -> PlacementError {
-        PlacementError::Places { places: self.to_string(), problem: problem.into() }
+    fn refused(&self, problem: impl fmt::Display) -> PlacementError {
+        PlacementError::new(format!("places \"{self}\": {problem}"))
     }
 }
 

@@ -104,7 +104,7 @@ fn each_refusal_says_the_numbers() {
     }
     let mut nothing = topology.clone();
     nothing.threads.iter_mut().for_each(|thread| thread.allowed = false);
-    assert_eq!(parse("cores").resolve(&nothing), Err(PlacementError::NoCpus));
+    assert_eq!(parse("cores").resolve(&nothing), Err(PlacementError::no_cpus()));
 }
 
 #[test]

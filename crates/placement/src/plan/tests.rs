@@ -110,7 +110,7 @@ fn conflicts_are_refused() {
             "--bind",
         ),
     ] {
-        let expected = PlacementError::Conflict { what: "threads go", first, second };
+        let expected = PlacementError::conflict("threads go", first, second);
         assert_eq!(plan(&topology, &request).unwrap_err(), expected);
     }
     let verbose = Request { kmp: kmp("verbose"), ..request(Some(4), "cores", Some(Bind::Spread)) };
