@@ -7,7 +7,7 @@ use crate::gauges;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::{Gauge, Site};
 use nodegauge_history::Store;
 use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
@@ -32,6 +32,15 @@ pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
 /// The history, ready to be written.
 pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     Ok(Store::open(&store_path(db)?)?)
+}
+
+/// What finds the newest saved record of this host that has a figure of a test and a name. Without a
+/// history that can be read there is none.
+pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
+    move |test, name| {
+        let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
+        store.newest_with_measurement(test, name, site.machine.host.as_deref()).ok()?
+    }
 }
 
 /// Standard output holds one document.
@@ -88,6 +97,13 @@ pub(crate) enum Shown {
     Text(String),
     /// A table for other programs, and nothing else.
     Table(String),
+}
+
+impl Shown {
+    /// The page of a gauge's own command.
+    pub(crate) fn page_of(gauge: &'static dyn Gauge) -> impl Fn(&Record, Style) -> Self {
+        move |record, style| Self::Text(nodegauge_report::run::own(record, gauge, style))
+    }
 }
 
 /// Carries a measuring command out: opens what results will be written to, lets `gauge` measure with

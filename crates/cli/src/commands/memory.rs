@@ -2,9 +2,9 @@
 
 use crate::args::PlacementArgs;
 use crate::args::memory::{MemoryArgs, MemoryCommand, OrderArgs};
-use crate::commands::places::{self, Planned};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
+use crate::resolve::{self, Planned};
 use crate::session::{self, Shown};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Notice, NoticeId};
@@ -81,7 +81,8 @@ fn placed(
         let placement = nodegauge_placement::plan(&node.topology, &Request::default())?;
         return Ok((placement, MemoryPolicy::Default, Vec::new()));
     };
-    let Planned { placements, policy, notices } = places::plan_or(args, &node.topology, otherwise)?;
+    let Planned { placements, policy, notices } =
+        resolve::plan_or(args, &node.topology, otherwise)?;
     match <[Placement; 1]>::try_from(placements) {
         Ok([placement]) => Ok((placement, policy, notices)),
         Err(_) => Err(Failure::usage("memory takes one thread count\nhint: e.g. --threads 4")),

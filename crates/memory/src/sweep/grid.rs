@@ -51,6 +51,14 @@ pub enum SweepError {
         /// How many may be.
         most: usize,
     },
+    /// A launcher has started fewer ranks.
+    #[error("the sweep asks for {asked} ranks, but {started} are started\nhint: start {asked}")]
+    Ranks {
+        /// How many are asked for.
+        asked: usize,
+        /// How many there are.
+        started: usize,
+    },
     /// Compiled loops are in this process alone.
     #[error(
         "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out"
@@ -66,11 +74,11 @@ impl From<SweepError> for Failure {
 
 /// One value of each axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Combination {
+pub(super) struct Combination {
     /// The values.
-    pub settings: Vec<Setting>,
+    pub(super) settings: Vec<Setting>,
     /// The combination that its rates are held against.
-    pub reference: Option<usize>,
+    pub(super) reference: Option<usize>,
 }
 
 /// Checks what can be known of the axes alone; `is_fixed` says whether the option of a name has a
@@ -97,7 +105,7 @@ pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), Sweep
 ///
 /// # Errors
 /// When all installed compilers are asked for, and there are none.
-pub fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
+pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
     let choice = |setting: &Setting| match setting {
         Setting::Compiler(choice) => Some(choice.clone()),
         _ => None,
@@ -121,7 +129,7 @@ pub fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failu
 ///
 /// # Errors
 /// When there are too many.
-pub fn combinations(
+pub(super) fn combinations(
     axes: &[Axis],
     fixed: &[Setting],
 ) -> Result<(Vec<Combination>, Vec<Notice>), SweepError> {
