@@ -7,7 +7,7 @@
 //! whole, exactly.
 
 use crate::GAUGE;
-use crate::arrangement::{Arrangement, StreamError};
+use crate::arrangement::Arrangement;
 use crate::arrays::{Layout, Pages};
 use crate::config::ExplainConfig;
 use crate::kernels::{self, Kernel, Prefetch, Shape, Stores};
@@ -46,7 +46,7 @@ impl AblationPlan {
         Self(arrangement)
     }
 
-    fn measure(self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, StreamError> {
+    fn measure(self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut arrangement = self.0;
         let limits = arrangement.limits();
         observer.phase("choosing the best loops");

@@ -11,7 +11,7 @@ use crate::arrays::Layout;
 use crate::kernels::{Kernel, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::ranks::{RanksPoint, SharedCoordinator};
-use crate::size::{self, Size, SizeError, SizeSpec, Surroundings};
+use crate::size::{self, Size, SizeSpec, Surroundings};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
 use nodegauge_gauge::{Foreseen, Site};
@@ -19,37 +19,9 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, notice};
 use nodegauge_placement::{
-    Bind, MemoryPolicy, Placement, PlacementError, RankPlace, RankPlan, Request, ThreadPlace,
+    Bind, MemoryPolicy, Placement, RankPlace, RankPlan, Request, ThreadPlace,
 };
 use std::time::{Duration, Instant};
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum StreamError {
-    /// The length of the arrays.
-    #[error(transparent)]
-    Size(#[from] SizeError),
-    /// Threads, arrays, pages.
-    #[error(transparent)]
-    Point(#[from] PointError),
-    /// The threads.
-    #[error(transparent)]
-    Placement(#[from] PlacementError),
-    /// The wished stores do not exist here.
-    #[error("this processor has no {0} stores that nodegauge knows\nhint: use --stores regular")]
-    NoSuchStores(Stores),
-}
-
-impl From<StreamError> for Failure {
-    fn from(error: StreamError) -> Self {
-        match error {
-            StreamError::Placement(_) => Self::usage(error),
-            StreamError::Size(_) | StreamError::Point(_) | StreamError::NoSuchStores(_) => {
-                Self::missing(error)
-            }
-        }
-    }
-}
 
 /// A planned configuration.
 #[derive(Debug, Clone)]
@@ -77,7 +49,7 @@ impl Arrangement {
         request: &Request,
         options: StreamOptions,
         mut notices: Vec<Notice>,
-    ) -> Result<Self, StreamError> {
+    ) -> Result<Self, Failure> {
         let placement = nodegauge_placement::plan(&site.topology, request)?;
         let (size, config) = plan(site, &placement, &options)?;
         notice::add_new(&mut notices, environment(&placement.notices));
@@ -91,11 +63,7 @@ impl Arrangement {
     ///
     /// # Errors
     /// When the arrays do not fit, or there are no such loops.
-    pub fn of_ranks(
-        site: &Site,
-        ranks: RankPlan,
-        options: StreamOptions,
-    ) -> Result<Self, StreamError> {
+    pub fn of_ranks(site: &Site, ranks: RankPlan, options: StreamOptions) -> Result<Self, Failure> {
         let count = ranks.ranks.len() as u64;
         let shared = matches!(options.size, SizeSpec::Auto | SizeSpec::TimesLlc(_));
         let placement = ranks.together();
@@ -142,7 +110,7 @@ impl Arrangement {
     }
 
     /// Sets it up in this process.
-    pub(crate) fn point(&self, observer: &mut dyn Observer) -> Result<Point, StreamError> {
+    pub(crate) fn point(&self, observer: &mut dyn Observer) -> Result<Point, Failure> {
         self.announce(observer);
         Ok(Point::prepare(self.configs[0].clone())?)
     }
@@ -184,7 +152,7 @@ impl Arrangement {
         target: &mut dyn Target,
         deadline: Instant,
         observer: &mut dyn Observer,
-    ) -> Result<usize, StreamError> {
+    ) -> Result<usize, Failure> {
         let shapes = candidates(&self.options, Breadth::Likely)?;
         let open = |kernel: &Kernel| self.options.loops.iter().all(|(known, _)| known != kernel);
         if shapes.len() < 2 || !self.options.kernels.iter().any(open) {
@@ -230,7 +198,7 @@ pub fn plan(
     site: &Site,
     placement: &Placement,
     options: &StreamOptions,
-) -> Result<(Size, PointConfig), StreamError> {
+) -> Result<(Size, PointConfig), Failure> {
     let machine = &site.machine;
     let around = Surroundings {
         llc: site
@@ -263,14 +231,13 @@ pub(crate) fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
 }
 
 /// The loops that the options leave to choose from.
-pub(crate) fn candidates(
-    options: &StreamOptions,
-    breadth: Breadth,
-) -> Result<Vec<Shape>, StreamError> {
+pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Vec<Shape>, Failure> {
     let constraints = Constraints { stores: options.stores, prefetch: options.prefetch };
     let shapes = tuner::candidates(constraints, breadth);
     match (shapes.is_empty(), options.stores) {
-        (true, Some(stores)) => Err(StreamError::NoSuchStores(stores)),
+        (true, Some(stores)) => Err(Failure::missing(format!(
+            "this processor has no {stores} stores that nodegauge knows\nhint: use --stores regular"
+        ))),
         _ => Ok(shapes),
     }
 }

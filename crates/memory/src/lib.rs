@@ -16,7 +16,6 @@ pub mod kernels;
 pub mod mapping;
 pub mod pages;
 pub mod point;
-mod rank_error;
 pub mod ranks;
 mod result;
 pub mod size;

@@ -440,6 +440,9 @@ pub(crate) fn native_loops(
 
 impl From<PointError> for nodegauge_measure::Failure {
     fn from(error: PointError) -> Self {
-        Self::missing(error)
+        match error {
+            PointError::Rank(failure) => failure,
+            other => Self::missing(other),
+        }
     }
 }

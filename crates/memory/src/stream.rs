@@ -4,7 +4,7 @@
 //! passes of all kernels, in STREAM's order, repeat until the figures are stable or the time is
 //! spent; the arrays are checked; and only then is there a result. Prints nothing.
 
-pub use crate::arrangement::{Arrangement, StreamError, StreamOptions, plan};
+pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 pub(crate) use crate::arrangement::{available, best_pages, masks};
 use crate::kernels::{Kernel, Loop};
 use crate::ranks::{Coordinator, SharedCoordinator};

@@ -8,10 +8,10 @@
 mod grid;
 mod trend;
 
-pub use grid::{SweepError, check};
+pub use grid::check;
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, StreamError};
+use crate::arrangement::{self, Arrangement};
 use crate::axis::{Axis, Setting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
@@ -114,16 +114,22 @@ impl SweepPlan {
         }
         let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
         if threads > MOST_THREADS {
-            return Err(SweepError::Threads { threads, most: MOST_THREADS }.into());
+            return Err(Failure::usage(format!(
+                "the configurations have {threads} threads in all, more than {MOST_THREADS}\nhint: take fewer values"
+            )));
         }
         let ranks = most_ranks(&cells);
         if ranks.is_some() && !compilers.is_empty() {
-            return Err(SweepError::RanksAndCompilers.into());
+            return Err(Failure::usage(
+                "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out",
+            ));
         }
         if let (Some(asked), Some(joined)) = (ranks, joined) {
             let started = joined.started.ranks as usize;
             if asked > started {
-                return Err(SweepError::Ranks { asked, started }.into());
+                return Err(Failure::usage(format!(
+                    "the sweep asks for {asked} ranks, but {started} are started\nhint: start {asked}"
+                )));
             }
         }
         let joined = joined.map(|joined| Rc::clone(&joined.coordinator));
@@ -236,7 +242,7 @@ impl Running {
         cells: Vec<Cell>,
         coordinator: Option<&SharedCoordinator>,
         observer: &mut dyn Observer,
-    ) -> Result<Self, StreamError> {
+    ) -> Result<Self, Failure> {
         let limits = cells[0].arrangement.limits();
         observer.phase(&format!("preparing {} configurations", cells.len()));
         let candidate = |cell: &Cell| {
@@ -247,7 +253,7 @@ impl Running {
         Ok(Self { cells, candidates, limits, notices: Vec::new() })
     }
 
-    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, StreamError> {
+    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         observer.phase("choosing loops");
         self.choose_loops(observer)?;
         let count = self.cells.len();
@@ -265,7 +271,7 @@ impl Running {
         let (stop, failure) = match measured {
             Ok(stop) => (stop, None),
             // A rank has ended: what was measured until then is kept.
-            Err(PointError::Rank(error)) => (Stop::Interrupted, Some(error.into())),
+            Err(PointError::Rank(error)) => (Stop::Interrupted, Some(error)),
             Err(error) => return Err(error.into()),
         };
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
@@ -291,7 +297,7 @@ impl Running {
     /// Chooses loops once for each set of constraints, on the cell with most threads; all cells with
     /// the same constraints run them, so that they differ in nothing but their coordinates. What a
     /// compiler made is as it is.
-    fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), StreamError> {
+    fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
         let Self { cells, candidates, limits, notices } = self;
         let mut groups: Vec<(Constraints, Vec<usize>)> = Vec::new();
         for (i, cell) in cells.iter().enumerate() {

@@ -7,6 +7,7 @@ use crate::pages::Share;
 use crate::team::TeamError;
 use crate::traffic::Counted;
 use nodegauge_machine::{CpuId, NodeId};
+use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{MemoryPolicy, SysError};
@@ -66,7 +67,7 @@ pub enum PointError {
     },
     /// A process of several that measure together.
     #[error(transparent)]
-    Rank(#[from] crate::rank_error::RankError),
+    Rank(#[from] Failure),
 }
 
 /// One configuration under measurement.

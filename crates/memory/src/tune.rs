@@ -20,7 +20,7 @@ pub use choice::{Choice, remembered};
 pub use space::{Setup, Space};
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, StreamError, StreamOptions};
+use crate::arrangement::{self, Arrangement, StreamOptions};
 use crate::config::{PagesConfig, TuneConfig};
 use crate::halving::{Halving, Shuffler};
 use crate::kernels::{Kernel, Shape, Stores};
@@ -125,7 +125,7 @@ impl TunePlan {
         &self,
         budget: Duration,
         observer: &mut dyn Observer,
-    ) -> Result<(Outcome, Option<Choice>), StreamError> {
+    ) -> Result<(Outcome, Option<Choice>), Failure> {
         let started = Instant::now();
         let until = |share: f64| started + budget.mul_f64(share);
         let Self { options, space, .. } = self;
@@ -262,7 +262,7 @@ impl Search {
         deadline: Instant,
         least: Option<usize>,
         observer: &mut dyn Observer,
-    ) -> Result<Vec<usize>, StreamError> {
+    ) -> Result<Vec<usize>, Failure> {
         let begun = Instant::now();
         let allotted = deadline.saturating_duration_since(begun).as_secs_f64().max(1e-3);
         let mut halving = Halving::new(0..entries.len());
@@ -305,13 +305,13 @@ impl Search {
 
     /// One pass of an entry: geometric mean of its kernels' rates, B/s, and the round trip between
     /// the CPUs of the plain team, seconds, which tells the regime of the machine whoever runs.
-    fn pass(&mut self, entry: &Entry) -> Result<(f64, f64), StreamError> {
+    fn pass(&mut self, entry: &Entry) -> Result<(f64, f64), Failure> {
         let mut before = self.reference_trip()?;
         // On a busy machine the last try counts, disturbed or not.
         let (rate, trip, _) = schedule::undisturbed(
             TRIES,
             |(_, _, clean): &(f64, f64, bool)| !clean,
-            || -> Result<_, StreamError> {
+            || -> Result<_, Failure> {
                 let Some(point) = self.points.get_mut(&entry.setup) else {
                     return Ok((f64::NAN, f64::NAN, true));
                 };
@@ -330,7 +330,7 @@ impl Search {
         Ok((rate, trip))
     }
 
-    fn reference_trip(&mut self) -> Result<f64, StreamError> {
+    fn reference_trip(&mut self) -> Result<f64, Failure> {
         match self.points.get_mut(&0) {
             Some(plain) => Ok(plain.round_trip()?),
             None => Ok(f64::NAN),
@@ -344,7 +344,7 @@ impl Search {
         space: &Space,
         deadline: Instant,
         observer: &mut dyn Observer,
-    ) -> Result<Vec<(Kernel, Shape)>, StreamError> {
+    ) -> Result<Vec<(Kernel, Shape)>, Failure> {
         let Some(point) = self.points.get_mut(&setup) else { return Ok(Vec::new()) };
         let chosen = tuner::choose(point, &space.shapes, deadline, || observer.interrupted())?;
         self.passes += chosen.passes;

@@ -3,7 +3,7 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::ranks::RankArgs;
+use super::ranks::{RANKS, RankArgs};
 use super::{ArrayArgs, Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_memory::axis::Axis;
@@ -48,7 +48,7 @@ pub(crate) struct SweepArgs {
 
 /// The search for the best configuration.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = ["SweepArgs", "StandardArgs", "CompilerArgs", "TableArgs", "RankArgs"])]
+#[group(conflicts_with_all = ["SweepArgs", "StandardArgs", "CompilerArgs", "TableArgs"], conflicts_with_all = RANKS)]
 pub(crate) struct TuneArgs {
     /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
     ///
@@ -60,7 +60,7 @@ pub(crate) struct TuneArgs {
 
 /// The user's own stream.c.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = ["SweepArgs", "TableArgs", "RankArgs"])]
+#[group(conflicts_with_all = ["SweepArgs", "TableArgs"], conflicts_with_all = RANKS)]
 pub(crate) struct StandardArgs {
     /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
     ///
@@ -72,7 +72,7 @@ pub(crate) struct StandardArgs {
 
 /// The user's compilers, alone or as an axis of a sweep.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = ["TableArgs", "RankArgs"])]
+#[group(conflicts_with_all = ["TableArgs"], conflicts_with_all = RANKS)]
 pub(crate) struct CompilerArgs {
     /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
     /// are installed; with --standard what it makes of that source

@@ -8,7 +8,7 @@
 
 use super::build::CompiledKernels;
 use crate::GAUGE;
-use crate::arrangement::{Arrangement, StreamError};
+use crate::arrangement::Arrangement;
 use crate::kernels::Loop;
 use crate::point::{Point, PointError};
 use crate::result::{self, Evidence};
@@ -16,7 +16,7 @@ use crate::values::WrongValue;
 use nodegauge_gauge::Site;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Schedule, Turn, policy};
-use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, Outcome};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::memcpy_streams_from;
 
 /// Passes of a turn that are kept.
@@ -67,7 +67,7 @@ pub(super) fn run(
     mut arrangement: Arrangement,
     compiled: &[CompiledKernels],
     observer: &mut dyn Observer,
-) -> Result<Outcome, StreamError> {
+) -> Result<Outcome, Failure> {
     let limits = arrangement.limits();
     let mut point = arrangement.point(observer)?;
     let tried = arrangement.choose(&mut point, limits.at(policy::COMPILED.choose), observer)?;

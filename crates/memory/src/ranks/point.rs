@@ -1,6 +1,6 @@
 //! One configuration that several ranks measure together.
 
-use super::RankError;
+use super::cannot;
 use super::coordinator::SharedCoordinator;
 use super::wire::{Passed, Request, Response};
 use crate::kernels::{Kernel, Loop, Shape};
@@ -9,6 +9,7 @@ use crate::point::{
 };
 use crate::target::{RankSeen, Seen, Target};
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::Failure;
 use nodegauge_measure::stats;
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
 use std::collections::BTreeMap;
@@ -63,7 +64,7 @@ impl RanksPoint {
         Ok(point)
     }
 
-    fn ask(&self, request: impl Fn() -> Request) -> Result<Vec<Response>, RankError> {
+    fn ask(&self, request: impl Fn() -> Request) -> Result<Vec<Response>, Failure> {
         self.coordinator.borrow_mut().ask(self.configs.len(), |_| request())
     }
 }
@@ -106,9 +107,7 @@ impl Target for RanksPoint {
         let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
         match kernels {
             Some(kernels) => self.reshape(kernels),
-            None => {
-                Err(RankError::system("run compiled loops in ranks", "they are not there").into())
-            }
+            None => Err(cannot("run compiled loops in ranks", "they are not there").into()),
         }
     }
 

@@ -5,7 +5,7 @@
 //! native pass, so that only figures of one regime are set beside each other. A build that fails
 //! leaves the others and the native figures as they are.
 
-use crate::arrangement::{Arrangement, StreamError};
+use crate::arrangement::Arrangement;
 use crate::config::{CompilerConfig, StreamConfig};
 use crate::kernels::STREAM;
 use crate::point::{Point, PointError};
@@ -22,7 +22,7 @@ use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
-use nodegauge_measure::{Observer, Outcome, Seconds, stats};
+use nodegauge_measure::{Failure, Observer, Outcome, Seconds, stats};
 use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ pub(super) fn run(
     mut arrangement: Arrangement,
     builds: &[StandardBuild],
     observer: &mut dyn Observer,
-) -> Result<Outcome, StreamError> {
+) -> Result<Outcome, Failure> {
     let limits = arrangement.limits();
     let mut point = arrangement.point(observer)?;
     let tried = arrangement.choose(&mut point, limits.at(policy::STANDARD.choose), observer)?;

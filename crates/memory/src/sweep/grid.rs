@@ -11,67 +11,6 @@ const MOST_AXES: usize = 2;
 /// Cells at most: each has arrays of its own.
 const MOST_CELLS: usize = 256;
 
-/// Why a sweep is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SweepError {
-    /// Two axes of the same option.
-    #[error("the axis {name} is given twice\nhint: give all values at once, e.g. --sweep {axis}")]
-    Twice {
-        /// The option.
-        name: &'static str,
-        /// The axis as it can be typed.
-        axis: String,
-    },
-    /// An option and its axis.
-    #[error("--{name} is fixed and swept at once\nhint: give it once, e.g. --sweep {axis}")]
-    Fixed {
-        /// The option.
-        name: &'static str,
-        /// The axis as it can be typed.
-        axis: String,
-    },
-    /// Too many axes.
-    #[error("a sweep has at most two axes\nhint: fix one with its own option")]
-    Axes,
-    /// Too many combinations.
-    #[error("{cells} combinations are more than {most}\nhint: take fewer values")]
-    Combinations {
-        /// How many there are.
-        cells: usize,
-        /// How many may be.
-        most: usize,
-    },
-    /// Too many threads.
-    #[error(
-        "the configurations have {threads} threads in all, more than {most}\nhint: take fewer values"
-    )]
-    Threads {
-        /// How many there are.
-        threads: usize,
-        /// How many may be.
-        most: usize,
-    },
-    /// A launcher has started fewer ranks.
-    #[error("the sweep asks for {asked} ranks, but {started} are started\nhint: start {asked}")]
-    Ranks {
-        /// How many are asked for.
-        asked: usize,
-        /// How many there are.
-        started: usize,
-    },
-    /// Compiled loops are in this process alone.
-    #[error(
-        "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out"
-    )]
-    RanksAndCompilers,
-}
-
-impl From<SweepError> for Failure {
-    fn from(error: SweepError) -> Self {
-        Self::usage(error)
-    }
-}
-
 /// One value of each axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Combination {
@@ -86,19 +25,28 @@ pub(super) struct Combination {
 ///
 /// # Errors
 /// Too many axes, or an option that has two values.
-pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), SweepError> {
-    let named = |axis: &Axis| (axis.name(), axis.to_string());
+pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    let refused = |axis: &Axis, why: &str| Err(Failure::usage(format!("{why} {axis}")));
     for (i, axis) in axes.iter().enumerate() {
-        if axes[..i].iter().any(|other| other.name() == axis.name()) {
-            let (name, axis) = named(axis);
-            return Err(SweepError::Twice { name, axis });
+        let name = axis.name();
+        if axes[..i].iter().any(|other| other.name() == name) {
+            let why = format!(
+                "the axis {name} is given twice\nhint: give all values at once, e.g. --sweep"
+            );
+            return refused(axis, &why);
         }
     }
     if let Some(axis) = axes.iter().find(|axis| is_fixed(axis.name())) {
-        let (name, axis) = named(axis);
-        return Err(SweepError::Fixed { name, axis });
+        let name = axis.name();
+        let why = format!("--{name} is fixed and swept at once\nhint: give it once, e.g. --sweep");
+        return refused(axis, &why);
     }
-    if axes.len() > MOST_AXES { Err(SweepError::Axes) } else { Ok(()) }
+    match axes.len() > MOST_AXES {
+        true => {
+            Err(Failure::usage("a sweep has at most two axes\nhint: fix one with its own option"))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Puts the compilers that are meant on this system in the place of what was asked for.
@@ -132,7 +80,7 @@ pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>
 pub(super) fn combinations(
     axes: &[Axis],
     fixed: &[Setting],
-) -> Result<(Vec<Combination>, Vec<Notice>), SweepError> {
+) -> Result<(Vec<Combination>, Vec<Notice>), Failure> {
     let mut all: Vec<Vec<Setting>> = vec![Vec::new()];
     for axis in axes {
         let with = |settings: &Vec<Setting>| {
@@ -157,7 +105,10 @@ pub(super) fn combinations(
     }
     let references = references(&mut each, fixed, &mut notices);
     if each.len() > MOST_CELLS {
-        return Err(SweepError::Combinations { cells: each.len(), most: MOST_CELLS });
+        return Err(Failure::usage(format!(
+            "{} combinations are more than {MOST_CELLS}\nhint: take fewer values",
+            each.len()
+        )));
     }
     let combination = |(settings, reference)| Combination { settings, reference };
     Ok((each.into_iter().zip(references).map(combination).collect(), notices))
@@ -230,7 +181,8 @@ mod tests {
         assert_eq!(words(&all), ["1/4k", "1/thp", "2/4k", "2/thp"]);
         assert_eq!(notices[0].text, "threads 1, pages 4k is given twice and measured once");
         let many = combinations(&[axis("threads=1-200"), axis("pages=4k,thp")], &[]);
-        assert_eq!(many, Err(SweepError::Combinations { cells: 400, most: MOST_CELLS }));
+        let said = "400 combinations are more than 256\nhint: take fewer values";
+        assert_eq!(many.unwrap_err().to_string(), said);
     }
 
     #[test]
@@ -247,12 +199,17 @@ mod tests {
 
     #[test]
     fn an_option_has_one_value() {
+        let says = |axes: &[Axis], fixed: &str| {
+            check(axes, |name| name == fixed).map_err(|failure| failure.to_string())
+        };
         let axes = [axis("threads=1,2"), axis("threads=3")];
-        assert!(matches!(check(&axes, |_| false), Err(SweepError::Twice { name: "threads", .. })));
-        let fixed = check(&axes[..1], |name| name == "threads");
-        assert!(matches!(fixed, Err(SweepError::Fixed { name: "threads", .. })));
+        let twice = "the axis threads is given twice\nhint: give all values at once, e.g. --sweep threads=3";
+        assert_eq!(says(&axes, ""), Err(twice.to_owned()));
+        let fixed =
+            "--threads is fixed and swept at once\nhint: give it once, e.g. --sweep threads=1,2";
+        assert_eq!(says(&axes[..1], "threads"), Err(fixed.to_owned()));
         let axes = [axis("threads=1"), axis("pages"), axis("stores")];
-        assert_eq!(check(&axes, |_| false), Err(SweepError::Axes));
-        assert_eq!(check(&axes[..2], |_| false), Ok(()));
+        assert!(says(&axes, "").unwrap_err().starts_with("a sweep has at most two axes"));
+        assert_eq!(says(&axes[..2], ""), Ok(()));
     }
 }

@@ -1,11 +1,12 @@
 //! What there is to choose from: teams, pages and loops that make sense on this machine. Pure.
 
-use crate::arrangement::{self, StreamError, StreamOptions};
+use crate::arrangement::{self, StreamOptions};
 use crate::arrays::Pages;
 use crate::kernels::{Element, Kernel, Shape, Stores};
 use crate::tuner::{self, Breadth};
 use nodegauge_gauge::Site;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::Machine;
 use nodegauge_placement::places::PlaceName;
 use nodegauge_placement::{Bind, Placement, PlacesSpec, Request};
@@ -41,11 +42,7 @@ impl Space {
     ///
     /// # Errors
     /// When the request does not fit the machine, or the processor has no such stores.
-    pub fn of(
-        site: &Site,
-        request: &Request,
-        options: &StreamOptions,
-    ) -> Result<Self, StreamError> {
+    pub fn of(site: &Site, request: &Request, options: &StreamOptions) -> Result<Self, Failure> {
         let topology = &site.topology;
         let mut teams: Vec<(Request, Placement)> = Vec::new();
         let mut seen: Vec<Vec<CpuId>> = Vec::new();
