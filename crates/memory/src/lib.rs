@@ -26,7 +26,7 @@ pub mod target;
 pub mod traffic;
 pub mod tune;
 mod tuner;
-pub mod values;
+pub use nodegauge_kernels::values;
 pub mod view;
 
 pub use nodegauge_team as team;

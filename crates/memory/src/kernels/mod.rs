@@ -1,27 +1,8 @@
-//! The kernels: what each one is ([`table`](KERNELS)), how its loops may be built ([`Shape`]), and the
-//! compiled loops themselves ([`Variant`]), native ones and those of a compiler of this system.
-//!
-//! The loops are written once, in `pass`, generic over the vectors of `vector` and what a kernel does
-//! with them (`bodies`); `builds` says which combinations are compiled in, and `variants` gives out
-//! only those whose instruction set the processor has. Inside a loop there is no choice left.
+//! What a point can run: the native loops of `nodegauge_kernels`, and those of a compiler of this
+//! system.
 
-mod bodies;
-mod builds;
 pub mod compiled;
-mod entry;
 mod loops;
-pub mod oracle;
-mod pass;
-mod shape;
-mod table;
-mod variants;
-mod vector;
 
-pub use entry::{Args, LINE};
 pub use loops::Loop;
-pub use shape::{Element, Isa, Prefetch, Shape, Stores, UnknownName};
-pub use table::{ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM};
-pub use variants::{Resident, Variant, available_isas, compiled_in, find, resident};
-
-#[cfg(test)]
-mod tests;
+pub use nodegauge_kernels::*;

@@ -5,7 +5,7 @@
 //! check of `inf` against `inf` then says nothing. Here the arrays are checked and filled anew long
 //! before that ([`Values::must_renew`]), and an error that is not a number is a failure.
 
-use crate::kernels::{ARRAYS, Args, Element, Kernel, SCALAR};
+use super::{ARRAYS, Args, Element, Kernel, SCALAR};
 use std::mem::MaybeUninit;
 
 /// The arrays of a pass.
@@ -190,13 +190,16 @@ fn worst<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrays::{Arrays, Layout, Pages};
-    use crate::kernels::STREAM;
+    use crate::STREAM;
+    use std::ptr::NonNull;
 
-    fn filled(values: &Values) -> (Arrays, Args) {
-        let arrays = Arrays::map(10_000, values.element, Pages::Base, Layout::Staggered).unwrap();
-        let args = arrays.share(0, 1);
-        // SAFETY: the only share of arrays that nobody else knows.
+    /// Arrays of words that hold an element each.
+    fn filled(values: &Values) -> (Vec<Vec<u64>>, Args) {
+        const N: usize = 10_000;
+        let mut arrays = vec![vec![0_u64; N]; ARRAYS];
+        let at = std::array::from_fn(|array| NonNull::from(&mut arrays[array][..]).cast());
+        let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
+        // SAFETY: each array has room for N elements, and nobody else knows them.
         unsafe { values.fill(&args) };
         (arrays, args)
     }

@@ -147,7 +147,7 @@ fn formulas_name_what_is_read_written_and_counted() {
 
 #[test]
 fn the_loops_in_c_are_those_of_the_table() {
-    let source = include_str!("../../../../probes/kernels.c");
+    let source = include_str!("../../../probes/kernels.c");
     let made = |start: &str| -> Vec<(String, String)> {
         let lines = source.lines().filter_map(|line| line.strip_prefix(start));
         lines
@@ -169,7 +169,7 @@ fn the_loops_in_c_are_those_of_the_table() {
 
 #[test]
 fn the_chapter_has_the_table() {
-    let chapter = include_str!("../../../../docs/kernels.md");
+    let chapter = include_str!("../../../docs/kernels.md");
     let rows: Vec<String> = chapter
         .lines()
         .filter(|line| line.starts_with("| ") && line.contains('`') && line.contains('='))
