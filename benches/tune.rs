@@ -16,6 +16,7 @@ use nodegauge_memory::config::TuneConfig;
 use nodegauge_memory::kernels::{Kernel, Shape};
 use nodegauge_memory::point::Point;
 use nodegauge_memory::stream::{self, StreamOptions};
+use nodegauge_memory::target::Target;
 use nodegauge_memory::tune::{Choice, Space, TunePlan};
 use nodegauge_placement::Request;
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@ use crate::config::ExplainConfig;
 use crate::kernels::{self, Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, Sample};
 use crate::result;
+use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
@@ -87,7 +88,7 @@ impl AblationPlan {
             clean: clean_rounds(&rounds, &bound, FEWEST_ROUNDS),
             wrong,
             follows_rule: arrangement.size.follows_rule,
-            array_bytes: points[0].arrays().array_bytes(),
+            array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
         Ok(Outcome {
             measurements: measured.figures(),

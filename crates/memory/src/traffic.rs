@@ -32,9 +32,6 @@ pub struct Counted {
 
 /// Counts what each of `kernels` moves; the reason in words when that is not possible. `run` runs the
 /// kernel of a number, or renews the values of the arrays.
-///
-/// # Errors
-/// When `run` fails.
 pub(crate) fn measure<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,

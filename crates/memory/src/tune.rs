@@ -27,6 +27,7 @@ use crate::kernels::{Kernel, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::result;
 use crate::stream::StreamPlan;
+use crate::target::Target;
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Measurement, Quoted};

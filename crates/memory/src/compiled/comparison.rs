@@ -12,6 +12,7 @@ use crate::arrangement::Arrangement;
 use crate::kernels::Loop;
 use crate::point::{Point, PointError};
 use crate::result::{self, Evidence};
+use crate::target::Target;
 use crate::values::WrongValue;
 use nodegauge_gauge::Site;
 use nodegauge_measure::samples::Sample;
@@ -59,9 +60,6 @@ impl Candidate {
 }
 
 /// Measures all.
-///
-/// # Errors
-/// No memory, pages or CPUs as asked.
 pub(super) fn run(
     site: &Site,
     mut arrangement: Arrangement,
@@ -92,7 +90,7 @@ pub(super) fn run(
         if !samples.is_empty() {
             point.set_loops(candidate.loops)?;
             point.wrong = candidate.wrong;
-            let seen = point.got();
+            let seen = point.seen()?;
             let evidence = Evidence::new(site, &arrangement, &point, &seen, samples, stop);
             let tried = if i == 0 { tried } else { 0 };
             of_candidate = result::outcome(&Evidence { tried, ..evidence });

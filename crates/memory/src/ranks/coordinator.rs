@@ -147,10 +147,6 @@ impl Coordinator {
     }
 
     /// Sends a request to each of the first `ranks` ranks and waits for all responses.
-    ///
-    /// # Errors
-    /// When a rank has ended, fails, or does not respond in time. In a pass, or when one has ended, the
-    /// barrier is poisoned and nothing more can be measured.
     pub(super) fn ask(
         &mut self,
         ranks: usize,

@@ -54,9 +54,6 @@ struct Run {
 }
 
 /// Measures both.
-///
-/// # Errors
-/// No memory, pages or CPUs as asked.
 pub(super) fn run(
     site: &Site,
     mut arrangement: Arrangement,

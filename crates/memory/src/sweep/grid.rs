@@ -50,9 +50,6 @@ pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), Failu
 }
 
 /// Puts the compilers that are meant on this system in the place of what was asked for.
-///
-/// # Errors
-/// When all installed compilers are asked for, and there are none.
 pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
     let choice = |setting: &Setting| match setting {
         Setting::Compiler(choice) => Some(choice.clone()),
@@ -74,9 +71,6 @@ pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>
 /// Rates of ranks are held against one rank of policy 5, as in the ccNUMA lecture's plot: where ranks
 /// or policies are swept, `fixed` names the other of the two, and a reference that is missing is
 /// added. Without a policy one rank is the reference, if it is in the sweep.
-///
-/// # Errors
-/// When there are too many.
 pub(super) fn combinations(
     axes: &[Axis],
     fixed: &[Setting],
