@@ -5,9 +5,11 @@ mod ranks;
 
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
-use crate::config::{CodeConfig, CompilerConfig, CountersConfig, PagesConfig, StreamConfig};
+use crate::config::{
+    CodeConfig, CompilerConfig, CountersConfig, NumaConfig, PagesConfig, StreamConfig,
+};
 use crate::kernels::{Kernel, Loop, Shape, Stores};
-use crate::pages::{self, Truth};
+use crate::pages;
 use crate::size::RULE_FACTOR;
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
@@ -244,8 +246,9 @@ pub(crate) fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
 }
 
 /// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
-fn numa(evidence: &Evidence<'_>) -> Truth {
+fn numa(evidence: &Evidence<'_>) -> NumaConfig {
     let policy = &evidence.target.config().policy;
+    let nodes = evidence.site.topology.nodes.len();
     let threads = &evidence.arrangement.placement.threads;
     let bound = evidence.arrangement.placement.bind != Bind::None;
     let home = |thread: &ThreadPlace| match bound {
@@ -254,13 +257,13 @@ fn numa(evidence: &Evidence<'_>) -> Truth {
     };
     let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
     match evidence.seen.shares.is_empty() {
-        true => Truth::of_arrays(policy, &evidence.seen.nodes),
-        false => pages::truth(&evidence.seen.shares, policy, &homes),
+        true => pages::of_arrays(policy, &evidence.seen.nodes, nodes),
+        false => pages::config(&evidence.seen.shares, policy, &homes, nodes),
     }
 }
 
 /// Doubts that hold for every kernel of the run.
-fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
+fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.wrong {
         validity.add(Status::Invalid, wrong_in_words(wrong));
@@ -291,7 +294,7 @@ fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
             );
         }
     }
-    if let Some(broken) = numa.in_words() {
+    if let Some(broken) = pages::broken(numa, &evidence.target.config().policy) {
         validity.add(Status::Suspect, broken);
     }
     ranks::doubts(&evidence.seen.ranks)
@@ -344,8 +347,9 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 
 /// Pages that are not where the policy wants them.
 fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
-    let text = numa(evidence).in_words()?;
-    let remedy = match &evidence.target.config().policy {
+    let policy = &evidence.target.config().policy;
+    let text = pages::broken(&numa(evidence), policy)?;
+    let remedy = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => {
             "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
              while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
@@ -365,7 +369,7 @@ fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> StreamConfig {
+fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
     let Evidence { seen, arrangement, .. } = evidence;
     let placement = &arrangement.placement;
     let asked = evidence.target.config();
@@ -384,7 +388,7 @@ fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> StreamConfig {
         array_times_llc: evidence.arrangement.size.times_llc,
         layout: Some(asked.layout),
         memory_policy: Some(asked.policy.as_str().to_owned()),
-        numa: Some(numa.to_config(evidence.site.topology.nodes.len())),
+        numa: Some(numa.clone()),
         passes: Some(evidence.samples.len() as u64 - 1),
         stopped: Some(evidence.stop.to_string()),
         loops_tried: Some(evidence.tried as u64),

@@ -2,6 +2,7 @@
 //! several processes share. The protocols above (tuner, stream, sweep) know no difference.
 
 use crate::arrays::{ArrayError, Layout, Pages};
+use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::pages::Share;
 use crate::team::TeamError;
@@ -133,16 +134,10 @@ pub struct Seen {
 /// What one of several processes was asked for and got.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankSeen {
-    /// Its number.
-    pub rank: u32,
-    /// Its process.
-    pub process: u32,
-    /// The CPUs that its threads may run on, as the kernel says.
-    pub cpus: Vec<u32>,
-    /// The memory policy that was asked for: its name and its nodes.
-    pub memory: (String, Option<Vec<u32>>),
+    /// As the record has it, without its rates.
+    pub config: RankConfig,
+    /// The memory policy that was asked for.
+    pub policy: MemoryPolicy,
     /// Nodes on which its pages are to be; `None` where anything will do.
     pub expected: Option<Vec<u32>>,
-    /// Share of its pages on each node.
-    pub nodes: Option<BTreeMap<NodeId, f64>>,
 }

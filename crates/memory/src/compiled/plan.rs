@@ -80,8 +80,8 @@ pub fn make(
     let self_test = CommandLine::new("/proc/self/exe", [self_test::COMMAND]);
     let mut builder = KernelBuilder::open(self_test, limits, &options.kernels, options.element)?;
     let mut made = Made { variants: Vec::new(), notices: Vec::new() };
-    for choice in chosen {
-        let ChosenCompiler::Command { command, preset } = choice else { continue };
+    for ChosenCompiler { choice, preset } in chosen {
+        let CompilerChoice::Command(command) = choice else { continue };
         observer.phase(&format!("compiling with {command}"));
         let variant = match builder.make(command, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => return Ok(None),

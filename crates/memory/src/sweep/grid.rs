@@ -59,7 +59,7 @@ pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>
         let choices: Vec<CompilerChoice> = axis.settings().iter().filter_map(choice).collect();
         if !choices.is_empty() {
             let chosen = compiled::resolve(&choices)?;
-            *axis = Axis::compilers(chosen.iter().map(CompilerChoice::from));
+            *axis = Axis::compilers(chosen.iter().map(|one| one.choice.clone()));
             return Ok(chosen);
         }
     }
