@@ -140,7 +140,7 @@ impl TunePlan {
         };
 
         observer.phase(&format!("{} teams and pages", space.setups.len()));
-        let mut entries = search.first_entries(&space);
+        let mut entries = search.first_entries(space);
         let order = search.halve(&mut entries, until(SETUPS_UNTIL), None, observer)?;
         // The best entry of each setup, leader first; and what a run without tuning would take.
         let mut best: Vec<usize> = Vec::new();
@@ -166,7 +166,7 @@ impl TunePlan {
                 Some(known) => finalists[known].loops.clone(),
                 None => {
                     observer.phase(&format!("{} loops for each kernel", space.shapes.len()));
-                    search.choose_loops(setup, &space, until(LOOPS_UNTIL), observer)?
+                    search.choose_loops(setup, space, until(LOOPS_UNTIL), observer)?
                 }
             };
             finalists.push(Entry { setup, loops, samples: Vec::new(), stage: "final" });
@@ -234,29 +234,26 @@ struct Search {
 impl Search {
     /// Each setup with the best guess of each kind of store.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        for (setup, point) in &self.points {
-            for guess in space.guesses() {
-                let config = point.config();
-                let loop_for = |kernel: Kernel| {
-                    let loops = tuner::loops(kernel, config.element, &[guess]);
-                    (kernel, loops.first().copied().unwrap_or(guess))
-                };
-                let loops = config.kernels.iter().map(|(kernel, _)| loop_for(*kernel)).collect();
-                entries.push(Entry {
-                    setup: *setup,
-                    loops,
-                    samples: Vec::new(),
-                    stage: "placements",
-                });
-            }
-        }
-        entries
+        let entry = |setup: usize, point: &Point, guess: Shape| {
+            let config = point.config();
+            let loop_for = |(kernel, _): &(Kernel, Shape)| {
+                let loops = tuner::loops(*kernel, config.element, &[guess]);
+                (*kernel, loops.first().copied().unwrap_or(guess))
+            };
+            let loops = config.kernels.iter().map(loop_for).collect();
+            Entry { setup, loops, samples: Vec::new(), stage: "placements" }
+        };
+        let setups = self.points.iter();
+        setups
+            .flat_map(|(i, point)| {
+                space.guesses().into_iter().map(move |guess| entry(*i, point, guess))
+            })
+            .collect()
     }
 
     /// Lets entries run by turns. Without `least` the slower leave until [`FINALISTS`] are left;
-    /// with it everybody stays, and it goes on until each has so many samples and the leader is
-    /// certain. Time ends either; the first round is always whole. Returns who is left, by rank.
+    /// with it all stay, and it goes on until each has so many samples and the leader is certain.
+    /// Time ends either; the first round is always whole. Returns who is left, by rank.
     fn halve(
         &mut self,
         entries: &mut [Entry],
@@ -271,37 +268,33 @@ impl Search {
         for entry in entries.iter() {
             self.pass(entry)?;
         }
-        let mut rounds = 0;
-        loop {
+        'rounds: for rounds in 1.. {
             halving.shuffle(&mut self.order, |_| ());
             for turn in 0..halving.len() {
-                if observer.interrupted() || (rounds > 0 && Instant::now() >= deadline) {
-                    halving.rank();
-                    return Ok((0..halving.len()).map(|i| *halving.get(i)).collect());
+                if observer.interrupted() || (rounds > 1 && Instant::now() >= deadline) {
+                    break 'rounds;
                 }
                 let number = *halving.get(turn);
                 let (rate, trip) = self.pass(&entries[number])?;
                 entries[number].samples.push((rate, trip));
                 halving.record(turn, rate, trip);
             }
-            rounds += 1;
             let spent = begun.elapsed().as_secs_f64() / allotted;
             observer.progress(spent.min(1.0), &format!("{} still in", halving.len()));
+            // Twice before the first cut, so that the noise is known.
+            if least.is_none() && rounds > 1 && halving.len() > FINALISTS {
+                halving.cut();
+            }
             let ended = match least {
-                None if halving.len() <= FINALISTS => true,
-                // Twice before the first cut, so that the noise is known.
-                None if rounds > 1 => {
-                    halving.cut();
-                    halving.len() <= FINALISTS
-                }
-                None => false,
+                None => halving.len() <= FINALISTS,
                 Some(least) => rounds >= least && halving.is_settled(TOLERANCE),
             };
             if ended {
-                halving.rank();
-                return Ok((0..halving.len()).map(|i| *halving.get(i)).collect());
+                break;
             }
         }
+        halving.rank();
+        Ok((0..halving.len()).map(|i| *halving.get(i)).collect())
     }
 
     /// One pass of an entry: geometric mean of its kernels' rates, B/s, and the round trip between
