@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use nodegauge_report::Style;
+use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,33 @@ impl Sink {
         }
     }
 }
+
+/// A document as JSON, with a final line break.
+pub(crate) fn json(document: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(document)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
+}
+
+/// A document that an option asks for: where it goes, and how it is made.
+pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
+
+/// Writes the documents that options ask for; whether standard output belongs to one of them.
+pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
+    let asked = || documents.iter().filter_map(|(file, make)| Some((Sink::from((*file)?), make)));
+    let to_stdout = asked().filter(|(sink, _)| *sink == Sink::Stdout).count();
+    if to_stdout > 1 {
+        return Err(Failure::usage(BOTH_TO_STDOUT));
+    }
+    for (sink, make) in asked() {
+        sink.write(&make()?)?;
+    }
+    Ok(to_stdout > 0)
+}
+
+/// Standard output holds one document.
+pub(crate) const BOTH_TO_STDOUT: &str =
+    "--json and --csv cannot both go to standard output\nhint: give one of them a file";
 
 fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
     Failure::missing(format!(

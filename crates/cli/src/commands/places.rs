@@ -2,7 +2,6 @@
 
 use crate::args::ranks::Emit;
 use crate::args::{PlacementArgs, PlacesArgs};
-use crate::commands::machine::write_json;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::resolve;
@@ -108,7 +107,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
                 "--json shows one placement\nhint: give one thread count, e.g. --threads 4",
             ));
         };
-        if write_json(args.json.as_deref(), serde_json::to_string_pretty(document))? {
+        if output::documents(&[(args.json.as_deref(), &|| output::json(document))])? {
             return Ok(true);
         }
     }
@@ -125,7 +124,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
 fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
     let rows = pairs::rows(topology, &pairs::by_distance(topology));
     let document = serde_json::json!({ "schema": record::SCHEMA, "pairs": rows });
-    if write_json(args.json.as_deref(), serde_json::to_string_pretty(&document))? {
+    if output::documents(&[(args.json.as_deref(), &|| output::json(&document))])? {
         return Ok(Exit::Success);
     }
     output::print(&nodegauge_report::places::pairs(&rows, output::style()));
