@@ -385,7 +385,7 @@ fn long_version() -> String {
     let isas: Vec<&str> =
         nodegauge_memory::kernels::available_isas().iter().map(|isa| isa.name()).collect();
     format!(
-        "{} ({})\nkernels for this processor: {}\nkernel rows compiled in: {}",
+        "{} ({})\nkernels for this processor: {}\nkernel variants compiled in: {}",
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),

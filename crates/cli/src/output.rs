@@ -23,7 +23,7 @@ impl From<&str> for Sink {
 }
 
 impl Sink {
-    /// Writes `text` as a whole. A file is written beside its final place and then renamed, so
+    /// Writes `text` as a whole. A file is written next to its final place and then renamed, so
     /// that nobody reads a half and a failed write leaves the old file as it was.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         match self {
@@ -48,8 +48,8 @@ impl Sink {
         if path.exists() && !path.is_file() {
             return Ok(());
         }
-        let beside = part(path);
-        match File::create(&beside).and_then(|_| std::fs::remove_file(&beside)) {
+        let partial = part(path);
+        match File::create(&partial).and_then(|_| std::fs::remove_file(&partial)) {
             Ok(()) => Ok(()),
             Err(cause) => refuse(cause),
         }
@@ -90,11 +90,11 @@ fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
     ))
 }
 
-/// The file that is written first, beside its final place.
+/// The file that is written first, next to its final place.
 fn part(path: &Path) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    PathBuf::from(beside)
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(partial)
 }
 
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
@@ -102,13 +102,13 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         return File::options().write(true).open(path)?.write_all(text.as_bytes());
     }
-    let beside = part(path);
-    let written = File::create(&beside)
+    let partial = part(path);
+    let written = File::create(&partial)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path));
+        .and_then(|()| std::fs::rename(&partial, path));
     if written.is_err() {
         // What could be written of a file that could not be finished is of no use.
-        let _ = std::fs::remove_file(&beside);
+        let _ = std::fs::remove_file(&partial);
     }
     written
 }

@@ -206,16 +206,16 @@ impl Measured<'_> {
         let mut validity = Validity::valid();
         if let Some(wrong) = &self.wrong {
             let reason = format!("the arrays do not hold what they must: {wrong}");
-            validity.add(Status::Invalid, reason);
+            validity.invalid(reason);
         }
         if self.follows_rule == Some(false) {
             let reason =
                 "the arrays are smaller than STREAM's rule asks for, and may lie in a cache";
-            validity.add(Status::Suspect, reason);
+            validity.suspect(reason);
         }
         if self.clean.is_none() {
             let reason = "nearly every round was disturbed, so disturbed ones count too";
-            validity.add(Status::Suspect, reason);
+            validity.suspect(reason);
         }
         validity
     }

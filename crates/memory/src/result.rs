@@ -17,7 +17,7 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::NodeId;
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
-    Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic, Validity,
+    Finding, Limit, Machine, Measurement, Quoted, Severity, Traffic, Validity,
 };
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, Sample, Sorted};
@@ -131,13 +131,13 @@ fn one(
     let best = m.value?;
     let mut validity = doubts.clone();
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
-        validity.add(Status::Invalid, above_limit(evidence, best, limit));
+        validity.invalid(above_limit(evidence, best, limit));
     }
     let ticks = bytes / best / evidence.clock.granularity.0;
     if ticks < MIN_TICKS {
         let reason =
             format!("a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed");
-        validity.add(Status::Suspect, reason);
+        validity.suspect(reason);
     }
     let mut config = config.clone();
     describe(each, &mut config);
@@ -266,40 +266,32 @@ fn numa(evidence: &Evidence<'_>) -> NumaConfig {
 fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.wrong {
-        validity.add(Status::Invalid, wrong_in_words(wrong));
+        validity.invalid(wrong_in_words(wrong));
     }
     if evidence.arrangement.size.follows_rule == Some(false) {
         let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);
-        validity.add(
-            Status::Suspect,
-            format!(
-                "arrays are {times:.2} times the last-level caches in use; STREAM's rule asks for \
+        validity.suspect(format!(
+            "arrays are {times:.2} times the last-level caches in use; STREAM's rule asks for \
                  {RULE_FACTOR:.0} times and a million elements"
-            ),
-        );
+        ));
     }
     if let Some(doubt) = evidence.sorted.doubt(samples::PASSES) {
-        validity.add(Status::Suspect, doubt);
+        validity.suspect(doubt);
     }
     let asked = evidence.target.config().pages;
     if let Some(got) = &evidence.seen.pages {
         let huge: f64 = got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, s)| s).sum();
         if asked != crate::arrays::Pages::Base && huge < PAGES_GOT_ENOUGH {
-            validity.add(
-                Status::Suspect,
-                format!(
-                    "asked for {asked} pages, but only {:.0} % of the arrays lie on huge pages",
-                    huge * 100.0
-                ),
-            );
+            validity.suspect(format!(
+                "asked for {asked} pages, but only {:.0} % of the arrays lie on huge pages",
+                huge * 100.0
+            ));
         }
     }
     if let Some(broken) = pages::broken(numa, &evidence.target.config().policy) {
-        validity.add(Status::Suspect, broken);
+        validity.suspect(broken);
     }
-    ranks::doubts(&evidence.seen.ranks)
-        .into_iter()
-        .for_each(|doubt| validity.add(Status::Suspect, doubt));
+    ranks::doubts(&evidence.seen.ranks).into_iter().for_each(|doubt| validity.suspect(doubt));
     validity
 }
 

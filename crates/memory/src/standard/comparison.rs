@@ -17,7 +17,7 @@ use crate::target::Target;
 use nodegauge_gauge::Site;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::record::{Machine, Measurement, Status};
+use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
@@ -306,19 +306,16 @@ impl Known<'_> {
             }
         }
         if let Some(why) = &candidate.failure {
-            validity.add(Status::Suspect, format!("a later run failed: {why}"));
+            validity.suspect(format!("a later run failed: {why}"));
         }
         if chosen.is_none() {
-            validity.add(Status::Suspect, "the cpus were moved in every run");
+            validity.suspect("the cpus were moved in every run");
         } else if !regime::same(trip, self.native) {
-            validity.add(
-                Status::Suspect,
-                format!(
-                    "no run met the regime of the native figure: round trip {} instead of {}",
-                    Seconds(trip),
-                    Seconds(self.native)
-                ),
-            );
+            validity.suspect(format!(
+                "no run met the regime of the native figure: round trip {} instead of {}",
+                Seconds(trip),
+                Seconds(self.native)
+            ));
         }
         let all: usize = groups.iter().map(|group| group.runs.len()).sum();
         let regimes = groups.iter().filter(|_| groups.len() > 1).map(|group| {
