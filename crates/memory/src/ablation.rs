@@ -17,7 +17,7 @@ use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::clean_rounds;
 use nodegauge_measure::schedule::{Schedule, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, stats};
@@ -46,8 +46,14 @@ impl AblationPlan {
     pub fn new(arrangement: Arrangement) -> Self {
         Self(arrangement)
     }
+}
 
-    fn measure(self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+impl Planned for AblationPlan {
+    fn foreseen(&self) -> Foreseen {
+        self.0.foreseen(MOST_STEPS)
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut arrangement = self.0;
         let limits = arrangement.limits();
         observer.phase("choosing the best loops");
@@ -96,16 +102,6 @@ impl AblationPlan {
             stop: Some(stop),
             ..Outcome::default()
         })
-    }
-}
-
-impl Planned for AblationPlan {
-    fn foreseen(&self) -> Foreseen {
-        self.0.foreseen(MOST_STEPS)
-    }
-
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        Ok(self.measure(site, observer)?)
     }
 }
 
@@ -285,6 +281,7 @@ fn steps(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::record::Status;
 
     fn config() -> PointConfig {
         let shape = Shape {

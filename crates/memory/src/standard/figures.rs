@@ -12,7 +12,7 @@ use crate::standard::build::Wanted;
 use crate::standard::output::{Check, Dialect, Output};
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{
-    Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Status, Validity,
+    Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
 };
 use nodegauge_measure::stats::{Better, Summary};
 
@@ -216,6 +216,7 @@ pub(crate) fn missing(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
 mod tests {
     use super::*;
     use crate::kernels::Element;
+    use nodegauge_measure::record::Status;
 
     macro_rules! recorded {
         ($name:literal) => {

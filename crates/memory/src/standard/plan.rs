@@ -146,6 +146,6 @@ impl Planned for StandardPlan {
             built => built?,
         };
         self.arrangement.notices.extend(builds.1);
-        Ok(comparison::run(site, self.arrangement, &builds.0, observer)?)
+        comparison::run(site, self.arrangement, &builds.0, observer)
     }
 }
