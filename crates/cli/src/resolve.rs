@@ -51,7 +51,7 @@ fn policy(args: &PlacementArgs, topology: &Topology) -> Result<MemoryPolicy, Fai
 }
 
 /// A team that is asked for, before it is placed.
-pub(crate) struct Team {
+pub(crate) struct TeamRequest {
     pub(crate) request: Request,
     pub(crate) policy: MemoryPolicy,
     pub(crate) notices: Vec<Notice>,
@@ -62,13 +62,13 @@ pub(crate) fn one_team(
     args: &PlacementArgs,
     topology: &Topology,
     mode: &str,
-) -> Result<Team, Failure> {
+) -> Result<TeamRequest, Failure> {
     let threads =
         one_count(args, &format!("{mode} takes one thread count\nhint: e.g. --threads 4"))?;
     let (request, said) = request(args, threads, &environment())?;
     let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
     let notices = said.into_iter().map(notice).collect();
-    Ok(Team { request, policy: policy(args, topology)?, notices })
+    Ok(TeamRequest { request, policy: policy(args, topology)?, notices })
 }
 
 /// Placements for each thread count that was asked for, the memory policy, and what the user

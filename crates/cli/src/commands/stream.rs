@@ -131,7 +131,7 @@ fn arrange(
 ) -> Result<Arrangement, Failure> {
     let team = resolve::one_team(&args.placement, &site.topology, mode)?;
     let options = args.arrays.options(&args.common, team.policy, budget, share);
-    Ok(Arrangement::new(site, &team.request, options, team.notices)?)
+    Arrangement::new(site, &team.request, options, team.notices)
 }
 
 /// One configuration: ranks where they are asked for or were started; else a team, as it was tuned

@@ -86,6 +86,6 @@ pub(super) fn plan(
             return arrange(&args, site, "a configuration", budget, share);
         };
         let options = args.arrays.options(&args.common, MemoryPolicy::Default, budget, share);
-        Ok(Arrangement::of_ranks(site, ranks, options)?)
+        Arrangement::of_ranks(site, ranks, options)
     })
 }
