@@ -48,7 +48,7 @@ pub(crate) struct SweepArgs {
 
 /// The search for the best configuration.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = ["SweepArgs", "StandardArgs", "CompilerArgs", "TableArgs"], conflicts_with_all = RANKS)]
+#[group(conflicts_with_all = ["axes", "source", "choices", "stream_text"], conflicts_with_all = RANKS)]
 pub(crate) struct TuneArgs {
     /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
     ///
@@ -60,7 +60,7 @@ pub(crate) struct TuneArgs {
 
 /// The user's own stream.c.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = ["SweepArgs", "TableArgs"], conflicts_with_all = RANKS)]
+#[group(conflicts_with_all = ["axes", "stream_text"], conflicts_with_all = RANKS)]
 pub(crate) struct StandardArgs {
     /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
     ///
@@ -72,7 +72,7 @@ pub(crate) struct StandardArgs {
 
 /// The user's compilers, alone or as an axis of a sweep.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = ["TableArgs"], conflicts_with_all = RANKS)]
+#[group(conflicts_with = "stream_text", conflicts_with_all = RANKS)]
 pub(crate) struct CompilerArgs {
     /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
     /// are installed; with --standard what it makes of that source
@@ -87,7 +87,7 @@ pub(crate) struct CompilerArgs {
 
 /// The table of stream.c, of one configuration.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with = "SweepArgs")]
+#[group(conflicts_with = "axes")]
 pub(crate) struct TableArgs {
     /// Print the classic table of stream.c, headed as a variant
     #[arg(long, help_heading = "Output")]
