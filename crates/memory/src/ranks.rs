@@ -1,16 +1,9 @@
 //! Several processes that measure at once, each with arrays of its own, as flat MPI does.
 //!
-//! One process, the coordinator, sends requests and collects responses; it measures nothing. The
-//! others, the ranks, each hold points of their own. Requests and responses are lines of JSON on a
-//! local socket, whose end tells at once when a process has ended, whoever started it. Before each
-//! kernel the ranks meet at a barrier in shared memory, spinning, then yielding. A kernel's time is
-//! that from the first start to the last end over all ranks, and the rate is the bytes of all ranks
-//! over it, as stream_mpi.c does with its barriers; the clock is the machine's, so that it needs no
-//! message.
-//!
-//! The socket has an abstract name and the memory none at all, so nothing is left behind, however a
-//! process ends. Ranks are started here ([`Coordinator::start`]), or by an MPI launcher or srun
-//! ([`started`]): then the process of rank 0 coordinates, and starts one more that measures for it.
+//! One process, the coordinator, sends requests, lines of JSON on a local socket without a file, and
+//! measures nothing; the others each hold points of their own and meet at a barrier in shared memory
+//! before each kernel. A kernel's time is that from the first start to the last end over all ranks,
+//! as in stream_mpi.c; the clock is the machine's, so that it needs no message.
 
 mod coordinator;
 mod joined;
