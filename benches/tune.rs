@@ -15,8 +15,9 @@ use nodegauge_measure::{regime, stats};
 use nodegauge_memory::config::TuneConfig;
 use nodegauge_memory::kernels::{Kernel, Shape};
 use nodegauge_memory::point::Point;
-use nodegauge_memory::stream::{self, Options};
-use nodegauge_memory::tune::{self, Choice, Space};
+use nodegauge_memory::stream::{self, StreamOptions};
+use nodegauge_memory::target::Target;
+use nodegauge_memory::tune::{Choice, Space, TunePlan};
 use nodegauge_placement::Request;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,36 +32,35 @@ fn main() {
     let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
     let machine =
         nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
-    let options = Options { budget: Duration::from_secs(20), ..Options::default() };
+    let options = StreamOptions::default();
     let request = Request::default();
-    let space = Space::of(&topology, &machine, &request, &options).expect("a space");
     let site = Site { topology, machine, root: SysRoot::live() };
-    let (topology, machine) = (&site.topology, &site.machine);
+    let plan = TunePlan::new(&site, &request, options.clone(), Vec::new()).expect("a plan");
+    let space = &plan.space;
 
     let begun = Instant::now();
-    let (tuned, choice) = tune::search(&site, &request, &options, &mut Silent).expect("a search");
+    let (tuned, choice) = plan.search(Duration::from_secs(20), &mut Silent).expect("a search");
     let tuning = begun.elapsed();
     let choice = choice.expect("nobody interrupts");
 
     let mut points: Vec<Point> = space
         .setups
         .iter()
-        .map(|site| {
-            let options = Options {
-                pages: Some(site.pages),
+        .map(|setup| {
+            let options = StreamOptions {
+                pages: Some(setup.pages),
                 memory_fraction: options.memory_fraction / space.setups.len() as f64,
                 ..options.clone()
             };
-            let (_, config) =
-                stream::plan(topology, machine, &site.placement, &options).expect("it fits");
+            let (_, config) = stream::plan(&site, &setup.placement, &options).expect("it fits");
             Point::prepare(config).expect("a point")
         })
         .collect();
     let begun = Instant::now();
     let passes = variable("PASSES").unwrap_or(20);
-    let samples = exhaust(&space, &mut points, passes);
+    let samples = exhaust(space, &mut points, passes);
     let exhausting = begun.elapsed();
-    let best = best(&space, &samples);
+    let best = best(space, &samples);
 
     let of_choice = space
         .setups
@@ -145,12 +145,12 @@ fn best(space: &Space, samples: &Samples) -> Configuration {
             samples.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect();
         stats::median(&rates)
     };
-    let element = Options::default().element;
+    let element = StreamOptions::default().element;
     let mut found: Vec<(f64, Configuration)> = Vec::new();
     for site in 0..space.setups.len() {
         let mut loops = Vec::new();
         let mut rates = Vec::new();
-        for kernel in Options::default().kernels {
+        for kernel in StreamOptions::default().kernels {
             let of_kernel = samples.iter().filter(|((s, k, _), _)| (*s, *k) == (site, kernel));
             let (number, rate) = of_kernel
                 .map(|((_, _, number), samples)| (*number, typical(samples)))

@@ -294,7 +294,10 @@ fn what_cannot_be_is_refused_with_its_numbers() {
     refuses(&["--policy", "3"], "--policy places ranks, of which there are none");
     refuses(&["--ranks", "1", "--rank-map", "round"], "unknown map 'round'");
     refuses(&["--ranks", "1", "--policy", "3", "--numa", "local"], "both say where memory goes");
-    refuses(&["--ranks", "1", "--compiler", "gcc"], "--compiler runs one process");
+    refuses(
+        &["--ranks", "1", "--compiler", "gcc"],
+        "'--ranks <N>' cannot be used with '--compiler",
+    );
     refuses(&["--ranks", "1", "--tune"], "'--ranks <N>' cannot be used with '--tune'");
     refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is fixed and swept at once");
     refuses(&["--sweep", "policy=0-6"], "policy 6 is out of range");

@@ -10,6 +10,7 @@ pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;
 pub(crate) mod ranks;
+pub(crate) mod stream;
 
 pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
 pub(crate) use compare::CompareArgs;
@@ -18,8 +19,7 @@ use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::published::Against;
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::expect::Expectation;
-use nodegauge_memory::axis::Axis;
-use nodegauge_memory::compiled::{CompilerChoice as Compiler, self_test};
+use nodegauge_memory::compiled::self_test;
 use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
 use ranks::{Emit, RankArgs};
@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// Show where threads and memory would go; measures nothing
     Places(PlacesArgs),
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
-    Stream(StreamArgs),
+    Stream(Box<stream::StreamArgs>),
     /// Take the best STREAM result apart: what each choice is worth on this node
     Explain(ExplainArgs),
     /// Measure the rest of the memory system: ladder, latency, matrix, loaded, mix
@@ -311,51 +311,6 @@ pub(crate) struct PlacesArgs {
     pub(crate) verbose: bool,
 }
 
-/// `stream`.
-#[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct StreamArgs {
-    #[command(flatten)]
-    pub(crate) placement: PlacementArgs,
-    #[command(flatten)]
-    pub(crate) ranks: RankArgs,
-    #[command(flatten)]
-    pub(crate) arrays: ArrayArgs,
-    /// Go through values of an option, by turns: ranks=1,2,4, policy=0-5,
-    /// threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
-    /// pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
-    #[arg(long, value_name = "AXIS=VALUES", help_heading = "What")]
-    pub(crate) sweep: Vec<Axis>,
-    /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
-    ///
-    /// The choice is remembered in the history, and taken by later runs for all that they leave
-    /// open, until the machine changes.
-    #[arg(long, conflicts_with_all = ["sweep", "standard", "stream_text", "compiler", "ranks", "rank_map", "policy", "cpus"], help_heading = "How")]
-    pub(crate) tune: bool,
-    /// Do not use what --tune chose before
-    #[arg(long, help_heading = "How")]
-    pub(crate) untuned: bool,
-    /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
-    ///
-    /// It is compiled with the array length of the native run (stream.f has its own) and runs with
-    /// its threads where the native ones are. Example: --standard ~/stream.c --compiler gcc
-    #[arg(long, value_name = "STREAM.C", conflicts_with_all = ["sweep", "stream_text", "ranks", "rank_map", "policy", "cpus"], help_heading = "What")]
-    pub(crate) standard: Option<PathBuf>,
-    /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
-    /// are installed; with --standard what it makes of that source
-    ///
-    /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or what it has
-    /// instead, with --standard -fopenmp too. all is every compiler that is known and installed, each
-    /// with several flags. With --standard and without this: gcc and clang. Example:
-    /// --compiler 'gcc -O2' --compiler clang
-    #[arg(long, value_name = "'CC FLAGS'", help_heading = "What")]
-    pub(crate) compiler: Vec<Compiler>,
-    /// Print the classic table of stream.c, headed as a variant
-    #[arg(long, conflicts_with_all = ["sweep", "compiler"], help_heading = "Output")]
-    pub(crate) stream_text: bool,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
 /// `history`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HistoryCommand {
@@ -430,7 +385,7 @@ fn long_version() -> String {
     let isas: Vec<&str> =
         nodegauge_memory::kernels::available_isas().iter().map(|isa| isa.name()).collect();
     format!(
-        "{} ({})\nkernels for this processor: {}\nkernel rows compiled in: {}",
+        "{} ({})\nkernels for this processor: {}\nkernel variants compiled in: {}",
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),

@@ -1,8 +1,8 @@
 //! One module a command; each turns arguments into a plan, lets a crate below carry it out, and
 //! hands the result to a renderer.
 
+mod children;
 mod compare;
-mod compiled;
 mod doctor;
 mod documents;
 mod explain;
@@ -13,12 +13,8 @@ mod machine;
 mod memory;
 mod mpi;
 mod places;
-mod ranks;
 mod run;
-mod standard;
 mod stream;
-mod sweep;
-mod tune;
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
@@ -43,14 +39,13 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Man) => documents::man(),
         Some(Command::Schema) => documents::schema(),
         Some(Command::TryBlas { library, number_of }) => {
-            hpl::try_blas(library, number_of.as_deref());
-            Ok(Exit::Success)
+            Ok(children::try_blas(library, number_of.as_deref()))
         }
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
-            ranks::measure::serve(name, *rank, *ranks)
+            children::measure_as_rank(name, *rank, *ranks)
         }
         Some(Command::TestKernel { library, kernel, element }) => {
-            compiled::test_kernel(library, *kernel, *element)
+            Ok(children::test_kernel(library, *kernel, *element))
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::progress::Progress;
 use nodegauge_gauge::{Gauge, Glance, Site};
 use nodegauge_measure::keys::Registry;
+use nodegauge_measure::record::Record;
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 
 /// All gauges.
@@ -16,6 +17,11 @@ pub(crate) const GAUGES: [&dyn Gauge; 4] = [
 /// The kinds of figures of all gauges, with the keys of their configurations.
 pub(crate) fn registry() -> Registry {
     Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()))
+}
+
+/// A record as CSV.
+pub(crate) fn csv(record: &Record) -> String {
+    nodegauge_measure::csv::render(std::slice::from_ref(record), &registry())
 }
 
 /// A gauge's part of `run`. What one gauge lacks must not cost the others' figures: why it was not

@@ -7,6 +7,7 @@ mod failure;
 mod gauges;
 mod output;
 mod progress;
+mod resolve;
 mod session;
 mod signals;
 

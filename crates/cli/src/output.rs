@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use nodegauge_gauge::view::{Page, Section};
 use nodegauge_report::{Style, text};
+use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ impl From<&str> for Sink {
 }
 
 impl Sink {
-    /// Writes `text` as a whole. A file is written beside its final place and then renamed, so
+    /// Writes `text` as a whole. A file is written next to its final place and then renamed, so
     /// that nobody reads a half and a failed write leaves the old file as it was.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         match self {
@@ -48,13 +49,40 @@ impl Sink {
         if path.exists() && !path.is_file() {
             return Ok(());
         }
-        let beside = part(path);
-        match File::create(&beside).and_then(|_| std::fs::remove_file(&beside)) {
+        let partial = part(path);
+        match File::create(&partial).and_then(|_| std::fs::remove_file(&partial)) {
             Ok(()) => Ok(()),
             Err(cause) => refuse(cause),
         }
     }
 }
+
+/// A document as JSON, with a final line break.
+pub(crate) fn json(document: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(document)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
+}
+
+/// A document that an option asks for: where it goes, and how it is made.
+pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
+
+/// Writes the documents that options ask for; whether standard output belongs to one of them.
+pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
+    let asked = || documents.iter().filter_map(|(file, make)| Some((Sink::from((*file)?), make)));
+    let to_stdout = asked().filter(|(sink, _)| *sink == Sink::Stdout).count();
+    if to_stdout > 1 {
+        return Err(Failure::usage(BOTH_TO_STDOUT));
+    }
+    for (sink, make) in asked() {
+        sink.write(&make()?)?;
+    }
+    Ok(to_stdout > 0)
+}
+
+/// Standard output holds one document.
+pub(crate) const BOTH_TO_STDOUT: &str =
+    "--json and --csv cannot both go to standard output\nhint: give one of them a file";
 
 fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
     Failure::missing(format!(
@@ -63,11 +91,11 @@ fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
     ))
 }
 
-/// The file that is written first, beside its final place.
+/// The file that is written first, next to its final place.
 fn part(path: &Path) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    PathBuf::from(beside)
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(partial)
 }
 
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
@@ -75,13 +103,13 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         return File::options().write(true).open(path)?.write_all(text.as_bytes());
     }
-    let beside = part(path);
-    let written = File::create(&beside)
+    let partial = part(path);
+    let written = File::create(&partial)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path));
+        .and_then(|()| std::fs::rename(&partial, path));
     if written.is_err() {
         // What could be written of a file that could not be finished is of no use.
-        let _ = std::fs::remove_file(&beside);
+        let _ = std::fs::remove_file(&partial);
     }
     written
 }

@@ -7,13 +7,13 @@ use crate::gauges;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::{Gauge, Site};
 use nodegauge_history::Store;
 use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
-use nodegauge_report::Style;
+use nodegauge_report::{Style, run, text};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -34,9 +34,14 @@ pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     Ok(Store::open(&store_path(db)?)?)
 }
 
-/// Standard output holds one document.
-pub(crate) const BOTH_TO_STDOUT: &str =
-    "--json and --csv cannot both go to standard output\nhint: give one of them a file";
+/// What finds the newest saved record of this host that has a figure of a test and a name. Without a
+/// history that can be read there is none.
+pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
+    move |test, name| {
+        let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
+        store.newest_with_measurement(test, name, site.machine.host.as_deref()).ok()?
+    }
+}
 
 /// The program that writes records.
 pub(crate) fn tool() -> Tool {
@@ -62,6 +67,28 @@ pub(crate) fn describe_options(
         nodegauge_machine::catalog::named(name)?;
     }
     Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned) })
+}
+
+/// A record that describes and measures nothing.
+pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> Record {
+    Record {
+        schema: record::SCHEMA.to_owned(),
+        id: record::new_id(),
+        started: record::now_rfc3339(),
+        seconds: 0.0,
+        complete: true,
+        tool: tool(),
+        // Paths need not be UTF-8.
+        command: std::env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        labels: Default::default(),
+        machine,
+        findings,
+        notices: Vec::new(),
+        measurements: Vec::new(),
+    }
 }
 
 /// A measuring command under way.
@@ -90,6 +117,13 @@ pub(crate) enum Shown {
     Table(String),
 }
 
+impl Shown {
+    /// The page of a gauge's own command.
+    pub(crate) fn page_of(gauge: &'static dyn Gauge) -> impl Fn(&Record, Style) -> Self {
+        move |record, style| Self::Text(text::page(&run::own(record, gauge), style))
+    }
+}
+
 /// Carries a measuring command out: opens what results will be written to, lets `gauge` measure with
 /// progress and signals, makes the record, shows it as `show` says, saves it, and turns all that into
 /// an exit code. What can be refused is refused before this is called, so that a refusal touches no
@@ -113,22 +147,13 @@ pub(crate) fn conduct(
     let complete = found.is_complete();
     add_findings(&mut findings, found.findings);
     let record = Record {
-        schema: record::SCHEMA.to_owned(),
-        id: record::new_id(),
         started: session.started_at.clone(),
         seconds: session.started.elapsed().as_secs_f64(),
         complete,
-        tool: tool(),
-        // Paths need not be UTF-8.
-        command: std::env::args_os()
-            .skip(1)
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
         labels: common.label.iter().cloned().collect(),
-        machine: node.machine,
-        findings,
         notices: found.notices,
         measurements: found.measurements,
+        ..description(node.machine, findings)
     };
     let talks = !session.stdout_is_taken() && !common.quiet;
     let ended = match show(&record, output::style()) {
@@ -187,7 +212,7 @@ impl Session {
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
         if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {
-            return Err(Failure::usage(BOTH_TO_STDOUT));
+            return Err(Failure::usage(output::BOTH_TO_STDOUT));
         }
         for sink in [&json, &csv].into_iter().flatten() {
             sink.check()?;
@@ -221,13 +246,10 @@ impl Session {
             }
         }
         if let Some(sink) = &self.json {
-            sink.write(&json(record)?)?;
+            sink.write(&output::json(record)?)?;
         }
         if let Some(sink) = &self.csv {
-            sink.write(&nodegauge_measure::csv::render(
-                std::slice::from_ref(record),
-                &gauges::registry(),
-            ))?;
+            sink.write(&gauges::csv(record))?;
         }
         let unmet = unmet(common, record);
         if let Some(signal) = self.signals.received() {
@@ -241,13 +263,6 @@ impl Session {
         }
         Ok(if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success })
     }
-}
-
-/// The record as JSON with a final line break.
-pub(crate) fn json(record: &Record) -> Result<String, Failure> {
-    serde_json::to_string_pretty(record)
-        .map(|text| text + "\n")
-        .map_err(|error| Failure::missing(format!("cannot write the record: {error}")))
 }
 
 /// Adds findings that are not there yet, and puts the worst first again.

@@ -13,6 +13,7 @@ use nodegauge_machine::{SysRoot, Topology};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::{Bytes, Failure, Observer, Outcome};
+use nodegauge_placement::Environment;
 use std::time::Duration;
 use view::Section;
 
@@ -67,6 +68,14 @@ pub struct Glance<'a> {
     pub before: &'a [Measurement],
     /// Whether MPI launchers that refuse root are told to run all the same.
     pub allow_root: bool,
+    /// The time that was asked for, of a gauge that measures until its figures are stable.
+    pub budget: Option<Duration>,
+    /// The number of samples that was asked for, of the same.
+    pub samples: Option<usize>,
+    /// What the variables of OpenMP programs say of threads.
+    pub environment: &'a Environment,
+    /// The newest saved record of this host that has a figure of this test and name.
+    pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
 /// Which view of a record is wanted.

@@ -7,21 +7,22 @@
 //! whole, exactly.
 
 use crate::GAUGE;
+use crate::arrangement::Arrangement;
 use crate::arrays::{Layout, Pages};
 use crate::config::ExplainConfig;
 use crate::kernels::{self, Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, Sample};
 use crate::result;
-use crate::size::Size;
-use crate::stream::{self, Options, StreamError};
+use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::clean_rounds;
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Schedule, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, stats};
 use nodegauge_placement::Placement;
+use std::time::Duration;
 
 /// The test of its figures.
 pub const TEST: &str = "explain";
@@ -33,46 +34,38 @@ const FEWEST_ROUNDS: usize = 3;
 const MOST_STEPS: u64 = 7;
 
 /// A planned ablation: the best that `stream` does on a placement, taken apart.
-pub struct AblationPlan {
-    placement: Placement,
-    options: Options,
-    size: Size,
-    best: PointConfig,
-    notices: Vec<Notice>,
-}
+pub struct AblationPlan(Arrangement);
 
 impl AblationPlan {
-    /// Plans it; `notices` are those of the placement.
-    ///
-    /// # Errors
-    /// As for a run of STREAM.
-    pub fn new(
-        site: &Site,
-        placement: Placement,
-        options: Options,
-        mut notices: Vec<Notice>,
-    ) -> Result<Self, StreamError> {
-        // Every step has arrays of its own: the memory is shared out before the size is chosen.
-        let memory_fraction = options.memory_fraction / MOST_STEPS as f64;
-        let shared_out = Options { memory_fraction, ..options.clone() };
-        let (size, best) = stream::plan(&site.topology, &site.machine, &placement, &shared_out)?;
-        notices.extend(size.notices.iter().cloned());
-        Ok(Self { placement, options, size, best, notices })
+    /// Time for everything unless the user says otherwise: the steps share it.
+    pub const BUDGET: Duration = Duration::from_secs(20);
+    /// The share of the memory for each step: every step has arrays of its own.
+    pub const SHARE: f64 = 1.0 / MOST_STEPS as f64;
+
+    /// Plans it.
+    pub fn new(arrangement: Arrangement) -> Self {
+        Self(arrangement)
+    }
+}
+
+impl Planned for AblationPlan {
+    fn foreseen(&self) -> Foreseen {
+        self.0.foreseen(MOST_STEPS)
     }
 
-    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, StreamError> {
-        let limits = Limits::new(self.options.budget, self.options.samples);
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let mut arrangement = self.0;
+        let limits = arrangement.limits();
         observer.phase("choosing the best loops");
-        let constraints = Constraints {
-            stores: self.options.stores,
-            prefetch: self.options.prefetch.or(Some(Prefetch::Off)),
-        };
+        let Constraints { stores, prefetch } = arrangement.constraints();
+        let constraints = Constraints { stores, prefetch: prefetch.or(Some(Prefetch::Off)) };
         let shapes = tuner::candidates(constraints, Breadth::Likely);
-        let mut best = Point::prepare(self.best)?;
+        let mut best = arrangement.point(observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
         tuner::choose(&mut best, &shapes, deadline, || observer.interrupted())?;
 
-        let steps = steps(best.config(), &self.placement, &site.topology, &mut self.notices);
+        let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
+        let steps = steps(best.config(), placement, &site.topology, notices);
         observer.phase(&format!("preparing {} steps", steps.len()));
         let mut points = Vec::new();
         for step in &steps[..steps.len() - 1] {
@@ -100,26 +93,15 @@ impl AblationPlan {
             rounds: &rounds,
             clean: clean_rounds(&rounds, &bound, FEWEST_ROUNDS),
             wrong,
-            follows_rule: self.size.follows_rule,
-            array_bytes: points[0].arrays().array_bytes(),
+            follows_rule: arrangement.size.follows_rule,
+            array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
         Ok(Outcome {
             measurements: measured.figures(),
-            notices: self.notices,
+            notices: arrangement.notices,
             stop: Some(stop),
             ..Outcome::default()
         })
-    }
-}
-
-impl Planned for AblationPlan {
-    fn foreseen(&self) -> Foreseen {
-        let array = self.size.elements * self.options.element.bytes();
-        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(3 * array * MOST_STEPS)) }
-    }
-
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        Ok(self.measure(site, observer)?)
     }
 }
 
@@ -220,16 +202,16 @@ impl Measured<'_> {
         let mut validity = Validity::valid();
         if let Some(wrong) = &self.wrong {
             let reason = format!("the arrays do not hold what they must: {wrong}");
-            validity.add(Status::Invalid, reason);
+            validity.invalid(reason);
         }
         if self.follows_rule == Some(false) {
             let reason =
                 "the arrays are smaller than STREAM's rule asks for, and may lie in a cache";
-            validity.add(Status::Suspect, reason);
+            validity.suspect(reason);
         }
         if self.clean.is_none() {
             let reason = "nearly every round was disturbed, so disturbed ones count too";
-            validity.add(Status::Suspect, reason);
+            validity.suspect(reason);
         }
         validity
     }
@@ -299,6 +281,7 @@ fn steps(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::record::Status;
 
     fn config() -> PointConfig {
         let shape = Shape {

@@ -8,7 +8,7 @@
 
 use crate::arrays::Pages;
 use crate::compiled::CompilerChoice;
-use crate::kernels::{Prefetch, Stores};
+use crate::kernels::{Prefetch, Stores, UnknownName};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -135,13 +135,34 @@ const WHAT: &str = "sweep";
 const EXAMPLE: &str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
 const EXPECTED: &str = "expected an axis of threads, per-cache, places, stores, pages, size, prefetch, compiler, ranks or policy";
 
-/// Reads commands: `;` inside quotes or behind a backslash is part of a word.
-fn commands(
-    whole: &Cursor<'_>,
-    text: &str,
-    start: usize,
-) -> Result<Vec<CompilerChoice>, SyntaxError> {
-    let mut ends = Vec::new();
+/// What is wrong with a value, and where in it.
+struct Wrong(usize, String);
+
+impl From<SyntaxError> for Wrong {
+    fn from(error: SyntaxError) -> Self {
+        Self(error.at, error.problem)
+    }
+}
+
+impl From<UnknownName> for Wrong {
+    fn from(error: UnknownName) -> Self {
+        Self(0, error.to_string())
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(problem: String) -> Self {
+        Self(0, problem)
+    }
+}
+
+/// Reads the settings of a part of the text.
+type Reader<'a> = &'a dyn Fn(&str) -> Result<Vec<Setting>, Wrong>;
+
+/// The parts of a list with their positions; a separator inside quotes or behind a backslash is part
+/// of a word.
+fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
+    let (mut parts, mut from) = (Vec::new(), 0);
     let (mut quote, mut escaped) = (None, false);
     for (i, c) in text.char_indices() {
         match c {
@@ -149,62 +170,40 @@ fn commands(
             '\\' if quote != Some('\'') => escaped = true,
             '\'' | '"' if quote.is_none() => quote = Some(c),
             c if quote == Some(c) => quote = None,
-            ';' if quote.is_none() => ends.push(i),
+            c if c == separator && quote.is_none() => {
+                parts.push((from, &text[from..i]));
+                from = i + 1;
+            }
             _ => {}
         }
     }
-    ends.push(text.len());
-    let mut from = 0;
-    let mut choices = Vec::new();
-    for end in ends {
-        let choice = text[from..end]
-            .parse()
-            .map_err(|error: SyntaxError| whole.error_at(start + from + error.at, error.problem))?;
-        choices.push(choice);
-        from = end + 1;
-    }
-    Ok(choices)
+    parts.push((from, &text[from..]));
+    parts
 }
 
-/// Reads a list; an error inside a value is moved to its place in the whole text.
-fn list<T: FromStr>(
-    whole: &Cursor<'_>,
+/// One value.
+fn value<T: FromStr<Err: Into<Wrong>>>(
     text: &str,
-    start: usize,
-    separator: char,
-    wrong: impl Fn(T::Err) -> (usize, String),
-) -> Result<Vec<T>, SyntaxError> {
-    let mut at = start;
-    let mut values = Vec::new();
-    for part in text.split(separator) {
-        let value = part.trim();
-        values.push(value.parse().map_err(|error| {
-            let (offset, problem) = wrong(error);
-            whole.error_at(at + offset, problem)
-        })?);
-        at += part.len() + separator.len_utf8();
-    }
-    Ok(values)
+    setting: fn(T) -> Setting,
+) -> Result<Vec<Setting>, Wrong> {
+    text.parse().map(|value| vec![setting(value)]).map_err(Into::into)
 }
 
-/// Reads `0-5` or `0,3,5`.
-fn policies(whole: &Cursor<'_>, text: &str, start: usize) -> Result<Vec<Policy>, SyntaxError> {
-    let pair = |part: &str| -> Result<(Policy, Policy), String> {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (Policy, Policy) = (first.parse()?, last.parse()?);
-        match first <= last {
-            true => Ok((first, last)),
-            false => Err("a range goes from the smaller number up".to_owned()),
-        }
-    };
-    let mut at = start;
-    let mut policies = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = pair(part.trim()).map_err(|problem| whole.error_at(at, problem))?;
-        policies.extend((first.number()..=last.number()).filter_map(Policy::new));
-        at += part.len() + 1;
+/// Numbers, as for `--threads`.
+fn counts(text: &str, setting: fn(u32) -> Setting) -> Result<Vec<Setting>, Wrong> {
+    let counts: ThreadList = text.parse()?;
+    Ok(counts.counts().iter().map(|count| setting(*count)).collect())
+}
+
+/// A policy, or a range of them: `0-5`.
+fn policies(text: &str) -> Result<Vec<Setting>, Wrong> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last): (Policy, Policy) = (first.parse()?, last.parse()?);
+    if first > last {
+        return Err(Wrong(0, "a range goes from the smaller number up".to_owned()));
     }
-    Ok(policies)
+    let range = first.number()..=last.number();
+    Ok(range.filter_map(Policy::new).map(Setting::Policy).collect())
 }
 
 impl FromStr for Axis {
@@ -217,44 +216,41 @@ impl FromStr for Axis {
         if !alone {
             cursor.expect('=', "expected '=' after the axis")?;
         }
-        let (rest, start) = (cursor.rest(), cursor.position());
-        let syntax = |error: SyntaxError| (error.at, error.problem);
-        let counts = || -> Result<Vec<u32>, SyntaxError> {
-            let counts = rest.parse::<ThreadList>();
-            let counts = counts.map_err(|e| cursor.error_at(start + e.at, e.problem))?;
-            Ok(counts.counts().to_vec())
-        };
         match name {
-            "stores" if alone => Ok(Self::of(Stores::ALL.to_vec(), Setting::Stores)),
-            "pages" if alone => Ok(Self::of([Pages::Base, Pages::Transparent], Setting::Pages)),
-            "threads" | "per-cache" | "places" | "size" | "prefetch" | "ranks" | "policy"
-            | "compiler"
-                if alone =>
-            {
-                Err(cursor.error("expected '=' and values"))
+            "stores" if alone => return Ok(Self::of(Stores::ALL.to_vec(), Setting::Stores)),
+            "pages" if alone => {
+                return Ok(Self::of([Pages::Base, Pages::Transparent], Setting::Pages));
             }
-            "threads" => Ok(Self::of(counts()?, Setting::Threads)),
-            "per-cache" => Ok(Self::of(counts()?, Setting::PerCache)),
-            "ranks" => Ok(Self::of(counts()?, Setting::Ranks)),
-            "policy" => Ok(Self::of(policies(&cursor, rest, start)?, Setting::Policy)),
-            "places" => Ok(Self::of(list(&cursor, rest, start, ';', syntax)?, Setting::Places)),
-            "compiler" => Ok(Self::compilers(commands(&cursor, rest, start)?)),
-            "size" => Ok(Self::of(list(&cursor, rest, start, ',', syntax)?, Setting::Size)),
-            "stores" => {
-                let wrong = |error: crate::kernels::UnknownName| (0, error.to_string());
-                Ok(Self::of(list(&cursor, rest, start, ',', wrong)?, Setting::Stores))
-            }
-            "pages" => {
-                let wrong = |error| (0, error);
-                Ok(Self::of(list(&cursor, rest, start, ',', wrong)?, Setting::Pages))
-            }
-            "prefetch" => {
-                // Two distances are joined by '+', because ',' separates values.
-                let joined = rest.replace(',', ";").replace('+', ",");
-                Ok(Self::of(list(&cursor, &joined, start, ';', syntax)?, Setting::Prefetch))
-            }
-            _ => Err(cursor.error_at(0, EXPECTED)),
+            _ => {}
         }
+        // Counts have a grammar of lists of their own.
+        let (separator, read): (Option<char>, Reader<'_>) = match name {
+            "threads" => (None, &|text| counts(text, Setting::Threads)),
+            "per-cache" => (None, &|text| counts(text, Setting::PerCache)),
+            "ranks" => (None, &|text| counts(text, Setting::Ranks)),
+            "policy" => (Some(','), &policies),
+            "places" => (Some(';'), &|text| value(text, Setting::Places)),
+            "compiler" => (Some(';'), &|text| value(text, Setting::Compiler)),
+            "size" => (Some(','), &|text| value(text, Setting::Size)),
+            "stores" => (Some(','), &|text| value(text, Setting::Stores)),
+            "pages" => (Some(','), &|text| value(text, Setting::Pages)),
+            // Two distances are joined by '+', because ',' separates values.
+            "prefetch" => (Some(','), &|text| value(&text.replace('+', ","), Setting::Prefetch)),
+            _ => return Err(cursor.error_at(0, EXPECTED)),
+        };
+        if alone {
+            return Err(cursor.error("expected '=' and values"));
+        }
+        let (rest, start) = (cursor.rest(), cursor.position());
+        let parts = separator.map_or_else(|| vec![(0, rest)], |separator| parts(rest, separator));
+        let mut settings = Vec::new();
+        for (at, part) in parts {
+            let part = if separator.is_some() { part.trim() } else { part };
+            let of_part = read(part);
+            let of_part = of_part.map_err(|Wrong(i, why)| cursor.error_at(start + at + i, why))?;
+            settings.extend(of_part);
+        }
+        Ok(Self(settings))
     }
 }
 

@@ -85,7 +85,7 @@ pub struct CurvePlan {
 }
 
 impl CurvePlan {
-    /// Plans a curve; `notices` are those of the placement.
+    /// Plans a curve; `notices` are those of the request for the placement.
     ///
     /// # Errors
     /// Sets below the smallest or beyond what may be used, or threads that do not suit the curve.
@@ -96,6 +96,10 @@ impl CurvePlan {
         options: CurveOptions,
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
+        if curve != Curve::Matrix {
+            let said = placement.notices.iter().map(|text| notice(NoticeId::Environment, text));
+            nodegauge_measure::notice::add_new(&mut notices, said);
+        }
         let setup = Setup { site, placement: &placement, options: &options };
         let mode: Box<dyn Mode> = match curve {
             Curve::Ladder => Box::new(ladder::plan(setup, &mut notices)?),

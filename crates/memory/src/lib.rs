@@ -1,14 +1,10 @@
 //! STREAM, and curves of latency and bandwidth: what the memory of a node really sustains.
 //!
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or
-//! knows another gauge. From the bottom up: [`kernels`] (the loops), [`arrays`] on chosen pages,
-//! [`team`] of pinned threads, [`core_to_core`] of where they run, `values` (what the arrays must
-//! hold), [`point`] (one configuration, measured pass by pass), `tuner` (which loop is best here),
-//! [`stream`] (the protocol), [`ablation`] (what each choice is worth), [`compiled`] (what this
-//! system's compilers make of the same loops), [`standard`] (the user's own stream.c beside it) and
-//! [`curves`] (ladder, latency, matrix, load, mixes).
+//! knows another gauge. What each module is stands in ARCHITECTURE.md, from the bottom up.
 
 pub mod ablation;
+mod arrangement;
 pub mod arrays;
 pub mod axis;
 pub mod compiled;
@@ -17,19 +13,17 @@ pub mod core_to_core;
 pub mod curves;
 mod halving;
 pub mod kernels;
-pub mod mapping;
+mod mapping;
 pub mod pages;
 pub mod point;
-mod rank_error;
 pub mod ranks;
-
 mod result;
 pub mod size;
 pub mod standard;
 pub mod stream;
 pub mod sweep;
 pub mod target;
-pub mod traffic;
+mod traffic;
 pub mod tune;
 mod tuner;
 pub use nodegauge_kernels::values;
@@ -38,14 +32,20 @@ pub mod view;
 pub use nodegauge_team as team;
 
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Planned, Site};
 use nodegauge_machine::published::PublishedConfig;
-use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
+use nodegauge_measure::{Failure, Notice, NoticeId};
+use nodegauge_placement::Request;
+use std::time::Duration;
+use stream::{Arrangement, StreamOptions, StreamPlan};
 
 /// The gauge's name, as records have it.
 pub const GAUGE: &str = "memory";
+
+/// Time in a full run: long enough to meet regimes that last for tens of seconds.
+const FULL: Duration = Duration::from_secs(60);
 
 /// The gauge of main memory.
 #[derive(Debug, Clone, Copy)]
@@ -70,8 +70,24 @@ impl Gauge for Memory {
         ]
     }
 
-    fn glance(&self, _site: &Site, _ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
-        Ok(None)
+    /// STREAM with threads where the environment says, else as they were tuned, else one a core.
+    fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+        let mut request = Request::default();
+        let said = ask.environment.apply(&mut request).map_err(Failure::usage)?;
+        let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
+        let mut notices: Vec<Notice> = said.into_iter().map(notice).collect();
+        let usual = if ask.depth == Depth::Full { FULL } else { StreamPlan::BUDGET };
+        let mut options = StreamOptions {
+            budget: ask.budget.unwrap_or(usual),
+            samples: ask.samples,
+            ..StreamOptions::default()
+        };
+        if let Some(remembered) = tune::remembered(site, ask.newest) {
+            remembered.fill(&mut request, &mut options);
+            notices.push(remembered.notice);
+        }
+        let arrangement = Arrangement::new(site, &request, options, notices)?;
+        Ok(Some(Box::new(StreamPlan::new(arrangement, None))))
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

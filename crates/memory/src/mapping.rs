@@ -1,11 +1,66 @@
 //! Memory for arrays on pages of a chosen kind. [`Mapping::pages_got`] reads from the kernel what
 //! became of the request.
 
-use crate::arrays::Pages;
 use nodegauge_measure::Bytes;
 use nodegauge_os::{MapError, Mapping, PageSize};
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io;
 use std::ops::Deref;
+use std::str::FromStr;
+
+/// Which pages the arrays are asked to lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Pages {
+    /// The base page, and transparent huge pages refused.
+    Base,
+    /// Transparent huge pages.
+    Transparent,
+    /// Reserved huge pages of 2 MiB.
+    Huge2M,
+    /// Reserved huge pages of 1 GiB.
+    Huge1G,
+}
+
+impl Pages {
+    /// All of them, smallest first.
+    pub const ALL: [Self; 4] = [Self::Base, Self::Transparent, Self::Huge2M, Self::Huge1G];
+
+    /// The name in options and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "4k",
+            Self::Transparent => "thp",
+            Self::Huge2M => "2m",
+            Self::Huge1G => "1g",
+        }
+    }
+
+    /// Size of a reserved huge page; `None` for the kinds that need no reservation.
+    pub fn reserved(self) -> Option<Bytes> {
+        match self {
+            Self::Base | Self::Transparent => None,
+            Self::Huge2M => Some(Bytes::mib(2)),
+            Self::Huge1G => Some(Bytes::gib(1)),
+        }
+    }
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Pages {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|pages| pages.name() == text)
+            .ok_or_else(|| format!("unknown kind of page '{text}': expected 4k, thp, 2m or 1g"))
+    }
+}
 
 /// Why arrays could not be had.
 #[derive(Debug, thiserror::Error)]

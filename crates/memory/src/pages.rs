@@ -23,7 +23,10 @@ const THREAD_HELD: f64 = 0.5;
 const ARRAYS: [&str; 3] = ["a", "b", "c"];
 
 /// Pages on each node.
-pub type Nodes = BTreeMap<NodeId, u64>;
+pub(crate) type Nodes = BTreeMap<NodeId, u64>;
+
+/// Share of pages on each node, 0 to 1.
+pub(crate) type Shares = BTreeMap<NodeId, f64>;
 
 /// Where sampled pages of one thread's share of one array are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +40,7 @@ pub struct Share {
 }
 
 /// Asks the kernel where the shares of `threads` threads are; empty when it does not say.
-pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
+pub(crate) fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     let sample = (ASKED / (ARRAYS.len() * threads.max(1))).max(LEAST_OF_A_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
@@ -62,7 +65,7 @@ pub fn of_range((start, length): (usize, usize)) -> Option<BTreeMap<NodeId, f64>
 }
 
 /// Share of an array on each node, 0 to 1; `None` when the kernel does not say.
-pub fn of_array(shares: &[Share], array: usize) -> Option<BTreeMap<NodeId, f64>> {
+pub(crate) fn of_array(shares: &[Share], array: usize) -> Option<Shares> {
     let nodes = sum(shares, |share| share.array == array);
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
@@ -75,44 +78,31 @@ fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
     nodes
 }
 
-/// Whether pages are where they were asked to be.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Truth {
-    /// What was asked, e.g. `local`, `bind:1`.
-    pub asked: String,
-    /// Share of all pages on each node, 0 to 1.
-    pub got: BTreeMap<NodeId, f64>,
-    /// The same of each array.
-    pub arrays: [BTreeMap<NodeId, f64>; 3],
-    /// Share of the pages that are where the policy wants them; `None` where it wants nothing.
-    pub held: Option<f64>,
-    /// Threads most of whose pages are not where they should be.
-    pub astray: Vec<usize>,
-}
-
-/// What the answers come to. `homes` are the nodes of each thread's CPUs; empty for one that is not
-/// bound, of whose pages a local policy wants nothing.
-pub fn truth(shares: &[Share], policy: &MemoryPolicy, homes: &[Vec<NodeId>]) -> Truth {
+/// Where the arrays are, held against a policy: memory of a thread belongs to the nodes that the policy
+/// names, else to those in `homes` of the thread, of which nothing is expected where there are none.
+pub(crate) fn config(
+    shares: &[Share],
+    policy: &MemoryPolicy,
+    homes: &[Vec<NodeId>],
+    nodes_of_machine: usize,
+) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
     let arrays = [0, 1, 2].map(|array| fractions(&sum(shares, |share| share.array == array)));
-    let by_thread: Vec<Nodes> =
-        (0..homes.len()).map(|thread| sum(shares, |share| share.thread == thread)).collect();
     let wanted = |thread: usize| match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => homes[thread].clone(),
-        MemoryPolicy::Bind(nodes) => nodes.clone(),
-        MemoryPolicy::Preferred(node) => vec![*node],
         MemoryPolicy::Interleave(_) => Vec::new(),
+        named => named.nodes().unwrap_or_default(),
     };
     let mut astray = Vec::new();
     let (mut there, mut all) = (0, 0);
-    for (thread, nodes) in by_thread.iter().enumerate() {
-        let wanted = wanted(thread);
+    for thread in 0..homes.len() {
+        let (nodes, wanted) = (sum(shares, |share| share.thread == thread), wanted(thread));
         let total: u64 = nodes.values().sum();
         if wanted.is_empty() || total == 0 {
             continue;
         }
-        let right: u64 =
-            nodes.iter().filter(|(node, _)| wanted.contains(node)).map(|(_, n)| n).sum();
+        let is_right = |(node, _): &(&NodeId, &u64)| wanted.contains(node);
+        let right: u64 = nodes.iter().filter(is_right).map(|(_, n)| n).sum();
         if (right as f64) < THREAD_HELD * total as f64 {
             astray.push(thread);
         }
@@ -123,84 +113,73 @@ pub fn truth(shares: &[Share], policy: &MemoryPolicy, homes: &[Vec<NodeId>]) -> 
         MemoryPolicy::Interleave(nodes) => Some(evenness(&got, nodes)),
         _ => (all > 0).then(|| there as f64 / all as f64),
     };
-    Truth { asked: policy.to_string(), got, arrays, held, astray }
+    let config = of_arrays(policy, &arrays.map(Some), nodes_of_machine);
+    NumaConfig {
+        got: (!got.is_empty()).then(|| numbered(&got)),
+        held,
+        threads_astray: astray,
+        ..config
+    }
 }
 
-fn fractions(nodes: &Nodes) -> BTreeMap<NodeId, f64> {
+/// The same of several processes, of which each has a policy of its own: where the arrays are, overall.
+pub(crate) fn of_arrays(
+    policy: &MemoryPolicy,
+    arrays: &[Option<Shares>; 3],
+    nodes_of_machine: usize,
+) -> NumaConfig {
+    let arrays = arrays.clone().map(Option::unwrap_or_default);
+    let mut got = Shares::new();
+    for (node, share) in arrays.iter().flatten() {
+        *got.entry(*node).or_default() += share / arrays.len() as f64;
+    }
+    let differs = |array: &Shares| {
+        let of = |shares: &Shares, node| shares.get(node).copied().unwrap_or(0.0);
+        array.keys().chain(got.keys()).any(|node| (of(array, node) - of(&got, node)).abs() > 0.01)
+    };
+    let each =
+        ARRAYS.iter().zip(&arrays).map(|(name, array)| ((*name).to_owned(), numbered(array)));
+    NumaConfig {
+        asked: policy.to_string(),
+        got: (!got.is_empty()).then(|| numbered(&got)),
+        arrays: arrays.iter().any(differs).then(|| each.collect()),
+        nodes: Some(nodes_of_machine),
+        ..NumaConfig::default()
+    }
+}
+
+fn fractions(nodes: &Nodes) -> Shares {
     let total: u64 = nodes.values().sum();
     nodes.iter().map(|(node, n)| (*node, *n as f64 / total as f64)).collect()
 }
 
-/// How much of the pages need not move for each of `nodes` to have as many as the others.
-fn evenness(got: &BTreeMap<NodeId, f64>, nodes: &[NodeId]) -> f64 {
+fn numbered(shares: &Shares) -> BTreeMap<u32, f64> {
+    shares.iter().map(|(node, share)| (node.0, *share)).collect()
+}
+
+/// How evenly pages are spread over the nodes, 0 to 1: the share that would stay where it is.
+fn evenness(got: &Shares, nodes: &[NodeId]) -> f64 {
     let each = 1.0 / nodes.len().max(1) as f64;
     nodes.iter().map(|node| got.get(node).copied().unwrap_or(0.0).min(each)).sum()
 }
 
-impl Truth {
-    /// Where arrays are of which no more is known: several processes with a policy each.
-    pub fn of_arrays(policy: &MemoryPolicy, arrays: &[Option<BTreeMap<NodeId, f64>>; 3]) -> Self {
-        let arrays = arrays.clone().map(Option::unwrap_or_default);
-        let mut got: BTreeMap<NodeId, f64> = BTreeMap::new();
-        for (node, share) in arrays.iter().flatten() {
-            *got.entry(*node).or_default() += share / arrays.len() as f64;
+/// Why a policy did not hold; `None` where it did.
+pub(crate) fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
+    let held = numa.held.filter(|held| *held < HELD)?;
+    let astray = format!("{:.0} % of the pages", 100.0 * (1.0 - held));
+    let asked = &numa.asked;
+    let what = match policy {
+        MemoryPolicy::Interleave(_) => {
+            format!("asked for memory {asked}, but {astray} lie on one node too many")
         }
-        Self { asked: policy.to_string(), got, arrays, held: None, astray: Vec::new() }
-    }
-
-    /// Whether the placement did not hold.
-    pub fn is_broken(&self) -> bool {
-        self.held.is_some_and(|held| held < HELD)
-    }
-
-    /// As the record keeps it: overall, and of each array where they differ by more than a hundredth.
-    pub fn to_config(&self, nodes_of_machine: usize) -> NumaConfig {
-        let shares = |shares: &BTreeMap<NodeId, f64>| -> BTreeMap<u32, f64> {
-            shares.iter().map(|(node, share)| (node.0, *share)).collect()
-        };
-        let far = |array: &BTreeMap<NodeId, f64>| {
-            array.keys().chain(self.got.keys()).any(|node| {
-                let of = |shares: &BTreeMap<NodeId, f64>| shares.get(node).copied().unwrap_or(0.0);
-                (of(array) - of(&self.got)).abs() > 0.01
-            })
-        };
-        let each = ARRAYS.iter().zip(&self.arrays);
-        let each = each.map(|(name, array)| ((*name).to_owned(), shares(array)));
-        NumaConfig {
-            asked: self.asked.clone(),
-            got: (!self.got.is_empty()).then(|| shares(&self.got)),
-            arrays: self.arrays.iter().any(far).then(|| each.collect()),
-            held: self.held,
-            threads_astray: self.astray.clone(),
-            nodes: Some(nodes_of_machine),
+        MemoryPolicy::Default | MemoryPolicy::Local => {
+            format!("{astray} do not lie on the node of the thread that uses them")
         }
-    }
-
-    /// What is wrong, in words; `None` when the placement held.
-    pub fn in_words(&self) -> Option<String> {
-        let held = self.held.filter(|_| self.is_broken())?;
-        let astray = 100.0 * (1.0 - held);
-        let asked = &self.asked;
-        let what = match asked.split(':').next() {
-            Some("interleave") => {
-                format!(
-                    "asked for memory {asked}, but {astray:.0} % of the pages lie on one node too many"
-                )
-            }
-            Some("default" | "local") => {
-                format!(
-                    "{astray:.0} % of the pages do not lie on the node of the thread that uses them"
-                )
-            }
-            _ => format!("asked for memory {asked}, but {astray:.0} % of the pages lie elsewhere"),
-        };
-        let got: Vec<String> = self
-            .got
-            .iter()
-            .map(|(node, share)| format!("{:.0} % on node {node}", share * 100.0))
-            .collect();
-        Some(format!("{what} ({})", got.join(", ")))
-    }
+        _ => format!("asked for memory {asked}, but {astray} lie elsewhere"),
+    };
+    let share = |(node, share): (&u32, &f64)| format!("{:.0} % on node {node}", share * 100.0);
+    let got: Vec<String> = numa.got.iter().flatten().map(share).collect();
+    Some(format!("{what} ({})", got.join(", ")))
 }
 
 #[cfg(test)]
@@ -223,6 +202,10 @@ mod tests {
         .collect()
     }
 
+    fn truth(shares: &[Share], policy: &MemoryPolicy, homes: &[Vec<NodeId>]) -> NumaConfig {
+        config(shares, policy, homes, 2)
+    }
+
     const HOMES: [&[u32]; 2] = [&[0], &[1]];
 
     fn homes(of: &[&[u32]]) -> Vec<Vec<NodeId>> {
@@ -232,50 +215,50 @@ mod tests {
     #[test]
     fn memory_of_each_thread_is_held_against_its_own_node() {
         let right = truth(&alike(&[&[(0, 10)], &[(1, 10)]]), &MemoryPolicy::Local, &homes(&HOMES));
-        assert_eq!((right.held, right.is_broken(), right.in_words()), (Some(1.0), false, None));
-        assert_eq!(right.got[&NodeId(0)], 0.5);
+        assert_eq!((right.held, broken(&right, &MemoryPolicy::Local)), (Some(1.0), None));
+        assert_eq!(right.got.as_ref().unwrap()[&0], 0.5);
         // In sum nothing is wrong, but each has the other's: first touch by the wrong thread.
         let crossed =
             truth(&alike(&[&[(1, 10)], &[(0, 10)]]), &MemoryPolicy::Local, &homes(&HOMES));
-        assert_eq!((crossed.held, crossed.astray.clone()), (Some(0.0), vec![0, 1]));
+        assert_eq!((crossed.held, crossed.threads_astray.clone()), (Some(0.0), vec![0, 1]));
         assert_eq!(crossed.got, right.got);
         assert_eq!(
-            crossed.in_words().unwrap(),
+            broken(&crossed, &MemoryPolicy::Local).unwrap(),
             "100 % of the pages do not lie on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
         );
         // All on the first node: the second thread's pages are astray.
         let piled =
             truth(&alike(&[&[(0, 10)], &[(0, 10)]]), &MemoryPolicy::Default, &homes(&HOMES));
-        assert_eq!((piled.held, piled.astray.clone()), (Some(0.5), vec![1]));
-        assert!(piled.is_broken());
+        assert_eq!((piled.held, piled.threads_astray.clone()), (Some(0.5), vec![1]));
+        assert!(broken(&piled, &MemoryPolicy::Default).is_some());
     }
 
     #[test]
     fn nothing_is_wanted_of_threads_that_are_not_bound() {
         let shares = alike(&[&[(0, 10)], &[(0, 10)]]);
         let truth = truth(&shares, &MemoryPolicy::Default, &homes(&[&[], &[]]));
-        assert_eq!((truth.held, truth.is_broken()), (None, false));
-        assert_eq!(truth.to_config(2).held, None);
+        assert_eq!((truth.held, broken(&truth, &MemoryPolicy::Default)), (None, None));
     }
 
     #[test]
     fn policies_that_name_nodes_are_held_against_them() {
         let shares = alike(&[&[(0, 3), (1, 7)], &[(1, 10)]]);
         let of = |policy: MemoryPolicy| truth(&shares, &policy, &homes(&HOMES));
+        let breaks = |policy: MemoryPolicy| broken(&of(policy.clone()), &policy);
         let bound = of(MemoryPolicy::Bind(vec![NodeId(1)]));
-        assert_eq!((bound.held, bound.is_broken()), (Some(0.85), true));
+        assert_eq!(bound.held, Some(0.85));
         assert_eq!(
-            bound.in_words().unwrap(),
+            breaks(MemoryPolicy::Bind(vec![NodeId(1)])).unwrap(),
             "asked for memory bind:1, but 15 % of the pages lie elsewhere (15 % on node 0, 85 % on node 1)"
         );
-        assert!(!of(MemoryPolicy::Bind(vec![NodeId(0), NodeId(1)])).is_broken());
-        assert!(of(MemoryPolicy::Preferred(NodeId(0))).is_broken());
+        assert_eq!(breaks(MemoryPolicy::Bind(vec![NodeId(0), NodeId(1)])), None);
+        assert!(breaks(MemoryPolicy::Preferred(NodeId(0))).is_some());
         let both = MemoryPolicy::Interleave(vec![NodeId(0), NodeId(1)]);
         assert!((of(both.clone()).held.unwrap() - 0.65).abs() < 1e-9);
         let even = truth(&alike(&[&[(0, 5), (1, 5)], &[(0, 6), (1, 4)]]), &both, &homes(&HOMES));
         assert_eq!(
-            (even.held.map(|held| (held * 100.0).round()), even.is_broken()),
-            (Some(95.0), false)
+            (even.held.map(|held| (held * 100.0).round()), broken(&even, &both)),
+            (Some(95.0), None)
         );
         let far = truth(&alike(&[&[(3, 10)]]), &both, &homes(&[&[0]]));
         assert_eq!(far.held, Some(0.0));
@@ -285,8 +268,8 @@ mod tests {
     fn arrays_are_told_one_by_one_where_they_differ() {
         let mut shares = alike(&[&[(0, 10)]]);
         let config = |shares: &[Share], nodes| {
-            let truth = truth(shares, &MemoryPolicy::Default, &homes(&[&[0]]));
-            serde_json::to_value(truth.to_config(nodes)).unwrap()
+            let config = config(shares, &MemoryPolicy::Default, &homes(&[&[0]]), nodes);
+            serde_json::to_value(config).unwrap()
         };
         let json = config(&shares, 1);
         assert_eq!(json, json!({"asked": "default", "got": {"0": 1.0}, "held": 1.0, "nodes": 1}));
@@ -312,11 +295,11 @@ mod tests {
         let shares = observe(&arrays, 2);
         assert_eq!(shares.len(), 6);
         let truth = truth(&shares, &MemoryPolicy::Default, &[Vec::new(), Vec::new()]);
-        assert!((truth.got.values().sum::<f64>() - 1.0).abs() < 1e-9);
-        let node = truth.got.keys().next().copied().unwrap();
-        let bound = MemoryPolicy::Bind(vec![node]);
-        if truth.got.len() == 1 {
-            assert_eq!(super::truth(&shares, &bound, &[vec![], vec![]]).held, Some(1.0));
+        let got = truth.got.unwrap();
+        assert!((got.values().sum::<f64>() - 1.0).abs() < 1e-9);
+        let bound = MemoryPolicy::Bind(got.keys().map(|node| NodeId(*node)).collect());
+        if got.len() == 1 {
+            assert_eq!(super::config(&shares, &bound, &[vec![], vec![]], 2).held, Some(1.0));
         }
     }
 }

@@ -15,7 +15,6 @@ use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 pub use nodegauge_measure::samples::Sample;
 use nodegauge_os::monotonic_nanos;
-use nodegauge_placement::display::ObservedAffinity;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// When each kernel of a pass started on the first thread and ended on the last, nanoseconds of
@@ -78,12 +77,9 @@ impl Point {
         let (start, length) = arrays.mapping();
         config.policy.apply_to(start, length)?;
         let team = Team::start(&config.places)?;
+        let pingers = if have_cpus_of_their_own(&config.places) { team.len() } else { 0 };
         let mut point = Self {
-            shared_lines: SharedLines::new(if have_cpus_of_their_own(&config.places) {
-                team.len()
-            } else {
-                0
-            }),
+            shared_lines: SharedLines::new(pingers),
             values: Values::new(config.element),
             wrong: None,
             checks: 0,
@@ -96,21 +92,6 @@ impl Point {
         Ok(point)
     }
 
-    /// What was asked.
-    pub fn config(&self) -> &PointConfig {
-        &self.config
-    }
-
-    /// The arrays, for questions to the kernel.
-    pub fn arrays(&self) -> &Arrays {
-        &self.arrays
-    }
-
-    /// Where each thread may run, as the kernel said.
-    pub fn observed(&self) -> &[ObservedAffinity] {
-        self.team.observed()
-    }
-
     /// The core-to-core latency of where the team runs now, seconds; NaN for a single thread.
     ///
     /// # Errors
@@ -121,9 +102,6 @@ impl Point {
 
     /// Lets the first thread ping-pong with a thread of another process over `line`; the one that
     /// pings, as it says, returns the round trip in seconds. `meet` waits until both are there.
-    ///
-    /// # Errors
-    /// When a member of the team fails.
     pub(crate) fn ping_pong(
         &mut self,
         line: Option<(&AtomicU64, bool)>,
@@ -149,53 +127,6 @@ impl Point {
         Ok(trips.into_iter().flatten().next())
     }
 
-    /// Asks the kernel what was got. Walks page tables: ask once.
-    pub(crate) fn got(&self) -> Seen {
-        let shares = pages::observe(&self.arrays, self.team.len());
-        Seen {
-            affinity: self.observed().to_vec(),
-            pages: self.arrays.pages_got().ok(),
-            nodes: [0, 1, 2].map(|array| pages::of_array(&shares, array)),
-            shares,
-            wrong: self.wrong.as_ref().map(ToString::to_string),
-            checks: self.checks,
-            ranks: Vec::new(),
-        }
-    }
-
-    /// Chooses other kernels or other native loops for the same arrays.
-    ///
-    /// # Errors
-    /// No such loops.
-    pub fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
-        self.loops = native_loops(&kernels, self.config.element)?;
-        self.config.kernels = kernels;
-        Ok(())
-    }
-
-    /// The loops of a pass, in its order.
-    pub fn loops(&self) -> &[Loop] {
-        &self.loops
-    }
-
-    /// Puts other loops in the place of those of the configuration, for the same arrays: native ones,
-    /// or what a compiler made.
-    ///
-    /// # Errors
-    /// A loop for other elements than those of the arrays.
-    pub fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
-        let element = self.config.element;
-        if let Some(other) = loops.iter().find(|other| other.element() != element) {
-            return Err(PointError::OtherElement {
-                kernel: other.kernel(),
-                made_for: other.element(),
-                element,
-            });
-        }
-        self.loops = loops;
-        Ok(())
-    }
-
     /// Fills the arrays with their start values, each thread its share.
     ///
     /// # Errors
@@ -209,28 +140,6 @@ impl Point {
             unsafe { values.fill(&args) }
         })?;
         self.values = values;
-        Ok(())
-    }
-
-    /// Checks every element of the three arrays against the replay; keeps the first failure.
-    ///
-    /// # Errors
-    /// When a member of the team fails; wrong values are not an error but kept in `wrong`.
-    pub fn check(&mut self) -> Result<(), PointError> {
-        let (values, arrays) = (&self.values, &self.arrays);
-        let base = arrays.ranges()[0].0;
-        let outcomes = self.team.map(|member| {
-            let args = arrays.share(member.index, member.count);
-            let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
-            // SAFETY: the arrays were filled, and no thread writes them during a check.
-            unsafe { values.check(&args, first) }
-        })?;
-        self.checks += 1;
-        for outcome in outcomes {
-            if let Err(wrong) = outcome {
-                self.wrong.get_or_insert(wrong);
-            }
-        }
         Ok(())
     }
 
@@ -274,16 +183,7 @@ impl Point {
         }
     }
 
-    /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and
-    /// filled anew before.
-    ///
-    /// # Errors
-    /// When a member of the team fails.
-    pub fn pass(&mut self) -> Result<Sample, PointError> {
-        Ok(self.pass_with(None)?.0)
-    }
-
-    /// As [`Point::pass`], and before each kernel the team waits at the gate for other processes.
+    /// As [`Target::pass`], and before each kernel the team waits at the gate for other processes.
     pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
         self.renew()?;
         let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
@@ -309,31 +209,62 @@ impl Point {
 
 impl Target for Point {
     fn config(&self) -> &PointConfig {
-        self.config()
+        &self.config
     }
 
     fn loops(&self) -> &[Loop] {
-        self.loops()
+        &self.loops
     }
 
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
-        self.set_loops(loops)
+        let element = self.config.element;
+        if let Some(other) = loops.iter().find(|other| other.element() != element) {
+            let (kernel, made_for) = (other.kernel(), other.element());
+            return Err(PointError::Loops(format!(
+                "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
+            )));
+        }
+        self.loops = loops;
+        Ok(())
     }
 
     fn pass(&mut self) -> Result<Sample, PointError> {
-        self.pass()
+        Ok(self.pass_with(None)?.0)
     }
 
     fn check(&mut self) -> Result<(), PointError> {
-        self.check()
+        let (values, arrays) = (&self.values, &self.arrays);
+        let base = arrays.ranges()[0].0;
+        let outcomes = self.team.map(|member| {
+            let args = arrays.share(member.index, member.count);
+            let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
+            // SAFETY: the arrays were filled, and no thread writes them during a check.
+            unsafe { values.check(&args, first) }
+        })?;
+        self.checks += 1;
+        for wrong in outcomes.into_iter().filter_map(Result::err) {
+            self.wrong.get_or_insert(wrong);
+        }
+        Ok(())
     }
 
     fn reshape(&mut self, kernels: Vec<(Kernel, Shape)>) -> Result<(), PointError> {
-        self.reshape(kernels)
+        self.loops = native_loops(&kernels, self.config.element)?;
+        self.config.kernels = kernels;
+        Ok(())
     }
 
     fn seen(&mut self) -> Result<Seen, PointError> {
-        Ok(self.got())
+        let shares = pages::observe(&self.arrays, self.team.len());
+        Ok(Seen {
+            affinity: self.team.observed().to_vec(),
+            pages: self.arrays.pages_got().ok(),
+            nodes: [0, 1, 2].map(|array| pages::of_array(&shares, array)),
+            shares,
+            wrong: self.wrong.as_ref().map(ToString::to_string),
+            checks: self.checks,
+            ranks: Vec::new(),
+        })
     }
 
     fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {
@@ -425,21 +356,26 @@ pub(crate) fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     cpus.len() == all && places.iter().all(|place| !place.is_empty())
 }
 
+/// The native loops of these shapes.
 pub(crate) fn native_loops(
     kernels: &[(Kernel, Shape)],
     element: Element,
 ) -> Result<Vec<Loop>, PointError> {
-    kernels
-        .iter()
-        .map(|(kernel, shape)| {
-            Loop::native(*kernel, element, *shape)
-                .ok_or(PointError::NoLoop { kernel: *kernel, shape: *shape })
+    let native = |(kernel, shape): &(Kernel, Shape)| {
+        Loop::native(*kernel, element, *shape).ok_or_else(|| {
+            PointError::Loops(format!(
+                "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
+            ))
         })
-        .collect()
+    };
+    kernels.iter().map(native).collect()
 }
 
 impl From<PointError> for nodegauge_measure::Failure {
     fn from(error: PointError) -> Self {
-        Self::missing(error)
+        match error {
+            PointError::Rank(failure) => failure,
+            other => Self::missing(other),
+        }
     }
 }

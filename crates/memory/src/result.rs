@@ -4,41 +4,80 @@
 mod ranks;
 
 use crate::GAUGE;
+use crate::arrangement::Arrangement;
 use crate::arrays::Pages;
-use crate::config::{CodeConfig, CompilerConfig, CountersConfig, PagesConfig, StreamConfig};
+use crate::config::{
+    CodeConfig, CompilerConfig, CountersConfig, NumaConfig, PagesConfig, StreamConfig,
+};
 use crate::kernels::{Kernel, Loop, Shape, Stores};
-use crate::pages::{self, Truth};
-use crate::size::{RULE_FACTOR, Size};
+use crate::pages;
+use crate::size::RULE_FACTOR;
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
-use nodegauge_machine::{NodeId, Topology};
-use nodegauge_measure::clock::{ClockQuality, MIN_TICKS};
+use nodegauge_gauge::Site;
+use nodegauge_machine::NodeId;
+use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::record::{
-    Finding, Limit, Machine, Measurement, Quoted, Severity, Status, Traffic, Validity,
+    Finding, Limit, Machine, Measurement, Quoted, Severity, Traffic, Validity,
 };
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, Sample, Sorted};
-use nodegauge_measure::{BytesPerSec, Seconds, Unit};
-use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
+use nodegauge_measure::{BytesPerSec, Outcome, Seconds, Unit};
+use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 use std::collections::BTreeMap;
 
 /// All that is known of a run when its figures are made.
 pub(crate) struct Evidence<'a> {
-    pub machine: &'a Machine,
-    pub topology: &'a Topology,
-    pub placement: &'a Placement,
+    pub site: &'a Site,
+    pub arrangement: &'a Arrangement,
     pub target: &'a dyn Target,
     pub seen: &'a Seen,
-    pub size: &'a Size,
     pub samples: &'a [Sample],
-    pub sorted: &'a Sorted,
+    pub sorted: Sorted,
     pub stop: Stop,
-    /// How many loops a trial chose from; 0 without a trial.
-    pub loops_tried: usize,
+    /// How many loops the tuner chose from; 0 where none was left open.
+    pub tried: usize,
     pub clock: ClockQuality,
     /// What the memory controllers counted, or why they did not; `None` where nobody asked.
     pub traffic: Option<&'a Result<Counted, String>>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Of a run whose loops were given and whose traffic was not counted.
+    pub(crate) fn new(
+        site: &'a Site,
+        arrangement: &'a Arrangement,
+        target: &'a dyn Target,
+        seen: &'a Seen,
+        samples: &'a [Sample],
+        stop: Stop,
+    ) -> Self {
+        let (sorted, clock) = (samples::sort(samples), clock::quality());
+        Self {
+            site,
+            arrangement,
+            target,
+            seen,
+            samples,
+            sorted,
+            stop,
+            tried: 0,
+            clock,
+            traffic: None,
+        }
+    }
+}
+
+/// What a run came to, without its notices.
+pub(crate) fn outcome(evidence: &Evidence<'_>) -> Outcome {
+    Outcome {
+        measurements: measurements(evidence),
+        findings: findings(evidence),
+        details: evidence.seen.affinity.iter().map(ToString::to_string).collect(),
+        stop: Some(evidence.stop),
+        ..Outcome::default()
+    }
 }
 
 /// A round trip above this contradicts a shared last-level cache: on processors whose shared
@@ -88,19 +127,19 @@ fn one(
 ) -> Option<Measurement> {
     let kernel = each.kernel();
     let bytes = counted(evidence.target, i);
-    let timed = (evidence.samples, evidence.sorted, evidence.sorted.headline()?);
+    let timed = (evidence.samples, &evidence.sorted, evidence.sorted.headline()?);
     let m = figure(kernel).timed(Quoted::Best, timed, i, &|seconds| bytes / seconds);
-    let m = limited(m, evidence.machine);
+    let m = limited(m, &evidence.site.machine);
     let best = m.value?;
     let mut validity = doubts.clone();
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
-        validity.add(Status::Invalid, above_limit(evidence, best, limit));
+        validity.invalid(above_limit(evidence, best, limit));
     }
     let ticks = bytes / best / evidence.clock.granularity.0;
     if ticks < MIN_TICKS {
         let reason =
             format!("a loop lasts only {ticks:.0} ticks of the clock; {MIN_TICKS:.0} are needed");
-        validity.add(Status::Suspect, reason);
+        validity.suspect(reason);
     }
     let mut config = config.clone();
     describe(each, &mut config);
@@ -189,7 +228,7 @@ pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measure
 }
 
 fn above_limit(evidence: &Evidence<'_>, best: f64, limit: &Limit) -> String {
-    let reason = if evidence.size.follows_rule != Some(true) {
+    let reason = if evidence.arrangement.size.follows_rule != Some(true) {
         "the arrays lie in a cache: use a larger --size"
     } else {
         "the theoretical figure does not belong to this memory: check --dimms, or a cache is \
@@ -218,50 +257,46 @@ pub(crate) fn small_pages(asked: Pages, got: &BTreeMap<u64, f64>, lies: &str) ->
 }
 
 /// Where the pages of the arrays are; of several processes overall, for each has a policy of its own.
-fn numa(evidence: &Evidence<'_>) -> Truth {
+fn numa(evidence: &Evidence<'_>) -> NumaConfig {
     let policy = &evidence.target.config().policy;
-    let threads = &evidence.placement.threads;
-    let bound = evidence.placement.bind != Bind::None;
+    let nodes = evidence.site.topology.nodes.len();
+    let threads = &evidence.arrangement.placement.threads;
+    let bound = evidence.arrangement.placement.bind != Bind::None;
     let home = |thread: &ThreadPlace| match bound {
-        true => thread.nodes(evidence.topology),
+        true => thread.nodes(&evidence.site.topology),
         false => Vec::new(),
     };
     let homes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
     match evidence.seen.shares.is_empty() {
-        true => Truth::of_arrays(policy, &evidence.seen.nodes),
-        false => pages::truth(&evidence.seen.shares, policy, &homes),
+        true => pages::of_arrays(policy, &evidence.seen.nodes, nodes),
+        false => pages::config(&evidence.seen.shares, policy, &homes, nodes),
     }
 }
 
 /// Doubts that hold for every kernel of the run.
-fn common_validity(evidence: &Evidence<'_>, numa: &Truth) -> Validity {
+fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.wrong {
-        validity.add(Status::Invalid, wrong_in_words(wrong));
+        validity.invalid(wrong_in_words(wrong));
     }
-    if evidence.size.follows_rule == Some(false) {
-        let times = evidence.size.times_llc.unwrap_or(0.0);
-        validity.add(
-            Status::Suspect,
-            format!(
-                "arrays are {times:.2} times the last-level caches in use; STREAM's rule asks for \
+    if evidence.arrangement.size.follows_rule == Some(false) {
+        let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);
+        validity.suspect(format!(
+            "arrays are {times:.2} times the last-level caches in use; STREAM's rule asks for \
                  {RULE_FACTOR:.0} times and a million elements"
-            ),
-        );
+        ));
     }
     if let Some(doubt) = evidence.sorted.doubt(samples::PASSES) {
-        validity.add(Status::Suspect, doubt);
+        validity.suspect(doubt);
     }
     let (asked, got) = (evidence.target.config().pages, evidence.seen.pages.as_ref());
     if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays lie")) {
-        validity.add(Status::Suspect, doubt);
+        validity.suspect(doubt);
     }
-    if let Some(broken) = numa.in_words() {
-        validity.add(Status::Suspect, broken);
+    if let Some(broken) = pages::broken(numa, &evidence.target.config().policy) {
+        validity.suspect(broken);
     }
-    ranks::doubts(&evidence.seen.ranks)
-        .into_iter()
-        .for_each(|doubt| validity.add(Status::Suspect, doubt));
+    ranks::doubts(&evidence.seen.ranks).into_iter().for_each(|doubt| validity.suspect(doubt));
     validity
 }
 
@@ -271,17 +306,14 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let mut findings: Vec<Finding> = cpus_moved(&trips).into_iter().collect();
     findings.extend(memory_elsewhere(evidence));
-    let llcs: Vec<Option<usize>> = evidence
-        .placement
-        .threads
-        .iter()
-        .flat_map(|thread| &thread.cpus)
-        .filter_map(|cpu| evidence.topology.thread(*cpu))
-        .map(|thread| thread.llc)
-        .collect();
+    let cpus = evidence.arrangement.placement.threads.iter().flat_map(|thread| &thread.cpus);
+    let known = cpus.filter_map(|cpu| evidence.site.topology.thread(*cpu));
+    let llcs: Vec<Option<usize>> = known.map(|thread| thread.llc).collect();
     let shared = llcs.len() > 1 && llcs[0].is_some() && llcs.iter().all(|llc| *llc == llcs[0]);
     let apart = trips.iter().copied().find(|trip| *trip > SHARED_CACHE_ROUND_TRIP.0);
-    if let (true, true, Some(apart)) = (shared, evidence.machine.virtualisation.is_some(), apart) {
+    if let (true, true, Some(apart)) =
+        (shared, evidence.site.machine.virtualisation.is_some(), apart)
+    {
         findings.push(Finding {
             id: "topology-untrue".to_owned(),
             severity: Severity::Warning,
@@ -314,8 +346,9 @@ pub(crate) fn cpus_moved(trips: &[f64]) -> Option<Finding> {
 
 /// Pages that are not where the policy wants them.
 fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
-    let text = numa(evidence).in_words()?;
-    let remedy = match &evidence.target.config().policy {
+    let policy = &evidence.target.config().policy;
+    let text = pages::broken(&numa(evidence), policy)?;
+    let remedy = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => {
             "free memory on each node (numactl --hardware shows it), and switch NUMA balancing off \
              while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
@@ -335,8 +368,9 @@ fn memory_elsewhere(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 /// The configuration, as asked and as got, that all kernels of the run share.
-fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> StreamConfig {
-    let Evidence { seen, placement, .. } = evidence;
+fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
+    let Evidence { seen, arrangement, .. } = evidence;
+    let placement = &arrangement.placement;
     let asked = evidence.target.config();
     let trip = evidence.sorted.headline().map(|group| group.round_trip);
     let observed = seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect());
@@ -350,13 +384,13 @@ fn common_config(evidence: &Evidence<'_>, numa: &Truth) -> StreamConfig {
         element: Some(asked.element.name().to_owned()),
         array_bytes: Some(asked.elements * asked.element.bytes()),
         array_elements: Some(asked.elements),
-        array_times_llc: evidence.size.times_llc,
+        array_times_llc: evidence.arrangement.size.times_llc,
         layout: Some(asked.layout),
         memory_policy: Some(asked.policy.as_str().to_owned()),
-        numa: Some(numa.to_config(evidence.topology.nodes.len())),
+        numa: Some(numa.clone()),
         passes: Some(evidence.samples.len() as u64 - 1),
         stopped: Some(evidence.stop.to_string()),
-        loops_tried: Some(evidence.loops_tried as u64),
+        loops_tried: Some(evidence.tried as u64),
         checks: Some(seen.checks.into()),
         clock_granularity_s: Some(evidence.clock.granularity.0),
         round_trip_s: trip.filter(|trip| trip.is_finite()),

@@ -7,7 +7,7 @@ use crate::GAUGE;
 use crate::kernels::Element;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::read_bytes;
-use nodegauge_measure::{Bytes, Notice, NoticeId, SyntaxError};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, SyntaxError};
 use std::fmt;
 use std::str::FromStr;
 
@@ -125,31 +125,10 @@ pub struct Size {
     pub notices: Vec<Notice>,
 }
 
-/// Why no length could be chosen.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum SizeError {
-    /// The arrays would not fit.
-    #[error(
-        "3 arrays of {array} need {needed}, but only {available} of memory can be had{}\nhint: {}{}",
-        share(*fraction), less(*fits), or_fraction(*fraction)
-    )]
-    TooLarge {
-        /// One array.
-        array: Bytes,
-        /// All three.
-        needed: Bytes,
-        /// What can be had.
-        available: Bytes,
-        /// Of which this share may be taken.
-        fraction: f64,
-        /// Largest array that fits, MiB.
-        fits: u64,
-    },
-    /// `4xLLC` was asked for where no cache is known.
-    #[error(
-        "the size of the last-level cache is not known here\nhint: give the size itself, e.g. --size 1GiB"
-    )]
-    UnknownCache,
+fn unknown_cache() -> Failure {
+    Failure::missing(
+        "the size of the last-level cache is not known here\nhint: give the size itself, e.g. --size 1GiB",
+    )
 }
 
 fn share(fraction: f64) -> String {
@@ -158,23 +137,12 @@ fn share(fraction: f64) -> String {
     format!(", of which {percent:.digits$} % may be used")
 }
 
-fn less(fits: u64) -> String {
-    match fits {
-        0 => "free some memory".to_owned(),
-        fits => format!("use --size {fits}MiB or less"),
-    }
-}
-
-fn or_fraction(fraction: f64) -> &'static str {
-    if fraction < 0.95 { ", or a larger --memory-fraction" } else { "" }
-}
-
 /// Chooses the length of each array.
 ///
 /// # Errors
 /// An explicit size that does not fit, or a rule-sized array of which not even the least number of
 /// elements fits.
-pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result<Size, SizeError> {
+pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result<Size, Failure> {
     let allowed = around.available.as_f64() * around.fraction;
     let most = (allowed / (3 * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
@@ -183,7 +151,7 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
     let mut elements = match spec {
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
-        SizeSpec::TimesLlc(factor) => of_bytes(factor * llc.ok_or(SizeError::UnknownCache)?),
+        SizeSpec::TimesLlc(factor) => of_bytes(factor * llc.ok_or_else(unknown_cache)?),
         SizeSpec::Auto => match llc {
             Some(llc) => of_bytes(RULE_FACTOR * llc).max(RULE_ELEMENTS),
             None => {
@@ -200,13 +168,17 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
     if elements > most {
         let array = Bytes(elements.saturating_mul(element.bytes()));
         if !clamps {
-            return Err(SizeError::TooLarge {
-                array,
-                needed: Bytes(array.0.saturating_mul(3)),
-                available: around.available,
-                fraction: around.fraction,
-                fits: (most * element.bytes()) >> 20,
-            });
+            let less = match (most * element.bytes()) >> 20 {
+                0 => "free some memory".to_owned(),
+                fits => format!("use --size {fits}MiB or less"),
+            };
+            let more = if around.fraction < 0.95 { ", or a larger --memory-fraction" } else { "" };
+            return Err(Failure::missing(format!(
+                "3 arrays of {array} need {}, but only {} of memory can be had{}\nhint: {less}{more}",
+                Bytes(array.0.saturating_mul(3)),
+                around.available,
+                share(around.fraction)
+            )));
         }
         elements = most;
         let text = format!(

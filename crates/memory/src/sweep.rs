@@ -8,29 +8,29 @@
 mod grid;
 mod trend;
 
-pub use grid::{Combination, SweepError, check, combinations, resolve_compilers};
+pub use grid::check;
 
 use crate::GAUGE;
-use crate::axis::Setting;
+use crate::arrangement::{self, Arrangement};
+use crate::axis::{Axis, Setting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
-use crate::point::{Point, PointError, Sample};
-use crate::ranks::{Coordinator, RanksPoint, SharedCoordinator};
+use crate::point::PointError;
+use crate::ranks::{Coordinator, Joined, SharedCoordinator};
 use crate::result::{self, Evidence};
-use crate::size::Size;
-use crate::stream::{self, Options, StreamError};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
+use grid::Combination;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples;
+use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, clock, notice};
-use nodegauge_placement::{Placement, RankPlan};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, notice};
 use nodegauge_toolchain::CompileLimits;
 use serde_json::{Map, Value};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trend::Trends;
@@ -39,31 +39,21 @@ use trend::Trends;
 const MOST_THREADS: usize = 8192;
 
 /// One configuration of a sweep.
-#[derive(Debug, Clone)]
-pub struct Cell {
+struct Cell {
     /// Its value on each axis, in the order of the axes.
-    pub settings: Vec<Setting>,
-    /// Where its threads go; of ranks, all of them together.
-    pub placement: Placement,
-    /// Where its ranks go; `None` for one process.
-    pub ranks: Option<RankPlan>,
-    /// Everything else.
-    pub options: Options,
+    settings: Vec<Setting>,
+    /// All that follows from them.
+    arrangement: Arrangement,
     /// The cell that its rates are held against.
-    pub reference: Option<usize>,
+    reference: Option<usize>,
     /// What a compiler made; `None` for the native loops.
-    pub compiled: Option<Arc<CompiledKernels>>,
+    compiled: Option<Arc<CompiledKernels>>,
 }
 
 impl Cell {
     /// Whether there is something to run: a compiler may have made nothing.
     fn can_run(&self) -> bool {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
-    }
-
-    /// What the user left open about its loops.
-    fn constraints(&self) -> Constraints {
-        Constraints { stores: self.options.stores, prefetch: self.options.prefetch }
     }
 
     /// Its value on each axis, for the record.
@@ -93,32 +83,57 @@ pub struct SweepPlan {
     compilers: Vec<ChosenCompiler>,
     compile_limits: CompileLimits,
     joined: Option<SharedCoordinator>,
-    budget: Duration,
     notices: Vec<Notice>,
 }
 
 impl SweepPlan {
-    /// Plans a sweep; `compilers` are those of its axis of that name, `joined` are ranks that a
-    /// launcher has started, else they are started when it runs.
+    /// Time for everything unless the user says otherwise.
+    pub const BUDGET: Duration = Duration::from_secs(45);
+
+    /// Plans a sweep over `axes`; `fixed` are the number of ranks and their policy where they are
+    /// given, `joined` ranks that a launcher has started, else they are started when it runs.
+    /// `arrange` plans a configuration with some settings and a share of the memory.
     ///
     /// # Errors
-    /// When there are too many threads, or compilers and ranks at once.
+    /// When there are too many configurations or threads, compilers and ranks at once, and when a
+    /// configuration does not fit.
     pub fn new(
-        cells: Vec<Cell>,
-        compilers: Vec<ChosenCompiler>,
-        joined: Option<SharedCoordinator>,
-        budget: Duration,
-        notices: Vec<Notice>,
+        mut axes: Vec<Axis>,
+        fixed: &[Setting],
+        joined: Option<&Joined>,
+        mut arrange: impl FnMut(&[Setting], f64) -> Result<Arrangement, Failure>,
     ) -> Result<Self, Failure> {
-        let threads: usize = cells.iter().map(|cell| cell.placement.threads.len()).sum();
+        let compilers = grid::resolve_compilers(&mut axes)?;
+        let (combinations, mut notices) = grid::combinations(&axes, fixed)?;
+        let share = 1.0 / combinations.len() as f64;
+        let mut cells = Vec::new();
+        for Combination { settings, reference } in combinations {
+            let mut arrangement = arrange(&settings, share)?;
+            notice::add_new(&mut notices, arrangement.notices.drain(..));
+            cells.push(Cell { settings, arrangement, reference, compiled: None });
+        }
+        let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
         if threads > MOST_THREADS {
-            return Err(SweepError::Threads { threads, most: MOST_THREADS }.into());
+            return Err(Failure::usage(format!(
+                "the configurations have {threads} threads in all, more than {MOST_THREADS}\nhint: take fewer values"
+            )));
         }
-        if !compilers.is_empty() && cells.iter().any(|cell| cell.ranks.is_some()) {
-            return Err(SweepError::RanksAndCompilers.into());
+        let ranks = most_ranks(&cells);
+        if ranks.is_some() && !compilers.is_empty() {
+            return Err(Failure::usage(
+                "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out",
+            ));
         }
-        let compile_limits = compiled::limits()?;
-        Ok(Self { cells, compilers, compile_limits, joined, budget, notices })
+        if let (Some(asked), Some(joined)) = (ranks, joined) {
+            let started = joined.started.ranks as usize;
+            if asked > started {
+                return Err(Failure::usage(format!(
+                    "the sweep asks for {asked} ranks, but {started} are started\nhint: start {asked}"
+                )));
+            }
+        }
+        let joined = joined.map(|joined| Rc::clone(&joined.coordinator));
+        Ok(Self { cells, compilers, compile_limits: compiled::limits()?, joined, notices })
     }
 
     /// Lets the compilers make their loops; `false` when the user ends the run.
@@ -126,7 +141,12 @@ impl SweepPlan {
         let (false, Some(cell)) = (self.compilers.is_empty(), self.cells.first()) else {
             return Ok(true);
         };
-        let made = compiled::make(&self.compilers, &cell.options, self.compile_limits, observer)?;
+        let made = compiled::make(
+            &self.compilers,
+            &cell.arrangement.options,
+            self.compile_limits,
+            observer,
+        )?;
         let Some(made) = made else { return Ok(false) };
         self.set_compiled(made.variants);
         self.notices.extend(made.notices);
@@ -156,23 +176,37 @@ impl SweepPlan {
             *choice == CompilerChoice::Native || cell.compiled.is_some()
         });
     }
+}
 
-    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+/// Ranks of the cell that has most of them.
+fn most_ranks(cells: &[Cell]) -> Option<usize> {
+    cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
+}
+
+impl Planned for SweepPlan {
+    fn foreseen(&self) -> Foreseen {
+        let each: Vec<Foreseen> = self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
+        let memory = each.iter().filter_map(|foreseen| Some(foreseen.memory?.0)).sum();
+        Foreseen { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
+    }
+
+    fn run(
+        mut self: Box<Self>,
+        site: &Site,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         if !self.compile(observer)? {
             let stop = Some(Stop::Interrupted);
             return Ok(Outcome { notices: self.notices, stop, ..Outcome::default() });
         }
-        let most =
-            self.cells.iter().filter_map(|cell| Some(cell.ranks.as_ref()?.ranks.len())).max();
-        let coordinator = match (self.joined, most) {
-            (Some(joined), _) => Some(joined),
+        let coordinator = match (self.joined, most_ranks(&self.cells)) {
             (None, Some(most)) => Some(Coordinator::start(most, observer)?),
-            (None, None) => None,
+            (joined, _) => joined,
         };
         let (cells, idle): (Vec<Cell>, Vec<Cell>) = self.cells.into_iter().partition(Cell::can_run);
         let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
         if !cells.is_empty() {
-            let running = Running::prepare(site, cells, coordinator, self.budget, observer)?;
+            let running = Running::prepare(site, cells, coordinator.as_ref(), observer)?;
             outcome.extend(running.measure(site, observer)?);
         }
         outcome.measurements.extend(idle.iter().flat_map(|cell| cell.located(Vec::new())));
@@ -181,26 +215,15 @@ impl SweepPlan {
     }
 }
 
-impl Planned for SweepPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.budget), memory: None }
-    }
-
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        self.measure(site, observer)
-    }
-}
-
-/// A cell with a team and arrays of its own.
+/// A target that is measured, and how many loops were tried for it.
 struct Candidate {
-    point: Box<dyn Target>,
-    size: Size,
+    target: Box<dyn Target>,
     tried: usize,
 }
 
 impl Candidate {
     fn pass(&mut self) -> Result<Vec<Sample>, PointError> {
-        Ok(vec![self.point.pass()?])
+        Ok(vec![self.target.pass()?])
     }
 }
 
@@ -213,45 +236,24 @@ struct Running {
 }
 
 impl Running {
-    /// Every cell with a team and arrays of its own; the memory is shared out among them.
+    /// Every cell with a team and arrays of its own.
     fn prepare(
         site: &Site,
         cells: Vec<Cell>,
-        coordinator: Option<SharedCoordinator>,
-        budget: Duration,
+        coordinator: Option<&SharedCoordinator>,
         observer: &mut dyn Observer,
-    ) -> Result<Self, StreamError> {
-        let limits = Limits::new(budget, cells[0].options.samples);
+    ) -> Result<Self, Failure> {
+        let limits = cells[0].arrangement.limits();
         observer.phase(&format!("preparing {} configurations", cells.len()));
-        let mut candidates = Vec::new();
-        let mut notices = Vec::new();
-        for cell in &cells {
-            let options = Options {
-                memory_fraction: cell.options.memory_fraction / cells.len() as f64,
-                ..cell.options.clone()
-            };
-            let (size, point): (Size, Box<dyn Target>) =
-                match cell.ranks.as_ref().zip(coordinator.as_ref()) {
-                    Some((ranks, coordinator)) => {
-                        let (size, configs) = stream::plan_ranks(site, ranks, &options)?;
-                        let topology = &site.topology;
-                        let point = RanksPoint::prepare(coordinator, topology, ranks, configs)?;
-                        (size, Box::new(point))
-                    }
-                    None => {
-                        let (topology, machine) = (&site.topology, &site.machine);
-                        let (size, config) =
-                            stream::plan(topology, machine, &cell.placement, &options)?;
-                        (size, Box::new(Point::prepare(config)?))
-                    }
-                };
-            notice::add_new(&mut notices, size.notices.iter().cloned());
-            candidates.push(Candidate { point, size, tried: 0 });
-        }
-        Ok(Self { cells, candidates, limits, notices })
+        let candidate = |cell: &Cell| {
+            let target = cell.arrangement.target(site, coordinator)?;
+            Ok(Candidate { target, tried: 0 })
+        };
+        let candidates = cells.iter().map(candidate).collect::<Result<_, PointError>>()?;
+        Ok(Self { cells, candidates, limits, notices: Vec::new() })
     }
 
-    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, StreamError> {
+    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         observer.phase("choosing loops");
         self.choose_loops(observer)?;
         let count = self.cells.len();
@@ -269,73 +271,58 @@ impl Running {
         let (stop, failure) = match measured {
             Ok(stop) => (stop, None),
             // A rank has ended: what was measured until then is kept.
-            Err(PointError::Rank(error)) => (Stop::Interrupted, Some(error.into())),
+            Err(PointError::Rank(error)) => (Stop::Interrupted, Some(error)),
             Err(error) => return Err(error.into()),
         };
-        let quality = clock::quality();
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
-        for ((candidate, cell), samples) in candidates.iter_mut().zip(&cells).zip(&schedule.samples)
+        for ((Candidate { target, tried }, cell), samples) in
+            candidates.iter_mut().zip(&cells).zip(&schedule.samples)
         {
+            let arrangement = &cell.arrangement;
             // Ranks that have ended check nothing; their cells say how often they were checked before.
-            if failure.is_none() || cell.ranks.is_none() {
-                candidate.point.check()?;
+            if failure.is_none() || arrangement.ranks.is_none() {
+                target.check()?;
             }
-            let seen = candidate.point.seen()?;
-            figures.push(cell.located(result::measurements(&Evidence {
-                machine: &site.machine,
-                topology: &site.topology,
-                placement: &cell.placement,
-                target: &*candidate.point,
-                seen: &seen,
-                size: &candidate.size,
-                samples,
-                sorted: &samples::sort(samples),
-                stop,
-                loops_tried: candidate.tried,
-                clock: quality,
-                traffic: None,
-            })));
+            let seen = target.seen()?;
+            let evidence = Evidence::new(site, arrangement, &**target, &seen, samples, stop);
+            let evidence = Evidence { tried: *tried, ..evidence };
+            figures.push(cell.located(result::measurements(&evidence)));
         }
         relate(&mut figures, &cells);
         notices.extend(trends.saturation(&schedule, &candidates));
-        Ok(Outcome {
-            measurements: figures.concat(),
-            notices,
-            stop: Some(stop),
-            failure,
-            ..Outcome::default()
-        })
+        let (measurements, stop) = (figures.concat(), Some(stop));
+        Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
     }
 
     /// Chooses loops once for each set of constraints, on the cell with most threads; all cells with
     /// the same constraints run them, so that they differ in nothing but their coordinates. What a
     /// compiler made is as it is.
-    fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), StreamError> {
+    fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
         let Self { cells, candidates, limits, notices } = self;
         let mut groups: Vec<(Constraints, Vec<usize>)> = Vec::new();
         for (i, cell) in cells.iter().enumerate() {
             if let Some(compiled) = &cell.compiled {
-                candidates[i].point.set_loops(compiled.loops())?;
+                candidates[i].target.set_loops(compiled.loops())?;
                 continue;
             }
-            match groups.iter_mut().find(|(known, _)| *known == cell.constraints()) {
+            let constraints = cell.arrangement.constraints();
+            match groups.iter_mut().find(|(known, _)| *known == constraints) {
                 Some((_, members)) => members.push(i),
-                None => groups.push((cell.constraints(), vec![i])),
+                None => groups.push((constraints, vec![i])),
             }
         }
         let share = policy::SWEEP.choose / groups.len().max(1) as f64;
         for (done, (constraints, members)) in groups.into_iter().enumerate() {
-            let threads = |i: &usize| cells[*i].placement.threads.len();
+            let threads = |i: &usize| cells[*i].arrangement.placement.threads.len();
             let Some(widest) = members.iter().copied().max_by_key(threads) else { continue };
             let shapes = tuner::candidates(constraints, Breadth::Likely);
             let least = Instant::now() + limits.budget.mul_f64(share / 2.0);
             let deadline = limits.at(share * (done + 1) as f64).max(least);
-            let point = &mut *candidates[widest].point;
-            let chosen = tuner::choose(point, &shapes, deadline, || observer.interrupted())?;
-            let text = stream::trial_in_words(&chosen, shapes.len());
-            notice::add_new(notices, [Notice::new(NoticeId::Chosen, GAUGE, text)]);
+            let target = &mut *candidates[widest].target;
+            let chosen = tuner::choose(target, &shapes, deadline, || observer.interrupted())?;
+            notice::add_new(notices, [arrangement::chosen_notice(&chosen, shapes.len())]);
             for i in members {
-                candidates[i].point.reshape(chosen.loops.clone())?;
+                candidates[i].target.reshape(chosen.loops.clone())?;
                 candidates[i].tried = chosen.tried;
             }
         }

@@ -2,11 +2,13 @@
 //! several processes share. The protocols above (tuner, stream, sweep) know no difference.
 
 use crate::arrays::{ArrayError, Layout, Pages};
+use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::pages::Share;
 use crate::team::TeamError;
 use crate::traffic::Counted;
 use nodegauge_machine::{CpuId, NodeId};
+use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::{MemoryPolicy, SysError};
@@ -44,32 +46,15 @@ pub enum PointError {
     /// The memory policy.
     #[error(transparent)]
     Policy(#[from] SysError),
-    /// No compiled loop of that shape, or not for this processor.
-    #[error(
-        "there is no {kernel} kernel with {shape} for this processor\nhint: leave the choice to nodegauge"
-    )]
-    NoLoop {
-        /// The kernel.
-        kernel: Kernel,
-        /// What was asked.
-        shape: Shape,
-    },
-    /// A loop for other elements.
-    #[error("a {kernel} kernel for {made_for} cannot run on arrays of {element}")]
-    OtherElement {
-        /// The kernel.
-        kernel: Kernel,
-        /// What it works on.
-        made_for: Element,
-        /// What the arrays hold.
-        element: Element,
-    },
+    /// Loops that do not exist here, or are for other elements.
+    #[error("{0}")]
+    Loops(String),
     /// A process of several that measure together.
     #[error(transparent)]
-    Rank(#[from] crate::rank_error::RankError),
+    Rank(#[from] Failure),
 }
 
-/// One configuration under measurement.
+/// One configuration under measurement. Every method fails when a member of a team, or a process, does.
 pub trait Target {
     /// What was asked; of several processes, of the first.
     fn config(&self) -> &PointConfig;
@@ -82,25 +67,28 @@ pub trait Target {
     /// The loops of a pass, in its order.
     fn loops(&self) -> &[Loop];
 
-    /// Puts other loops in their place, as [`Point::set_loops`](crate::point::Point::set_loops).
+    /// Puts other loops in the place of those of the configuration, for the same arrays: native ones,
+    /// or what a compiler made.
     ///
     /// # Errors
     /// Loops for other elements, or that cannot be had where they are to run.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError>;
 
-    /// Runs one pass over all kernels.
+    /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and filled
+    /// anew before.
     ///
     /// # Errors
-    /// When a member of a team, or a process, fails.
+    /// As all methods.
     fn pass(&mut self) -> Result<Sample, PointError>;
 
-    /// Checks every element of the arrays; what is wrong is kept and [`seen`](Target::seen).
+    /// Checks every element of the arrays against the replay; the first that is wrong is kept and
+    /// [`seen`](Target::seen).
     ///
     /// # Errors
-    /// As [`Target::pass`].
+    /// As all methods.
     fn check(&mut self) -> Result<(), PointError>;
 
-    /// Chooses other kernels or other loops for the same arrays.
+    /// Chooses other kernels or other native loops for the same arrays.
     ///
     /// # Errors
     /// No such loops.
@@ -109,14 +97,14 @@ pub trait Target {
     /// Asks the kernel what was got. Walks page tables: ask once.
     ///
     /// # Errors
-    /// When a process fails.
+    /// As all methods.
     fn seen(&mut self) -> Result<Seen, PointError>;
 
     /// Lets the memory controllers count what each kernel moves; the reason where they cannot, `None`
     /// for what is not counted at all.
     ///
     /// # Errors
-    /// As [`Target::pass`].
+    /// As all methods.
     fn traffic(&mut self) -> Result<Option<Result<Counted, String>>, PointError> {
         Ok(None)
     }
@@ -146,16 +134,10 @@ pub struct Seen {
 /// What one of several processes was asked for and got.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankSeen {
-    /// Its number.
-    pub rank: u32,
-    /// Its process.
-    pub process: u32,
-    /// The CPUs that its threads may run on, as the kernel says.
-    pub cpus: Vec<u32>,
-    /// The memory policy that was asked for: its name and its nodes.
-    pub memory: (String, Option<Vec<u32>>),
+    /// As the record has it, without its rates.
+    pub config: RankConfig,
+    /// The memory policy that was asked for.
+    pub policy: MemoryPolicy,
     /// Nodes on which its pages are to be; `None` where anything will do.
     pub expected: Option<Vec<u32>>,
-    /// Share of its pages on each node.
-    pub nodes: Option<BTreeMap<NodeId, f64>>,
 }

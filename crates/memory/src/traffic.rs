@@ -32,9 +32,6 @@ pub struct Counted {
 
 /// Counts what each of `kernels` moves; the reason in words when that is not possible. `run` runs the
 /// kernel of a number, or renews the values of the arrays.
-///
-/// # Errors
-/// When `run` fails.
 pub(crate) fn measure<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
@@ -106,17 +103,17 @@ impl Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrangement::{StreamOptions, candidates};
     use crate::arrays::{Layout, Pages};
     use crate::kernels::{Element, STREAM};
     use crate::point::Point;
-    use crate::stream;
     use crate::target::{PointConfig, Target};
     use crate::tuner::Breadth;
     use nodegauge_placement::MemoryPolicy;
 
     fn point() -> Point {
-        let options = stream::Options::default();
-        let shape = stream::candidates(&options, Breadth::Likely).unwrap()[0];
+        let options = StreamOptions::default();
+        let shape = candidates(&options, Breadth::Likely).unwrap()[0];
         Point::prepare(PointConfig {
             places: vec![Vec::new(), Vec::new()],
             elements: 100_000,

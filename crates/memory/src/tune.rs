@@ -16,25 +16,27 @@
 mod choice;
 mod space;
 
-pub use choice::Choice;
+pub use choice::{Choice, remembered};
 pub use space::{Setup, Space};
 
 use crate::GAUGE;
+use crate::arrangement::{self, Arrangement, StreamOptions};
 use crate::config::{PagesConfig, TuneConfig};
 use crate::halving::{Halving, Shuffler};
 use crate::kernels::{Kernel, Shape, Stores};
-use crate::point::Point;
+use crate::point::{Point, PointConfig, PointError};
 use crate::result;
-use crate::stream::{self, Options, StreamError};
+use crate::stream::StreamPlan;
+use crate::target::Target;
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_measure::{notice, regime, schedule, stats};
-use nodegauge_placement::Request;
+use nodegauge_placement::{MemoryPolicy, Request};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Share of the budget for the search; the rest measures what it chose.
 const SEARCH: f64 = 0.7;
@@ -73,124 +75,152 @@ impl Entry {
 }
 
 /// A search, and a measurement of what it chose.
-#[derive(Debug, Clone)]
 pub struct TunePlan {
-    request: Request,
-    options: Options,
+    options: StreamOptions,
+    /// What there is to choose from.
+    pub space: Space,
+    /// The arrays of each setup; the memory is shared out among them.
+    configs: Vec<PointConfig>,
     notices: Vec<Notice>,
 }
 
 impl TunePlan {
-    /// Plans a search of all that `request` and `options` leave open.
+    /// Time for everything unless the user says otherwise.
+    pub const BUDGET: Duration = Duration::from_secs(30);
+
+    /// Plans a search of all that `request` and `options` leave open; `notices` are of the request.
     ///
     /// # Errors
-    /// When a run without tuning could not be set up.
+    /// When a setup does not fit.
     pub fn new(
         site: &Site,
-        request: Request,
-        options: Options,
-        notices: Vec<Notice>,
-    ) -> Result<Self, StreamError> {
-        let placement = nodegauge_placement::plan(&site.topology, &request)?;
-        stream::plan(&site.topology, &site.machine, &placement, &options)?;
-        Ok(Self { request, options, notices })
+        request: &Request,
+        options: StreamOptions,
+        mut notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        if options.policy != MemoryPolicy::Default {
+            return Err(Failure::usage(
+                "--tune places memory where the threads are\nhint: leave out --numa",
+            ));
+        }
+        let space = Space::of(site, request, &options)?;
+        let mut configs = Vec::new();
+        for setup in &space.setups {
+            let own = StreamOptions {
+                pages: Some(setup.pages),
+                memory_fraction: options.memory_fraction / space.setups.len() as f64,
+                ..options.clone()
+            };
+            let (size, config) = arrangement::plan(site, &setup.placement, &own)?;
+            notice::add_new(&mut notices, size.notices);
+            configs.push(config);
+        }
+        Ok(Self { options, space, configs, notices })
+    }
+
+    /// Searches within `budget`. There is no choice when it was interrupted.
+    ///
+    /// # Errors
+    /// When a setup cannot be had or measured.
+    pub fn search(
+        &self,
+        budget: Duration,
+        observer: &mut dyn Observer,
+    ) -> Result<(Outcome, Option<Choice>), Failure> {
+        let started = Instant::now();
+        let until = |share: f64| started + budget.mul_f64(share);
+        let Self { options, space, .. } = self;
+        observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
+        let points = self.configs.iter().cloned().map(Point::prepare).enumerate();
+        let points = points.map(|(number, point)| Ok((number, point?)));
+        let mut search = Search {
+            points: points.collect::<Result<_, PointError>>()?,
+            order: Shuffler::new(0x0074_756E_6500),
+            passes: 0,
+        };
+
+        observer.phase(&format!("{} teams and pages", space.setups.len()));
+        let mut entries = search.first_entries(space);
+        let order = search.halve(&mut entries, until(SETUPS_UNTIL), None, observer)?;
+        // The best entry of each setup, leader first; and what a run without tuning would take.
+        let mut best: Vec<usize> = Vec::new();
+        let line =
+            order.first().map_or(0.0, |first| WORTH_A_LOOK * middle(&entries[*first].samples));
+        let plain = (0..entries.len())
+            .filter(|i| entries[*i].setup == 0)
+            .max_by(|x, y| middle(&entries[*x].samples).total_cmp(&middle(&entries[*y].samples)));
+        let good = order.iter().copied().filter(|i| middle(&entries[*i].samples) >= line);
+        for i in good.chain(plain) {
+            if best.iter().all(|known| entries[*known].setup != entries[i].setup) {
+                best.push(i);
+            }
+        }
+        search.keep_only(&best.iter().map(|i| entries[*i].setup).collect::<Vec<_>>());
+
+        let mut finalists: Vec<Entry> = Vec::new();
+        for (done, i) in best.iter().enumerate() {
+            let (setup, stores) = (entries[*i].setup, entries[*i].stores());
+            // Setups that store alike choose alike.
+            let known = best[..done].iter().position(|other| entries[*other].stores() == stores);
+            let loops = match known {
+                Some(known) => finalists[known].loops.clone(),
+                None => {
+                    observer.phase(&format!("{} loops for each kernel", space.shapes.len()));
+                    search.choose_loops(setup, space, until(LOOPS_UNTIL), observer)?
+                }
+            };
+            finalists.push(Entry { setup, loops, samples: Vec::new(), stage: "final" });
+        }
+
+        observer.phase("the best, by turns");
+        let order = search.halve(&mut finalists, until(1.0), Some(LEAST_FINAL), observer)?;
+        let mut outcome = Outcome {
+            measurements: entries
+                .iter()
+                .chain(&finalists)
+                .filter_map(|entry| measurement(entry, &space.setups[entry.setup], options))
+                .collect(),
+            ..Outcome::default()
+        };
+        let winner = order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
+        let Some(winner) = winner else {
+            outcome.stop = Some(Stop::Interrupted);
+            return Ok((outcome, None));
+        };
+        let setup = &space.setups[winner.setup];
+        let choice = Choice::new(setup, options.element, winner.loops.clone());
+        let plain = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
+        outcome.measurements.push(worth(winner, plain, &choice, search.passes));
+        let (team, loops) = (team_in_words(setup), arrangement::describe(&winner.loops));
+        let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
+        outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
+        Ok((outcome, Some(choice)))
     }
 }
 
 impl Planned for TunePlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget), memory: None }
+        let bytes = self.configs.iter().map(|config| 3 * config.elements * config.element.bytes());
+        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(bytes.sum())) }
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { request, mut options, notices } = *self;
-        let all = options.budget;
-        options.budget = all.mul_f64(SEARCH);
-        let (found, choice) = search(site, &request, &options, observer)?;
+    fn run(
+        mut self: Box<Self>,
+        site: &Site,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
+        let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
+        let all = self.options.budget;
+        let (found, choice) = self.search(all.mul_f64(SEARCH), observer)?;
         outcome.extend(found);
         let Some(choice) = choice else { return Ok(outcome) };
+        let mut options = StreamOptions { budget: all.mul_f64(1.0 - SEARCH), ..self.options };
         choice.fill(&mut options);
-        options.budget = all.mul_f64(1.0 - SEARCH);
-        let placement = nodegauge_placement::plan(&site.topology, &choice.request)
-            .map_err(StreamError::from)?;
-        outcome.extend(stream::run(site, &placement, &options, observer)?);
+        let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
+        outcome.extend(Box::new(StreamPlan::new(chosen, None)).run(site, observer)?);
         Ok(outcome)
     }
-}
-
-/// Searches the space that `request` and `options` leave open, within the budget of `options`. There
-/// is no choice when it was interrupted.
-///
-/// # Errors
-/// When a setup cannot be had or measured.
-pub fn search(
-    site: &Site,
-    request: &Request,
-    options: &Options,
-    observer: &mut dyn Observer,
-) -> Result<(Outcome, Option<Choice>), StreamError> {
-    let started = Instant::now();
-    let space = Space::of(&site.topology, &site.machine, request, options)?;
-    let mut search = Search::prepare(site, &space, options, observer)?;
-    let until = |share: f64| started + options.budget.mul_f64(share);
-
-    observer.phase(&format!("{} teams and pages", space.setups.len()));
-    let mut entries = search.first_entries(&space);
-    let order = search.halve(&mut entries, until(SETUPS_UNTIL), None, observer)?;
-    // The best entry of each setup, leader first; and what a run without tuning would take.
-    let mut best: Vec<usize> = Vec::new();
-    let line = order.first().map_or(0.0, |first| WORTH_A_LOOK * middle(&entries[*first].samples));
-    let plain = (0..entries.len())
-        .filter(|i| entries[*i].setup == 0)
-        .max_by(|x, y| middle(&entries[*x].samples).total_cmp(&middle(&entries[*y].samples)));
-    let good = order.iter().copied().filter(|i| middle(&entries[*i].samples) >= line);
-    for i in good.chain(plain) {
-        if best.iter().all(|known| entries[*known].setup != entries[i].setup) {
-            best.push(i);
-        }
-    }
-    search.keep_only(&best.iter().map(|i| entries[*i].setup).collect::<Vec<_>>());
-
-    let mut finalists: Vec<Entry> = Vec::new();
-    for (done, i) in best.iter().enumerate() {
-        let (setup, stores) = (entries[*i].setup, entries[*i].stores());
-        // Setups that store alike choose alike.
-        let known = best[..done].iter().position(|other| entries[*other].stores() == stores);
-        let loops = match known {
-            Some(known) => finalists[known].loops.clone(),
-            None => {
-                observer.phase(&format!("{} loops for each kernel", space.shapes.len()));
-                search.choose_loops(setup, &space, until(LOOPS_UNTIL), observer)?
-            }
-        };
-        finalists.push(Entry { setup, loops, samples: Vec::new(), stage: "final" });
-    }
-
-    observer.phase("the best, by turns");
-    let order = search.halve(&mut finalists, until(1.0), Some(LEAST_FINAL), observer)?;
-    let mut outcome = Outcome {
-        measurements: entries
-            .iter()
-            .chain(&finalists)
-            .filter_map(|entry| measurement(entry, &space.setups[entry.setup], options))
-            .collect(),
-        notices: search.notices,
-        ..Outcome::default()
-    };
-    let winner = order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
-    let Some(winner) = winner else {
-        outcome.stop = Some(Stop::Interrupted);
-        return Ok((outcome, None));
-    };
-    let setup = &space.setups[winner.setup];
-    let choice = Choice::new(setup, options.element, winner.loops.clone());
-    let plain = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
-    outcome.measurements.push(worth(winner, plain, &choice, search.passes));
-    let (team, loops) = (team_in_words(setup), stream::describe(&winner.loops));
-    let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
-    outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
-    Ok((outcome, Some(choice)))
 }
 
 /// The setups that are still in, and what it took.
@@ -198,67 +228,39 @@ struct Search {
     /// By number of the setup.
     points: BTreeMap<usize, Point>,
     order: Shuffler,
-    notices: Vec<Notice>,
     passes: usize,
 }
 
 impl Search {
-    /// Every setup with a team and arrays of its own; the memory is shared out among them.
-    fn prepare(
-        site: &Site,
-        space: &Space,
-        options: &Options,
-        observer: &mut dyn Observer,
-    ) -> Result<Self, StreamError> {
-        observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
-        let mut points = BTreeMap::new();
-        let mut notices = Vec::new();
-        for (number, setup) in space.setups.iter().enumerate() {
-            let options = Options {
-                pages: Some(setup.pages),
-                memory_fraction: options.memory_fraction / space.setups.len() as f64,
-                ..options.clone()
-            };
-            let (size, config) =
-                stream::plan(&site.topology, &site.machine, &setup.placement, &options)?;
-            notice::add_new(&mut notices, size.notices);
-            points.insert(number, Point::prepare(config)?);
-        }
-        Ok(Self { points, order: Shuffler::new(0x0074_756E_6500), notices, passes: 0 })
-    }
-
     /// Each setup with the best guess of each kind of store.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        for (setup, point) in &self.points {
-            for guess in space.guesses() {
-                let config = point.config();
-                let loop_for = |kernel: Kernel| {
-                    let loops = tuner::loops(kernel, config.element, &[guess]);
-                    (kernel, loops.first().copied().unwrap_or(guess))
-                };
-                let loops = config.kernels.iter().map(|(kernel, _)| loop_for(*kernel)).collect();
-                entries.push(Entry {
-                    setup: *setup,
-                    loops,
-                    samples: Vec::new(),
-                    stage: "placements",
-                });
-            }
-        }
-        entries
+        let entry = |setup: usize, point: &Point, guess: Shape| {
+            let config = point.config();
+            let loop_for = |(kernel, _): &(Kernel, Shape)| {
+                let loops = tuner::loops(*kernel, config.element, &[guess]);
+                (*kernel, loops.first().copied().unwrap_or(guess))
+            };
+            let loops = config.kernels.iter().map(loop_for).collect();
+            Entry { setup, loops, samples: Vec::new(), stage: "placements" }
+        };
+        let setups = self.points.iter();
+        setups
+            .flat_map(|(i, point)| {
+                space.guesses().into_iter().map(move |guess| entry(*i, point, guess))
+            })
+            .collect()
     }
 
     /// Lets entries run by turns. Without `least` the slower leave until [`FINALISTS`] are left;
-    /// with it everybody stays, and it goes on until each has so many samples and the leader is
-    /// certain. Time ends either; the first round is always whole. Returns who is left, by rank.
+    /// with it all stay, and it goes on until each has so many samples and the leader is certain.
+    /// Time ends either; the first round is always whole. Returns who is left, by rank.
     fn halve(
         &mut self,
         entries: &mut [Entry],
         deadline: Instant,
         least: Option<usize>,
         observer: &mut dyn Observer,
-    ) -> Result<Vec<usize>, StreamError> {
+    ) -> Result<Vec<usize>, Failure> {
         let begun = Instant::now();
         let allotted = deadline.saturating_duration_since(begun).as_secs_f64().max(1e-3);
         let mut halving = Halving::new(0..entries.len());
@@ -266,48 +268,44 @@ impl Search {
         for entry in entries.iter() {
             self.pass(entry)?;
         }
-        let mut rounds = 0;
-        loop {
+        'rounds: for rounds in 1.. {
             halving.shuffle(&mut self.order, |_| ());
             for turn in 0..halving.len() {
-                if observer.interrupted() || (rounds > 0 && Instant::now() >= deadline) {
-                    halving.rank();
-                    return Ok((0..halving.len()).map(|i| *halving.get(i)).collect());
+                if observer.interrupted() || (rounds > 1 && Instant::now() >= deadline) {
+                    break 'rounds;
                 }
                 let number = *halving.get(turn);
                 let (rate, trip) = self.pass(&entries[number])?;
                 entries[number].samples.push((rate, trip));
                 halving.record(turn, rate, trip);
             }
-            rounds += 1;
             let spent = begun.elapsed().as_secs_f64() / allotted;
             observer.progress(spent.min(1.0), &format!("{} still in", halving.len()));
+            // Twice before the first cut, so that the noise is known.
+            if least.is_none() && rounds > 1 && halving.len() > FINALISTS {
+                halving.cut();
+            }
             let ended = match least {
-                None if halving.len() <= FINALISTS => true,
-                // Twice before the first cut, so that the noise is known.
-                None if rounds > 1 => {
-                    halving.cut();
-                    halving.len() <= FINALISTS
-                }
-                None => false,
+                None => halving.len() <= FINALISTS,
                 Some(least) => rounds >= least && halving.is_settled(TOLERANCE),
             };
             if ended {
-                halving.rank();
-                return Ok((0..halving.len()).map(|i| *halving.get(i)).collect());
+                break;
             }
         }
+        halving.rank();
+        Ok((0..halving.len()).map(|i| *halving.get(i)).collect())
     }
 
     /// One pass of an entry: geometric mean of its kernels' rates, B/s, and the round trip between
     /// the CPUs of the plain team, seconds, which tells the regime of the machine whoever runs.
-    fn pass(&mut self, entry: &Entry) -> Result<(f64, f64), StreamError> {
+    fn pass(&mut self, entry: &Entry) -> Result<(f64, f64), Failure> {
         let mut before = self.reference_trip()?;
         // On a busy machine the last try counts, disturbed or not.
         let (rate, trip, _) = schedule::undisturbed(
             TRIES,
             |(_, _, clean): &(f64, f64, bool)| !clean,
-            || -> Result<_, StreamError> {
+            || -> Result<_, Failure> {
                 let Some(point) = self.points.get_mut(&entry.setup) else {
                     return Ok((f64::NAN, f64::NAN, true));
                 };
@@ -326,7 +324,7 @@ impl Search {
         Ok((rate, trip))
     }
 
-    fn reference_trip(&mut self) -> Result<f64, StreamError> {
+    fn reference_trip(&mut self) -> Result<f64, Failure> {
         match self.points.get_mut(&0) {
             Some(plain) => Ok(plain.round_trip()?),
             None => Ok(f64::NAN),
@@ -340,7 +338,7 @@ impl Search {
         space: &Space,
         deadline: Instant,
         observer: &mut dyn Observer,
-    ) -> Result<Vec<(Kernel, Shape)>, StreamError> {
+    ) -> Result<Vec<(Kernel, Shape)>, Failure> {
         let Some(point) = self.points.get_mut(&setup) else { return Ok(Vec::new()) };
         let chosen = tuner::choose(point, &space.shapes, deadline, || observer.interrupted())?;
         self.passes += chosen.passes;
@@ -376,7 +374,7 @@ fn middle(samples: &[(f64, f64)]) -> f64 {
 }
 
 /// What is reported of an entry: the geometric mean of its kernels' rates, by its median.
-fn measurement(entry: &Entry, setup: &Setup, options: &Options) -> Option<Measurement> {
+fn measurement(entry: &Entry, setup: &Setup, options: &StreamOptions) -> Option<Measurement> {
     let samples = rates(&entry.samples);
     let config = TuneConfig {
         stage: Some(entry.stage.to_owned()),
@@ -385,7 +383,7 @@ fn measurement(entry: &Entry, setup: &Setup, options: &Options) -> Option<Measur
         bind: Some(setup.placement.bind.to_string()),
         pages: Some(PagesConfig { asked: setup.pages.name().to_owned(), got: None }),
         stores: entry.stores().map(|stores| stores.name().to_owned()),
-        loops: Some(stream::describe(&entry.loops)),
+        loops: Some(arrangement::describe(&entry.loops)),
         element: Some(options.element.name().to_owned()),
         plain: Some(entry.setup == 0),
         ..TuneConfig::default()

@@ -1,5 +1,5 @@
-//! `auto`: which stores, vector width, unroll and prefetch serve each kernel best here, found by a
-//! short measured trial on the very arrays and threads of the run.
+//! `auto`: which stores, vector width, unroll and prefetch serve each kernel best here, found by
+//! measuring shortly on the very arrays and threads of the run.
 //!
 //! Candidates run interleaved in random order, so that drift of the machine hits all alike; the slower
 //! half leaves after each round ([`halving`](crate::halving)). Each kernel gets a loop of its own, since
@@ -36,11 +36,11 @@ const PREFETCH_WIDE: [Prefetch; 7] = [
     Prefetch::FarNear(4096, 512),
     Prefetch::FarNear(8192, 1024),
 ];
-/// Unroll of the rows with prefetch.
+/// Unroll of the loops with prefetch.
 const PREFETCH_UNROLL: u8 = 4;
 /// Unrolls tried.
 const UNROLLS: [u8; 4] = [1, 2, 4, 8];
-/// Times a disturbed pass of a trial is run in all.
+/// Times a disturbed pass is run in all.
 const TRIES: usize = 3;
 /// Vector widths tried, widest first.
 const ISAS_TRIED: usize = 2;
@@ -50,7 +50,7 @@ const ISAS_WIDE: usize = 3;
 /// How much is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breadth {
-    /// What is likely best, for a trial before each run.
+    /// What is likely best, before each run.
     Likely,
     /// Everything that may be best, for tuning.
     Wide,
@@ -97,13 +97,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
     shapes
 }
 
-/// The loops of one kernel that are still in.
-struct KernelCandidates {
-    kernel: Kernel,
-    halving: Halving<Shape>,
-}
-
-/// What a trial chose.
+/// What was chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenLoops {
     /// A loop for each kernel.
@@ -115,25 +109,24 @@ pub struct ChosenLoops {
     pub passes: usize,
 }
 
-/// Passes that a trial takes at most, over the number of candidates: all once, half of them twice, a
-/// quarter three times, and so on; where the noise keeps more of them in, what is left is alike.
+/// Passes at most, over the number of candidates: all once, half of them twice, a quarter three
+/// times, and so on; where the noise keeps more of them in, what is left is alike.
 const PASSES_A_CANDIDATE: usize = 4;
 
-/// Chooses a loop for each kernel of `point` among `shapes`, best guess first, until `deadline` at
+/// Chooses a loop for each kernel of `target` among `shapes`, best guess first, until `deadline` at
 /// the latest or until `stop` says so. When time is short only the first are tried.
 ///
 /// # Errors
-/// When the point cannot be measured.
+/// When the target cannot be measured.
 pub fn choose(
-    point: &mut dyn Target,
+    target: &mut dyn Target,
     shapes: &[Shape],
     deadline: Instant,
-    mut stop: impl FnMut() -> bool,
+    stop: impl FnMut() -> bool,
 ) -> Result<ChosenLoops, PointError> {
-    let element = point.config().element;
     // The first pass warms up and tells how many passes there is time for.
     let begun = Instant::now();
-    point.pass()?;
+    target.pass()?;
     let pass = begun.elapsed();
     let affordable = deadline.saturating_duration_since(Instant::now()).as_secs_f64()
         / pass.as_secs_f64().max(1e-9);
@@ -142,74 +135,81 @@ pub fn choose(
         n => n,
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
-    let candidates_of = |shapes: &[Shape]| -> Vec<KernelCandidates> {
-        let kernels = point.config().kernels.iter();
-        kernels
-            .map(|(kernel, _)| KernelCandidates {
-                kernel: *kernel,
-                halving: Halving::new(loops(*kernel, element, shapes)),
-            })
-            .collect()
+    let (element, shapes) = (target.config().element, &shapes[..tried.max(1)]);
+    let candidates = |kernel| (kernel, Halving::new(loops(kernel, element, shapes)));
+    let left = target.config().kernels.iter().map(|(kernel, _)| candidates(*kernel)).collect();
+    let mut tuner = Tuner { target, left, passes: 1 };
+    if tried > 0 {
+        tuner.halve(PASSES_A_CANDIDATE * tried, deadline, stop)?;
+    }
+    let Tuner { target, mut left, passes } = tuner;
+    let winner = |(kernel, halving): &mut (Kernel, Halving<Shape>)| {
+        halving.rank();
+        (*kernel, *halving.leader())
     };
-    let mut kernels_left = candidates_of(&shapes[..tried.max(1)]);
-    if tried == 0 {
-        return finish(point, kernels_left, 0, 1);
-    }
-    let mut order = Shuffler::new(0x6E6F_6465);
-    let mut passes_a_round = 1;
-    let mut passes = 1;
-    while kernels_left.iter().any(|of_kernel| of_kernel.halving.len() > 1) {
-        for _ in 0..passes_a_round {
-            for of_kernel in &mut kernels_left {
-                // Regular stores leave a cache full of lines that the next kernel writes back: all
-                // kernels of a pass store alike, as far as the kernels_left are equally long.
-                of_kernel.halving.shuffle(&mut order, |shape| shape.stores == Stores::Regular);
-            }
-            let longest =
-                kernels_left.iter().map(|of_kernel| of_kernel.halving.len()).max().unwrap_or(0);
-            for turn in 0..longest {
-                let spent = passes > PASSES_A_CANDIDATE * tried || Instant::now() >= deadline;
-                if spent || stop() {
-                    return finish(point, kernels_left, tried, passes);
-                }
-                passes += run_turn(point, &mut kernels_left, turn)?;
-            }
-        }
-        kernels_left.iter_mut().for_each(|of_kernel| of_kernel.halving.cut());
-        passes_a_round += 1;
-    }
-    finish(point, kernels_left, tried, passes)
+    let loops: Vec<(Kernel, Shape)> = left.iter_mut().map(winner).collect();
+    target.reshape(loops.clone())?;
+    Ok(ChosenLoops { loops, tried, passes })
 }
 
-/// One pass in which each kernel runs with its candidate number `turn`; returns the passes that it
-/// took.
-fn run_turn(
-    point: &mut dyn Target,
-    kernels_left: &mut [KernelCandidates],
-    turn: usize,
-) -> Result<usize, PointError> {
-    let picked: Vec<usize> =
-        kernels_left.iter().map(|of_kernel| turn % of_kernel.halving.len()).collect();
-    let kernels = kernels_left
-        .iter()
-        .zip(&picked)
-        .map(|(of_kernel, i)| (of_kernel.kernel, *of_kernel.halving.get(*i)))
-        .collect();
-    point.reshape(kernels)?;
-    // On a busy machine the last try counts, disturbed or not: no candidate may be left without a
-    // sample.
-    let mut passes = 0;
-    let disturbed = |sample: &Sample| {
-        !sample.causes.is_empty() || !regime::same(sample.round_trips.0, sample.round_trips.1)
-    };
-    let sample = schedule::undisturbed(TRIES, disturbed, || {
-        passes += 1;
-        point.pass()
-    })?;
-    for ((of_kernel, i), seconds) in kernels_left.iter_mut().zip(&picked).zip(&sample.seconds) {
-        of_kernel.halving.record(*i, 1.0 / seconds, sample.round_trips.1);
+/// The loops of each kernel that are still in, and what they run on.
+struct Tuner<'a> {
+    target: &'a mut dyn Target,
+    left: Vec<(Kernel, Halving<Shape>)>,
+    passes: usize,
+}
+
+impl Tuner<'_> {
+    /// Halves until one loop a kernel is left, in `most` passes and until `deadline`.
+    fn halve(
+        &mut self,
+        most: usize,
+        deadline: Instant,
+        mut stop: impl FnMut() -> bool,
+    ) -> Result<(), PointError> {
+        let mut order = Shuffler::new(0x6E6F_6465);
+        for passes_a_round in 1.. {
+            if self.left.iter().all(|(_, halving)| halving.len() == 1) {
+                break;
+            }
+            for _ in 0..passes_a_round {
+                for (_, halving) in &mut self.left {
+                    // Regular stores leave a cache full of lines that the next kernel writes back:
+                    // all kernels of a pass store alike, as far as there are equally many.
+                    halving.shuffle(&mut order, |shape| shape.stores == Stores::Regular);
+                }
+                let longest = self.left.iter().map(|(_, halving)| halving.len()).max();
+                for turn in 0..longest.unwrap_or(0) {
+                    if self.passes > most || Instant::now() >= deadline || stop() {
+                        return Ok(());
+                    }
+                    self.turn(turn)?;
+                }
+            }
+            self.left.iter_mut().for_each(|(_, halving)| halving.cut());
+        }
+        Ok(())
     }
-    Ok(passes)
+
+    /// A pass in which each kernel runs with its candidate number `turn`. On a busy machine the last
+    /// try counts, disturbed or not: no candidate may be left without a sample.
+    fn turn(&mut self, turn: usize) -> Result<(), PointError> {
+        let picked =
+            self.left.iter().map(|(kernel, halving)| (*kernel, *halving.get(turn % halving.len())));
+        let picked = picked.collect();
+        self.target.reshape(picked)?;
+        let disturbed = |sample: &Sample| {
+            !sample.causes.is_empty() || !regime::same(sample.round_trips.0, sample.round_trips.1)
+        };
+        let sample = schedule::undisturbed(TRIES, disturbed, || {
+            self.passes += 1;
+            self.target.pass()
+        })?;
+        for ((_, halving), seconds) in self.left.iter_mut().zip(&sample.seconds) {
+            halving.record(turn % halving.len(), 1.0 / seconds, sample.round_trips.1);
+        }
+        Ok(())
+    }
 }
 
 /// The distinct loops of a kernel that exist; kinds of store are one for kernels without stores.
@@ -225,22 +225,6 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[Shape]) -> Vec<S
         }
     }
     loops
-}
-
-/// Gives the point the winners.
-fn finish(
-    point: &mut dyn Target,
-    mut kernels_left: Vec<KernelCandidates>,
-    tried: usize,
-    passes: usize,
-) -> Result<ChosenLoops, PointError> {
-    let mut loops: Vec<(Kernel, Shape)> = Vec::new();
-    for of_kernel in &mut kernels_left {
-        of_kernel.halving.rank();
-        loops.push((of_kernel.kernel, *of_kernel.halving.leader()));
-    }
-    point.reshape(loops.clone())?;
-    Ok(ChosenLoops { loops, tried, passes })
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use clap::Args as ClapArgs;
 use nodegauge_memory::arrays::Pages;
 use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
 use nodegauge_memory::size::SizeSpec;
+use nodegauge_memory::stream::StreamOptions;
+use nodegauge_placement::MemoryPolicy;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// `explain`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -64,6 +67,37 @@ pub(crate) struct ArrayArgs {
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
+}
+
+impl ArrayArgs {
+    /// As the options of a run, with `budget` unless the user gives another, and `share` of the memory
+    /// that may be taken.
+    pub(crate) fn options(
+        &self,
+        common: &Common,
+        policy: MemoryPolicy,
+        budget: Duration,
+        share: f64,
+    ) -> StreamOptions {
+        // A pass runs kernels in STREAM's order, each once, whatever the order of the option.
+        let mut kernels = self.kernels.clone();
+        kernels.sort();
+        kernels.dedup();
+        StreamOptions {
+            size: self.size,
+            memory_fraction: self.memory_fraction * share,
+            element: self.element,
+            offset: self.offset,
+            kernels,
+            stores: self.stores.0,
+            pages: self.pages.0,
+            prefetch: self.prefetch.0,
+            policy,
+            budget: common.budget.unwrap_or(budget),
+            loops: Vec::new(),
+            samples: common.samples.map(|n| n as usize),
+        }
+    }
 }
 
 /// A value, or `auto`.

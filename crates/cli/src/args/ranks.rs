@@ -6,6 +6,9 @@
 use clap::{Args as ClapArgs, ValueEnum};
 use nodegauge_placement::{CpuList, Policy, RankMap};
 
+/// The options of [`RankArgs`], which options of one process exclude.
+pub(super) const RANKS: [&str; 4] = ["ranks", "rank_map", "policy", "cpus"];
+
 /// Where ranks go.
 #[derive(Debug, Clone, Default, PartialEq, ClapArgs)]
 pub(crate) struct RankArgs {

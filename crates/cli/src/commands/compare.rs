@@ -3,32 +3,22 @@
 use crate::args::CompareArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
-use crate::output::{self, Sink};
+use crate::output;
 use crate::session;
 use nodegauge_history::{HistoryError, Store};
 use nodegauge_measure::compare::{Comparison, Side, compare};
 use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
-    if args.json.as_deref() == Some("-") && args.csv.as_deref() == Some("-") {
-        return Err(Failure::usage(session::BOTH_TO_STDOUT));
-    }
     let store = Store::open_to_read(&session::store_path(&args.db)?)?;
     let (a, b) = (side(&args.a, store.as_ref())?, side(&args.b, store.as_ref())?);
     let comparison = compare(&a, &b, &gauges::registry());
     if comparison.pairs.is_empty() {
         return Err(nothing_in_common(&comparison));
     }
-    let mut taken = false;
-    if let Some(sink) = args.json.as_deref().map(Sink::from) {
-        sink.write(&json(&comparison)?)?;
-        taken |= sink == Sink::Stdout;
-    }
-    if let Some(sink) = args.csv.as_deref().map(Sink::from) {
-        sink.write(&comparison.to_csv())?;
-        taken |= sink == Sink::Stdout;
-    }
-    if !taken {
+    let as_csv = || Ok(comparison.to_csv());
+    let as_json = || output::json(&comparison);
+    if !output::documents(&[(args.json.as_deref(), &as_json), (args.csv.as_deref(), &as_csv)])? {
         output::show(&nodegauge_report::compare::page(&comparison));
     }
     let mut exit = Exit::Success;
@@ -59,12 +49,6 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
         }
     };
     Ok(Side { asked: selector.to_owned(), runs })
-}
-
-fn json(comparison: &Comparison) -> Result<String, Failure> {
-    serde_json::to_string_pretty(comparison)
-        .map(|text| text + "\n")
-        .map_err(|error| Failure::missing(format!("cannot write the comparison: {error}")))
 }
 
 fn nothing_in_common(comparison: &Comparison) -> Failure {

@@ -1,7 +1,6 @@
 //! `nodegauge doctor`.
 
 use crate::args::DoctorArgs;
-use crate::commands::machine::{description, write_json};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
@@ -10,8 +9,8 @@ use nodegauge_machine::{DescribeOptions, SysRoot};
 pub(crate) fn execute(args: &DoctorArgs) -> Result<Exit, Failure> {
     let (topology, machine) = session::this_machine(&DescribeOptions::default())?;
     let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
-    let record = description(machine, findings.clone());
-    if write_json(args.json.as_deref(), serde_json::to_string_pretty(&record))? {
+    let record = session::description(machine, findings.clone());
+    if output::documents(&[(args.json.as_deref(), &|| output::json(&record))])? {
         return Ok(Exit::Success);
     }
     output::show_section(&nodegauge_report::machine::findings(&findings));

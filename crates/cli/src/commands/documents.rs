@@ -29,9 +29,7 @@ pub(crate) fn man() -> Result<Exit, Failure> {
 /// The JSON Schema of the record.
 pub(crate) fn schema() -> Result<Exit, Failure> {
     let schema = nodegauge_measure::schema::of_record(&gauges::registry());
-    let text = serde_json::to_string_pretty(&schema)
-        .map_err(|error| Failure::missing(format!("cannot write the schema: {error}")))?;
-    output::print(&format!("{text}\n"));
+    output::print(&output::json(&schema)?);
     Ok(Exit::Success)
 }
 

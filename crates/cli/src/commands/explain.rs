@@ -1,21 +1,20 @@
 //! `nodegauge explain`.
 
 use crate::args::ExplainArgs;
-use crate::commands::{places, stream};
 use crate::failure::{Exit, Failure};
-use crate::session;
+use crate::resolve;
+use crate::session::{self, Shown};
 use nodegauge_gauge::Planned;
+use nodegauge_memory::Memory;
 use nodegauge_memory::ablation::AblationPlan;
-use std::time::Duration;
-
-/// Time for everything unless the user says otherwise: the steps share it.
-const BUDGET: Duration = Duration::from_secs(20);
+use nodegauge_memory::stream::Arrangement;
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     let site = session::site(&args.common)?;
-    let planned = places::plan(&args.placement, &site.topology)?;
-    let options = stream::options(&args.arrays, &args.common, &planned, BUDGET);
-    let (placement, notices) = stream::one_placement(planned, "explain")?;
-    let plan = AblationPlan::new(&site, placement, options, notices)?;
-    session::conduct(&args.common, site, |site, p| Box::new(plan).run(site, p), stream::shown)
+    let team = resolve::one_team(&args.placement, &site.topology, "explain")?;
+    let (budget, share) = (AblationPlan::BUDGET, AblationPlan::SHARE);
+    let options = args.arrays.options(&args.common, team.policy, budget, share);
+    let arrangement = Arrangement::new(&site, &team.request, options, team.notices)?;
+    let plan = Box::new(AblationPlan::new(arrangement));
+    session::conduct(&args.common, site, |site, p| plan.run(site, p), Shown::page_of(&Memory))
 }

@@ -3,7 +3,7 @@
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
-use crate::output::{self, Sink};
+use crate::output;
 use crate::session;
 use nodegauge_history::{Headline, HistoryError, RunFilter, RunLine, Store};
 use nodegauge_measure::keys::Registry;
@@ -135,26 +135,16 @@ fn imported_record(
 ) -> Record {
     let shown = file.display();
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-    let started = written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339);
     let mut all = vec![format!("imported from {shown}; its time is that of the file")];
     all.extend(notices);
+    let (host, source) = (host.map(str::to_owned), "import".to_owned());
     Record {
-        schema: record::SCHEMA.to_owned(),
-        id: record::new_id(),
-        started,
-        seconds: 0.0,
-        complete: true,
-        tool: session::tool(),
+        started: written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339),
         command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],
         labels: labels.iter().cloned().collect(),
-        machine: Machine {
-            host: host.map(str::to_owned),
-            source: "import".to_owned(),
-            ..Machine::default()
-        },
-        findings: Vec::new(),
         notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
         measurements,
+        ..session::description(Machine { host, source, ..Machine::default() }, Vec::new())
     }
 }
 
@@ -174,25 +164,10 @@ fn find(run: &str, db: &Database) -> Result<Record, Failure> {
 }
 
 fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Failure> {
-    if json == Some("-") && csv == Some("-") {
-        return Err(Failure::usage(session::BOTH_TO_STDOUT));
+    let as_csv = || Ok(gauges::csv(record));
+    if !output::documents(&[(json, &|| output::json(record)), (csv, &as_csv)])? {
+        output::show(&nodegauge_report::run::saved(record, &GAUGES));
     }
-    let mut taken = false;
-    if let Some(sink) = json.map(Sink::from) {
-        sink.write(&session::json(record)?)?;
-        taken |= sink == Sink::Stdout;
-    }
-    if let Some(sink) = csv.map(Sink::from) {
-        sink.write(&nodegauge_measure::csv::render(
-            std::slice::from_ref(record),
-            &gauges::registry(),
-        ))?;
-        taken |= sink == Sink::Stdout;
-    }
-    if taken {
-        return Ok(());
-    }
-    output::show(&nodegauge_report::run::saved(record, &GAUGES));
     Ok(())
 }
 

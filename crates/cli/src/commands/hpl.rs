@@ -1,25 +1,21 @@
-//! `nodegauge hpl`, and the process that tries a BLAS.
+//! `nodegauge hpl`.
 
 use crate::args::hpl::HplArgs;
-use crate::commands::places;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
+use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_compute::options::{BUDGET, HplOptions, RankOptions, ReferenceOptions};
 use nodegauge_compute::size::OrderSpec;
 use nodegauge_compute::{ComputeGauge, HplPlan, matrix_market, view};
 use nodegauge_gauge::{Planned, Site};
-use nodegauge_history::Store;
 use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
-use nodegauge_report::{run, text};
-use nodegauge_toolchain::blas;
-use std::path::Path;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let site = session::site(&args.common)?;
-    let placed = places::plan(&args.placement, &site.topology)?;
+    let placed = resolve::plan(&args.placement, &site.topology)?;
     let [placement] = placed.placements.as_slice() else {
         return Err(Failure::usage("expected one thread count\nhint: give --threads N once"));
     };
@@ -48,7 +44,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
         },
         |record, style| match args.hpl_text {
             true => Shown::Table(view::hpl_text(record)),
-            false => Shown::Text(text::page(&run::own(record, &ComputeGauge), style)),
+            false => Shown::page_of(&ComputeGauge)(record, style),
         },
     )
 }
@@ -112,10 +108,7 @@ fn saved(
     (test, name): (&str, &str),
     fits: &dyn Fn(&Measurement) -> bool,
 ) -> Option<(f64, String)> {
-    let path = session::store_path(&args.common.db).ok()?;
-    let store = Store::open_to_read(&path).ok()??;
-    let host = site.machine.host.as_deref();
-    let record = store.newest_with_measurement(test, name, host).ok()??;
+    let record = session::newest(&args.common.db, site)(test, name)?;
     if !machine_changes(&record.machine, &site.machine).is_empty() {
         return None;
     }
@@ -124,9 +117,4 @@ fn saved(
     });
     let best = figures.filter_map(|m| m.value).reduce(f64::max)?;
     Some((best, format!("saved {}", record.started)))
-}
-
-/// The process that tries one library: see [`blas::probe`].
-pub(crate) fn try_blas(library: &Path, number_of: Option<&str>) {
-    output::print(&format!("{}\n", blas::probe::answer(library, number_of)));
 }

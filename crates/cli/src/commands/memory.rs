@@ -1,13 +1,14 @@
 //! `nodegauge memory`.
 
 use crate::args::memory::{MemoryCommand, OrderArgs};
-use crate::commands::places::{self, Planned};
-use crate::commands::stream::{one_placement, shown};
 use crate::failure::{Exit, Failure};
-use crate::session;
-use nodegauge_gauge::Planned as _;
+use crate::progress::Progress;
+use crate::resolve::{self, TeamRequest};
+use crate::session::{self, Shown};
+use nodegauge_gauge::{Planned, Site};
+use nodegauge_memory::Memory;
 use nodegauge_memory::curves::{Curve, CurveOptions, CurvePlan};
-use nodegauge_placement::{MemoryPolicy, Request};
+use nodegauge_placement::Request;
 use std::time::Duration;
 
 /// Time for everything unless the user says otherwise.
@@ -26,28 +27,26 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         MemoryCommand::Mix(of) => (Curve::Mix, &of.memory, Some(&of.placement), None),
     };
     let site = session::site(&args.common)?;
-    // Latency is of one thread, unless the user names places.
-    let threads = (curve == Curve::Latency).then_some(1);
-    let otherwise = Request { threads, ..Request::default() };
-    let planned = match placement {
-        Some(args) => places::plan_or(args, &site.topology, &otherwise)?,
+    let mut team = match placement {
+        Some(args) => resolve::one_team(args, &site.topology, "memory")?,
         // The matrix has its own idea of who reads.
-        None => Planned {
-            placements: vec![nodegauge_placement::plan(&site.topology, &otherwise)?],
-            policy: MemoryPolicy::Default,
-            notices: Vec::new(),
-        },
+        None => TeamRequest::default(),
     };
+    if curve == Curve::Latency && team.request == Request::default() {
+        // Of one thread, unless the user names places.
+        team.request.threads = Some(1);
+    }
+    let placement = nodegauge_placement::plan(&site.topology, &team.request)?;
     let options = CurveOptions {
         pages: args.pages.0,
-        policy: planned.policy.clone(),
+        policy: team.policy,
         largest: args.size,
         memory_fraction: args.memory_fraction,
         order: order.map(OrderArgs::order).unwrap_or_default(),
         budget: args.common.budget.unwrap_or(BUDGET),
         samples: args.common.samples.map(|n| n as usize),
     };
-    let (placement, notices) = one_placement(planned, "memory")?;
-    let plan = CurvePlan::new(curve, &site, placement, options, notices)?;
-    session::conduct(&args.common, site, |site, progress| Box::new(plan).run(site, progress), shown)
+    let plan = CurvePlan::new(curve, &site, placement, options, team.notices)?;
+    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
+    session::conduct(&args.common, site, measure, Shown::page_of(&Memory))
 }

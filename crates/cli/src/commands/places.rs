@@ -1,80 +1,18 @@
-//! `nodegauge places`, and how all commands turn placement options into placements.
+//! `nodegauge places`.
 
+use crate::args::ranks::Emit;
 use crate::args::{PlacementArgs, PlacesArgs};
-use crate::commands::machine::write_json;
-use crate::commands::ranks;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::resolve;
 use nodegauge_gauge::view::Page;
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::record;
 use nodegauge_memory::team::Team;
+use nodegauge_placement::emit::script;
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::pairs;
-use nodegauge_placement::{Bind, Environment, MemoryPolicy, Placement, RankPlan, Request};
-
-/// Placements for each thread count that was asked for, the memory policy, and what the user
-/// should know of both.
-pub(crate) struct Planned {
-    pub(crate) placements: Vec<Placement>,
-    pub(crate) policy: MemoryPolicy,
-    pub(crate) notices: Vec<String>,
-}
-
-/// Resolves placement options, and the environment where options are absent, on a machine.
-pub(crate) fn plan(args: &PlacementArgs, topology: &Topology) -> Result<Planned, Failure> {
-    plan_or(args, topology, &Request::default())
-}
-
-/// What options and environment ask for.
-pub(crate) fn request(
-    args: &PlacementArgs,
-    threads: Option<u32>,
-) -> Result<(Request, Vec<String>), Failure> {
-    let mut request = Request {
-        threads,
-        places: args.places.clone(),
-        bind: args.bind,
-        kmp: None,
-        per_cache: args.per_cache,
-    };
-    let environment = Environment::read(|name| std::env::var(name).ok());
-    let said = environment.apply(&mut request).map_err(Failure::usage)?;
-    Ok((request, said))
-}
-
-/// [`plan`], with what to do when neither options nor environment say anything.
-pub(crate) fn plan_or(
-    args: &PlacementArgs,
-    topology: &Topology,
-    otherwise: &Request,
-) -> Result<Planned, Failure> {
-    let counts: Vec<Option<u32>> = match &args.threads {
-        Some(counts) => counts.counts().iter().map(|count| Some(*count)).collect(),
-        None => vec![None],
-    };
-    let mut placements = Vec::new();
-    let mut notices: Vec<String> = Vec::new();
-    for threads in counts {
-        let (mut request, mut said) = request(args, threads)?;
-        if request == Request::default() {
-            request = otherwise.clone();
-        }
-        let placement = nodegauge_placement::plan(topology, &request)?;
-        said.extend(placement.notices.iter().cloned());
-        for notice in said {
-            if !notices.contains(&notice) {
-                notices.push(notice);
-            }
-        }
-        placements.push(placement);
-    }
-    let policy = match &args.numa {
-        Some(spec) => spec.resolve(topology)?,
-        None => MemoryPolicy::Default,
-    };
-    Ok(Planned { placements, policy, notices })
-}
+use nodegauge_placement::{Bind, Placement, RankPlan};
 
 pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     let source = args.described.topology.clone().unwrap_or_default();
@@ -82,13 +20,13 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     if args.mpi_pairs {
         return mpi_pairs(args, &topology);
     }
-    let ranked = ranks::plan(&args.placement, &args.ranks, &topology)?;
+    let ranked = resolve::ranks(&args.placement, &args.ranks, &topology)?;
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
             None => single(&args.placement, &topology)?,
         };
-        output::print(&ranks::emitted(&plan, &topology, launcher));
+        output::print(&emitted(&plan, &topology, launcher));
         plan.notices.iter().for_each(|notice| output::note(&format!("note: {notice}")));
         return Ok(Exit::Success);
     }
@@ -99,11 +37,11 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
             ));
         }
         if !show(args, &[PlacesDocument::new(&topology, &plan.ranks)])? {
-            output::print(&ranks::remarks(&plan));
+            output::print(&remarks(&plan));
         }
         return Ok(Exit::Success);
     }
-    let planned = plan(&args.placement, &topology)?;
+    let planned = resolve::plan(&args.placement, &topology)?;
     let documents: Vec<PlacesDocument> = planned
         .placements
         .iter()
@@ -132,9 +70,27 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+/// What the plan says below its table, line by line.
+fn remarks(plan: &RankPlan) -> String {
+    let policy = plan.policy.map(|policy| format!("policy {policy}: {}\n", policy.describe()));
+    let notices = plan.notices.iter().map(|notice| format!("note: {notice}\n"));
+    policy.into_iter().chain(notices).collect()
+}
+
+/// The plan for another launcher.
+fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
+    match launcher {
+        Emit::Omp => script::omp(plan),
+        Emit::Numactl => script::numactl(plan),
+        Emit::Openmpi => script::openmpi(plan, topology),
+        Emit::Mpich => script::mpich(plan),
+        Emit::Slurm => script::slurm(plan),
+    }
+}
+
 /// One process, as a plan of ranks.
 fn single(args: &PlacementArgs, topology: &Topology) -> Result<RankPlan, Failure> {
-    let planned = plan(args, topology)?;
+    let planned = resolve::plan(args, topology)?;
     let [placement] = planned.placements.as_slice() else {
         return Err(Failure::usage(
             "--emit takes one placement\nhint: give one thread count, e.g. --threads 4",
@@ -152,7 +108,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
                 "--json shows one placement\nhint: give one thread count, e.g. --threads 4",
             ));
         };
-        if write_json(args.json.as_deref(), serde_json::to_string_pretty(document))? {
+        if output::documents(&[(args.json.as_deref(), &|| output::json(document))])? {
             return Ok(true);
         }
     }
@@ -165,7 +121,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
 fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
     let rows = pairs::rows(topology, &pairs::by_distance(topology));
     let document = serde_json::json!({ "schema": record::SCHEMA, "pairs": rows });
-    if write_json(args.json.as_deref(), serde_json::to_string_pretty(&document))? {
+    if output::documents(&[(args.json.as_deref(), &|| output::json(&document))])? {
         return Ok(Exit::Success);
     }
     output::show_section(&nodegauge_report::places::pairs(&rows));

@@ -1,55 +1,28 @@
 //! `nodegauge run`: everything that nodegauge measures, on one page.
 
 use crate::args::RunArgs;
-use crate::commands::tune;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
+use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_gauge::{Depth, Glance};
-use nodegauge_measure::{Notice, NoticeId, Outcome};
-use nodegauge_memory::stream::{self, Options};
-use nodegauge_placement::{Environment, Request};
+use nodegauge_measure::Outcome;
+use nodegauge_placement::Request;
 use nodegauge_report::{run, text};
-use std::time::Duration;
-
-/// Time for memory in a quick run.
-const QUICK: Duration = Duration::from_secs(10);
-/// Time for memory in a full run: long enough to meet regimes that last for tens of seconds.
-const FULL: Duration = Duration::from_secs(60);
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
-    let node = session::site(common)?;
-    let mut request = Request::default();
-    let environment = Environment::read(|name| std::env::var(name).ok());
-    let applied = environment.apply(&mut request).map_err(Failure::usage)?;
-    let mut notices: Vec<Notice> = applied
-        .into_iter()
-        .map(|text| Notice::new(NoticeId::Environment, "memory", text))
-        .collect();
-    let mut options = Options {
-        budget: common.budget.unwrap_or(if args.full { FULL } else { QUICK }),
-        samples: common.samples.map(|n| n as usize),
-        ..Options::default()
-    };
-    if let Some(remembered) = tune::remembered(&common.db, &node) {
-        notices.push(remembered.notice);
-        if let Some(choice) = remembered.choice {
-            choice.fill(&mut options);
-            if request == Request::default() {
-                request = choice.request;
-            }
-        }
-    }
-    let placement = nodegauge_placement::plan(&node.topology, &request)?;
-    stream::plan(&node.topology, &node.machine, &placement, &options)?;
+    let site = session::site(common)?;
+    // What the environment asks of threads is refused as options are, before anything is measured.
+    let environment = resolve::environment();
+    let mut asked = Request::default();
+    environment.apply(&mut asked).map_err(Failure::usage)?;
+    nodegauge_placement::plan(&site.topology, &asked)?;
     session::conduct(
         common,
-        node,
-        |node, progress| {
-            let outcome = stream::run(node, &placement, &options, progress)?;
-            let mut found = Outcome { notices, ..Outcome::default() };
-            found.extend(outcome);
+        site,
+        |site, progress| {
+            let mut found = Outcome::default();
             for gauge in GAUGES {
                 if found.is_interrupted() {
                     break;
@@ -58,8 +31,12 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                     depth: if args.full { Depth::Full } else { Depth::Quick },
                     before: &found.measurements,
                     allow_root: args.root.allow_run_as_root,
+                    budget: common.budget,
+                    samples: common.samples.map(|n| n as usize),
+                    environment: &environment,
+                    newest: &session::newest(&common.db, site),
                 };
-                let more = gauges::glance(gauge, node, &ask, progress);
+                let more = gauges::glance(gauge, site, &ask, progress);
                 found.extend(more);
             }
             Ok(found)

@@ -1,184 +1,169 @@
-//! `nodegauge stream`.
+//! `nodegauge stream`: its modes, each with a plan of its own.
 
-use crate::args::{ArrayArgs, Common, StreamArgs};
-use crate::commands::places::{self, Planned};
-use crate::commands::ranks::measure;
-use crate::commands::{compiled, standard, sweep, tune};
+mod ranks;
+mod sweep;
+
+use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::resolve;
 use crate::session::{self, Shown};
-use nodegauge_gauge::{Planned as _, Site};
+use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_memory::GAUGE;
+use nodegauge_memory::Memory;
 use nodegauge_memory::axis::Axis;
+use nodegauge_memory::compiled::CompiledPlan;
 use nodegauge_memory::kernels::STREAM;
-use nodegauge_memory::ranks::Started;
+use nodegauge_memory::ranks::{Joined, Started};
 use nodegauge_memory::size::SizeSpec;
-use nodegauge_memory::stream::{Options, StreamPlan};
-use nodegauge_placement::{MemoryPolicy, Placement};
-use nodegauge_report::{Style, run, text};
+use nodegauge_memory::standard::StandardPlan;
+use nodegauge_memory::stream::{Arrangement, StreamPlan};
+use nodegauge_memory::tune::{self, TunePlan};
+use nodegauge_placement::MemoryPolicy;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time for everything unless the user says otherwise.
-const BUDGET: Duration = Duration::from_secs(10);
-
-/// The options of a run, with `budget` unless the user gives another.
-pub(crate) fn options(
-    args: &ArrayArgs,
-    common: &Common,
-    planned: &Planned,
-    budget: Duration,
-) -> Options {
-    options_of(args, common, planned.policy.clone(), budget)
-}
-
-/// The same, with the memory policy of one process, or none for ranks, which have their own.
-pub(crate) fn options_of(
-    args: &ArrayArgs,
-    common: &Common,
-    policy: MemoryPolicy,
-    budget: Duration,
-) -> Options {
-    let mut kernels = Vec::new();
-    for kernel in &args.kernels {
-        if !kernels.contains(kernel) {
-            kernels.push(*kernel);
-        }
-    }
-    // A pass runs kernels in STREAM's order, whatever the order of the option.
-    kernels.sort();
-    Options {
-        size: args.size,
-        memory_fraction: args.memory_fraction,
-        element: args.element,
-        offset: args.offset,
-        kernels,
-        stores: args.stores.0,
-        pages: args.pages.0,
-        prefetch: args.prefetch.0,
-        policy,
-        budget: common.budget.unwrap_or(budget),
-        loops: Vec::new(),
-        samples: common.samples.map(|n| n as usize),
-    }
-}
-
 /// What of `stream` is asked for.
 enum Mode<'a> {
-    /// A rank that a launcher has started.
-    Started(Started),
-    /// The user's stream.c beside the native kernels.
-    Standard(&'a Path),
     /// The search for the best configuration.
     Tune,
     /// Several configurations by turns.
     Sweep(Vec<Axis>),
-    /// Several processes.
-    Ranks,
+    /// The user's stream.c and the native kernels by turns.
+    Standard(&'a Path),
     /// What compilers make of the kernels.
     Compilers,
-    /// One configuration.
+    /// One configuration, of one process or of ranks.
     Plain,
 }
 
 impl<'a> Mode<'a> {
     fn of(args: &'a StreamArgs) -> Result<Self, Failure> {
-        if let Some(started) = Started::own() {
-            return Ok(Self::Started(started));
-        }
-        if let Some(path) = &args.standard {
-            return Ok(Self::Standard(path));
-        }
-        if args.tune {
-            return Ok(Self::Tune);
-        }
         let axes = sweep::axes(args)?;
-        Ok(match (axes.is_empty(), args.ranks.given().is_some()) {
-            (false, _) => Self::Sweep(axes),
-            (true, true) => Self::Ranks,
-            (true, false) if !args.compiler.is_empty() => Self::Compilers,
-            (true, false) => Self::Plain,
+        Ok(match &args.standard.source {
+            Some(path) => Self::Standard(path),
+            None if args.tune.tune => Self::Tune,
+            None if !axes.is_empty() => Self::Sweep(axes),
+            None if !args.compilers.choices.is_empty() => Self::Compilers,
+            None => Self::Plain,
+        })
+    }
+
+    /// The option that asks for it, of modes that run one process.
+    fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::Tune => Some("--tune"),
+            Self::Standard(_) => Some("--standard"),
+            Self::Compilers => Some("--compiler"),
+            Self::Sweep(_) | Self::Plain => None,
+        }
+    }
+
+    /// Its plan, which refuses everything that can be refused.
+    fn plan(
+        self,
+        args: &StreamArgs,
+        site: &Site,
+        joined: Option<&Joined>,
+    ) -> Result<Box<dyn Planned>, Failure> {
+        let choices = &args.compilers.choices;
+        let one = |mode: &str, budget, share| arrange(args, site, mode, budget, share);
+        Ok(match self {
+            Self::Tune => {
+                let team = resolve::one_team(&args.placement, &site.topology, "--tune")?;
+                let options = args.arrays.options(&args.common, team.policy, TunePlan::BUDGET, 1.0);
+                Box::new(TunePlan::new(site, &team.request, options, team.notices)?)
+            }
+            Self::Sweep(axes) => Box::new(sweep::plan(args, axes, site, joined)?),
+            Self::Standard(path) => {
+                let (budget, share) = (StandardPlan::BUDGET, StandardPlan::SHARE);
+                Box::new(StandardPlan::new(one("--standard", budget, share)?, path, choices)?)
+            }
+            Self::Compilers => {
+                Box::new(CompiledPlan::new(one("--compiler", CompiledPlan::BUDGET, 1.0)?, choices)?)
+            }
+            Self::Plain => Box::new(plain(args, site, joined)?),
         })
     }
 }
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
-    match Mode::of(args)? {
-        Mode::Started(started) => measure::join(args, started),
-        Mode::Standard(path) => standard::execute(args, path),
-        Mode::Tune => tune::execute(args),
-        Mode::Sweep(axes) => sweep::execute(args, axes, None),
-        Mode::Ranks => measure::execute(args, None),
-        Mode::Compilers => compiled::execute(args),
-        Mode::Plain => plain(args),
+    match Started::own() {
+        Some(started) => ranks::join(started, |joined| measure(args, Some(joined))),
+        None => measure(args, None),
     }
 }
 
-/// What `--tune` chose before, unless the user says otherwise or wants arrays and memory of a kind
-/// for which it was not chosen.
-fn remembered(args: &StreamArgs, site: &Site) -> Option<tune::Remembered> {
-    let alike = args.arrays.size == SizeSpec::Auto
-        && args.arrays.offset.is_none()
-        && args.placement.numa.is_none();
-    (alike && !args.untuned).then(|| tune::remembered(&args.common.db, site))?
-}
-
-fn plain(args: &StreamArgs) -> Result<Exit, Failure> {
-    let site = session::site(&args.common)?;
-    let remembered = remembered(args, &site);
-    let choice = remembered.as_ref().and_then(|remembered| remembered.choice.as_ref());
-    let otherwise = choice.map(|choice| choice.request.clone()).unwrap_or_default();
-    let planned = places::plan_or(&args.placement, &site.topology, &otherwise)?;
-    let mut options = options(&args.arrays, &args.common, &planned, BUDGET);
-    if let Some(choice) = choice {
-        choice.fill(&mut options);
+fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> {
+    let mode = Mode::of(args)?;
+    if let Some((option, joined)) = mode.option().zip(joined) {
+        return Err(Failure::usage(format!(
+            "{option} runs one process, but {} has started {}\nhint: start one",
+            joined.started.launcher, joined.started.ranks
+        )));
     }
-    refuse_empty_table(args, &options)?;
-    let (placement, mut notices) = one_placement(planned, "stream")?;
-    notices.extend(remembered.map(|remembered| remembered.notice));
-    let plan = StreamPlan::new(&site, placement, options, notices)?;
-    session::conduct(
-        &args.common,
-        site,
-        |site, progress| Box::new(plan).run(site, progress),
-        |record, style| match args.stream_text {
-            true => classic(record),
-            false => shown(record, style),
-        },
-    )
-}
-
-/// The placement of one thread count, and what is to be said of it.
-pub(crate) fn one_placement(
-    planned: Planned,
-    mode: &str,
-) -> Result<(Placement, Vec<Notice>), Failure> {
-    let [placement] = <[Placement; 1]>::try_from(planned.placements).map_err(|_| {
-        Failure::usage(format!("{mode} takes one thread count\nhint: e.g. --threads 4"))
-    })?;
-    let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
-    Ok((placement, planned.notices.into_iter().map(notice).collect()))
-}
-
-/// Refuses a classic table without any of its kernels.
-pub(crate) fn refuse_empty_table(args: &StreamArgs, options: &Options) -> Result<(), Failure> {
-    if args.stream_text && !options.kernels.iter().any(|kernel| STREAM.contains(kernel)) {
+    let table = args.table.stream_text && matches!(mode, Mode::Plain);
+    if table && !args.arrays.kernels.iter().any(|k| STREAM.contains(k)) {
         return Err(Failure::usage(
             "--stream-text shows copy, scale, add and triad, none of which is in --kernels\nhint: leave out --stream-text",
         ));
     }
-    Ok(())
+    let site = session::site(&args.common)?;
+    let plan = mode.plan(args, &site, joined)?;
+    session::conduct(
+        &args.common,
+        site,
+        |site, progress| plan.run(site, progress),
+        |record, style| match table {
+            true => classic(record),
+            false => Shown::page_of(&Memory)(record, style),
+        },
+    )
 }
 
-/// The page of `stream`.
-pub(crate) fn shown(record: &Record, style: Style) -> Shown {
-    Shown::Text(text::page(&run::own(record, &nodegauge_memory::Memory), style))
+/// One team with its arrays.
+fn arrange(
+    args: &StreamArgs,
+    site: &Site,
+    mode: &str,
+    budget: Duration,
+    share: f64,
+) -> Result<Arrangement, Failure> {
+    let team = resolve::one_team(&args.placement, &site.topology, mode)?;
+    let options = args.arrays.options(&args.common, team.policy, budget, share);
+    Arrangement::new(site, &team.request, options, team.notices)
+}
+
+/// One configuration: ranks where they are asked for or were started; else a team, as it was tuned
+/// unless the user says otherwise or wants arrays and memory of a kind for which it was not chosen.
+fn plain(args: &StreamArgs, site: &Site, joined: Option<&Joined>) -> Result<StreamPlan, Failure> {
+    let ranks = match joined {
+        Some(joined) => Some(ranks::plan(joined, args, &site.topology)?),
+        None => resolve::ranks(&args.placement, &args.ranks, &site.topology)?,
+    };
+    let options = |policy| args.arrays.options(&args.common, policy, StreamPlan::BUDGET, 1.0);
+    if let Some(ranks) = ranks {
+        let arrangement = Arrangement::of_ranks(site, ranks, options(MemoryPolicy::Default))?;
+        return Ok(StreamPlan::new(arrangement, joined.map(|joined| joined.coordinator.clone())));
+    }
+    let mut team = resolve::one_team(&args.placement, &site.topology, "stream")?;
+    let mut options = options(team.policy);
+    let alike = args.arrays.size == SizeSpec::Auto
+        && args.arrays.offset.is_none()
+        && args.placement.numa.is_none();
+    let newest = session::newest(&args.common.db, site);
+    if alike
+        && !args.untuned
+        && let Some(remembered) = tune::remembered(site, &newest)
+    {
+        remembered.fill(&mut team.request, &mut options);
+        team.notices.push(remembered.notice);
+    }
+    Ok(StreamPlan::new(Arrangement::new(site, &team.request, options, team.notices)?, None))
 }
 
 /// The classic table; without a valid result the reason on standard error, and no table.
-pub(crate) fn classic(record: &Record) -> Shown {
+fn classic(record: &Record) -> Shown {
     Shown::Table(nodegauge_memory::view::classic::render(record).unwrap_or_else(|| {
         let reason = record.measurements.iter().flat_map(|m| &m.validity.reasons).next();
         let reason = reason.map_or("nothing was measured", String::as_str);

@@ -95,6 +95,16 @@ impl Validity {
             self.reasons.push(reason.into());
         }
     }
+
+    /// Adds a reason for doubt.
+    pub fn suspect(&mut self, reason: impl Into<String>) {
+        self.add(Status::Suspect, reason);
+    }
+
+    /// Adds a reason why the figure is no result.
+    pub fn invalid(&mut self, reason: impl Into<String>) {
+        self.add(Status::Invalid, reason);
+    }
 }
 
 /// What a figure is held against.

@@ -104,26 +104,22 @@ impl<'a> KernelBuilder<'a> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<CompiledKernels, ToolchainError> {
         self.made += 1;
-        let nameless = Compiler { command: command.clone(), version: None };
-        let found = Compiler::find(command.clone(), self.limits.version, interrupted);
-        let (compiler, library) = match found {
-            Ok(compiler) => {
-                let library = self.compile(&compiler, interrupted);
-                (compiler, library)
-            }
-            Err(error) => (nameless, Err(error)),
-        };
-        let compiler = Arc::new(compiler);
+        let mut compiler = Arc::new(Compiler { command: command.clone(), version: None });
+        let library =
+            Compiler::find(command.clone(), self.limits.version, interrupted).and_then(|found| {
+                compiler = Arc::new(found);
+                self.compile(&compiler, interrupted)
+            });
+        let compiled = library.is_ok();
         let kernels = match library {
             Ok(library) => self.kernels_of(&library, &compiler, interrupted)?,
             Err(error) => {
                 let why = self.in_words(error)?;
                 let none = |kernel: &Kernel| Made { kernel: *kernel, outcome: Err(why.clone()) };
-                let kernels = self.kernels.iter().map(none).collect();
-                return Ok(CompiledKernels { compiler, kernels, compiled: false });
+                self.kernels.iter().map(none).collect()
             }
         };
-        Ok(CompiledKernels { compiler, kernels, compiled: true })
+        Ok(CompiledKernels { compiler, kernels, compiled })
     }
 
     /// Compiles, and returns where the shared object is.
@@ -135,16 +131,13 @@ impl<'a> KernelBuilder<'a> {
         let source = self.scratch.path().join("kernels.c");
         std::fs::write(&source, SOURCE)
             .map_err(|cause| Scratch::error(self.scratch.path(), &cause))?;
-        let mut flags: Vec<String> = SHARED.iter().map(|flag| (*flag).to_owned()).collect();
-        let element = match self.element {
-            Element::F64 => "double",
-            Element::F32 => "float",
-        };
+        let element = if self.element == Element::F32 { "float" } else { "double" };
+        let mut flags = SHARED.map(str::to_owned).to_vec();
         flags.push(format!("-DELEMENT={element}"));
         let name = format!("kernels-{}.so", self.made);
-        let limit = self.limits.compile;
         let made = (&self.scratch, name.as_str());
-        let program = compiler.compile(limit, (&[&source], &flags), made, interrupted)?;
+        let program =
+            compiler.compile(self.limits.compile, (&[&source], &flags), made, interrupted)?;
         Ok(program.path)
     }
 
@@ -229,11 +222,8 @@ impl<'a> KernelBuilder<'a> {
             ChildEnd::Exited(status) if status.success() => {
                 SelfTest::Failed(format!("{kernel} ends the program"))
             }
-            ChildEnd::Exited(_) => {
-                let how = job.success(output).err().map(|error| error.to_string());
-                let how = how.as_deref().and_then(|how| how.split_once(" ended with "));
-                let how = how.map_or("a failure", |(_, how)| how);
-                SelfTest::Failed(format!("{kernel} crashes: {how}"))
+            ChildEnd::Exited(status) => {
+                SelfTest::Failed(format!("{kernel} crashes: {}", nodegauge_os::describe(status)))
             }
             ChildEnd::Killed(KillReason::TimedOut) => SelfTest::Hung(format!(
                 "{kernel} hangs: it took longer than {} s and was killed",

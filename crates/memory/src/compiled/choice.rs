@@ -18,19 +18,14 @@ pub enum CompilerChoice {
     Command(CommandLine),
 }
 
-/// What it comes to on this system.
+/// What it comes to on this system: never all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ChosenCompiler {
-    /// nodegauge's own kernels.
-    Native,
-    /// A compiler with its flags, and whether it is a preset: a preset that a compiler refuses is
-    /// left out, a command that the user gave is a failure.
-    Command {
-        /// The command.
-        command: CommandLine,
-        /// Whether the user named it.
-        preset: bool,
-    },
+pub struct ChosenCompiler {
+    /// Native kernels, or a compiler with its flags.
+    pub choice: CompilerChoice,
+    /// Whether it is a preset, which is left out where the compiler refuses it; a command that the
+    /// user gave is a failure then.
+    pub preset: bool,
 }
 
 impl CompilerChoice {
@@ -39,21 +34,15 @@ impl CompilerChoice {
     pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<ChosenCompiler> {
         let mut chosen: Vec<ChosenCompiler> = Vec::new();
         for choice in choices {
+            let all = || installed.iter().flat_map(|compiler| compiler.variants(openmp));
             let more = match choice {
-                Self::Native => vec![ChosenCompiler::Native],
-                Self::Command(command) => {
-                    let command = with_usual_flags(command);
-                    vec![ChosenCompiler::Command { command, preset: false }]
-                }
-                Self::All => installed
-                    .iter()
-                    .flat_map(|compiler| compiler.variants(openmp))
-                    .map(|command| ChosenCompiler::Command { command, preset: true })
-                    .collect(),
+                Self::Native => vec![Self::Native],
+                Self::Command(command) => vec![Self::Command(with_usual_flags(command))],
+                Self::All => all().map(Self::Command).collect(),
             };
             for one in more {
-                if !chosen.iter().any(|known| known.to_string() == one.to_string()) {
-                    chosen.push(one);
+                if !chosen.iter().any(|known| known.choice.to_string() == one.to_string()) {
+                    chosen.push(ChosenCompiler { choice: one, preset: *choice == Self::All });
                 }
             }
         }
@@ -63,10 +52,9 @@ impl CompilerChoice {
 
 /// A compiler without flags gets those of its family.
 fn with_usual_flags(command: &CommandLine) -> CommandLine {
-    if command.arguments().is_empty() {
-        command.with(presets::usual_flags(command.program()).iter().copied())
-    } else {
-        command.clone()
+    match command.arguments().is_empty() {
+        true => command.with(presets::usual_flags(command.program()).iter().copied()),
+        false => command.clone(),
     }
 }
 
@@ -92,24 +80,6 @@ impl fmt::Display for CompilerChoice {
     }
 }
 
-impl From<&ChosenCompiler> for CompilerChoice {
-    fn from(chosen: &ChosenCompiler) -> Self {
-        match chosen {
-            ChosenCompiler::Native => Self::Native,
-            ChosenCompiler::Command { command, .. } => Self::Command(command.clone()),
-        }
-    }
-}
-
-impl fmt::Display for ChosenCompiler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Native => f.write_str("native"),
-            Self::Command { command, .. } => command.fmt(f),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,12 +94,11 @@ mod tests {
         let gcc = presets::FAMILIES.iter().find(|family| family.name == "gcc").unwrap();
         let installed = [Installed { family: gcc, command: "gcc".to_owned() }];
         let chosen = CompilerChoice::resolve(&choices, &installed, false);
-        let words: Vec<String> = chosen.iter().map(ToString::to_string).collect();
+        let words: Vec<String> = chosen.iter().map(|one| one.choice.to_string()).collect();
         assert_eq!(words[1], "native");
         assert_eq!(words.len(), 2 + gcc.variants.len());
         assert_eq!(words.last().map(String::as_str), Some("./cc -Dx"));
         // The plain variant was asked for by name, and is no preset then.
-        assert!(matches!(&chosen[0], ChosenCompiler::Command { preset: false, .. }));
-        assert!(matches!(&chosen[2], ChosenCompiler::Command { preset: true, .. }));
+        assert_eq!((chosen[0].preset, chosen[2].preset), (false, true));
     }
 }

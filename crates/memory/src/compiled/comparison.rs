@@ -8,18 +8,17 @@
 
 use super::build::CompiledKernels;
 use crate::GAUGE;
+use crate::arrangement::Arrangement;
 use crate::kernels::Loop;
 use crate::point::{Point, PointError};
 use crate::result::{self, Evidence};
-use crate::stream::{self, Options, Ready, StreamError};
+use crate::target::Target;
 use crate::values::WrongValue;
 use nodegauge_gauge::Site;
-use nodegauge_measure::samples::{self, Sample};
-use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
-use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, Outcome, clock};
-use nodegauge_placement::Placement;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Schedule, Turn, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::memcpy_streams_from;
-use std::time::Instant;
 
 /// Passes of a turn that are kept.
 const KEPT: usize = 2;
@@ -61,29 +60,22 @@ impl Candidate {
 }
 
 /// Measures all.
-///
-/// # Errors
-/// No memory, pages or CPUs as asked.
-pub fn run(
+pub(super) fn run(
     site: &Site,
-    placement: &Placement,
-    options: &Options,
+    mut arrangement: Arrangement,
     compiled: &[CompiledKernels],
     observer: &mut dyn Observer,
-) -> Result<Outcome, StreamError> {
-    let started = Instant::now();
-    let (topology, machine) = (&site.topology, &site.machine);
-    let config = stream::plan(topology, machine, placement, options)?;
-    let Ready { mut point, size, mut notices, tried } =
-        stream::ready(config, options, policy::COMPILED.choose, started, observer)?;
-    notices.extend(about_memcpy(compiled, &point, observer));
+) -> Result<Outcome, Failure> {
+    let limits = arrangement.limits();
+    let mut point = arrangement.point(observer)?;
+    let tried = arrangement.choose(&mut point, limits.at(policy::COMPILED.choose), observer)?;
+    arrangement.notices.extend(about_memcpy(compiled, &point, observer));
     // The native kernels are the first.
     let mut candidates = vec![Candidate::new(point.loops().to_vec())];
     candidates.extend(compiled.iter().map(|made| Candidate::new(made.loops())));
     observer.phase("checking every element");
     check_each(&mut point, &mut candidates)?;
     observer.phase("native and compiled by turns");
-    let limits = Limits { started, budget: options.budget, samples: options.samples };
     let mut schedule = Schedule::new(policy::COMPILED, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
         schedule.leave_out(cell);
@@ -91,38 +83,26 @@ pub fn run(
     let stop = schedule.run(observer, None, |turn| candidates[turn.cell].turn(&mut point, turn))?;
     settle(&mut point, &mut candidates)?;
 
-    let mut outcome = Outcome { notices, stop: Some(stop), ..Outcome::default() };
-    outcome.details = point.observed().iter().map(ToString::to_string).collect();
+    let mut outcome = Outcome { stop: Some(stop), ..Outcome::default() };
     for (i, (candidate, samples)) in candidates.into_iter().zip(&schedule.samples).enumerate() {
         let wrong = candidate.wrong.as_ref().map(result::wrong_in_words);
-        let mut measured = Vec::new();
+        let mut of_candidate = Outcome::default();
         if !samples.is_empty() {
             point.set_loops(candidate.loops)?;
             point.wrong = candidate.wrong;
-            let evidence = Evidence {
-                machine,
-                topology,
-                placement,
-                target: &point,
-                seen: &point.got(),
-                size: &size,
-                samples,
-                sorted: &samples::sort(samples),
-                stop,
-                loops_tried: if i == 0 { tried } else { 0 },
-                clock: clock::quality(),
-                traffic: None,
-            };
-            measured = result::measurements(&evidence);
-            if i == 0 {
-                outcome.findings = result::findings(&evidence);
-            }
+            let seen = point.seen()?;
+            let evidence = Evidence::new(site, &arrangement, &point, &seen, samples, stop);
+            let tried = if i == 0 { tried } else { 0 };
+            of_candidate = result::outcome(&Evidence { tried, ..evidence });
         }
-        outcome.measurements.extend(match i {
-            0 => measured,
-            i => compiled[i - 1].complete(measured, wrong.as_deref()),
-        });
+        match i.checked_sub(1) {
+            None => outcome.extend(of_candidate),
+            Some(i) => outcome
+                .measurements
+                .extend(compiled[i].complete(of_candidate.measurements, wrong.as_deref())),
+        }
     }
+    outcome.notices = arrangement.notices;
     Ok(outcome)
 }
 

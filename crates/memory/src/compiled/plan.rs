@@ -4,11 +4,10 @@ use super::build::{CompiledKernels, KernelBuilder};
 use super::choice::{ChosenCompiler, CompilerChoice};
 use super::{comparison, self_test};
 use crate::GAUGE;
-use crate::stream::{self, Options};
+use crate::arrangement::{Arrangement, StreamOptions};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
-use nodegauge_placement::Placement;
 use nodegauge_toolchain::presets::{self, Installed};
 use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError};
 use std::path::Path;
@@ -73,7 +72,7 @@ pub struct Made {
 /// When there is no such compiler, or no place to work.
 pub fn make(
     chosen: &[ChosenCompiler],
-    options: &Options,
+    options: &StreamOptions,
     limits: CompileLimits,
     observer: &mut dyn Observer,
 ) -> Result<Option<Made>, Failure> {
@@ -81,8 +80,8 @@ pub fn make(
     let self_test = CommandLine::new("/proc/self/exe", [self_test::COMMAND]);
     let mut builder = KernelBuilder::open(self_test, limits, &options.kernels, options.element)?;
     let mut made = Made { variants: Vec::new(), notices: Vec::new() };
-    for choice in chosen {
-        let ChosenCompiler::Command { command, preset } = choice else { continue };
+    for ChosenCompiler { choice, preset } in chosen {
+        let CompilerChoice::Command(command) = choice else { continue };
         observer.phase(&format!("compiling with {command}"));
         let variant = match builder.make(command, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => return Ok(None),
@@ -101,50 +100,41 @@ pub fn make(
 }
 
 /// The native kernels and those of compilers by turns.
-#[derive(Debug, Clone)]
 pub struct CompiledPlan {
-    placement: Placement,
-    options: Options,
+    arrangement: Arrangement,
     chosen: Vec<ChosenCompiler>,
     limits: CompileLimits,
-    notices: Vec<Notice>,
 }
 
 impl CompiledPlan {
+    /// Time for everything but compiling unless the user says otherwise: a dozen variants have some
+    /// ten turns each.
+    pub const BUDGET: Duration = Duration::from_secs(30);
+
     /// Plans a comparison with the compilers of `choices`.
     ///
     /// # Errors
-    /// When the arrays do not fit, or no compiler is installed.
-    pub fn new(
-        site: &Site,
-        placement: Placement,
-        options: Options,
-        choices: &[CompilerChoice],
-        notices: Vec<Notice>,
-    ) -> Result<Self, Failure> {
-        let (chosen, limits) = (resolve(choices)?, limits()?);
-        stream::plan(&site.topology, &site.machine, &placement, &options)?;
-        Ok(Self { placement, options, chosen, limits, notices })
+    /// When no compiler is installed.
+    pub fn new(arrangement: Arrangement, choices: &[CompilerChoice]) -> Result<Self, Failure> {
+        Ok(Self { arrangement, chosen: resolve(choices)?, limits: limits()? })
     }
 }
 
 impl Planned for CompiledPlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget), memory: None }
+        self.arrangement.foreseen(1)
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
-        let Some(made) = make(&self.chosen, &self.options, self.limits, observer)? else {
+        let Self { mut arrangement, chosen, limits } = *self;
+        let Some(made) = make(&chosen, &arrangement.options, limits, observer)? else {
             // The record says that nothing was measured.
-            outcome.stop = Some(Stop::Interrupted);
-            return Ok(outcome);
+            let (notices, stop) = (arrangement.notices, Some(Stop::Interrupted));
+            return Ok(Outcome { notices, stop, ..Outcome::default() });
         };
-        outcome.notices.extend(made.notices);
+        arrangement.notices.extend(made.notices);
         let variants: Vec<CompiledKernels> =
             made.variants.into_iter().map(|(_, variant)| variant).collect();
-        let compared = comparison::run(site, &self.placement, &self.options, &variants, observer)?;
-        outcome.extend(compared);
-        Ok(outcome)
+        comparison::run(site, arrangement, &variants, observer)
     }
 }

@@ -1,9 +1,9 @@
 //! The coordinator's side: starting ranks or waiting for them, requests, responses.
 
 use super::wire::{self, Handshake, Request, Response};
-use super::{COMMAND, RankError, Started, join_timeout, link};
-use nodegauge_measure::Observer;
+use super::{COMMAND, Started, cannot, failed, join_timeout, link};
 use nodegauge_measure::progress::Silent;
+use nodegauge_measure::{Failure, Observer};
 use nodegauge_os::{KillOnDrop, ProcessBarrier, describe};
 use nodegauge_placement::cpus::number_ranges;
 use std::cell::RefCell;
@@ -30,7 +30,7 @@ pub struct Coordinator {
     children: BTreeMap<u32, KillOnDrop>,
     points: u32,
     /// Why nothing more can be measured.
-    broken: Option<RankError>,
+    broken: Option<Failure>,
     /// The exit code that ranks are to leave with.
     code: u8,
 }
@@ -49,10 +49,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// When a process cannot be started or does not join in time.
-    pub fn start(
-        ranks: usize,
-        observer: &mut dyn Observer,
-    ) -> Result<SharedCoordinator, RankError> {
+    pub fn start(ranks: usize, observer: &mut dyn Observer) -> Result<SharedCoordinator, Failure> {
         observer.phase(&format!("starting {ranks} ranks"));
         let timeout = join_timeout()?;
         let ranks = ranks as u32;
@@ -60,7 +57,7 @@ impl Coordinator {
         let listener = link::listen(&name)?;
         let children = (0..ranks)
             .map(|rank| Ok((rank, spawn(&name, rank, ranks)?)))
-            .collect::<Result<_, RankError>>()?;
+            .collect::<Result<_, Failure>>()?;
         Self::gather(&listener, ranks, children, timeout, observer)
     }
 
@@ -69,7 +66,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// When ranks are missing when the time is over.
-    pub fn join(started: &Started) -> Result<SharedCoordinator, RankError> {
+    pub fn join(started: &Started) -> Result<SharedCoordinator, Failure> {
         let timeout = join_timeout()?;
         let name = started.meeting();
         let listener = link::listen(&name)?;
@@ -83,7 +80,7 @@ impl Coordinator {
         mut children: BTreeMap<u32, KillOnDrop>,
         timeout: Duration,
         observer: &dyn Observer,
-    ) -> Result<SharedCoordinator, RankError> {
+    ) -> Result<SharedCoordinator, Failure> {
         let deadline = Instant::now() + timeout;
         let mut joined: BTreeMap<u32, Member> = BTreeMap::new();
         while joined.len() < ranks as usize {
@@ -92,8 +89,7 @@ impl Coordinator {
                 refuse_others(&member.handshake, ranks)?;
                 let rank = member.handshake.rank;
                 if joined.insert(rank, member).is_some() {
-                    let message = "it joined twice: two jobs meet on this host".to_owned();
-                    return Err(RankError::Failed { rank, message });
+                    return Err(failed(rank, "it joined twice: two jobs meet on this host"));
                 }
             }
             for (rank, child) in &mut children {
@@ -107,18 +103,21 @@ impl Coordinator {
             if observer.interrupted() || late {
                 let missing = (0..ranks).filter(|rank| !joined.contains_key(rank));
                 let missing = number_ranges(missing);
-                let seconds = timeout.as_secs();
-                return Err(RankError::Missing { ranks, joined: joined.len(), missing, seconds });
+                return Err(Failure::missing(format!(
+                    "only {} of {ranks} ranks joined within {} s; missing: {missing}\nhint: start all ranks with the same command on one host",
+                    joined.len(),
+                    timeout.as_secs()
+                )));
             }
         }
         let members: Vec<Member> = joined.into_values().collect();
         let (sender, inbox) = mpsc::channel();
         for (index, member) in members.iter().enumerate() {
-            let talk = |cause| RankError::system("talk to a rank", cause);
+            let talk = |cause| cannot("talk to a rank", cause);
             forward(index, member.stream.try_clone().map_err(talk)?, sender.clone())?;
         }
         let barrier = ProcessBarrier::create(ranks.div_ceil(2) as usize)
-            .map_err(|cause| RankError::system("share memory among ranks", cause))?;
+            .map_err(|cause| cannot("share memory among ranks", cause))?;
         let mut coordinator =
             Self { members, inbox, barrier, children, points: 0, broken: None, code: 0 };
         let path = coordinator.barrier.path();
@@ -132,7 +131,7 @@ impl Coordinator {
     }
 
     /// Why nothing more can be measured, when that is so.
-    pub(super) fn broken(&self) -> Option<&RankError> {
+    pub(super) fn broken(&self) -> Option<&Failure> {
         self.broken.as_ref()
     }
 
@@ -148,15 +147,11 @@ impl Coordinator {
     }
 
     /// Sends a request to each of the first `ranks` ranks and waits for all responses.
-    ///
-    /// # Errors
-    /// When a rank has ended, fails, or does not respond in time. In a pass, or when one has ended, the
-    /// barrier is poisoned and nothing more can be measured.
     pub(super) fn ask(
         &mut self,
         ranks: usize,
         request: impl Fn(usize) -> Request,
-    ) -> Result<Vec<Response>, RankError> {
+    ) -> Result<Vec<Response>, Failure> {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
         }
@@ -168,16 +163,16 @@ impl Coordinator {
             let _ = wire::send(&mut member.stream, &request);
         }
         let mut responses: Vec<Option<Response>> = vec![None; ranks];
-        let mut failed = None;
+        let mut first = None;
         while responses.iter().any(Option::is_none) {
             match self.inbox.recv_timeout(RESPONSE_TIMEOUT) {
                 Ok((index, Some(Response::Failed(message)))) => {
                     let rank = self.members[index].handshake.rank;
-                    let error = RankError::Failed { rank, message };
+                    let error = failed(rank, message);
                     if together {
                         return Err(self.break_with(error));
                     }
-                    failed.get_or_insert(error);
+                    first.get_or_insert(error);
                     responses[index] = Some(Response::Done);
                 }
                 Ok((index, Some(response))) if index < ranks => responses[index] = Some(response),
@@ -189,25 +184,27 @@ impl Coordinator {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let open = (0..).zip(&responses).filter(|(_, response)| response.is_none());
                     let missing = number_ranges(open.map(|(rank, _)| rank));
-                    let seconds = RESPONSE_TIMEOUT.as_secs();
-                    return Err(self.break_with(RankError::Silent { missing, seconds }));
+                    return Err(self.break_with(Failure::missing(format!(
+                        "no response from ranks {missing} within {} s",
+                        RESPONSE_TIMEOUT.as_secs()
+                    ))));
                 }
             }
         }
-        match failed {
+        match first {
             Some(error) => Err(error),
             None => Ok(responses.into_iter().flatten().collect()),
         }
     }
 
-    fn break_with(&mut self, error: RankError) -> RankError {
+    fn break_with(&mut self, error: Failure) -> Failure {
         self.barrier.poison();
         self.broken = Some(error.clone());
         error
     }
 
     /// What became of a rank whose socket has ended.
-    fn lost(&mut self, index: usize) -> RankError {
+    fn lost(&mut self, index: usize) -> Failure {
         let Handshake { rank, process, .. } = self.members[index].handshake;
         let status = self.children.get_mut(&rank).and_then(|child| child.wait_within(GRACE_PERIOD));
         lost(rank, process, status)
@@ -229,16 +226,18 @@ impl Drop for Coordinator {
 }
 
 /// Starts this very program as a rank, also when its file has been replaced meanwhile.
-fn spawn(name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, RankError> {
+fn spawn(name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, Failure> {
     let mut command = Command::new("/proc/self/exe");
     command.args([COMMAND, name, &rank.to_string(), &ranks.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    KillOnDrop::spawn(command).map_err(|cause| RankError::system("start a rank", cause))
+    KillOnDrop::spawn(command).map_err(|cause| cannot("start a rank", cause))
 }
 
-fn lost(rank: u32, process: u32, status: Option<ExitStatus>) -> RankError {
+fn lost(rank: u32, process: u32, status: Option<ExitStatus>) -> Failure {
     let how = status.map(|status| format!(": {}", describe(status))).unwrap_or_default();
-    RankError::Lost { rank, process, how }
+    Failure::missing(format!(
+        "rank {rank} (process {process}) ended in the middle of the run{how}\nhint: look into the system's log whether memory ran out, and give a smaller --size"
+    ))
 }
 
 /// Reads the first message of a rank.
@@ -252,7 +251,7 @@ fn receive_handshake(stream: UnixStream) -> Option<Member> {
 }
 
 /// Ranks of another run, or of another build, do not measure with this one.
-fn refuse_others(handshake: &Handshake, ranks: u32) -> Result<(), RankError> {
+fn refuse_others(handshake: &Handshake, ranks: u32) -> Result<(), Failure> {
     let message = if handshake.ranks != ranks || handshake.rank >= ranks {
         format!("it is one of {} ranks, not of {ranks}", handshake.ranks)
     } else if handshake.version != Handshake::own(0, ranks).version {
@@ -260,7 +259,7 @@ fn refuse_others(handshake: &Handshake, ranks: u32) -> Result<(), RankError> {
     } else {
         return Ok(());
     };
-    Err(RankError::Failed { rank: handshake.rank, message })
+    Err(failed(handshake.rank, message))
 }
 
 /// Forwards the responses of a rank, and the end of its connection.
@@ -268,7 +267,7 @@ fn forward(
     index: usize,
     stream: UnixStream,
     sender: Sender<(usize, Option<Response>)>,
-) -> Result<(), RankError> {
+) -> Result<(), Failure> {
     let listen = move || {
         let mut reader = BufReader::new(stream);
         loop {
@@ -283,5 +282,5 @@ fn forward(
         .stack_size(256 << 10)
         .spawn(listen)
         .map(drop)
-        .map_err(|cause| RankError::system("listen to a rank", cause))
+        .map_err(|cause| cannot("listen to a rank", cause))
 }

@@ -1,7 +1,8 @@
 //! Ranks that an MPI launcher or srun has started, as rank 0 sees them.
 
-use super::{Coordinator, RankError, SharedCoordinator, Started};
+use super::{Coordinator, SharedCoordinator, Started};
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::Failure;
 use nodegauge_placement::{
     Bind, MemoryPolicy, Placement, PlacementError, RankPlace, RankPlan, Request, ThreadPlace,
 };
@@ -22,7 +23,7 @@ impl Joined {
     ///
     /// # Errors
     /// When some are missing when the time is over.
-    pub fn new(started: Started) -> Result<Self, RankError> {
+    pub fn new(started: Started) -> Result<Self, Failure> {
         let coordinator = Coordinator::join(&started)?;
         let cpus = coordinator.borrow().handshakes().map(|rank| rank.cpus.clone()).collect();
         Ok(Self { coordinator, started, cpus })

@@ -2,7 +2,8 @@
 //! and which ends with its process. Only processes of the same user are accepted.
 #![allow(unsafe_code)]
 
-use super::RankError;
+use super::cannot;
+use nodegauge_measure::Failure;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
@@ -17,14 +18,16 @@ fn address(name: &str) -> io::Result<SocketAddr> {
 }
 
 /// Listens under a name.
-pub(super) fn listen(name: &str) -> Result<UnixListener, RankError> {
+pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
     let listener = address(name).and_then(|address| UnixListener::bind_addr(&address));
     let listener = listener.map_err(|cause| match cause.kind() {
-        io::ErrorKind::AddrInUse => RankError::Taken,
-        _ => RankError::system("listen for ranks", cause),
+        io::ErrorKind::AddrInUse => Failure::missing(
+            "another nodegauge of this job is measuring on this host\nhint: start one at a time",
+        ),
+        _ => cannot("listen for ranks", cause),
     })?;
     let set = listener.set_nonblocking(true);
-    set.map_err(|cause| RankError::system("listen for ranks", cause))?;
+    set.map_err(|cause| cannot("listen for ranks", cause))?;
     Ok(listener)
 }
 

@@ -1,17 +1,19 @@
 //! One configuration that several ranks measure together.
 
-use super::RankError;
+use super::cannot;
 use super::coordinator::SharedCoordinator;
 use super::wire::{Passed, Request, Response};
+use crate::config::{RankConfig, RankMemory};
 use crate::kernels::{Kernel, Loop, Shape};
 use crate::point::{
     PointConfig, PointError, Sample, have_cpus_of_their_own, native_loops, seconds,
 };
 use crate::target::{RankSeen, Seen, Target};
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::Failure;
 use nodegauge_measure::stats;
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A point of each of the first ranks.
 pub struct RanksPoint {
@@ -63,7 +65,7 @@ impl RanksPoint {
         Ok(point)
     }
 
-    fn ask(&self, request: impl Fn() -> Request) -> Result<Vec<Response>, RankError> {
+    fn ask(&self, request: impl Fn() -> Request) -> Result<Vec<Response>, Failure> {
         self.coordinator.borrow_mut().ask(self.configs.len(), |_| request())
     }
 }
@@ -106,9 +108,7 @@ impl Target for RanksPoint {
         let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
         match kernels {
             Some(kernels) => self.reshape(kernels),
-            None => {
-                Err(RankError::system("run compiled loops in ranks", "they are not there").into())
-            }
+            None => Err(cannot("run compiled loops in ranks", "they are not there").into()),
         }
     }
 
@@ -156,21 +156,19 @@ impl Target for RanksPoint {
 impl RanksPoint {
     fn together(&self, parts: &[Seen]) -> Seen {
         let rank = |(rank, part): (usize, &Seen)| {
-            let affinity = part.affinity.iter();
-            let mut cpus: Vec<u32> =
-                affinity.flat_map(|thread| thread.cpus.iter().map(|cpu| cpu.0)).collect();
-            cpus.sort_unstable();
-            cpus.dedup();
-            let policy = &self.configs[rank].policy;
+            let cpus: BTreeSet<u32> =
+                part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();
+            let policy = self.configs[rank].policy.clone();
             let named = policy.nodes().map(|nodes| nodes.iter().map(|node| node.0).collect());
-            RankSeen {
+            let got = mean(&part.nodes.iter().collect::<Vec<_>>());
+            let config = RankConfig {
                 rank: rank as u32,
-                process: part.affinity.first().map_or(0, |thread| thread.process),
-                cpus,
-                memory: (policy.as_str().to_owned(), named),
-                expected: self.expected[rank].clone(),
-                nodes: mean(&part.nodes.iter().collect::<Vec<_>>()),
-            }
+                cpus: cpus.into_iter().collect(),
+                memory: RankMemory { policy: policy.as_str().to_owned(), nodes: named },
+                memory_got: got.map(|got| got.iter().map(|(node, x)| (node.0, *x)).collect()),
+                ..RankConfig::default()
+            };
+            RankSeen { config, policy, expected: self.expected[rank].clone() }
         };
         let array = |i: usize| mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>());
         let wrong = parts.iter().enumerate().find_map(|(rank, part)| {

@@ -1,9 +1,10 @@
 //! A rank: joins the coordinator, handles its requests, responds, ends.
 
 use super::wire::{self, Handshake, Passed, Request, Response};
-use super::{RankError, join_timeout, link};
+use super::{cannot, join_timeout, link};
 use crate::point::{Point, PointError};
 use crate::target::Target;
+use nodegauge_measure::Failure;
 use nodegauge_os::ProcessBarrier;
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -21,14 +22,19 @@ const GRACE_PERIOD: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When there is no coordinator in time, or it ends.
-pub fn serve(name: &str, rank: u32, ranks: u32) -> Result<u8, RankError> {
+pub fn serve(name: &str, rank: u32, ranks: u32) -> Result<u8, Failure> {
     let timeout = join_timeout()?;
     let handshake = Handshake::own(rank, ranks);
     // The coordinator decides what becomes of the run, and ranks end when it does.
     nodegauge_os::ignore_interrupts();
-    let alone = RankError::Alone { rank, ranks, seconds: timeout.as_secs() };
-    let stream = link::join(name, Instant::now() + timeout).ok_or(alone)?;
-    let talk = |cause| RankError::system("talk to rank 0", cause);
+    let alone = || {
+        Failure::missing(format!(
+            "rank {rank} of {ranks}: rank 0 has not joined within {} s\nhint: start all ranks with the same command on one host",
+            timeout.as_secs()
+        ))
+    };
+    let stream = link::join(name, Instant::now() + timeout).ok_or_else(alone)?;
+    let talk = |cause| cannot("talk to rank 0", cause);
     let mut responses = stream.try_clone().map_err(talk)?;
     wire::send(&mut responses, &Response::Handshake(handshake)).map_err(talk)?;
     let requests = listen(stream);
@@ -79,7 +85,7 @@ impl Rank {
         match request {
             Request::Map { path } => {
                 let barrier = ProcessBarrier::open(&path).map_err(|cause| {
-                    RankError::system("open the memory that ranks share", cause).to_string()
+                    cannot("open the memory that ranks share", cause).to_string()
                 })?;
                 self.barrier = Some(barrier);
             }

@@ -2,12 +2,11 @@
 //! it was to be. Pure.
 
 use super::Evidence;
-use crate::config::{RankConfig, RankMemory, StreamConfig};
+use crate::config::{RankConfig, StreamConfig};
 use crate::target::RankSeen;
-use nodegauge_machine::NodeId;
 use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
-use std::collections::BTreeMap;
 
 /// Share of pages that may be elsewhere before it is said.
 const ELSEWHERE: f64 = 0.02;
@@ -24,21 +23,12 @@ pub(crate) fn describe(evidence: &Evidence<'_>, i: usize, config: &mut StreamCon
     let bytes = (asked.kernels[i].0.counted(asked.element) * asked.elements) as f64;
     let passes = evidence.sorted.headline().map(|group| group.passes.clone()).unwrap_or_default();
     let rank = |rank: &RankSeen| {
-        let own = |pass: &usize| evidence.samples[*pass].each.get(rank.rank as usize);
+        let own = |pass: &usize| evidence.samples[*pass].each.get(rank.config.rank as usize);
         let rates: Vec<f64> =
             passes.iter().filter_map(own).map(|seconds| bytes / seconds[i]).collect();
         let summary = Summary::of(&rates, Better::Higher);
-        let numbered = |nodes: &BTreeMap<NodeId, f64>| -> BTreeMap<u32, f64> {
-            nodes.iter().map(|(node, share)| (node.0, *share)).collect()
-        };
-        RankConfig {
-            rank: rank.rank,
-            cpus: rank.cpus.clone(),
-            memory: RankMemory { policy: rank.memory.0.clone(), nodes: rank.memory.1.clone() },
-            memory_got: rank.nodes.as_ref().map(numbered),
-            best: summary.as_ref().map(|summary| summary.best),
-            median: summary.as_ref().map(|summary| summary.median),
-        }
+        let (best, median) = summary.map(|summary| (summary.best, summary.median)).unzip();
+        RankConfig { best, median, ..rank.config.clone() }
     };
     config.processes = Some(seen.len() as u64);
     config.threads_per_rank = Some(asked.places.len() as u64);
@@ -49,10 +39,10 @@ pub(crate) fn describe(evidence: &Evidence<'_>, i: usize, config: &mut StreamCon
 pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for rank in ranks {
-        let Some(doubt) = doubt(rank) else { continue };
+        let (Some(doubt), number) = (doubt(rank), rank.config.rank) else { continue };
         match groups.iter_mut().find(|(known, _)| *known == doubt) {
-            Some((_, numbers)) => numbers.push(rank.rank),
-            None => groups.push((doubt, vec![rank.rank])),
+            Some((_, numbers)) => numbers.push(number),
+            None => groups.push((doubt, vec![number])),
         }
     }
     let words = |(doubt, numbers): (String, Vec<u32>)| {
@@ -63,57 +53,52 @@ pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
 }
 
 fn doubt(rank: &RankSeen) -> Option<String> {
-    let (expected, got) = (rank.expected.as_ref()?, rank.nodes.as_ref()?);
-    let on = |node: u32| got.iter().find(|(id, _)| id.0 == node).map_or(0.0, |(_, share)| *share);
-    let there: f64 = expected.iter().map(|node| on(*node)).sum();
+    let (expected, got) = (rank.expected.as_ref()?, rank.config.memory_got.as_ref()?);
+    let on = |node: &u32| got.get(node).copied().unwrap_or(0.0);
+    let there: f64 = expected.iter().map(on).sum();
     let nodes = number_ranges(expected.iter().copied());
     if there < 1.0 - ELSEWHERE {
-        return Some(format!(
-            "{:.0} % of the pages are not on node {nodes}",
-            (1.0 - there) * 100.0
-        ));
+        let astray = (1.0 - there) * 100.0;
+        return Some(format!("{astray:.0} % of the pages are not on node {nodes}"));
     }
     let even = 1.0 / expected.len() as f64;
-    let uneven = |node: &&u32| (on(**node) - even).abs() > UNEVEN;
-    if rank.memory.0 == "interleave"
-        && let Some(node) = expected.iter().find(uneven)
-    {
-        let share = on(*node) * 100.0;
-        return Some(format!("node {node} has {share:.0} % of pages interleaved over {nodes}"));
-    }
-    None
+    let uneven = |node: &&u32| (on(node) - even).abs() > UNEVEN;
+    let interleaved = matches!(rank.policy, MemoryPolicy::Interleave(_));
+    let node = expected.iter().find(uneven).filter(|_| interleaved)?;
+    let share = on(node) * 100.0;
+    Some(format!("node {node} has {share:.0} % of pages interleaved over {nodes}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_machine::NodeId;
 
-    fn rank(number: u32, policy: &str, expected: &[u32], got: &[(u32, f64)]) -> RankSeen {
+    fn rank(number: u32, policy: MemoryPolicy, expected: &[u32], got: &[(u32, f64)]) -> RankSeen {
+        let memory_got = Some(got.iter().copied().collect());
         RankSeen {
-            rank: number,
-            process: 1,
-            cpus: vec![0],
-            memory: (policy.to_owned(), Some(expected.to_vec())),
+            config: RankConfig { rank: number, memory_got, ..RankConfig::default() },
+            policy,
             expected: Some(expected.to_vec()),
-            nodes: Some(got.iter().map(|(node, share)| (NodeId(*node), *share)).collect()),
         }
     }
 
     #[test]
     fn pages_elsewhere_are_said_with_the_ranks() {
+        let both = || MemoryPolicy::Interleave(vec![NodeId(0), NodeId(1)]);
         let held = [
-            rank(0, "bind", &[0], &[(0, 1.0)]),
-            rank(1, "local", &[1], &[(1, 0.99), (0, 0.01)]),
-            rank(2, "interleave", &[0, 1], &[(0, 0.52), (1, 0.48)]),
-            RankSeen { expected: None, ..rank(3, "local", &[], &[(1, 1.0)]) },
-            RankSeen { nodes: None, ..rank(4, "bind", &[0], &[]) },
+            rank(0, MemoryPolicy::Bind(vec![NodeId(0)]), &[0], &[(0, 1.0)]),
+            rank(1, MemoryPolicy::Local, &[1], &[(1, 0.99), (0, 0.01)]),
+            rank(2, both(), &[0, 1], &[(0, 0.52), (1, 0.48)]),
+            RankSeen { expected: None, ..rank(3, MemoryPolicy::Local, &[], &[(1, 1.0)]) },
+            RankSeen { config: RankConfig::default(), ..rank(4, MemoryPolicy::Local, &[0], &[]) },
         ];
         assert_eq!(doubts(&held), [""; 0]);
         let broken = [
-            rank(0, "bind", &[0], &[(0, 1.0)]),
-            rank(1, "local", &[1], &[(0, 1.0)]),
-            rank(2, "local", &[1], &[(0, 1.0)]),
-            rank(5, "interleave", &[0, 1], &[(0, 0.9), (1, 0.1)]),
+            rank(0, MemoryPolicy::Bind(vec![NodeId(0)]), &[0], &[(0, 1.0)]),
+            rank(1, MemoryPolicy::Local, &[1], &[(0, 1.0)]),
+            rank(2, MemoryPolicy::Local, &[1], &[(0, 1.0)]),
+            rank(5, both(), &[0, 1], &[(0, 0.9), (1, 0.1)]),
         ];
         assert_eq!(
             doubts(&broken),

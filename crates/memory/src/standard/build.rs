@@ -3,7 +3,7 @@
 
 use crate::kernels::Element;
 use crate::standard::output::Dialect;
-use nodegauge_placement::{Bind, Placement};
+use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use nodegauge_toolchain::{CommandLine, CompileLimits, Compiler, Program, Scratch, ToolchainError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -171,18 +171,19 @@ pub fn environment(placement: &Placement) -> Vec<(String, Option<String>)> {
         variables.push(("OMP_PLACES", None));
         variables.push(("OMP_PROC_BIND", Some("false".to_owned())));
     } else {
-        let places: Vec<String> = placement
-            .threads
-            .iter()
-            .map(|thread| {
-                let cpus: Vec<String> = thread.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
-                format!("{{{}}}", cpus.join(","))
-            })
-            .collect();
-        variables.push(("OMP_PLACES", Some(places.join(","))));
+        variables.push(("OMP_PLACES", Some(places(placement))));
         variables.push(("OMP_PROC_BIND", Some("close".to_owned())));
     }
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The CPUs of each thread as in `OMP_PLACES`: `{0,1},{4,5}`.
+pub(super) fn places(placement: &Placement) -> String {
+    let place = |thread: &ThreadPlace| {
+        let cpus: Vec<String> = thread.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        format!("{{{}}}", cpus.join(","))
+    };
+    placement.threads.iter().map(place).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! native pass, so that only figures of one regime are set beside each other. A build that fails
 //! leaves the others and the native figures as they are.
 
+use crate::arrangement::Arrangement;
 use crate::config::{CompilerConfig, StreamConfig};
 use crate::kernels::STREAM;
 use crate::point::{Point, PointError};
@@ -12,19 +13,16 @@ use crate::result::{self, Evidence};
 use crate::standard::build::{self, StandardBuild};
 use crate::standard::figures::{self, BuildRuns, Expected};
 use crate::standard::output::Output;
-use crate::stream::{self, Options, Ready, StreamError};
 use crate::target::Target;
 use nodegauge_gauge::Site;
-use nodegauge_machine::CpuId;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::record::{Machine, Measurement, Status};
+use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{self, Sample};
+use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
-use nodegauge_measure::{Observer, Outcome, Seconds, clock, stats};
-use nodegauge_placement::Placement;
+use nodegauge_measure::{Failure, Observer, Outcome, Seconds, stats};
 use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -56,75 +54,52 @@ struct Run {
 }
 
 /// Measures both.
-///
-/// # Errors
-/// No memory, pages or CPUs as asked.
-pub fn run(
+pub(super) fn run(
     site: &Site,
-    placement: &Placement,
-    options: &Options,
+    mut arrangement: Arrangement,
     builds: &[StandardBuild],
     observer: &mut dyn Observer,
-) -> Result<Outcome, StreamError> {
-    let started = Instant::now();
-    let (topology, machine) = (&site.topology, &site.machine);
-    let config = stream::plan(topology, machine, placement, options)?;
-    let Ready { point, size, notices, tried } =
-        stream::ready(config, options, policy::STANDARD.choose, started, observer)?;
+) -> Result<Outcome, Failure> {
+    let limits = arrangement.limits();
+    let mut point = arrangement.point(observer)?;
+    let tried = arrangement.choose(&mut point, limits.at(policy::STANDARD.choose), observer)?;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("native and {several} of stream.c by turns"));
     let candidate = |build| Candidate { build, runs: Vec::new(), failure: None };
     let mut turns = Turns {
         point,
         candidates: builds.iter().map(candidate).collect(),
-        environment: build::environment(placement),
-        samples: options.samples,
+        environment: build::environment(&arrangement.placement),
+        samples: limits.samples,
         parts: RUNS * builds.len(),
         part: 0,
         length: PART.0,
         taken: None,
         fastest: f64::NAN,
     };
-    let (native, stop) = turns.run(options, started, observer)?;
+    let (native, stop) = turns.run(limits, observer)?;
     let Turns { mut point, candidates, .. } = turns;
     point.check()?;
 
-    let sorted = samples::sort(&native);
     let seen = point.seen()?;
-    let evidence = Evidence {
-        machine,
-        topology,
-        placement,
-        target: &point,
-        seen: &seen,
-        size: &size,
-        samples: &native,
-        sorted: &sorted,
-        stop,
-        loops_tried: tried,
-        clock: clock::quality(),
-        traffic: None,
-    };
-    let mut measurements = result::measurements(&evidence);
+    let evidence = Evidence::new(site, &arrangement, &point, &seen, &native, stop);
+    let evidence = Evidence { tried, ..evidence };
+    let mut outcome = result::outcome(&evidence);
     let regimes = all_regimes(&native, &candidates);
-    let cpus: Vec<CpuId> = placement.threads.iter().flat_map(|t| t.cpus.clone()).collect();
-    let llc = topology.llc_in_use(&cpus).map(|(bytes, _)| bytes as f64);
-    let headline = sorted.headline().map_or(f64::NAN, |group| group.round_trip);
-    let tried =
+    let llc = site.topology.llc_in_use(&arrangement.placement.cpus());
+    let known = Known {
+        arrangement: &arrangement,
+        machine: &site.machine,
+        llc: llc.map(|(bytes, _)| bytes as f64),
+        regimes: &regimes,
+        native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
+    };
+    let ran =
         |candidate: &&Candidate<'_>| !candidate.runs.is_empty() || candidate.failure.is_some();
-    for candidate in candidates.iter().filter(tried) {
-        let known =
-            Known { candidate, placement, machine, llc, regimes: &regimes, native: headline };
-        measurements.extend(known.measurements());
-    }
-    Ok(Outcome {
-        measurements,
-        findings: result::findings(&evidence),
-        notices,
-        details: seen.affinity.iter().map(ToString::to_string).collect(),
-        stop: Some(stop),
-        failure: None,
-    })
+    let of_builds = candidates.iter().filter(ran);
+    outcome.measurements.extend(of_builds.flat_map(|candidate| known.measurements(candidate)));
+    outcome.notices = arrangement.notices;
+    Ok(outcome)
 }
 
 /// The native kernels, which are cell 0, and the builds behind them.
@@ -150,16 +125,15 @@ impl Turns<'_> {
     /// samples.
     fn run(
         &mut self,
-        options: &Options,
-        started: Instant,
+        limits: Limits,
         observer: &mut dyn Observer,
     ) -> Result<(Vec<Sample>, Stop), PointError> {
         let observer = SharedObserver::new(observer);
-        let (most, budget) = match options.samples {
+        let (most, budget) = match limits.samples {
             Some(_) => (Some(RUNS), ENDLESS),
-            None => (None, options.budget),
+            None => (None, limits.budget),
         };
-        let limits = Limits { started, budget, samples: None };
+        let limits = Limits { budget, samples: None, ..limits };
         let policy = Policy { most, ..policy::STANDARD };
         let mut schedule = Schedule::new(policy, limits, 1 + self.candidates.len());
         let stop = schedule.run(&mut &observer, None, |turn| match turn.cell {
@@ -171,7 +145,7 @@ impl Turns<'_> {
         if stop != Stop::Interrupted {
             schedule.again(&[0], 1, |_| self.native_part(&&observer))?;
         }
-        let stop = match options.samples {
+        let stop = match self.samples {
             _ if (&observer).interrupted() => Stop::Interrupted,
             Some(_) => Stop::Samples,
             None => Stop::Budget,
@@ -291,10 +265,9 @@ fn all_regimes(native: &[Sample], candidates: &[Candidate<'_>]) -> Vec<Regime> {
     regime::regimes(&all.flat_map(|(before, after)| [before, after]).collect::<Vec<_>>())
 }
 
-/// All that is known of one build when its figures are made.
+/// All that is known when the figures of builds are made.
 struct Known<'a> {
-    candidate: &'a Candidate<'a>,
-    placement: &'a Placement,
+    arrangement: &'a Arrangement,
     machine: &'a Machine,
     llc: Option<f64>,
     regimes: &'a [Regime],
@@ -303,11 +276,11 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn measurements(&self) -> Vec<Measurement> {
-        let runs = &self.candidate.runs;
+    fn measurements(&self, candidate: &Candidate<'_>) -> Vec<Measurement> {
+        let runs = &candidate.runs;
         let Some(first) = runs.first() else {
-            let why = self.candidate.failure.as_deref().unwrap_or("it did not run");
-            return figures::missing(&self.config(None, f64::NAN), why);
+            let why = candidate.failure.as_deref().unwrap_or("it did not run");
+            return figures::missing(&self.config(candidate, None, f64::NAN), why);
         };
         let groups = group(runs, self.regimes);
         let chosen = groups
@@ -319,8 +292,8 @@ impl Known<'_> {
             Some(group) => group.runs.iter().map(|run| &run.output).collect(),
             None => runs.iter().map(|run| &run.output).collect(),
         };
-        let threads = Some(self.placement.threads.len() as u64);
-        let wanted = Some(&self.candidate.build.wanted);
+        let threads = Some(self.arrangement.placement.threads.len() as u64);
+        let wanted = Some(&candidate.build.wanted);
         let expected = Expected { wanted, threads, llc: self.llc };
         // A run that fails its check spoils the result, whether it was the fastest or not.
         let mut validity = figures::judge(&first.output, &expected);
@@ -332,20 +305,17 @@ impl Known<'_> {
                 }
             }
         }
-        if let Some(why) = &self.candidate.failure {
-            validity.add(Status::Suspect, format!("a later run failed: {why}"));
+        if let Some(why) = &candidate.failure {
+            validity.suspect(format!("a later run failed: {why}"));
         }
         if chosen.is_none() {
-            validity.add(Status::Suspect, "the cpus were moved in every run");
+            validity.suspect("the cpus were moved in every run");
         } else if !regime::same(trip, self.native) {
-            validity.add(
-                Status::Suspect,
-                format!(
-                    "no run met the regime of the native figure: round trip {} instead of {}",
-                    Seconds(trip),
-                    Seconds(self.native)
-                ),
-            );
+            validity.suspect(format!(
+                "no run met the regime of the native figure: round trip {} instead of {}",
+                Seconds(trip),
+                Seconds(self.native)
+            ));
         }
         let all: usize = groups.iter().map(|group| group.runs.len()).sum();
         let regimes = groups.iter().filter(|_| groups.len() > 1).map(|group| {
@@ -364,24 +334,20 @@ impl Known<'_> {
                 .collect(),
             counting,
             regimes: regimes.collect(),
-            config: self.config(Some(&first.output), trip),
+            config: self.config(candidate, Some(&first.output), trip),
             validity,
             machine: Some(self.machine),
         })
     }
 
-    fn config(&self, output: Option<&Output>, trip: f64) -> StreamConfig {
-        let Candidate { build, runs, .. } = self.candidate;
-        let places: Vec<String> = self
-            .placement
-            .threads
-            .iter()
-            .map(|thread| {
-                let cpus: Vec<String> = thread.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
-                format!("{{{}}}", cpus.join(","))
-            })
-            .collect();
-        let environment = build::environment(self.placement);
+    fn config(
+        &self,
+        Candidate { build, runs, .. }: &Candidate<'_>,
+        output: Option<&Output>,
+        trip: f64,
+    ) -> StreamConfig {
+        let placement = &self.arrangement.placement;
+        let environment = build::environment(placement);
         let environment = environment.into_iter().filter_map(|(name, value)| Some((name, value?)));
         StreamConfig {
             engine: Some(build.source.dialect().engine().to_owned()),
@@ -391,8 +357,8 @@ impl Known<'_> {
                 flags: Some(build.wanted.flags(build.source.dialect())),
             }),
             source: Some(build.source.path().display().to_string()),
-            places_asked: Some(places.join(",")),
-            bind: Some(self.placement.bind.to_string()),
+            places_asked: Some(build::places(placement)),
+            bind: Some(placement.bind.to_string()),
             environment: Some(environment.collect()),
             runs: Some(runs.len() as u64),
             round_trip_s: Some(trip).filter(|trip| trip.is_finite()),

@@ -12,7 +12,7 @@ use crate::standard::build::Wanted;
 use crate::standard::output::{Check, Dialect, Output};
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{
-    Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Status, Validity,
+    Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
 };
 use nodegauge_measure::stats::{Better, Summary};
 
@@ -34,36 +34,27 @@ pub fn judge(output: &Output, expected: &Expected<'_>) -> Validity {
     match &output.check {
         Check::Passed => {}
         Check::Failed(words) => {
-            validity.add(Status::Invalid, format!("{name} finds wrong values: {words}"));
+            validity.invalid(format!("{name} finds wrong values: {words}"));
         }
-        Check::Absent => validity.add(
-            Status::Invalid,
-            format!("{name} does not say whether its arrays hold what they must"),
-        ),
+        Check::Absent => {
+            validity.invalid(format!("{name} does not say whether its arrays hold what they must"))
+        }
     }
     let sound = output.largest_sound_ntimes();
     if output.ntimes > sound || output.not_finite {
-        validity.add(
-            Status::Invalid,
-            format!(
-                "the check of {name} is void: with {} passes its {} values overflow (after {sound}), \
+        validity.invalid(format!(
+            "the check of {name} is void: with {} passes its {} values overflow (after {sound}), \
                  and it says \"Solution Validates\" of infinities",
-                output.ntimes,
-                output.element.name()
-            ),
-        );
+            output.ntimes,
+            output.element.name()
+        ));
     }
     if let Some(kernel) = output.contradiction() {
-        validity.add(
-            Status::Invalid,
-            format!("the table contradicts itself: the rate of {kernel} is not its bytes over its least time"),
+        validity.invalid(format!("the table contradicts itself: the rate of {kernel} is not its bytes over its least time"),
         );
     }
     if output.obsolete_macro {
-        validity.add(
-            Status::Suspect,
-            "it was built with -DN, which sets nothing: use -DSTREAM_ARRAY_SIZE",
-        );
+        validity.suspect("it was built with -DN, which sets nothing: use -DSTREAM_ARRAY_SIZE");
     }
     as_asked(output, expected, &mut validity);
     let times = expected.llc.map(|llc| output.array_bytes() as f64 / llc);
@@ -71,14 +62,11 @@ pub fn judge(output: &Output, expected: &Expected<'_>) -> Validity {
         let cache = times
             .map(|times| format!(", {times:.2} times the last-level caches in use"))
             .unwrap_or_default();
-        validity.add(
-            Status::Suspect,
-            format!(
-                "arrays have {} elements{cache}; STREAM's rule asks for {RULE_FACTOR:.0} times the \
+        validity.suspect(format!(
+            "arrays have {} elements{cache}; STREAM's rule asks for {RULE_FACTOR:.0} times the \
                  caches and a million elements",
-                output.elements
-            ),
-        );
+            output.elements
+        ));
     }
     validity
 }
@@ -89,39 +77,30 @@ fn as_asked(output: &Output, expected: &Expected<'_>, validity: &mut Validity) {
     if let Some(wanted) = expected.wanted.filter(|_| output.dialect != Dialect::Fortran) {
         let (elements, element) = (wanted.elements, wanted.element);
         if output.elements != elements || output.element != element {
-            validity.add(
-                Status::Invalid,
-                format!(
-                    "asked for {elements} elements of {}, but {name} took {} of {}",
-                    element.name(),
-                    output.elements,
-                    output.element.name()
-                ),
-            );
+            validity.invalid(format!(
+                "asked for {elements} elements of {}, but {name} took {} of {}",
+                element.name(),
+                output.elements,
+                output.element.name()
+            ));
         }
     } else if let Some(wanted) = expected.wanted
         && output.elements != wanted.elements
     {
         // Its sizes stand in its text, which is not to be touched.
-        validity.add(
-            Status::Suspect,
-            format!(
-                "{name} has {} elements an array in its text, the native run {}",
-                output.elements, wanted.elements
-            ),
-        );
+        validity.suspect(format!(
+            "{name} has {} elements an array in its text, the native run {}",
+            output.elements, wanted.elements
+        ));
     }
     let Some(threads) = expected.threads else { return };
     match output.threads {
         None if output.dialect == Dialect::Mpi => {}
-        None if threads > 1 => validity.add(
-            Status::Suspect,
-            format!("it was built without OpenMP: one thread instead of {threads}"),
-        ),
-        Some((_, counted)) if counted != threads => validity.add(
-            Status::Suspect,
-            format!("asked for {threads} threads, but {name} counted {counted}"),
-        ),
+        None if threads > 1 => validity
+            .suspect(format!("it was built without OpenMP: one thread instead of {threads}")),
+        Some((_, counted)) if counted != threads => {
+            validity.suspect(format!("asked for {threads} threads, but {name} counted {counted}"))
+        }
         _ => {}
     }
 }
@@ -184,7 +163,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
             BytesPerSec(limit.value),
             limit.basis
         );
-        validity.add(Status::Invalid, reason);
+        validity.invalid(reason);
     }
     let mut config = runs.config.clone();
     let fastest = runs.counting.iter().max_by(|x, y| x.lines[i].rate.total_cmp(&y.lines[i].rate));
@@ -237,6 +216,7 @@ pub(crate) fn missing(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
 mod tests {
     use super::*;
     use crate::kernels::Element;
+    use nodegauge_measure::record::Status;
 
     macro_rules! recorded {
         ($name:literal) => {

@@ -4,58 +4,57 @@ use super::build::{self, Source, StandardBuild, Wanted};
 use super::comparison;
 use super::output::Dialect;
 use crate::GAUGE;
+use crate::arrangement::Arrangement;
 use crate::compiled::{self, CompilerChoice};
-use crate::stream::{self, Options};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
-use nodegauge_placement::{MemoryPolicy, Placement};
+use nodegauge_placement::MemoryPolicy;
 use nodegauge_toolchain::{CommandLine, Scratch, ToolchainError};
 use std::path::Path;
+use std::time::Duration;
 
 /// The native kernels and builds of the user's source by turns.
-#[derive(Debug, Clone)]
 pub struct StandardPlan {
-    placement: Placement,
-    options: Options,
+    arrangement: Arrangement,
     source: Source,
     wanted: Wanted,
     choices: Vec<CompilerChoice>,
     /// What all installed compilers come to.
     presets: Vec<CommandLine>,
-    notices: Vec<Notice>,
 }
 
 impl StandardPlan {
+    /// Time for everything unless the user says otherwise: some rounds of native parts and runs of
+    /// stream.c, each a few seconds.
+    pub const BUDGET: Duration = Duration::from_secs(30);
+    /// The share of the memory for the native arrays: they stay while stream.c has its own.
+    pub const SHARE: f64 = 0.5;
+
     /// Plans builds of the source at `path` with the compilers of `choices`, or the usual ones.
     ///
     /// # Errors
-    /// When it is no source, the arrays do not fit, or no compiler is installed.
+    /// When it is no source, or no compiler is installed.
     pub fn new(
-        site: &Site,
-        placement: Placement,
-        mut options: Options,
+        arrangement: Arrangement,
         path: &Path,
-        choices: Vec<CompilerChoice>,
-        notices: Vec<Notice>,
+        choices: &[CompilerChoice],
     ) -> Result<Self, Failure> {
         let source = Source::open(path).map_err(Failure::usage)?;
         let all = choices.contains(&CompilerChoice::All);
         let presets = if all { presets(&source)? } else { Vec::new() };
+        let options = &arrangement.options;
         if options.policy != MemoryPolicy::Default {
             return Err(Failure::usage(
                 "--numa cannot be given to stream.c\nhint: leave out --numa, or start nodegauge under numactl",
             ));
         }
-        // The native arrays stay while stream.c has its own: each may take half.
-        options.memory_fraction /= 2.0;
-        let (size, _) = stream::plan(&site.topology, &site.machine, &placement, &options)?;
         let wanted = Wanted {
-            elements: size.elements,
+            elements: arrangement.elements(),
             element: options.element,
             offset: options.offset.unwrap_or(0),
         };
-        Ok(Self { placement, options, source, wanted, choices, presets, notices })
+        Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
     }
 
     /// The builds: with every compiler that the user names, or those of the usual ones that are there
@@ -128,23 +127,25 @@ fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
 
 impl Planned for StandardPlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget), memory: None }
+        // stream.c has arrays of the same length.
+        self.arrangement.foreseen(2)
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut outcome = Outcome { notices: self.notices.clone(), ..Outcome::default() };
+    fn run(
+        mut self: Box<Self>,
+        site: &Site,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let scratch = Scratch::new()?;
-        let (builds, notices) = match self.builds(&scratch, &|| observer.interrupted()) {
+        let builds = match self.builds(&scratch, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => {
                 // The record says that nothing was measured.
-                outcome.stop = Some(Stop::Interrupted);
-                return Ok(outcome);
+                let (notices, stop) = (self.arrangement.notices, Some(Stop::Interrupted));
+                return Ok(Outcome { notices, stop, ..Outcome::default() });
             }
             built => built?,
         };
-        outcome.notices.extend(notices);
-        let compared = comparison::run(site, &self.placement, &self.options, &builds, observer)?;
-        outcome.extend(compared);
-        Ok(outcome)
+        self.arrangement.notices.extend(builds.1);
+        comparison::run(site, self.arrangement, &builds.0, observer)
     }
 }

@@ -11,66 +11,13 @@ const MOST_AXES: usize = 2;
 /// Cells at most: each has arrays of its own.
 const MOST_CELLS: usize = 256;
 
-/// Why a sweep is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SweepError {
-    /// Two axes of the same option.
-    #[error("the axis {name} is given twice\nhint: give all values at once, e.g. --sweep {axis}")]
-    Twice {
-        /// The option.
-        name: &'static str,
-        /// The axis as it can be typed.
-        axis: String,
-    },
-    /// An option and its axis.
-    #[error("--{name} is fixed and swept at once\nhint: give it once, e.g. --sweep {axis}")]
-    Fixed {
-        /// The option.
-        name: &'static str,
-        /// The axis as it can be typed.
-        axis: String,
-    },
-    /// Too many axes.
-    #[error("a sweep has at most two axes\nhint: fix one with its own option")]
-    Axes,
-    /// Too many combinations.
-    #[error("{cells} combinations are more than {most}\nhint: take fewer values")]
-    Combinations {
-        /// How many there are.
-        cells: usize,
-        /// How many may be.
-        most: usize,
-    },
-    /// Too many threads.
-    #[error(
-        "the configurations have {threads} threads in all, more than {most}\nhint: take fewer values"
-    )]
-    Threads {
-        /// How many there are.
-        threads: usize,
-        /// How many may be.
-        most: usize,
-    },
-    /// Compiled loops are in this process alone.
-    #[error(
-        "--sweep compiler runs one process, and ranks are several\nhint: leave one of them out"
-    )]
-    RanksAndCompilers,
-}
-
-impl From<SweepError> for Failure {
-    fn from(error: SweepError) -> Self {
-        Self::usage(error)
-    }
-}
-
 /// One value of each axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Combination {
+pub(super) struct Combination {
     /// The values.
-    pub settings: Vec<Setting>,
+    pub(super) settings: Vec<Setting>,
     /// The combination that its rates are held against.
-    pub reference: Option<usize>,
+    pub(super) reference: Option<usize>,
 }
 
 /// Checks what can be known of the axes alone; `is_fixed` says whether the option of a name has a
@@ -78,26 +25,32 @@ pub struct Combination {
 ///
 /// # Errors
 /// Too many axes, or an option that has two values.
-pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), SweepError> {
-    let named = |axis: &Axis| (axis.name(), axis.to_string());
+pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    let refused = |axis: &Axis, why: &str| Err(Failure::usage(format!("{why} {axis}")));
     for (i, axis) in axes.iter().enumerate() {
-        if axes[..i].iter().any(|other| other.name() == axis.name()) {
-            let (name, axis) = named(axis);
-            return Err(SweepError::Twice { name, axis });
+        let name = axis.name();
+        if axes[..i].iter().any(|other| other.name() == name) {
+            let why = format!(
+                "the axis {name} is given twice\nhint: give all values at once, e.g. --sweep"
+            );
+            return refused(axis, &why);
         }
     }
     if let Some(axis) = axes.iter().find(|axis| is_fixed(axis.name())) {
-        let (name, axis) = named(axis);
-        return Err(SweepError::Fixed { name, axis });
+        let name = axis.name();
+        let why = format!("--{name} is fixed and swept at once\nhint: give it once, e.g. --sweep");
+        return refused(axis, &why);
     }
-    if axes.len() > MOST_AXES { Err(SweepError::Axes) } else { Ok(()) }
+    match axes.len() > MOST_AXES {
+        true => {
+            Err(Failure::usage("a sweep has at most two axes\nhint: fix one with its own option"))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Puts the compilers that are meant on this system in the place of what was asked for.
-///
-/// # Errors
-/// When all installed compilers are asked for, and there are none.
-pub fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
+pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
     let choice = |setting: &Setting| match setting {
         Setting::Compiler(choice) => Some(choice.clone()),
         _ => None,
@@ -106,7 +59,7 @@ pub fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failu
         let choices: Vec<CompilerChoice> = axis.settings().iter().filter_map(choice).collect();
         if !choices.is_empty() {
             let chosen = compiled::resolve(&choices)?;
-            *axis = Axis::compilers(chosen.iter().map(CompilerChoice::from));
+            *axis = Axis::compilers(chosen.iter().map(|one| one.choice.clone()));
             return Ok(chosen);
         }
     }
@@ -118,13 +71,10 @@ pub fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failu
 /// Rates of ranks are held against one rank of policy 5, as in the ccNUMA lecture's plot: where ranks
 /// or policies are swept, `fixed` names the other of the two, and a reference that is missing is
 /// added. Without a policy one rank is the reference, if it is in the sweep.
-///
-/// # Errors
-/// When there are too many.
-pub fn combinations(
+pub(super) fn combinations(
     axes: &[Axis],
     fixed: &[Setting],
-) -> Result<(Vec<Combination>, Vec<Notice>), SweepError> {
+) -> Result<(Vec<Combination>, Vec<Notice>), Failure> {
     let mut all: Vec<Vec<Setting>> = vec![Vec::new()];
     for axis in axes {
         let with = |settings: &Vec<Setting>| {
@@ -149,7 +99,10 @@ pub fn combinations(
     }
     let references = references(&mut each, fixed, &mut notices);
     if each.len() > MOST_CELLS {
-        return Err(SweepError::Combinations { cells: each.len(), most: MOST_CELLS });
+        return Err(Failure::usage(format!(
+            "{} combinations are more than {MOST_CELLS}\nhint: take fewer values",
+            each.len()
+        )));
     }
     let combination = |(settings, reference)| Combination { settings, reference };
     Ok((each.into_iter().zip(references).map(combination).collect(), notices))
@@ -222,7 +175,8 @@ mod tests {
         assert_eq!(words(&all), ["1/4k", "1/thp", "2/4k", "2/thp"]);
         assert_eq!(notices[0].text, "threads 1, pages 4k is given twice and measured once");
         let many = combinations(&[axis("threads=1-200"), axis("pages=4k,thp")], &[]);
-        assert_eq!(many, Err(SweepError::Combinations { cells: 400, most: MOST_CELLS }));
+        let said = "400 combinations are more than 256\nhint: take fewer values";
+        assert_eq!(many.unwrap_err().to_string(), said);
     }
 
     #[test]
@@ -239,12 +193,17 @@ mod tests {
 
     #[test]
     fn an_option_has_one_value() {
+        let says = |axes: &[Axis], fixed: &str| {
+            check(axes, |name| name == fixed).map_err(|failure| failure.to_string())
+        };
         let axes = [axis("threads=1,2"), axis("threads=3")];
-        assert!(matches!(check(&axes, |_| false), Err(SweepError::Twice { name: "threads", .. })));
-        let fixed = check(&axes[..1], |name| name == "threads");
-        assert!(matches!(fixed, Err(SweepError::Fixed { name: "threads", .. })));
+        let twice = "the axis threads is given twice\nhint: give all values at once, e.g. --sweep threads=3";
+        assert_eq!(says(&axes, ""), Err(twice.to_owned()));
+        let fixed =
+            "--threads is fixed and swept at once\nhint: give it once, e.g. --sweep threads=1,2";
+        assert_eq!(says(&axes[..1], "threads"), Err(fixed.to_owned()));
         let axes = [axis("threads=1"), axis("pages"), axis("stores")];
-        assert_eq!(check(&axes, |_| false), Err(SweepError::Axes));
-        assert_eq!(check(&axes[..2], |_| false), Ok(()));
+        assert!(says(&axes, "").unwrap_err().starts_with("a sweep has at most two axes"));
+        assert_eq!(says(&axes[..2], ""), Ok(()));
     }
 }

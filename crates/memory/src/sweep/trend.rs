@@ -42,9 +42,9 @@ struct Row {
 impl Row {
     /// `1 thread`, `4 ranks`: a cell's number.
     fn count(&self, cell: &Cell) -> String {
-        let (count, noun) = match &cell.ranks {
+        let (count, noun) = match &cell.arrangement.ranks {
             Some(plan) if self.of_ranks => (plan.ranks.len(), "rank"),
-            _ => (cell.placement.threads.len(), "thread"),
+            _ => (cell.arrangement.placement.threads.len(), "thread"),
         };
         format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
     }
@@ -85,7 +85,7 @@ impl Trends<'_> {
                 let text = match real {
                     true => format!(
                         "{name}: {count} break the trend, also when measured again: {}",
-                        reason(&cell.placement, self.topology)
+                        reason(&cell.arrangement.placement, self.topology)
                     ),
                     false => format!(
                         "{name}: {count} broke the trend; measured again they do not, and the \
@@ -120,7 +120,7 @@ impl Trends<'_> {
 
 /// The kernel that trends are read from: Triad when it runs, else the last.
 fn read_from(candidate: &Candidate) -> (usize, Kernel) {
-    let kernels: Vec<Kernel> = candidate.point.loops().iter().map(Loop::kernel).collect();
+    let kernels: Vec<Kernel> = candidate.target.loops().iter().map(Loop::kernel).collect();
     let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
     (i, kernels[i])
 }
@@ -128,7 +128,7 @@ fn read_from(candidate: &Candidate) -> (usize, Kernel) {
 /// The median rate of the kernel that trends are read from; NaN without samples.
 fn typical(candidate: &Candidate, samples: &[Sample]) -> f64 {
     let (i, _) = read_from(candidate);
-    let counted = result::counted(&*candidate.point, i);
+    let counted = result::counted(&*candidate.target, i);
     let sorted = samples::sort(samples);
     let rates = sorted.headline().map(|group| Sorted::rates(samples, group, i, counted));
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
@@ -155,7 +155,7 @@ fn rows(cells: &[Cell]) -> Vec<Row> {
         }
         let own = &cells[0].settings[axis];
         rows.extend(groups.into_iter().map(|(others, mut members)| {
-            members.sort_by_key(|i| cells[*i].placement.threads.len());
+            members.sort_by_key(|i| cells[*i].arrangement.placement.threads.len());
             let others = others.iter().map(|value| format!(" with {} {value}", value.axis()));
             Row {
                 name: format!("{}{}", own.axis(), others.collect::<String>()),
@@ -196,18 +196,26 @@ fn reason(placement: &Placement, topology: &Topology) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrangement::{Arrangement, StreamOptions};
     use crate::arrays::Pages;
-    use crate::stream::Options;
-    use nodegauge_machine::TopologySource;
+    use nodegauge_gauge::Site;
+    use nodegauge_machine::{SysRoot, TopologySource};
+    use nodegauge_measure::record::Machine;
     use nodegauge_placement::Request;
 
-    fn cell(topology: &Topology, threads: u32) -> Cell {
+    fn site(text: &str) -> Site {
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
+        let mut machine = Machine::default();
+        machine.memory.available = Some(1 << 40);
+        Site { topology, machine, root: SysRoot::live() }
+    }
+
+    fn cell(site: &Site, threads: u32) -> Cell {
         let request = Request { threads: Some(threads), ..Request::default() };
+        let options = StreamOptions::default();
         Cell {
             settings: vec![Setting::Threads(threads)],
-            placement: nodegauge_placement::plan(topology, &request).unwrap(),
-            ranks: None,
-            options: Options::default(),
+            arrangement: Arrangement::new(site, &request, options, Vec::new()).unwrap(),
             reference: None,
             compiled: None,
         }
@@ -216,13 +224,10 @@ mod tests {
     #[test]
     fn uneven_threads_are_named_from_the_topology() {
         let text = "Package:2 NUMANode:1 L3Cache:16 L2Cache:1 L1dCache:1 Core:1 PU:1";
-        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
-        assert_eq!(
-            reason(&cell(&topology, 31).placement, &topology),
-            "the threads are uneven over the NUMA nodes (15 to 16 on each)"
-        );
-        let even = reason(&cell(&topology, 32).placement, &topology);
-        assert_eq!(even, "the topology shows no reason");
+        let site = site(text);
+        let of = |threads| reason(&cell(&site, threads).arrangement.placement, &site.topology);
+        assert_eq!(of(31), "the threads are uneven over the NUMA nodes (15 to 16 on each)");
+        assert_eq!(of(32), "the topology shows no reason");
     }
 
     #[test]
@@ -236,11 +241,11 @@ mod tests {
     #[test]
     fn rows_run_along_numbers_with_the_other_axis_fixed() {
         let text = "Package:1 Core:8 PU:1";
-        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
+        let site = site(text);
         let mut cells = Vec::new();
         for pages in [Pages::Base, Pages::Transparent] {
             for threads in [4, 1, 2] {
-                let mut cell = cell(&topology, threads);
+                let mut cell = cell(&site, threads);
                 cell.settings.push(Setting::Pages(pages));
                 cells.push(cell);
             }

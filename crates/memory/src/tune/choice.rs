@@ -1,10 +1,15 @@
 //! What tuning chose, as it is kept in a record and used again.
 
 use super::space::Setup;
+use crate::GAUGE;
+use crate::arrangement::StreamOptions;
 use crate::arrays::Pages;
-use crate::config::{ChoiceConfig, LoopConfig};
+use crate::config::{ChoiceConfig, LoopConfig, TuneConfig};
 use crate::kernels::{Element, Kernel, Shape};
-use crate::stream::Options;
+use nodegauge_gauge::Site;
+use nodegauge_measure::compare::machine_changes;
+use nodegauge_measure::record::Record;
+use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::Request;
 use std::str::FromStr;
 
@@ -29,7 +34,7 @@ impl Choice {
 
     /// Puts the choice in the place of what `options` leave open. Loops are chosen together with
     /// their stores and prefetch, so they are taken only where both are open.
-    pub fn fill(&self, options: &mut Options) {
+    pub fn fill(&self, options: &mut StreamOptions) {
         options.pages = options.pages.or(Some(self.pages));
         if options.stores.is_none() && options.prefetch.is_none() && options.element == self.element
         {
@@ -90,6 +95,52 @@ impl Choice {
     }
 }
 
+/// A choice that was remembered, and what the user should know about it.
+pub struct Remembered {
+    /// The choice, when this is still the machine that it was made on.
+    choice: Option<Choice>,
+    /// Where it comes from, or why it is not taken.
+    pub notice: Notice,
+}
+
+impl Remembered {
+    /// Puts the choice in the place of what `request` and `options` leave open.
+    pub fn fill(&self, request: &mut Request, options: &mut StreamOptions) {
+        let Some(choice) = &self.choice else { return };
+        choice.fill(options);
+        if *request == Request::default() {
+            request.clone_from(&choice.request);
+        }
+    }
+}
+
+/// What `--tune` chose last on this machine; `newest` finds the newest record with a figure of a test
+/// and a name.
+pub fn remembered(
+    site: &Site,
+    newest: &dyn Fn(&str, &str) -> Option<Record>,
+) -> Option<Remembered> {
+    let record = newest("tune", "choice")?;
+    let chosen = record.measurements.iter().find(|m| m.test == "tune" && m.name == "choice")?;
+    let choice = Choice::of_config(&chosen.read_config::<TuneConfig>().choice?)?;
+    let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
+    let id = &record.id;
+    let (choice, text) = match machine_changes(&record.machine, &site.machine).first() {
+        None => {
+            let text = format!("as tuned on {day} (run {id}); --untuned starts from nothing");
+            (Some(choice), text)
+        }
+        Some(change) => {
+            let text = format!(
+                "what was tuned on {day} (run {id}) is not used, for the machine has changed \
+                 ({change}); tune again: nodegauge stream --tune"
+            );
+            (None, text)
+        }
+    };
+    Some(Remembered { choice, notice: Notice::new(NoticeId::Remembered, GAUGE, text) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,10 +179,11 @@ mod tests {
     #[test]
     fn what_the_user_fixes_is_left() {
         let choice = choice();
-        let mut options = Options { pages: Some(Pages::Base), ..Options::default() };
+        let mut options = StreamOptions { pages: Some(Pages::Base), ..StreamOptions::default() };
         choice.fill(&mut options);
         assert_eq!((options.pages, options.loops.len()), (Some(Pages::Base), 2));
-        let mut options = Options { stores: Some(Stores::Regular), ..Options::default() };
+        let mut options =
+            StreamOptions { stores: Some(Stores::Regular), ..StreamOptions::default() };
         choice.fill(&mut options);
         assert_eq!((options.pages, options.loops.len()), (Some(Pages::Transparent), 0));
     }

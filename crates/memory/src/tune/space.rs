@@ -1,10 +1,12 @@
 //! What there is to choose from: teams, pages and loops that make sense on this machine. Pure.
 
+use crate::arrangement::{self, StreamOptions};
 use crate::arrays::Pages;
 use crate::kernels::{Element, Kernel, Shape, Stores};
-use crate::stream::{self, Options, StreamError};
 use crate::tuner::{self, Breadth};
+use nodegauge_gauge::Site;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::Machine;
 use nodegauge_placement::places::PlaceName;
 use nodegauge_placement::{Bind, Placement, PlacesSpec, Request};
@@ -40,12 +42,8 @@ impl Space {
     ///
     /// # Errors
     /// When the request does not fit the machine, or the processor has no such stores.
-    pub fn of(
-        topology: &Topology,
-        machine: &Machine,
-        request: &Request,
-        options: &Options,
-    ) -> Result<Self, StreamError> {
+    pub fn of(site: &Site, request: &Request, options: &StreamOptions) -> Result<Self, Failure> {
+        let topology = &site.topology;
         let mut teams: Vec<(Request, Placement)> = Vec::new();
         let mut seen: Vec<Vec<CpuId>> = Vec::new();
         let plain = nodegauge_placement::plan(topology, request)?;
@@ -63,7 +61,7 @@ impl Space {
         }
         let pages = match options.pages {
             Some(pages) => vec![pages],
-            None => possible_pages(machine),
+            None => possible_pages(&site.machine),
         };
         let setups = teams
             .iter()
@@ -75,7 +73,7 @@ impl Space {
                 })
             })
             .collect();
-        Ok(Self { setups, shapes: stream::candidates(options, Breadth::Wide)? })
+        Ok(Self { setups, shapes: arrangement::candidates(options, Breadth::Wide)? })
     }
 
     /// The best guess of each kind of store.
@@ -142,7 +140,7 @@ fn cores_of_largest_cache(topology: &Topology) -> u32 {
 
 /// Kinds of page that can be had now, the one of a plain run first.
 fn possible_pages(machine: &Machine) -> Vec<Pages> {
-    let mut pages = vec![stream::best_pages(machine)];
+    let mut pages = vec![arrangement::best_pages(machine)];
     let pools = machine.pages.as_ref().map(|pages| pages.huge.as_slice()).unwrap_or_default();
     for kind in [Pages::Huge2M, Pages::Huge1G, Pages::Base] {
         let reserved = |bytes: u64| pools.iter().any(|pool| pool.bytes == bytes && pool.free > 2);
@@ -156,11 +154,12 @@ fn possible_pages(machine: &Machine) -> Vec<Pages> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::TopologySource;
+    use nodegauge_machine::{SysRoot, TopologySource};
 
     fn space(text: &str, request: &Request) -> Space {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
-        Space::of(&topology, &Machine::default(), request, &Options::default()).unwrap()
+        let site = Site { topology, machine: Machine::default(), root: SysRoot::live() };
+        Space::of(&site, request, &StreamOptions::default()).unwrap()
     }
 
     fn threads(space: &Space) -> Vec<usize> {

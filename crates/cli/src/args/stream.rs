@@ -1,0 +1,95 @@
+//! Options of `stream`, a struct for those of each mode.
+
+// Doc comments here are help texts, in which brackets are grammar and no links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
+use super::ranks::{RANKS, RankArgs};
+use super::{ArrayArgs, Common, PlacementArgs};
+use clap::Args as ClapArgs;
+use nodegauge_memory::axis::Axis;
+use nodegauge_memory::compiled::CompilerChoice as Compiler;
+use std::path::PathBuf;
+
+/// `stream`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct StreamArgs {
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
+    #[command(flatten)]
+    pub(crate) arrays: ArrayArgs,
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+    #[command(flatten)]
+    pub(crate) tune: TuneArgs,
+    /// Do not use what --tune chose before
+    #[arg(long, help_heading = "How")]
+    pub(crate) untuned: bool,
+    #[command(flatten)]
+    pub(crate) standard: StandardArgs,
+    #[command(flatten)]
+    pub(crate) compilers: CompilerArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// A sweep.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct SweepArgs {
+    /// Go through values of an option, by turns: ranks=1,2,4, policy=0-5,
+    /// threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
+    /// pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
+    #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "What")]
+    pub(crate) axes: Vec<Axis>,
+}
+
+/// The search for the best configuration.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(conflicts_with_all = ["axes", "source", "choices", "stream_text"], conflicts_with_all = RANKS)]
+pub(crate) struct TuneArgs {
+    /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
+    ///
+    /// The choice is remembered in the history, and taken by later runs for all that they leave
+    /// open, until the machine changes.
+    #[arg(long, help_heading = "How")]
+    pub(crate) tune: bool,
+}
+
+/// The user's own stream.c.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(conflicts_with_all = ["axes", "stream_text"], conflicts_with_all = RANKS)]
+pub(crate) struct StandardArgs {
+    /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
+    ///
+    /// It is compiled with the array length of the native run (stream.f has its own) and runs with
+    /// its threads where the native ones are. Example: --standard ~/stream.c --compiler gcc
+    #[arg(long = "standard", value_name = "STREAM.C", help_heading = "What")]
+    pub(crate) source: Option<PathBuf>,
+}
+
+/// The user's compilers, alone or as an axis of a sweep.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(conflicts_with = "stream_text", conflicts_with_all = RANKS)]
+pub(crate) struct CompilerArgs {
+    /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
+    /// are installed; with --standard what it makes of that source
+    ///
+    /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or what it has
+    /// instead, with --standard -fopenmp too. all is every compiler that is known and installed, each
+    /// with several flags. With --standard and without this: gcc and clang. Example:
+    /// --compiler 'gcc -O2' --compiler clang
+    #[arg(long = "compiler", value_name = "'CC FLAGS'", help_heading = "What")]
+    pub(crate) choices: Vec<Compiler>,
+}
+
+/// The table of stream.c, of one configuration.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(conflicts_with = "axes")]
+pub(crate) struct TableArgs {
+    /// Print the classic table of stream.c, headed as a variant
+    #[arg(long, help_heading = "Output")]
+    pub(crate) stream_text: bool,
+}

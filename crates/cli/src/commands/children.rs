@@ -1,0 +1,35 @@
+//! What nodegauge starts itself as, for what may crash or must be a process of its own.
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+use nodegauge_memory::compiled::self_test;
+use nodegauge_memory::kernels::{Element, Kernel};
+use nodegauge_memory::ranks;
+use nodegauge_toolchain::blas;
+use std::path::Path;
+
+/// Tries a BLAS library: see [`blas::probe`].
+pub(crate) fn try_blas(library: &Path, number_of: Option<&str>) -> Exit {
+    output::print(&format!("{}\n", blas::probe::answer(library, number_of)));
+    Exit::Success
+}
+
+/// Measures as a rank for the process that listens under `name`.
+pub(crate) fn measure_as_rank(name: &str, rank: u32, ranks: u32) -> Result<Exit, Failure> {
+    Ok(Exit::Told(ranks::serve(name, rank, ranks)?))
+}
+
+/// Tries a kernel of a shared object. Ends with a failure, or dies, when it is no good.
+pub(crate) fn test_kernel(library: &Path, kernel: Kernel, element: Element) -> Exit {
+    // SAFETY: this process exists to try the library, and nothing is lost with it.
+    match unsafe { self_test::run(library, kernel, element) } {
+        Ok(()) => {
+            output::print(self_test::PASSED);
+            Exit::Success
+        }
+        Err(wrong) => {
+            output::error(&wrong);
+            Exit::Unmet
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `stream` in a process that an MPI launcher or srun has started as one of several ranks: rank 0
+//! measures with all of them and prints, the others do as they are told.
+
+use crate::args::stream::StreamArgs;
+use crate::failure::{Exit, Failure};
+use crate::resolve;
+use nodegauge_machine::Topology;
+use nodegauge_memory::ranks::{self, Joined, Started};
+use nodegauge_placement::RankPlan;
+
+/// Lets rank 0 measure with `measure`.
+pub(super) fn join(
+    started: Started,
+    measure: impl FnOnce(&Joined) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let Started { rank, ranks, launcher, .. } = started;
+    if started.is_spread() {
+        // One message is enough.
+        return match rank {
+            0 => Err(Failure::missing(format!(
+                "{launcher} has started {ranks} ranks on several hosts, and nodegauge measures ranks of one host\nhint: start them on one host, e.g. mpirun --host $(hostname):{ranks} or srun --nodes=1"
+            ))),
+            _ => Ok(Exit::Told(3)),
+        };
+    }
+    if rank > 0 {
+        return Ok(Exit::Told(ranks::serve(&started.meeting(), rank, ranks)?));
+    }
+    let joined = Joined::new(started)?;
+    let result = measure(&joined);
+    let code = match &result {
+        Ok(exit) => exit.number(),
+        Err(failure) => Exit::from(failure).number(),
+    };
+    joined.coordinator.borrow_mut().leave_with(code);
+    result
+}
+
+/// The ranks as the user wants them, else where the launcher has put them.
+pub(super) fn plan(
+    joined: &Joined,
+    args: &StreamArgs,
+    topology: &Topology,
+) -> Result<RankPlan, Failure> {
+    let Started { ranks: count, launcher, .. } = joined.started;
+    if let Some(asked) = args.ranks.ranks.filter(|asked| *asked != count) {
+        return Err(Failure::usage(format!(
+            "--ranks {asked}, but {launcher} has started {count}\nhint: leave out --ranks"
+        )));
+    }
+    let mut ranks = args.ranks.clone();
+    ranks.ranks = None;
+    let placement = &args.placement;
+    let is_asked = ranks.given().is_some()
+        || placement.places.is_some()
+        || placement.bind.is_some()
+        || placement.per_cache.is_some();
+    if is_asked {
+        ranks.ranks = Some(count);
+        let plan = resolve::ranks(placement, &ranks, &joined.topology(topology))?;
+        let mut plan = plan.ok_or_else(|| Failure::usage("expected ranks"))?;
+        plan.notices.insert(0, joined.notice());
+        return Ok(plan);
+    }
+    let (threads, memory) = resolve::in_each_rank(placement, topology)?;
+    joined
+        .places(topology, threads, &memory)
+        .map_err(|(rank, error)| Failure::usage(format!("rank {rank}: {error}")))
+}

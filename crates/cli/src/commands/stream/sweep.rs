@@ -1,0 +1,91 @@
+//! `--sweep`: the axes that are asked for, and what each of their values changes.
+
+use super::arrange;
+use crate::args::stream::StreamArgs;
+use crate::failure::Failure;
+use crate::resolve;
+use nodegauge_gauge::Site;
+use nodegauge_memory::axis::{Axis, Setting};
+use nodegauge_memory::compiled::CompilerChoice;
+use nodegauge_memory::ranks::Joined;
+use nodegauge_memory::size::SizeSpec;
+use nodegauge_memory::stream::Arrangement;
+use nodegauge_memory::sweep::{self, SweepPlan};
+use nodegauge_placement::{MemoryPolicy, ThreadList};
+
+/// The axes: those of `--sweep`, `--threads` with several counts, and, next to another axis, the
+/// compilers of `--compiler` with the native kernels before them.
+pub(super) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
+    let mut axes = args.sweep.axes.clone();
+    let counts = args.placement.threads.as_ref();
+    let is_search = args.tune.tune || args.standard.source.is_some();
+    if let Some(counts) = counts.filter(|counts| counts.single().is_none() && !is_search) {
+        axes.insert(0, Axis::threads(counts));
+    }
+    let compilers = &args.compilers.choices;
+    if !axes.is_empty() && !compilers.is_empty() {
+        let native = std::iter::once(CompilerChoice::Native);
+        axes.push(Axis::compilers(native.chain(compilers.iter().cloned())));
+    }
+    sweep::check(&axes, |name| match name {
+        "threads" => counts.is_some_and(|counts| counts.single().is_some()),
+        "per-cache" => args.placement.per_cache.is_some(),
+        "places" => args.placement.places.is_some(),
+        "stores" => args.arrays.stores.0.is_some(),
+        "pages" => args.arrays.pages.0.is_some(),
+        "size" => args.arrays.size != SizeSpec::Auto,
+        "prefetch" => args.arrays.prefetch.0.is_some(),
+        "ranks" => args.ranks.ranks.is_some(),
+        "policy" => args.ranks.policy.is_some(),
+        _ => false,
+    })?;
+    Ok(axes)
+}
+
+/// Puts a value of an axis in the place of its option.
+fn set(args: &mut StreamArgs, setting: &Setting) {
+    match setting {
+        Setting::Threads(count) => args.placement.threads = ThreadList::new(vec![*count]),
+        Setting::PerCache(count) => args.placement.per_cache = Some(*count),
+        Setting::Places(places) => args.placement.places = Some(places.clone()),
+        Setting::Stores(stores) => args.arrays.stores.0 = Some(*stores),
+        Setting::Pages(pages) => args.arrays.pages.0 = Some(*pages),
+        Setting::Size(size) => args.arrays.size = *size,
+        Setting::Prefetch(prefetch) => args.arrays.prefetch.0 = Some(*prefetch),
+        Setting::Ranks(count) => args.ranks.ranks = Some(*count),
+        Setting::Policy(policy) => args.ranks.policy = Some(*policy),
+        // Loops are made when all is planned.
+        Setting::Compiler(_) => {}
+    }
+}
+
+/// The plan of a sweep: every combination of values, resolved on this machine.
+pub(super) fn plan(
+    args: &StreamArgs,
+    axes: Vec<Axis>,
+    site: &Site,
+    joined: Option<&Joined>,
+) -> Result<SweepPlan, Failure> {
+    let mut args = args.clone();
+    let topology = match joined {
+        Some(joined) => {
+            if axes.iter().all(|axis| axis.name() != "ranks") {
+                args.ranks.ranks.get_or_insert(joined.started.ranks);
+            }
+            &joined.topology(&site.topology)
+        }
+        None => &site.topology,
+    };
+    let fixed = [args.ranks.ranks.map(Setting::Ranks), args.ranks.policy.map(Setting::Policy)];
+    let fixed: Vec<Setting> = fixed.into_iter().flatten().collect();
+    let budget = SweepPlan::BUDGET;
+    SweepPlan::new(axes, &fixed, joined, |settings, share| {
+        let mut args = args.clone();
+        settings.iter().for_each(|setting| set(&mut args, setting));
+        let Some(ranks) = resolve::ranks(&args.placement, &args.ranks, topology)? else {
+            return arrange(&args, site, "a configuration", budget, share);
+        };
+        let options = args.arrays.options(&args.common, MemoryPolicy::Default, budget, share);
+        Arrangement::of_ranks(site, ranks, options)
+    })
+}

@@ -1,0 +1,175 @@
+//! Options of threads, memory and ranks resolved on a machine, with the environment where options
+//! are absent.
+
+use crate::args::PlacementArgs;
+use crate::args::ranks::RankArgs;
+use crate::failure::Failure;
+use nodegauge_machine::Topology;
+use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_memory::GAUGE;
+use nodegauge_placement::{
+    Environment, MemoryPolicy, Placement, RankPlan, RankRequest, Request, plan_ranks,
+};
+
+/// The variables of OpenMP programs.
+pub(crate) fn environment() -> Environment {
+    Environment::read(|name| std::env::var(name).ok())
+}
+
+/// What options ask of a team, and the environment where they are absent; and what was honoured.
+fn request(
+    args: &PlacementArgs,
+    threads: Option<u32>,
+    environment: &Environment,
+) -> Result<(Request, Vec<String>), Failure> {
+    let mut request = Request {
+        threads,
+        places: args.places.clone(),
+        bind: args.bind,
+        kmp: None,
+        per_cache: args.per_cache,
+    };
+    let said = environment.apply(&mut request).map_err(Failure::usage)?;
+    Ok((request, said))
+}
+
+/// The number of threads, where options say; `several` is the refusal of more than one.
+fn one_count(args: &PlacementArgs, several: &str) -> Result<Option<u32>, Failure> {
+    let refusal = || Failure::usage(several);
+    args.threads.as_ref().map(|counts| counts.single().ok_or_else(refusal)).transpose()
+}
+
+/// Why ranks have no list of thread counts.
+const ONE_A_RANK: &str = "ranks have one number of threads each\nhint: give one, e.g. --threads 4";
+
+/// The memory policy that is asked for.
+fn policy(args: &PlacementArgs, topology: &Topology) -> Result<MemoryPolicy, Failure> {
+    match &args.numa {
+        Some(spec) => Ok(spec.resolve(topology)?),
+        None => Ok(MemoryPolicy::Default),
+    }
+}
+
+/// A team that is asked for, before it is placed.
+#[derive(Default)]
+pub(crate) struct TeamRequest {
+    pub(crate) request: Request,
+    pub(crate) policy: MemoryPolicy,
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// The one team that `mode` takes.
+pub(crate) fn one_team(
+    args: &PlacementArgs,
+    topology: &Topology,
+    mode: &str,
+) -> Result<TeamRequest, Failure> {
+    let threads =
+        one_count(args, &format!("{mode} takes one thread count\nhint: e.g. --threads 4"))?;
+    let (request, said) = request(args, threads, &environment())?;
+    let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
+    let notices = said.into_iter().map(notice).collect();
+    Ok(TeamRequest { request, policy: policy(args, topology)?, notices })
+}
+
+/// Placements for each thread count that was asked for, the memory policy, and what the user
+/// should know of both.
+pub(crate) struct Planned {
+    pub(crate) placements: Vec<Placement>,
+    pub(crate) policy: MemoryPolicy,
+    pub(crate) notices: Vec<String>,
+}
+
+/// Resolves placement options on a machine.
+pub(crate) fn plan(args: &PlacementArgs, topology: &Topology) -> Result<Planned, Failure> {
+    plan_or(args, topology, &Request::default())
+}
+
+/// [`plan`], with what to do when neither options nor environment say anything.
+pub(crate) fn plan_or(
+    args: &PlacementArgs,
+    topology: &Topology,
+    otherwise: &Request,
+) -> Result<Planned, Failure> {
+    let counts: Vec<Option<u32>> = match &args.threads {
+        Some(counts) => counts.counts().iter().map(|count| Some(*count)).collect(),
+        None => vec![None],
+    };
+    let mut placements = Vec::new();
+    let mut notices: Vec<String> = Vec::new();
+    for threads in counts {
+        let (mut request, mut said) = request(args, threads, &environment())?;
+        if request == Request::default() {
+            request = otherwise.clone();
+        }
+        let placement = nodegauge_placement::plan(topology, &request)?;
+        said.extend(placement.notices.iter().cloned());
+        said.retain(|notice| !notices.contains(notice));
+        notices.extend(said);
+        placements.push(placement);
+    }
+    Ok(Planned { placements, policy: policy(args, topology)?, notices })
+}
+
+/// Where the ranks go that were asked for; `None` without ranks.
+///
+/// `--threads` and `OMP_NUM_THREADS` are threads a rank. Places and binding, by options or
+/// variables, are those of all threads of all ranks together; with `--policy`, `--rank-map` or
+/// `--cpus` the variables have no say.
+pub(crate) fn ranks(
+    placement: &PlacementArgs,
+    args: &RankArgs,
+    topology: &Topology,
+) -> Result<Option<RankPlan>, Failure> {
+    let Some(ranks) = args.ranks else {
+        return match args.given() {
+            Some(option) => Err(Failure::usage(format!(
+                "{option} places ranks, of which there are none\nhint: say how many, e.g. --ranks 2"
+            ))),
+            None => Ok(None),
+        };
+    };
+    let threads = one_count(placement, ONE_A_RANK)?;
+    let all = environment();
+    let by_rank = RankArgs { ranks: None, ..args.clone() }.given();
+    let heeded = match by_rank {
+        Some(_) => Environment { num_threads: all.num_threads.clone(), ..Environment::default() },
+        None => all.clone(),
+    };
+    let (mut together, mut notices) = request(placement, threads, &heeded)?;
+    if let Some(option) = by_rank {
+        let others = [
+            ("OMP_PLACES", all.places),
+            ("OMP_PROC_BIND", all.proc_bind),
+            ("KMP_AFFINITY", all.kmp_affinity),
+        ];
+        for (name, text) in others {
+            notices.extend(text.map(|text| format!("{name}={text} ignored: {option} is given")));
+        }
+    }
+    let request = RankRequest {
+        ranks,
+        threads: together.threads.take(),
+        map: args.rank_map,
+        policy: args.policy,
+        cpus: args.cpus.clone(),
+        numa: placement.numa.clone(),
+        together,
+    };
+    let mut plan = plan_ranks(topology, &request)?;
+    notices.append(&mut plan.notices);
+    plan.notices = notices;
+    Ok(Some(plan))
+}
+
+/// Threads of each rank that a launcher has placed: as given, else `OMP_NUM_THREADS`, else one; and
+/// their memory.
+pub(crate) fn in_each_rank(
+    placement: &PlacementArgs,
+    topology: &Topology,
+) -> Result<(u32, MemoryPolicy), Failure> {
+    let number = Environment { num_threads: environment().num_threads, ..Environment::default() };
+    let mut request = Request { threads: one_count(placement, ONE_A_RANK)?, ..Request::default() };
+    number.apply(&mut request).map_err(Failure::usage)?;
+    Ok((request.threads.unwrap_or(1), policy(placement, topology)?))
+}

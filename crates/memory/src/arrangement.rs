@@ -1,0 +1,282 @@
+//! A configuration of STREAM that has been planned: where threads and arrays go, in one process or in
+//! several ranks, how long the arrays are, and which loops there are to choose from.
+
+mod options;
+
+pub(crate) use options::available;
+pub use options::{StreamOptions, best_pages};
+
+use crate::GAUGE;
+use crate::arrays::Layout;
+use crate::kernels::{Kernel, Shape, Stores};
+use crate::point::{Point, PointConfig, PointError};
+use crate::ranks::{RanksPoint, SharedCoordinator};
+use crate::size::{self, Size, SizeSpec, Surroundings};
+use crate::target::Target;
+use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
+use nodegauge_gauge::{Foreseen, Site};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, notice};
+use nodegauge_placement::{
+    Bind, MemoryPolicy, Placement, RankPlace, RankPlan, Request, ThreadPlace,
+};
+use std::time::{Duration, Instant};
+
+/// A planned configuration.
+#[derive(Debug, Clone)]
+pub struct Arrangement {
+    /// Where its threads go; of ranks, all of them together.
+    pub(crate) placement: Placement,
+    /// Where its ranks go; `None` for one process.
+    pub(crate) ranks: Option<RankPlan>,
+    pub(crate) options: StreamOptions,
+    /// Of the arrays of all processes together.
+    pub(crate) size: Size,
+    /// What each process sets up.
+    configs: Vec<PointConfig>,
+    /// What was honoured, clamped and chosen.
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Arrangement {
+    /// Plans one process with the threads that `request` asks for; `notices` are of the request.
+    ///
+    /// # Errors
+    /// When threads or arrays do not fit, or there are no such loops.
+    pub fn new(
+        site: &Site,
+        request: &Request,
+        options: StreamOptions,
+        mut notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        let placement = nodegauge_placement::plan(&site.topology, request)?;
+        let (size, config) = plan(site, &placement, &options)?;
+        notice::add_new(&mut notices, environment(&placement.notices));
+        notice::add_new(&mut notices, size.notices.iter().cloned());
+        Ok(Self { placement, ranks: None, options, size, configs: vec![config], notices })
+    }
+
+    /// Plans several ranks, each with arrays of its own. `auto` and `4xLLC` are held against the
+    /// arrays of all ranks together, of which each takes its part; any other length is that of each
+    /// rank's own arrays.
+    ///
+    /// # Errors
+    /// When the arrays do not fit, or there are no such loops.
+    pub fn of_ranks(site: &Site, ranks: RankPlan, options: StreamOptions) -> Result<Self, Failure> {
+        let count = ranks.ranks.len() as u64;
+        let shared = matches!(options.size, SizeSpec::Auto | SizeSpec::TimesLlc(_));
+        let placement = ranks.together();
+        // The widest policy decides what memory can be had: ranks bound to different nodes have all.
+        let mut together = StreamOptions { policy: whole_policy(&ranks), ..options.clone() };
+        if !shared {
+            together.memory_fraction /= count as f64;
+        }
+        let (mut size, config) = plan(site, &placement, &together)?;
+        let elements = if shared { size.elements.div_ceil(count) } else { size.elements };
+        if !shared {
+            // The rule asks for the arrays of all ranks.
+            let bytes = (size.elements * options.element.bytes()) as f64;
+            let llc = size.times_llc.map(|times| bytes / times);
+            size = Size::of(elements * count, options.element, llc, size.notices);
+        }
+        let each = |place: &RankPlace| PointConfig {
+            places: masks(&place.placement),
+            elements,
+            policy: place.memory.clone(),
+            ..config.clone()
+        };
+        let configs = ranks.ranks.iter().map(each).collect();
+        let mut notices: Vec<Notice> = environment(&ranks.notices).collect();
+        notices.extend(size.notices.iter().cloned());
+        Ok(Self { placement, ranks: Some(ranks), options, size, configs, notices })
+    }
+
+    /// Elements of each array of each process.
+    pub(crate) fn elements(&self) -> u64 {
+        self.configs[0].elements
+    }
+
+    /// What it needs, with `copies` of its arrays.
+    pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
+        let elements: u64 = self.configs.iter().map(|config| config.elements).sum();
+        let memory = Bytes(3 * copies * elements * self.options.element.bytes());
+        Foreseen { time: Some(self.options.budget), memory: Some(memory) }
+    }
+
+    /// Its time and samples, from now on.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits::new(self.options.budget, self.options.samples)
+    }
+
+    /// Sets it up in this process.
+    pub(crate) fn point(&self, observer: &mut dyn Observer) -> Result<Point, Failure> {
+        self.announce(observer);
+        Ok(Point::prepare(self.configs[0].clone())?)
+    }
+
+    /// Sets it up, in this process or in the ranks of `coordinator`.
+    pub(crate) fn target(
+        &self,
+        site: &Site,
+        coordinator: Option<&SharedCoordinator>,
+    ) -> Result<Box<dyn Target>, PointError> {
+        Ok(match self.ranks.as_ref().zip(coordinator) {
+            Some((ranks, coordinator)) => {
+                let configs = self.configs.clone();
+                Box::new(RanksPoint::prepare(coordinator, &site.topology, ranks, configs)?)
+            }
+            None => Box::new(Point::prepare(self.configs[0].clone())?),
+        })
+    }
+
+    /// Says what is set up.
+    pub(crate) fn announce(&self, observer: &mut dyn Observer) {
+        let array = Bytes(self.elements() * self.options.element.bytes());
+        let owners = match &self.ranks {
+            Some(plan) => format!("in each of {} ranks", plan.ranks.len()),
+            None => format!("on {} threads", self.placement.threads.len()),
+        };
+        observer.phase(&format!("preparing 3 arrays of {array} {owners}"));
+    }
+
+    /// What the user left open about its loops.
+    pub(crate) fn constraints(&self) -> Constraints {
+        Constraints { stores: self.options.stores, prefetch: self.options.prefetch }
+    }
+
+    /// Chooses the loops that the options leave open, until `deadline`; returns how many there were to
+    /// choose from, 0 where none was open.
+    pub(crate) fn choose(
+        &mut self,
+        target: &mut dyn Target,
+        deadline: Instant,
+        observer: &mut dyn Observer,
+    ) -> Result<usize, Failure> {
+        let shapes = candidates(&self.options, Breadth::Likely)?;
+        let open = |kernel: &Kernel| self.options.loops.iter().all(|(known, _)| known != kernel);
+        if shapes.len() < 2 || !self.options.kernels.iter().any(open) {
+            return Ok(0);
+        }
+        observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
+        let begun = Instant::now();
+        let deadline = deadline.max(begun + Duration::from_millis(200));
+        let chosen = tuner::choose(target, &shapes, deadline, || {
+            let gone = begun.elapsed().as_secs_f64();
+            observer.progress(gone / (deadline - begun).as_secs_f64(), "");
+            observer.interrupted()
+        })?;
+        self.notices.push(chosen_notice(&chosen, shapes.len()));
+        Ok(chosen.tried)
+    }
+}
+
+/// What is said of a placement.
+fn environment(said: &[String]) -> impl Iterator<Item = Notice> {
+    said.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
+}
+
+/// The policy over all ranks' nodes: bound memory is bound to the nodes of all of them together.
+fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
+    let mut all = Vec::new();
+    for place in &ranks.ranks {
+        match &place.memory {
+            MemoryPolicy::Bind(nodes) => all.extend(nodes.iter().copied()),
+            _ => return MemoryPolicy::Default,
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    MemoryPolicy::Bind(all)
+}
+
+/// Plans a run on a team: how long the arrays are and on which pages.
+///
+/// # Errors
+/// When they do not fit.
+pub fn plan(
+    site: &Site,
+    placement: &Placement,
+    options: &StreamOptions,
+) -> Result<(Size, PointConfig), Failure> {
+    let machine = &site.machine;
+    let around = Surroundings {
+        llc: site
+            .topology
+            .llc_in_use(&placement.cpus())
+            .map(|(bytes, count)| (Bytes(bytes), count)),
+        available: available(machine, options.pages, &options.policy),
+        fraction: options.memory_fraction,
+    };
+    let size = size::choose(options.size, options.element, &around)?;
+    let shapes = candidates(options, Breadth::Likely)?;
+    let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
+    let config = PointConfig {
+        places: masks(placement),
+        elements: size.elements,
+        element: options.element,
+        pages: options.pages.unwrap_or_else(|| best_pages(machine)),
+        layout: options.offset.map_or(Layout::Staggered, |offset| Layout::Sequential { offset }),
+        policy: options.policy.clone(),
+        kernels: options.kernels.iter().map(loop_of).collect(),
+    };
+    Ok((size, config))
+}
+
+/// The CPUs of each thread; an empty list leaves a thread unbound.
+pub(crate) fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
+    let bound = placement.bind != Bind::None;
+    let mask = |thread: &ThreadPlace| if bound { thread.cpus.clone() } else { Vec::new() };
+    placement.threads.iter().map(mask).collect()
+}
+
+/// The loops that the options leave to choose from.
+pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Vec<Shape>, Failure> {
+    let constraints = Constraints { stores: options.stores, prefetch: options.prefetch };
+    let shapes = tuner::candidates(constraints, breadth);
+    match (shapes.is_empty(), options.stores) {
+        (true, Some(stores)) => Err(Failure::missing(format!(
+            "this processor has no {stores} stores that nodegauge knows\nhint: use --stores regular"
+        ))),
+        _ => Ok(shapes),
+    }
+}
+
+/// The loop chosen before, else the first, for a start; kernels without stores have regular ones only.
+fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[Shape]) -> Shape {
+    if let Some((_, shape)) = options.loops.iter().find(|(known, _)| *known == kernel) {
+        return *shape;
+    }
+    let mut shape = shapes[0];
+    if !kernel.writes() {
+        shape.stores = Stores::Regular;
+    }
+    shape
+}
+
+/// What the tuner came to among `all` loops.
+pub(crate) fn chosen_notice(chosen: &ChosenLoops, all: usize) -> Notice {
+    let loops = describe(&chosen.loops);
+    let text = match chosen.tried {
+        0 => format!("not chosen by trial, for which there was no time: {loops}"),
+        n if n < all => format!("chosen by trial among {n} loops, {all} had no time: {loops}"),
+        _ => format!("chosen by trial: {loops}"),
+    };
+    Notice::new(NoticeId::Chosen, GAUGE, text)
+}
+
+/// The chosen loops in words, kernels with the same loop together.
+pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
+    let mut groups: Vec<(Shape, Vec<&str>)> = Vec::new();
+    for (kernel, shape) in chosen {
+        match groups.iter_mut().find(|(known, _)| known == shape) {
+            Some((_, names)) => names.push(kernel.name()),
+            None => groups.push((*shape, vec![kernel.name()])),
+        }
+    }
+    groups
+        .iter()
+        .map(|(shape, names)| format!("{} with {shape}", names.join(", ")))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
