@@ -128,7 +128,7 @@ impl Mode for Ladder {
             let mut chosen = Vec::new();
             for kernel in PATTERNS {
                 let (on, which) = ((&mut pool, pieces), (kernel, Stores::Regular));
-                chosen.extend(traffic::fastest(run, policy::CURVES, on, which, set as usize)?);
+                chosen.extend(run.fastest(policy::CURVES, on, which, set as usize)?);
             }
             variants.push(chosen);
         }

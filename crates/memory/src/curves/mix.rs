@@ -106,7 +106,7 @@ impl Mode for Mixes {
         for mix in &self.mixes {
             let bytes = self.array as usize * mix.kernel.spec().arrays().count();
             let (on, which) = ((&mut pool, pieces), (mix.kernel, mix.stores));
-            let fastest = traffic::fastest(run, policy::MIXES, on, which, bytes)?;
+            let fastest = run.fastest(policy::MIXES, on, which, bytes)?;
             cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
         }
         let mut turns = 0;

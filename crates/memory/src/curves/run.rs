@@ -5,9 +5,10 @@ use crate::GAUGE;
 use crate::config::{CurveConfig, NumaConfig, PagesConfig};
 use crate::curves::levels::{self, Dot, Named, Reported};
 use crate::curves::pool::WorkerPool;
-use crate::curves::region::MemoryRegion;
-use crate::curves::traffic::Traffic;
+use crate::curves::region::{MemoryRegion, Pieces};
+use crate::curves::traffic::{self, Traffic};
 use crate::curves::{Curve, Setup, notice};
+use crate::kernels::{self, Kernel, Resident, Stores};
 use crate::mapping::PagedMapping;
 use crate::pages;
 use crate::point::PointError;
@@ -16,9 +17,12 @@ use crate::stream::masks;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Policy, Schedule};
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
+
+/// Vector widths that a trial looks at, widest first.
+const WIDTHS: usize = 2;
 
 impl Curve {
     /// `test` of its figures.
@@ -96,6 +100,43 @@ impl Run<'_> {
         let pool = WorkerPool::start(places, spare)?;
         self.outcome.details.extend(pool.observed().iter().map(ToString::to_string));
         Ok(pool)
+    }
+
+    /// The fastest loop of a kernel on sets of `bytes`, by a short trial of two widths and all unrolls
+    /// by turns in the time that the policy `of` a mode gives it; the widest where there is none.
+    pub(crate) fn fastest(
+        &mut self,
+        of: Policy,
+        (pool, pieces): (&mut WorkerPool, Pieces<'_>),
+        (kernel, stores): (Kernel, Stores),
+        bytes: usize,
+    ) -> Result<Option<Resident>, PointError> {
+        let mut variants = kernels::resident(kernel, stores);
+        let bits = |variant: &Resident| variant.shape().isa.vector_bits();
+        let mut widths: Vec<u32> = variants.iter().map(bits).collect();
+        widths.dedup();
+        let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
+        variants.retain(|variant| bits(variant) >= narrowest);
+        if variants.len() < 2 {
+            return Ok(variants.first().copied());
+        }
+        traffic::refill(pool, pieces, bytes)?;
+        let mut field: Vec<Traffic> =
+            variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
+        let trial = Policy { measure: of.choose, ..policy::LOOPS };
+        let limits = Limits { samples: None, ..self.limits };
+        let mut schedule = Schedule::new(trial, limits, field.len());
+        schedule.run(self.observer, None, |turn| -> Result<_, PointError> {
+            let seconds = field[turn.cell].trial(pool, pieces)?;
+            Ok(vec![Sample::of_times(vec![seconds])])
+        })?;
+        let best = |cell: &usize| {
+            let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
+            times.fold(f64::INFINITY, f64::min)
+        };
+        // Of those that had no time the first: the widest.
+        let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
+        Ok(fastest.map(|cell| variants[cell]))
     }
 
     /// What the record says of figures of a pool on a region, and what makes them doubtful.

@@ -3,20 +3,16 @@
 use crate::config::CurveConfig;
 use crate::curves::pool::{Timed, WorkerPool};
 use crate::curves::region::{self, Pieces};
-use crate::curves::run::Run;
 use crate::kernels::{self, Element, Kernel, Resident, Stores};
 use crate::point::PointError;
 use nodegauge_measure::record;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 
 /// How long a timed call lasts at least: a reading of the clock, the barrier and the core-to-core latency are
 /// nothing beside it, and a round over all sizes stays well below a second.
 const CALL_SECONDS: f64 = 2e-3;
 /// How long a call of a trial lasts.
 const TRIAL_SECONDS: f64 = 0.4e-3;
-/// Vector widths that a trial looks at, widest first.
-const WIDTHS: usize = 2;
 
 /// A kernel on sets of one size, with its loop.
 #[derive(Debug, Clone)]
@@ -79,6 +75,18 @@ impl Traffic {
             self.calibrate(pool, pieces, CALL_SECONDS)?;
         }
         Ok(())
+    }
+
+    /// Seconds of a pass, by a short call whose repetitions the first sets.
+    pub(crate) fn trial(
+        &mut self,
+        pool: &mut WorkerPool,
+        pieces: Pieces<'_>,
+    ) -> Result<f64, PointError> {
+        match self.repeats {
+            0 => self.calibrate(pool, pieces, TRIAL_SECONDS),
+            repeats => Ok(self.run(pool, pieces)?.seconds / repeats as f64),
+        }
     }
 
     /// Runs the timed call on all workers; the time is of all its passes.
@@ -167,45 +175,4 @@ pub(crate) fn reader() -> Resident {
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.expect("reading has portable loops of every unroll")
-}
-
-/// The fastest loop of a kernel on sets of `bytes`, by a short trial of two widths and all unrolls by
-/// turns in the time that the policy `of` a mode gives it; the widest where there is none.
-pub(crate) fn fastest(
-    run: &mut Run<'_>,
-    of: Policy,
-    (pool, pieces): (&mut WorkerPool, Pieces<'_>),
-    (kernel, stores): (Kernel, Stores),
-    bytes: usize,
-) -> Result<Option<Resident>, PointError> {
-    let mut variants = kernels::resident(kernel, stores);
-    let bits = |variant: &Resident| variant.shape().isa.vector_bits();
-    let mut widths: Vec<u32> = variants.iter().map(bits).collect();
-    widths.dedup();
-    let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
-    variants.retain(|variant| bits(variant) >= narrowest);
-    if variants.len() < 2 {
-        return Ok(variants.first().copied());
-    }
-    refill(pool, pieces, bytes)?;
-    let mut field: Vec<Traffic> =
-        variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
-    let trial = Policy { measure: of.choose, ..policy::LOOPS };
-    let limits = Limits { samples: None, ..run.limits };
-    let mut schedule = Schedule::new(trial, limits, field.len());
-    schedule.run(run.observer, None, |turn| -> Result<_, PointError> {
-        let traffic = &mut field[turn.cell];
-        let seconds = match traffic.repeats {
-            0 => traffic.calibrate(pool, pieces, TRIAL_SECONDS)?,
-            repeats => traffic.run(pool, pieces)?.seconds / repeats as f64,
-        };
-        Ok(vec![Sample::of_times(vec![seconds])])
-    })?;
-    let best = |cell: &usize| {
-        let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
-        times.fold(f64::INFINITY, f64::min)
-    };
-    // Of those that had no time the first: the widest.
-    let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
-    Ok(fastest.map(|cell| variants[cell]))
 }
