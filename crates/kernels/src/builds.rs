@@ -1,13 +1,14 @@
 //! The compiled functions of one kernel with one instruction set: every combination of element type,
-//! kind of store, unroll and prefetch that is compiled in.
+//! kind of store, unroll, pages side by side and prefetch that is compiled in.
 //!
 //! Unrolls 1 to 8 exist without prefetch; with prefetch only unroll 4, where a step covers whole
-//! cache lines for every vector. Loops for resident sets are of `f64` and without prefetch, which
-//! finds nothing to do there, and store past the caches only what they do not read.
+//! cache lines for every vector. Pages are walked side by side line by line: more lines of one page
+//! at a time take part of the gain away. Loops for resident sets are of `f64` and without prefetch,
+//! which finds nothing to do there, and store past the caches only what they do not read.
 
-use super::entry::{Ahead, Args, InstructionSet};
+use super::entry::{Args, InstructionSet, Way};
 use super::pass::{Body, Pass};
-use super::shape::{Element, Prefetch, Shape, Stores};
+use super::shape::{Element, Prefetch, Shape, SideBySide, Stores};
 use super::table::Kernel;
 use super::vector::{Scalar, Vector};
 
@@ -16,15 +17,25 @@ use super::vector::{Scalar, Vector};
 pub(super) struct Build {
     pub kernel: Kernel,
     pub element: Element,
-    /// Its shape; the distances of its prefetch are 0, they are arguments.
+    /// Its shape; the distances of its prefetch are 0, and its pages side by side
+    /// [`SideBySide::SOME`]: they are arguments.
     pub shape: Shape,
     /// Whether it is for resident sets.
     pub resident: bool,
     /// The function; the processor must have its instruction set.
-    pub run: unsafe fn(&Args, Ahead) -> f64,
+    pub run: unsafe fn(&Args, Way) -> f64,
 }
 
-const fn build<I, V, B, const RESIDENT: bool, const NT: bool, const U: usize, const P: u8>() -> Build
+const fn build<
+    I,
+    V,
+    B,
+    const RESIDENT: bool,
+    const NT: bool,
+    const U: usize,
+    const SIDE: bool,
+    const P: u8,
+>() -> Build
 where
     I: InstructionSet,
     V: Vector,
@@ -37,10 +48,11 @@ where
             isa: I::ISA,
             stores: if NT { Stores::NonTemporal } else { Stores::Regular },
             unroll: U as u8,
+            side_by_side: if SIDE { SideBySide::SOME } else { SideBySide::ONE },
             prefetch: Prefetch::with_distances(P),
         },
         resident: RESIDENT,
-        run: I::enter::<Pass<V, B, RESIDENT, NT, U, P>>,
+        run: I::enter::<Pass<V, B, RESIDENT, NT, U, SIDE, P>>,
     }
 }
 
@@ -56,31 +68,40 @@ where
     V: Vector + 'static,
     B: Body + 'static,
 {
-    match B::SPEC.in_passes() && stores::<I, B>(NT) {
-        true if I::PREFETCHES => {
-            const {
-                &[
-                    build::<I, V, B, false, NT, 1, 0>(),
-                    build::<I, V, B, false, NT, 2, 0>(),
-                    build::<I, V, B, false, NT, 4, 0>(),
-                    build::<I, V, B, false, NT, 8, 0>(),
-                    build::<I, V, B, false, NT, 4, 1>(),
-                    build::<I, V, B, false, NT, 4, 2>(),
-                ]
-            }
-        }
-        true => {
-            const {
-                &[
-                    build::<I, V, B, false, NT, 1, 0>(),
-                    build::<I, V, B, false, NT, 2, 0>(),
-                    build::<I, V, B, false, NT, 4, 0>(),
-                    build::<I, V, B, false, NT, 8, 0>(),
-                ]
-            }
-        }
-        false => &[],
+    if !(B::SPEC.in_passes() && stores::<I, B>(NT)) {
+        return &[];
     }
+    if !I::PREFETCHES {
+        return const { &unprefetched::<I, V, B, false, NT>() };
+    }
+    const {
+        let [one, two, four, eight, side] = unprefetched::<I, V, B, false, NT>();
+        &[
+            one,
+            two,
+            four,
+            eight,
+            side,
+            build::<I, V, B, false, NT, 4, false, 1>(),
+            build::<I, V, B, false, NT, 4, false, 2>(),
+        ]
+    }
+}
+
+/// What there is without prefetch: unrolled, and with pages side by side.
+const fn unprefetched<I, V, B, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
+where
+    I: InstructionSet,
+    V: Vector,
+    B: Body,
+{
+    [
+        build::<I, V, B, RESIDENT, NT, 1, false, 0>(),
+        build::<I, V, B, RESIDENT, NT, 2, false, 0>(),
+        build::<I, V, B, RESIDENT, NT, 4, false, 0>(),
+        build::<I, V, B, RESIDENT, NT, 8, false, 0>(),
+        build::<I, V, B, RESIDENT, NT, 1, true, 0>(),
+    ]
 }
 
 /// For resident sets.
@@ -93,12 +114,5 @@ where
     if !(B::SPEC.is_resident() && stores) {
         return &[];
     }
-    const {
-        &[
-            build::<I, I::F64, B, true, NT, 1, 0>(),
-            build::<I, I::F64, B, true, NT, 2, 0>(),
-            build::<I, I::F64, B, true, NT, 4, 0>(),
-            build::<I, I::F64, B, true, NT, 8, 0>(),
-        ]
-    }
+    const { &unprefetched::<I, I::F64, B, true, NT>() }
 }

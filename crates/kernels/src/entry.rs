@@ -23,13 +23,15 @@ pub struct Args {
     pub repeats: u64,
 }
 
-/// How far ahead a loop with prefetch asks for lines, bytes.
+/// What a compiled loop takes as an argument of its way through memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ahead {
-    /// Into level 1.
+pub(super) struct Way {
+    /// How far ahead a loop with prefetch asks for lines, bytes: into level 1.
     pub near: usize,
-    /// Into level 2.
+    /// The same into level 2.
     pub far: usize,
+    /// How many pages a loop that walks pages side by side takes at a time.
+    pub pages: usize,
 }
 
 /// A loop that is inlined into the function of an instruction set.
@@ -39,7 +41,7 @@ pub(super) trait Run {
     /// # Safety
     /// The processor has the instruction set of the loop's vectors; the rest as for
     /// [`Variant::run`](super::Variant::run) or [`Resident::run`](super::Resident::run).
-    unsafe fn run(args: &Args, ahead: Ahead) -> f64;
+    unsafe fn run(args: &Args, way: Way) -> f64;
 }
 
 /// An instruction set with the vectors of both element types.
@@ -56,7 +58,7 @@ pub(super) trait InstructionSet: 'static {
     ///
     /// # Safety
     /// As for [`Run::run`].
-    unsafe fn enter<R: Run>(args: &Args, ahead: Ahead) -> f64;
+    unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64;
 }
 
 /// Plain code for the target's baseline.
@@ -66,9 +68,9 @@ impl InstructionSet for Portable {
     const PREFETCHES: bool = false;
     type F64 = Lanes<f64, 8>;
     type F32 = Lanes<f32, 16>;
-    unsafe fn enter<R: Run>(args: &Args, ahead: Ahead) -> f64 {
+    unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64 {
         // SAFETY: the caller's promise.
-        unsafe { R::run(args, ahead) }
+        unsafe { R::run(args, way) }
     }
 }
 
@@ -83,9 +85,9 @@ macro_rules! instruction_sets {
             type F64 = std::arch::$arch::$f64;
             type F32 = std::arch::$arch::$f32;
             #[target_feature(enable = $feature)]
-            unsafe fn enter<R: Run>(args: &Args, ahead: Ahead) -> f64 {
+            unsafe fn enter<R: Run>(args: &Args, way: Way) -> f64 {
                 // SAFETY: the caller's promise.
-                unsafe { R::run(args, ahead) }
+                unsafe { R::run(args, way) }
             }
         }
     )*};

@@ -17,7 +17,7 @@ mod variants;
 mod vector;
 
 pub use entry::{Args, LINE};
-pub use shape::{Element, Isa, Prefetch, Shape, Stores, UnknownName};
+pub use shape::{Element, Isa, Prefetch, Shape, SideBySide, Stores, UnknownName};
 pub use table::{ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM};
 pub use variants::{Resident, Variant, available_isas, compiled_in, find, resident};
 

@@ -1,16 +1,22 @@
-//! The loops, each written once: generic over the kernel, the vector, the kind of store, the unroll
-//! and the prefetch. No timing, no allocation, no branch on configuration inside.
+//! The loops, each written once: generic over the kernel, the vector, the kind of store, the unroll,
+//! the pages walked side by side and the prefetch. No timing, no allocation, no branch on
+//! configuration inside.
 //!
 //! All of them are made of one [`Pass::step`]: a long pass peels elements until its
-//! destination is aligned, runs unrolled steps, and ends with single elements, so any length and any
-//! offset of the arrays is right; a resident one goes over whole lines as often
-//! as it is told, so that neither a call, a clock nor a barrier stands between two passes over a set
-//! that fits a cache.
+//! destination is aligned, walks groups of pages side by side (the same line of each, then the next
+//! line), runs unrolled steps, and ends with single elements, so any length and any offset of the
+//! arrays is right; a resident one goes over whole lines as often as it is told, so that neither a
+//! call, a clock nor a barrier stands between two passes over a set that fits a cache.
+//!
+//! A core's bandwidth is limited by the lines it has under way, and a hardware prefetcher follows an
+//! access stream within a page of 4 KiB: pages side by side keep several of them busy. glibc's
+//! `memcpy` of long ranges does alike (`large_memcpy_4x` in memmove-vec-unaligned-erms.S).
 
-use super::entry::{Ahead, Args, LINE, Run};
+use super::entry::{Args, LINE, Run, Way};
 use super::table::{ARRAYS, KernelSpec};
 use super::vector::{Lanes, Scalar, Vector};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// What a kernel does with vectors.
@@ -34,22 +40,36 @@ pub(super) trait Body {
 }
 
 /// The loops of kernel `B` with vectors `V`. `RESIDENT`: repeated over whole lines;
-/// `NT`: streaming stores; `U`: vectors a step; `P`: distances at which lines are asked for, 0 to 2.
-pub(super) struct Pass<V, B, const RESIDENT: bool, const NT: bool, const U: usize, const P: u8>(
-    PhantomData<(V, B)>,
-);
+/// `NT`: streaming stores; `U`: vectors a step; `SIDE`: pages side by side; `P`: distances at which
+/// lines are asked for, 0 to 2.
+pub(super) struct Pass<
+    V,
+    B,
+    const RESIDENT: bool,
+    const NT: bool,
+    const U: usize,
+    const SIDE: bool,
+    const P: u8,
+>(PhantomData<(V, B)>);
 
-impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, const P: u8> Run
-    for Pass<V, B, RESIDENT, NT, U, P>
+impl<
+    V: Vector,
+    B: Body,
+    const RESIDENT: bool,
+    const NT: bool,
+    const U: usize,
+    const SIDE: bool,
+    const P: u8,
+> Run for Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
     #[inline(always)]
-    unsafe fn run(args: &Args, ahead: Ahead) -> f64 {
+    unsafe fn run(args: &Args, way: Way) -> f64 {
         // SAFETY: the caller's promise.
         unsafe {
             match (RESIDENT, B::WRITES) {
-                (true, _) => Self::repeated(args),
-                (false, Some(array)) => Self::write_once(args, array, ahead),
-                (false, None) => Self::sum_once(args, ahead),
+                (true, _) => Self::repeated(args, way),
+                (false, Some(array)) => Self::write_once(args, array, way),
+                (false, None) => Self::sum_once(args, way),
             }
         }
     }
@@ -62,11 +82,26 @@ const STEPS_A_BLOCK: usize = 256;
 /// Lanes of the widest vector. Lanes and sums are powers of two.
 const MOST_LANES: usize = 16;
 
-impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, const P: u8>
-    Pass<V, B, RESIDENT, NT, U, P>
+/// Bytes of a page walked side by side with others: what hardware prefetchers take for one, whatever
+/// the size of the pages in memory.
+const PAGE: usize = 4096;
+
+impl<
+    V: Vector,
+    B: Body,
+    const RESIDENT: bool,
+    const NT: bool,
+    const U: usize,
+    const SIDE: bool,
+    const P: u8,
+> Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
     /// Elements a step.
     const STEP: usize = V::LANES * U;
+    /// Elements of a line.
+    const LINE: usize = LINE / size_of::<V::Scalar>();
+    /// Elements of a page.
+    const PAGE: usize = PAGE / size_of::<V::Scalar>();
 
     /// One step, from element `i` on: loads all vectors, then stores what the kernel makes of each, or
     /// adds it to a sum of its own.
@@ -104,21 +139,32 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
         }
     }
 
-    /// A step of single vectors of another kind, for what remains at the ends.
+    /// The same line of each of `pages` pages, the first from element `i` on, then the next line, so
+    /// many `lines`.
     ///
     /// # Safety
-    /// As for [`Pass::step`] with that vector.
+    /// As for [`Pass::step`] with the elements of these lines.
     #[inline(always)]
-    unsafe fn single<W: Vector<Scalar = V::Scalar>>(
+    unsafe fn side_by_side(
         at: &[*mut V::Scalar; ARRAYS],
-        i: usize,
-        s: W,
-        sum: &mut W,
+        mut i: usize,
+        (lines, pages): (usize, usize),
+        s: V,
+        sums: &mut [V; U],
     ) {
-        let mut sums = [*sum];
-        // SAFETY: the caller's promise.
-        unsafe { Pass::<W, B, RESIDENT, NT, 1, 0>::step(at, i, s, &mut sums) };
-        [*sum] = sums;
+        // A bound that the compiler does not know, or it unrolls a whole page.
+        let end = std::hint::black_box(i + lines * Self::LINE);
+        while i < end {
+            for page in 0..pages {
+                let mut k = 0;
+                while k < Self::LINE {
+                    // SAFETY: the caller's promise.
+                    unsafe { Self::step(at, i + page * Self::PAGE + k, s, sums) };
+                    k += Self::STEP;
+                }
+            }
+            i += Self::LINE;
+        }
     }
 
     /// Asks for the lines that one step will need: `P` 1 into level 1, `P` 2 also far ahead into
@@ -127,7 +173,7 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
     /// # Safety
     /// As for [`Vector`].
     #[inline(always)]
-    unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, ahead: Ahead) {
+    unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, way: Way) {
         if P == 0 {
             return;
         }
@@ -137,9 +183,9 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
             while line < Self::STEP * size_of::<V::Scalar>() {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    V::prefetch::<false>(from.wrapping_add(line + ahead.near).cast());
+                    V::prefetch::<false>(from.wrapping_add(line + way.near).cast());
                     if P == 2 {
-                        V::prefetch::<true>(from.wrapping_add(line + ahead.far).cast());
+                        V::prefetch::<true>(from.wrapping_add(line + way.far).cast());
                     }
                 }
                 line += LINE;
@@ -152,27 +198,29 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
     /// # Safety
     /// As for [`Run`], with the promises of [`super::Variant::run`].
     #[inline(always)]
-    unsafe fn write_once(args: &Args, array: usize, ahead: Ahead) -> f64 {
+    unsafe fn write_once(args: &Args, array: usize, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let scalar = V::Scalar::from_f64(args.scalar);
         // SAFETY: every index below is less than n; vector stores go to addresses that the head has
         // aligned; the rest is the caller's promise.
         unsafe {
-            let (s, one) = (V::splat(scalar), Lanes::<V::Scalar, 1>::splat(scalar));
-            let head = at[array].align_offset(size_of::<V>()).min(n);
-            for i in 0..head {
-                Self::single(&at, i, one, &mut { one });
-            }
+            let s = V::splat(scalar);
+            // Where a step of each page is a line, lines of the destination are written whole.
+            let alignment = if SIDE { LINE } else { size_of::<V>() };
+            let head = at[array].align_offset(alignment).min(n);
+            ends::<V::Scalar, B>(&at, 0..head, scalar);
             let mut i = head;
+            while SIDE && n - i >= way.pages * Self::PAGE {
+                Self::side_by_side(&at, i, (PAGE / LINE, way.pages), s, &mut [s; U]);
+                i += way.pages * Self::PAGE;
+            }
             while n - i >= Self::STEP {
-                Self::prefetch(&at, i, ahead);
+                Self::prefetch(&at, i, way);
                 Self::step(&at, i, s, &mut [s; U]);
                 i += Self::STEP;
             }
-            for i in i..n {
-                Self::single(&at, i, one, &mut { one });
-            }
+            ends::<V::Scalar, B>(&at, i..n, scalar);
             if NT {
                 V::fence();
             }
@@ -185,7 +233,7 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
     /// # Safety
     /// As for [`Pass::write_once`].
     #[inline(always)]
-    unsafe fn sum_once(args: &Args, ahead: Ahead) -> f64 {
+    unsafe fn sum_once(args: &Args, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let zero = V::Scalar::from_f64(0.0);
@@ -194,26 +242,38 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
         let (mut total, mut carry) = (0.0, 0.0);
         // SAFETY: every index below is less than n; the rest is the caller's promise.
         unsafe {
-            let (none, one) = (V::splat(zero), Lanes::<V::Scalar, 1>::splat(zero));
+            let none = V::splat(zero);
             let mut i = 0;
+            let mut add = |block: f64| {
+                let term = block - carry;
+                let next: f64 = total + term;
+                carry = (next - total) - term;
+                total = next;
+            };
+            while SIDE && n - i >= way.pages * Self::PAGE {
+                let most = STEPS_A_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
+                let lines = 1 << most.max(1).ilog2().min((PAGE / LINE).ilog2());
+                let mut line = 0;
+                while line < PAGE / LINE {
+                    let mut sums = [none; U];
+                    let first = i + line * Self::LINE;
+                    Self::side_by_side(&at, first, (lines, way.pages), none, &mut sums);
+                    add(sum_of(sums));
+                    line += lines;
+                }
+                i += way.pages * Self::PAGE;
+            }
             while n - i >= Self::STEP {
                 let block_end = i + ((n - i) / Self::STEP).min(STEPS_A_BLOCK) * Self::STEP;
                 let mut sums = [none; U];
                 while i < block_end {
-                    Self::prefetch(&at, i, ahead);
+                    Self::prefetch(&at, i, way);
                     Self::step(&at, i, none, &mut sums);
                     i += Self::STEP;
                 }
-                let term = sum_of(sums) - carry;
-                let next: f64 = total + term;
-                carry = (next - total) - term;
-                total = next;
+                add(sum_of(sums));
             }
-            for i in i..n {
-                let mut sum = one;
-                Self::single(&at, i, one, &mut sum);
-                total += sum_of([sum]);
-            }
+            add(ends::<V::Scalar, B>(&at, i..n, zero));
         }
         total
     }
@@ -223,7 +283,7 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
     /// # Safety
     /// As for [`Run`], with the promises of [`super::Resident::run`].
     #[inline(always)]
-    unsafe fn repeated(args: &Args) -> f64 {
+    unsafe fn repeated(args: &Args, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let (n, stepped) = (args.n, args.n - args.n % Self::STEP);
         // SAFETY: every index below is less than n, vectors start at multiples of their size; the rest
@@ -233,12 +293,18 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
             let mut sums = [V::splat(V::Scalar::from_f64(0.0)); U];
             for _ in 0..args.repeats {
                 let mut i = 0;
+                while SIDE && n - i >= way.pages * Self::PAGE {
+                    Self::side_by_side(&at, i, (PAGE / LINE, way.pages), s, &mut sums);
+                    i += way.pages * Self::PAGE;
+                }
                 while i < stepped {
                     Self::step(&at, i, s, &mut sums);
                     i += Self::STEP;
                 }
                 while i < n {
-                    Self::single(&at, i, s, &mut sums[0]);
+                    let mut one = [sums[0]];
+                    Pass::<V, B, RESIDENT, NT, 1, false, 0>::step(&at, i, s, &mut one);
+                    [sums[0]] = one;
                     i += V::LANES;
                 }
                 // No pass may be merged with the next one.
@@ -250,6 +316,26 @@ impl<V: Vector, B: Body, const RESIDENT: bool, const NT: bool, const U: usize, c
             sum_of(sums)
         }
     }
+}
+
+/// Elements one by one: the ends of a long pass, before its destination is aligned and behind its last
+/// step. Returns their sum. Not inlined: all loops of a kernel share it.
+///
+/// # Safety
+/// As for [`Pass::step`] with these elements.
+#[inline(never)]
+unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s: T) -> f64 {
+    let mut total = 0.0;
+    for i in range {
+        // SAFETY: the caller's promise; every processor has this vector.
+        unsafe {
+            let s = Lanes::<T, 1>::splat(s);
+            let mut sums = [s];
+            Pass::<_, B, false, false, 1, false, 0>::step(at, i, s, &mut sums);
+            total += sum_of(sums);
+        }
+    }
+    total
 }
 
 /// The sum of all lanes. Pairwise, so that few operations wait for one another: a block of a sum ends

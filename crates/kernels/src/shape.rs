@@ -1,6 +1,7 @@
-//! How a kernel's loop is built: element type, instruction set, kind of store, unroll, prefetch. The
-//! names of options and records, and their grammar.
+//! How a kernel's loop is built: element type, instruction set, kind of store, unroll, pages side by
+//! side, prefetch. The names of options and records, and their grammar.
 
+use super::entry::Way;
 pub use nodegauge_measure::UnknownName;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{SyntaxError, names};
@@ -169,12 +170,64 @@ impl Prefetch {
     }
 
     /// `(near, far)` in bytes, 0 where there is none.
-    pub(crate) fn bytes(self) -> (usize, usize) {
+    fn bytes(self) -> (usize, usize) {
         match self {
             Self::Off => (0, 0),
             Self::Near(near) => (near as usize, 0),
             Self::FarNear(far, near) => (near as usize, far as usize),
         }
+    }
+}
+
+/// How many pages of 4 KiB a loop walks side by side: the same line of each, then the next line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SideBySide(u8);
+
+impl SideBySide {
+    /// One page after another.
+    pub const ONE: Self = Self(1);
+    /// Stands for any number of several pages, where the number is an argument of a loop.
+    pub(super) const SOME: Self = Self(u8::MAX);
+    /// At most so many: no core has more lines under way.
+    const MOST: u8 = 64;
+
+    /// So many pages; `None` of none, and of more than 64.
+    pub const fn new(pages: u8) -> Option<Self> {
+        match pages {
+            1..=Self::MOST => Some(Self(pages)),
+            _ => None,
+        }
+    }
+
+    /// The number of pages.
+    pub fn pages(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for SideBySide {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl fmt::Display for SideBySide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for SideBySide {
+    type Err = SyntaxError;
+
+    /// A number of pages.
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("side-by-side", "--side-by-side 4", text);
+        let pages = cursor.number("expected a number of pages")?;
+        cursor.finish("expected nothing after the number")?;
+        let known = u8::try_from(pages).ok().and_then(Self::new);
+        known.ok_or_else(|| cursor.error_at(0, "loops walk 1 to 64 pages side by side"))
     }
 }
 
@@ -188,13 +241,26 @@ pub struct Shape {
     pub stores: Stores,
     /// Vectors a step.
     pub unroll: u8,
+    /// Pages walked side by side.
+    pub side_by_side: SideBySide,
     /// Software prefetch.
     pub prefetch: Prefetch,
+}
+
+impl Shape {
+    /// What its loop takes as an argument.
+    pub(super) fn way(&self) -> Way {
+        let (near, far) = self.prefetch.bytes();
+        Way { near, far, pages: self.side_by_side.0.into() }
+    }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} stores, {}, unroll {}", self.stores, self.isa, self.unroll)?;
+        if self.side_by_side != SideBySide::ONE {
+            write!(f, ", {} pages side by side", self.side_by_side)?;
+        }
         match self.prefetch {
             Prefetch::Off => Ok(()),
             some => write!(f, ", prefetch {some} B"),

@@ -5,6 +5,12 @@ use super::*;
 /// Longest share that is tried: beyond four steps of the longest loop, plus head and tail.
 const MAX: usize = 4 * 16 * 8 + 3;
 
+/// Lengths around groups of pages: none, one and two, with heads and tails of all kinds.
+fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> {
+    let group = pages * 4096 / element.bytes() as usize;
+    [group - 1, group, group + 17, group + 8 * 64 + 5, 2 * group + 31].into_iter()
+}
+
 /// Whether loops of an instruction set are tried: `NODEGAUGE_ORACLE=portable,sse2` leaves the others
 /// out, for tools that do not know them.
 fn tried(isa: Isa) -> bool {
@@ -23,6 +29,8 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
         let lanes = shape.isa.vector_bits().max(512) as usize / 8 / element.bytes() as usize;
         let step = shape.unroll as usize * lanes;
         let lengths = (0..=(4 * step + 1).min(MAX)).step_by(3).chain([1, step, step + 1, MAX]);
+        let groups = around_groups(element, shape.side_by_side.pages().into());
+        let lengths = lengths.chain(groups.filter(|_| shape.side_by_side > SideBySide::ONE));
         let outcome = oracle::check(kernel, element, lengths, &mut |args| {
             // SAFETY: the oracle's buffers hold `n` elements each and do not overlap.
             unsafe { variant.run(args) }
@@ -35,8 +43,8 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
 
 #[test]
 fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
-    // Around the longest step, 8 vectors of a line each.
-    let lines = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65];
+    // Around the longest step, 8 vectors of a line each, and the longest group, 8 pages of 64.
+    let lines = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 128, 511, 512, 513, 1027];
     let cases = || lines.into_iter().flat_map(|lines| [0, 1, 2, 5].map(|times| (lines, times)));
     let mut checked = 0;
     for kernel in KERNELS.iter().map(|spec| spec.kernel) {
@@ -100,14 +108,18 @@ fn every_shape_that_can_be_asked_for_has_a_loop_of_every_kernel() {
     for isa in available_isas() {
         for spec in KERNELS.iter().filter(|spec| spec.in_passes()) {
             for element in Element::ALL {
-                for (unroll, prefetch) in
-                    [(1, Prefetch::Off), (8, Prefetch::Off), (4, Prefetch::Near(512))]
-                {
+                for (unroll, side_by_side, prefetch) in [
+                    (1, 1, Prefetch::Off),
+                    (8, 1, Prefetch::Off),
+                    (1, 8, Prefetch::Off),
+                    (4, 1, Prefetch::Near(512)),
+                ] {
                     if isa == Isa::Portable && prefetch != Prefetch::Off {
                         continue;
                     }
                     let stores = Stores::Regular;
-                    let shape = Shape { isa, stores, unroll, prefetch };
+                    let side_by_side = SideBySide::new(side_by_side).unwrap();
+                    let shape = Shape { isa, stores, unroll, side_by_side, prefetch };
                     assert!(find(spec.kernel, *element, shape).is_some(), "{} {shape}", spec.name);
                 }
             }
@@ -236,6 +248,17 @@ fn prefetch_distances_print_and_parse_back() {
 }
 
 #[test]
+fn numbers_of_pages_print_and_parse_back() {
+    for pages in [1, 4, 64] {
+        let known = SideBySide::new(pages).unwrap();
+        assert_eq!(known.to_string().parse(), Ok(known));
+    }
+    for text in ["", "0", "65", "300", "4x", "-1"] {
+        assert!(text.parse::<SideBySide>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn a_sum_of_many_equal_values_does_not_drift() {
     // A full mantissa, and enough blocks that plain addition of their sums would be off by 3e-12.
     const N: usize = 1 << 25;
@@ -244,7 +267,8 @@ fn a_sum_of_many_equal_values_does_not_drift() {
     let at = [std::ptr::NonNull::from(&mut data[..]).cast(); ARRAYS];
     let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
     let isa = available_isas()[0];
-    let shape = Shape { isa, stores: Stores::Regular, unroll: 4, prefetch: Prefetch::Off };
+    let shape =
+        Shape { isa, stores: Stores::Regular, unroll: 4, side_by_side: SideBySide::ONE, prefetch: Prefetch::Off };
     let variant = find(Kernel::Read, Element::F64, shape).unwrap();
     // SAFETY: the array has N elements, and the kernel only reads `a`.
     let sum = unsafe { variant.run(&args) };

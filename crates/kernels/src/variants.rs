@@ -3,9 +3,10 @@
 
 use super::bodies::BUILDS;
 use super::builds::Build;
-use super::entry::{Ahead, Args};
-use super::shape::{Element, Isa, Shape, Stores};
+use super::entry::Args;
+use super::shape::{Element, Isa, Shape, SideBySide, Stores};
 use super::table::Kernel;
+use std::cmp::Reverse;
 
 /// One compiled loop of a kernel, which this processor can run: made by [`find`] alone.
 #[derive(Debug, Clone, Copy)]
@@ -37,27 +38,29 @@ impl Variant {
     /// array that it writes is writable, used by no other thread, and either equal to one that it
     /// reads or apart from it.
     pub unsafe fn run(&self, args: &Args) -> f64 {
-        let (near, far) = self.shape.prefetch.bytes();
         // SAFETY: the instruction set was detected when this was made; the rest is the caller's
         // promise.
-        unsafe { (self.build.run)(args, Ahead { near, far }) }
+        unsafe { (self.build.run)(args, self.shape.way()) }
     }
 }
 
 /// One compiled loop that goes over a set in a cache again and again, which this processor can run:
 /// made by [`resident`] alone. Its elements are `f64`.
 #[derive(Debug, Clone, Copy)]
-pub struct Resident(&'static Build);
+pub struct Resident {
+    build: &'static Build,
+    shape: Shape,
+}
 
 impl Resident {
     /// Its kernel.
     pub fn kernel(&self) -> Kernel {
-        self.0.kernel
+        self.build.kernel
     }
 
     /// How it is built.
     pub fn shape(&self) -> Shape {
-        self.0.shape
+        self.shape
     }
 
     /// Runs `repeats` passes on one thread's arrays; returns the sum of a kernel that sums, else 0.
@@ -69,7 +72,7 @@ impl Resident {
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected when this was made; the rest is the caller's
         // promise.
-        unsafe { (self.0.run)(args, Ahead { near: 0, far: 0 }) }
+        unsafe { (self.build.run)(args, self.shape.way()) }
     }
 }
 
@@ -87,7 +90,11 @@ pub fn compiled_in() -> usize {
 pub fn find(kernel: Kernel, element: Element, shape: Shape) -> Option<Variant> {
     let stores = if kernel.writes() { shape.stores } else { Stores::Regular };
     let shape = Shape { stores, ..shape };
-    let wanted = Shape { prefetch: shape.prefetch.kind(), ..shape };
+    let side_by_side = match shape.side_by_side {
+        SideBySide::ONE => SideBySide::ONE,
+        _ => SideBySide::SOME,
+    };
+    let wanted = Shape { prefetch: shape.prefetch.kind(), side_by_side, ..shape };
     builds()
         .find(|build| {
             (build.kernel, build.element, build.resident) == (kernel, element, false)
@@ -97,17 +104,25 @@ pub fn find(kernel: Kernel, element: Element, shape: Shape) -> Option<Variant> {
         .map(|build| Variant { build, shape })
 }
 
+/// The shapes that are tried of a build: some numbers of pages side by side.
+fn shapes(build: &Build) -> impl Iterator<Item = Shape> {
+    let shape = build.shape;
+    let pages: &[u8] = if shape.side_by_side == SideBySide::SOME { &[2, 4, 8] } else { &[1] };
+    let known = pages.iter().filter_map(|pages| SideBySide::new(*pages));
+    known.map(move |side_by_side| Shape { side_by_side, ..shape })
+}
+
 /// The resident loops of a kernel with one kind of store that this processor can run: the widest
 /// vectors first, and of each width the largest unroll.
 pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
     let mut found: Vec<Resident> = builds()
         .filter(|build| build.resident && build.kernel == kernel && build.shape.stores == stores)
         .filter(|build| build.shape.isa.available())
-        .map(Resident)
+        .flat_map(|build| shapes(build).map(move |shape| Resident { build, shape }))
         .collect();
     found.sort_by_key(|loops| {
         let shape = loops.shape();
-        std::cmp::Reverse((shape.isa.vector_bits(), shape.unroll))
+        (Reverse((shape.isa.vector_bits(), shape.unroll)), shape.side_by_side)
     });
     found
 }
@@ -117,20 +132,21 @@ pub fn available_isas() -> Vec<Isa> {
     let has_loops = |isa: &Isa| builds().any(|build| build.shape.isa == *isa);
     let mut isas: Vec<Isa> =
         Isa::ALL.iter().copied().filter(|isa| isa.available() && has_loops(isa)).collect();
-    isas.sort_by_key(|isa| std::cmp::Reverse(isa.vector_bits()));
+    isas.sort_by_key(|isa| Reverse(isa.vector_bits()));
     isas
 }
 
-/// All loops of passes that this processor can run; any distance stands for those of a prefetch.
+/// All loops of passes that this processor can run; some distance stands for those of a prefetch.
 #[cfg(test)]
 pub(super) fn variants() -> impl Iterator<Item = Variant> {
-    builds().filter(|build| !build.resident && build.shape.isa.available()).map(|build| {
+    let passes = builds().filter(|build| !build.resident && build.shape.isa.available());
+    passes.flat_map(|build| {
         use super::Prefetch;
         let prefetch = match build.shape.prefetch {
             Prefetch::Off => Prefetch::Off,
             Prefetch::Near(_) => Prefetch::Near(512),
             Prefetch::FarNear(..) => Prefetch::FarNear(4096, 512),
         };
-        Variant { build, shape: Shape { prefetch, ..build.shape } }
+        shapes(build).map(move |shape| Variant { build, shape: Shape { prefetch, ..shape } })
     })
 }
