@@ -204,6 +204,11 @@ impl SideBySide {
     pub fn pages(self) -> u8 {
         self.0
     }
+
+    /// The number of pages where there are several.
+    pub fn several(self) -> Option<u8> {
+        (self != Self::ONE).then_some(self.0)
+    }
 }
 
 impl Default for SideBySide {

@@ -267,8 +267,13 @@ fn a_sum_of_many_equal_values_does_not_drift() {
     let at = [std::ptr::NonNull::from(&mut data[..]).cast(); ARRAYS];
     let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
     let isa = available_isas()[0];
-    let shape =
-        Shape { isa, stores: Stores::Regular, unroll: 4, side_by_side: SideBySide::ONE, prefetch: Prefetch::Off };
+    let shape = Shape {
+        isa,
+        stores: Stores::Regular,
+        unroll: 4,
+        side_by_side: SideBySide::ONE,
+        prefetch: Prefetch::Off,
+    };
     let variant = find(Kernel::Read, Element::F64, shape).unwrap();
     // SAFETY: the array has N elements, and the kernel only reads `a`.
     let sum = unsafe { variant.run(&args) };

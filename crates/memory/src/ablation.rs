@@ -10,7 +10,7 @@ use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::arrays::{Layout, Pages};
 use crate::config::ExplainConfig;
-use crate::kernels::{self, Kernel, Prefetch, Shape, Stores};
+use crate::kernels::{self, Kernel, Prefetch, Shape, SideBySide, Stores};
 use crate::point::{Point, PointConfig, Sample};
 use crate::result;
 use crate::target::Target;
@@ -30,8 +30,8 @@ pub const TEST: &str = "explain";
 pub const WHOLE: &str = "whole";
 /// Fewer rounds than this say nothing.
 const FEWEST_ROUNDS: usize = 3;
-/// Steps at most: baseline, threads, binding, layout, pages, stores, loop.
-const MOST_STEPS: u64 = 7;
+/// Steps at most: baseline, threads, binding, layout, pages, stores, loop, pages side by side.
+const MOST_STEPS: u64 = 8;
 
 /// A planned ablation: the best that `stream` does on a placement, taken apart.
 pub struct AblationPlan(Arrangement);
@@ -57,8 +57,9 @@ impl Planned for AblationPlan {
         let mut arrangement = self.0;
         let limits = arrangement.limits();
         observer.phase("choosing the best loops");
-        let Constraints { stores, prefetch } = arrangement.constraints();
-        let constraints = Constraints { stores, prefetch: prefetch.or(Some(Prefetch::Off)) };
+        let asked = arrangement.constraints();
+        let prefetch = asked.prefetch.or(Some(Prefetch::Off));
+        let constraints = Constraints { prefetch, ..asked };
         let shapes = tuner::candidates(constraints, Breadth::Likely);
         let mut best = arrangement.point(observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
@@ -229,6 +230,7 @@ fn steps(
         isa: kernels::available_isas()[0],
         stores: Stores::Regular,
         unroll: 4,
+        side_by_side: SideBySide::ONE,
         prefetch: Prefetch::Off,
     };
     let all_cpus = topology.allowed().count();
@@ -274,6 +276,10 @@ fn steps(
     });
     add("loop", "vector width and unroll chosen by trial for each kernel".to_owned(), &|c| {
         c.kernels.clone_from(&best.kernels);
+        c.kernels.iter_mut().for_each(|(_, shape)| shape.side_by_side = SideBySide::ONE);
+    });
+    add("side_by_side", "pages walked side by side where it wins".to_owned(), &|c| {
+        c.kernels.clone_from(&best.kernels);
     });
     steps
 }
@@ -288,6 +294,7 @@ mod tests {
             isa: kernels::available_isas()[0],
             stores: Stores::Regular,
             unroll: 4,
+            side_by_side: SideBySide::ONE,
             prefetch: Prefetch::Off,
         };
         PointConfig {

@@ -8,7 +8,7 @@ pub use options::{StreamOptions, best_pages};
 
 use crate::GAUGE;
 use crate::arrays::Layout;
-use crate::kernels::{Kernel, Shape, Stores};
+use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::ranks::{RanksPoint, SharedCoordinator};
 use crate::size::{self, Size, SizeSpec, Surroundings};
@@ -142,7 +142,7 @@ impl Arrangement {
 
     /// What the user left open about its loops.
     pub(crate) fn constraints(&self) -> Constraints {
-        Constraints { stores: self.options.stores, prefetch: self.options.prefetch }
+        constraints(&self.options)
     }
 
     /// Chooses the loops that the options leave open, until `deadline`; returns how many there were to
@@ -230,15 +230,29 @@ pub(crate) fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
     placement.threads.iter().map(mask).collect()
 }
 
+fn constraints(options: &StreamOptions) -> Constraints {
+    let StreamOptions { stores, prefetch, side_by_side, .. } = *options;
+    Constraints { stores, prefetch, side_by_side }
+}
+
 /// The loops that the options leave to choose from.
 pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Vec<Shape>, Failure> {
-    let constraints = Constraints { stores: options.stores, prefetch: options.prefetch };
-    let shapes = tuner::candidates(constraints, breadth);
-    match (shapes.is_empty(), options.stores) {
-        (true, Some(stores)) => Err(Failure::missing(format!(
+    let shapes = tuner::candidates(constraints(options), breadth);
+    match (options.prefetch, options.side_by_side, options.stores) {
+        _ if !shapes.is_empty() => Ok(shapes),
+        (Some(prefetch), Some(pages), _)
+            if prefetch != Prefetch::Off && pages.several().is_some() =>
+        {
+            Err(Failure::usage(
+                "loops that walk pages side by side have no software prefetch\nhint: leave out --prefetch, or give --side-by-side 1",
+            ))
+        }
+        (_, _, Some(stores)) => Err(Failure::missing(format!(
             "this processor has no {stores} stores that nodegauge knows\nhint: use --stores regular"
         ))),
-        _ => Ok(shapes),
+        _ => Err(Failure::usage(
+            "this processor has no loops with software prefetch that nodegauge knows\nhint: leave out --prefetch",
+        )),
     }
 }
 

@@ -123,6 +123,25 @@ impl Arrays {
         Args { at: [a, b, c, NonNull::dangling()], n: n as usize, scalar: SCALAR, repeats: 1 }
     }
 
+    /// Part `part` of `parts` of the share of thread `index` of `count`, in whole lines but for the end.
+    ///
+    /// # Panics
+    /// When `index` is not below `count`, or `part` not below `parts`.
+    pub(crate) fn part(
+        &self,
+        (index, count): (usize, usize),
+        (part, parts): (usize, usize),
+    ) -> Args {
+        let share = self.share(index, count);
+        assert!(part < parts, "part {part} of {parts}");
+        let (first, n) = share_of(share.n as u64, 64 / self.element.bytes(), part, parts);
+        // SAFETY: `first` is at most the number of elements of the share in each of the three arrays;
+        // the fourth is not there, and its address is not used.
+        let [a, b, c] = [0, 1, 2]
+            .map(|array| unsafe { share.at[array].add((first * self.element.bytes()) as usize) });
+        Args { at: [a, b, c, share.at[3]], n: n as usize, ..share }
+    }
+
     /// The share of the mapping that lies on pages of each size; see [`nodegauge_os::Mapping::pages_got`].
     ///
     /// # Errors
@@ -167,6 +186,25 @@ mod tests {
         let sequential = Arrays::map(1 << 20, Element::F64, Pages::Base, layout).unwrap();
         let [(a, length), (b, _), (c, _)] = sequential.ranges();
         assert_eq!((b - a, c - b), (length + 64, length + 64));
+    }
+
+    #[test]
+    fn parts_of_shares_follow_each_other() {
+        let n = 12_345_u64;
+        let arrays = Arrays::map(n, Element::F64, Pages::Base, Layout::Staggered).unwrap();
+        let (mut next, mut all) = (arrays.share(0, 3).at, 0);
+        for index in 0..3 {
+            for part in 0..4 {
+                let args = arrays.part((index, 3), (part, 4));
+                assert_eq!(args.at[..3], next[..3]);
+                for (next, at) in next.iter_mut().zip(&args.at[..3]) {
+                    // SAFETY: the part ends within its array or at its end.
+                    *next = unsafe { at.add(8 * args.n) };
+                }
+                all += args.n as u64;
+            }
+        }
+        assert_eq!(all, n);
     }
 
     proptest! {

@@ -1,14 +1,14 @@
 //! The grammar of `--sweep AXIS=VALUES`: which option a sweep varies, and through which values.
 //!
 //! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`;
-//! `size`, `stores`, `pages` and `prefetch` take lists (prefetch with two distances is written
+//! `size`, `stores`, `pages`, `side-by-side` and `prefetch` take lists (prefetch with two distances is written
 //! `4096+512`); `compiler` takes commands separated by `;` that stands outside of quotes, `native`
 //! for nodegauge's own kernels, and `all` for what is installed. `stores` and `pages` alone mean all
 //! kinds that need no reservation.
 
 use crate::arrays::Pages;
 use crate::compiled::CompilerChoice;
-use crate::kernels::{Prefetch, Stores, UnknownName};
+use crate::kernels::{Prefetch, SideBySide, Stores, UnknownName};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -33,6 +33,8 @@ pub enum Setting {
     Size(SizeSpec),
     /// Prefetch distance.
     Prefetch(Prefetch),
+    /// Pages walked side by side.
+    SideBySide(SideBySide),
     /// Number of ranks.
     Ranks(u32),
     /// Policy of ranks.
@@ -52,6 +54,7 @@ impl Setting {
             Self::Pages(_) => "pages",
             Self::Size(_) => "size",
             Self::Prefetch(_) => "prefetch",
+            Self::SideBySide(_) => "side-by-side",
             Self::Ranks(_) => "ranks",
             Self::Policy(_) => "policy",
             Self::Compiler(_) => "compiler",
@@ -76,6 +79,7 @@ impl fmt::Display for Setting {
             Self::Pages(pages) => pages.fmt(f),
             Self::Size(size) => size.fmt(f),
             Self::Prefetch(prefetch) => prefetch.fmt(f),
+            Self::SideBySide(pages) => pages.fmt(f),
             Self::Policy(policy) => policy.fmt(f),
             Self::Compiler(choice) => choice.fmt(f),
         }
@@ -133,7 +137,7 @@ impl fmt::Display for Axis {
 
 const WHAT: &str = "sweep";
 const EXAMPLE: &str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
-const EXPECTED: &str = "expected an axis of threads, per-cache, places, stores, pages, size, prefetch, compiler, ranks or policy";
+const EXPECTED: &str = "expected an axis of threads, per-cache, places, stores, pages, side-by-side, size, prefetch, compiler, ranks or policy";
 
 /// What is wrong with a value, and where in it.
 struct Wrong(usize, String);
@@ -234,6 +238,7 @@ impl FromStr for Axis {
             "size" => (Some(','), &|text| value(text, Setting::Size)),
             "stores" => (Some(','), &|text| value(text, Setting::Stores)),
             "pages" => (Some(','), &|text| value(text, Setting::Pages)),
+            "side-by-side" => (Some(','), &|text| value(text, Setting::SideBySide)),
             // Two distances are joined by '+', because ',' separates values.
             "prefetch" => (Some(','), &|text| value(&text.replace('+', ","), Setting::Prefetch)),
             _ => return Err(cursor.error_at(0, EXPECTED)),
@@ -269,6 +274,7 @@ mod tests {
             "pages=4k,thp,2m",
             "size=auto,8xLLC,1000000",
             "prefetch=off,512,4096+512",
+            "side-by-side=1,2,4,8",
             "compiler=native;all;gcc -O3 -march=native;clang '-DX=a;b' -O2",
             "stores",
             "pages",
@@ -291,6 +297,7 @@ mod tests {
             ("pages=4k,5k", 9),
             ("size=1GiB,2Qb", 11),
             ("prefetch=off,51x", 15),
+            ("side-by-side=4,65", 15),
             ("stores;", 6),
             ("policy=0-6", 7),
             ("policy=1,5-2", 9),

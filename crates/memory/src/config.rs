@@ -68,6 +68,8 @@ config! {
         vector_bits: u64 = Setting "vector bits";
         /// How often its body is repeated.
         unroll: u64 = Setting "unroll";
+        /// Pages of 4 KiB that it walks side by side; absent where it is one after another.
+        side_by_side: u64 = Setting "pages side by side";
         /// Who compiled it.
         compiler: CompilerConfig = Setting "compiler" @ 27, speaks;
         /// What the compiled code says; `null` where it could not be read.
@@ -190,6 +192,8 @@ config! {
         vector_bits: u64 = Observation "vector bits";
         /// How often its body is repeated.
         unroll: u64 = Observation "unroll";
+        /// Pages of 4 KiB that it walks side by side; absent where it is one after another.
+        side_by_side: u64 = Observation "pages side by side";
         /// How often a timed call goes over its set.
         repeats: u64 = Observation "repeats";
         /// Loads of a timed call.
@@ -261,6 +265,9 @@ pub struct LoopConfig {
     pub stores: String,
     /// How often its body is repeated.
     pub unroll: u8,
+    /// Pages of 4 KiB that it walks side by side; absent where it is one after another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub side_by_side: Option<u8>,
     /// Software prefetch.
     pub prefetch: String,
 }

@@ -32,6 +32,8 @@ pub struct Point {
     arrays: Arrays,
     shared_lines: SharedLines,
     values: Values,
+    /// Trial passes since the arrays were filled, after which no replay says what they hold.
+    trials: usize,
     /// The first check that failed.
     pub wrong: Option<WrongValue>,
     /// How often all arrays were checked.
@@ -81,6 +83,7 @@ impl Point {
         let mut point = Self {
             shared_lines: SharedLines::new(pingers),
             values: Values::new(config.element),
+            trials: 0,
             wrong: None,
             checks: 0,
             config,
@@ -140,6 +143,7 @@ impl Point {
             unsafe { values.fill(&args) }
         })?;
         self.values = values;
+        self.trials = 0;
         Ok(())
     }
 
@@ -148,7 +152,9 @@ impl Point {
     /// # Errors
     /// When a member of the team fails.
     pub fn renew(&mut self) -> Result<(), PointError> {
-        if self.values.must_renew() {
+        if self.trials > 0 {
+            self.fill()?;
+        } else if self.values.must_renew() {
             self.check()?;
             self.fill()?;
         }
@@ -186,16 +192,30 @@ impl Point {
     /// As [`Target::pass`], and before each kernel the team waits at the gate for other processes.
     pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
         self.renew()?;
+        let (sample, spans, sums) = self.timed(gate, None)?;
+        for (i, sum) in sums.into_iter().enumerate() {
+            self.account(i, sum);
+        }
+        Ok((sample, spans))
+    }
+
+    /// Runs each kernel once over the whole arrays, or over a part of them: `(number, of so many)` for
+    /// the first kernel, and another part for each of the others, so that none finds in a cache what the
+    /// one before left. Returns also what each kernel summed.
+    fn timed(
+        &mut self,
+        gate: Gate<'_>,
+        part: Option<(usize, usize)>,
+    ) -> Result<(Sample, Spans, Vec<f64>), PointError> {
         let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
         let stolen = stolen_ticks();
         let (arrays, loops) = (&self.arrays, &self.loops);
-        let laps = self.team.map(|member| lap(member, arrays, loops, gate))?;
+        let laps = self.team.map(|member| lap(member, (arrays, part), loops, gate))?;
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
 
-        for i in 0..self.loops.len() {
-            self.account(i, laps.iter().map(|lap| lap.sums[i]).sum());
-        }
+        let sum = |i: usize| laps.iter().map(|lap| lap.sums[i]).sum();
+        let sums = (0..self.loops.len()).map(sum).collect();
         let spans: Spans = (0..self.loops.len()).map(|i| span(&laps, i)).collect();
         let sample = Sample {
             seconds: spans.iter().map(|span| seconds(*span)).collect(),
@@ -203,7 +223,18 @@ impl Point {
             causes: causes(&laps.iter().map(|lap| lap.span).collect::<Vec<_>>(), stolen),
             each: Vec::new(),
         };
-        Ok((sample, spans))
+        Ok((sample, spans, sums))
+    }
+
+    /// Parts of the arrays for trials: so many that a part still lasts far longer than a reading of the
+    /// clock and a barrier.
+    fn parts(&self) -> usize {
+        /// Bytes of one array that each thread has in a part at least.
+        const LEAST: u64 = 4 << 20;
+        /// More would save no time that counts.
+        const MOST: u64 = 16;
+        let each = self.arrays.array_bytes().0 / self.team.len() as u64;
+        (each / LEAST).clamp(1, MOST) as usize
     }
 }
 
@@ -232,7 +263,22 @@ impl Target for Point {
         Ok(self.pass_with(None)?.0)
     }
 
+    fn trial(&mut self) -> Result<Sample, PointError> {
+        /// Times that all kernels may run over a part: values grow fiftyfold at most in each, and single
+        /// precision ends at 50^22.
+        const TIMES: usize = 16;
+        let parts = self.parts();
+        if self.trials >= TIMES * parts {
+            self.fill()?;
+        }
+        self.trials += 1;
+        Ok(self.timed(None, Some((self.trials % parts, parts)))?.0)
+    }
+
     fn check(&mut self) -> Result<(), PointError> {
+        if self.trials > 0 {
+            return Ok(());
+        }
         let (values, arrays) = (&self.values, &self.arrays);
         let base = arrays.ranges()[0].0;
         let outcomes = self.team.map(|member| {
@@ -277,7 +323,12 @@ impl Target for Point {
 }
 
 /// One thread's part of a pass.
-fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: Gate<'_>) -> Lap {
+fn lap(
+    member: &crate::team::Member<'_>,
+    (arrays, part): (&Arrays, Option<(usize, usize)>),
+    loops: &[Loop],
+    gate: Gate<'_>,
+) -> Lap {
     let mut times = Vec::with_capacity(loops.len());
     let mut sums = Vec::with_capacity(loops.len());
     let together = || {
@@ -293,8 +344,14 @@ fn lap(member: &crate::team::Member<'_>, arrays: &Arrays, loops: &[Loop], gate: 
     together();
     let begun = monotonic_nanos();
     let counts = ThreadCounts::now();
-    for each in loops {
-        let args = arrays.share(member.index, member.count);
+    let who = (member.index, member.count);
+    for (i, each) in loops.iter().enumerate() {
+        let args = match part {
+            None => arrays.share(member.index, member.count),
+            Some((part, parts)) => {
+                arrays.part(who, ((part + i * parts / loops.len()) % parts, parts))
+            }
+        };
         together();
         let start = monotonic_nanos();
         // SAFETY: the loop was found available on this processor, or was tried on it; the share has
@@ -376,6 +433,53 @@ impl From<PointError> for nodegauge_measure::Failure {
         match error {
             PointError::Rank(failure) => failure,
             other => Self::missing(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrays::{Layout, Pages};
+    use crate::kernels::{Prefetch, STREAM, SideBySide, Stores, available_isas};
+    use nodegauge_placement::MemoryPolicy;
+
+    /// One thread, and arrays of several parts.
+    fn point(element: Element) -> Point {
+        let shape = Shape {
+            isa: available_isas()[0],
+            stores: Stores::Regular,
+            unroll: 1,
+            side_by_side: SideBySide::new(4).unwrap(),
+            prefetch: Prefetch::Off,
+        };
+        Point::prepare(PointConfig {
+            places: vec![Vec::new()],
+            elements: (1 << 20) + 5,
+            element,
+            pages: Pages::Base,
+            layout: Layout::Staggered,
+            policy: MemoryPolicy::Default,
+            kernels: STREAM.map(|kernel| (kernel, shape)).to_vec(),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn trials_spoil_no_check() {
+        for element in [Element::F64, Element::F32] {
+            let mut point = point(element);
+            assert!(point.parts() > 1 || element == Element::F32);
+            point.pass().unwrap();
+            for _ in 0..40 {
+                assert_eq!(point.trial().unwrap().seconds.len(), STREAM.len());
+            }
+            // Nothing is known of arrays after trials; a pass fills them before it runs.
+            point.check().unwrap();
+            assert_eq!((point.checks, point.wrong.is_none()), (0, true));
+            point.pass().unwrap();
+            point.check().unwrap();
+            assert_eq!((point.checks, point.wrong.is_none()), (1, true));
         }
     }
 }

@@ -191,10 +191,11 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
     config.stores = stores.map(|stores| stores.name().to_owned());
     match each {
         Loop::Native(variant) => {
-            let Shape { isa, unroll, prefetch, .. } = variant.shape();
+            let Shape { isa, unroll, side_by_side, prefetch, .. } = variant.shape();
             config.isa = Some(isa.name().to_owned());
             config.vector_bits = Some(isa.vector_bits().into());
             config.unroll = Some(unroll.into());
+            config.side_by_side = side_by_side.several().map(u64::from);
             config.prefetch = Some(prefetch.to_string());
         }
         Loop::Compiled(compiled) => {

@@ -151,8 +151,9 @@ impl SweepPlan {
         self.set_compiled(made.variants);
         self.notices.extend(made.notices);
         // Compiled loops are as they are, whatever the axis of an option of the native ones says.
-        let native =
-            |setting: &&Setting| matches!(setting, Setting::Stores(_) | Setting::Prefetch(_));
+        let native = |setting: &&Setting| {
+            matches!(setting, Setting::Stores(_) | Setting::Prefetch(_) | Setting::SideBySide(_))
+        };
         let axis = self.cells.first().and_then(|cell| cell.settings.iter().find(native));
         if let Some(axis) = axis.map(Setting::axis) {
             let text =

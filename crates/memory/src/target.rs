@@ -81,6 +81,16 @@ pub trait Target {
     /// As all methods.
     fn pass(&mut self) -> Result<Sample, PointError>;
 
+    /// Runs each kernel once over a part of the arrays, for trials of loops: times are comparable among
+    /// trials only. Parts take turns, so that none is found in a cache. The next pass fills the arrays
+    /// anew.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn trial(&mut self) -> Result<Sample, PointError> {
+        self.pass()
+    }
+
     /// Checks every element of the arrays against the replay; the first that is wrong is kept and
     /// [`seen`](Target::seen).
     ///

@@ -1,4 +1,4 @@
-//! `auto`: which stores, vector width, unroll and prefetch serve each kernel best here, found by
+//! `auto`: which stores, vector width, unroll, pages side by side and prefetch serve each kernel best here, found by
 //! measuring shortly on the very arrays and threads of the run.
 //!
 //! Candidates run interleaved in random order, so that drift of the machine hits all alike; the slower
@@ -6,7 +6,7 @@
 //! the best unroll differs (on a Zen 5 guest Copy gained 7 % from one line a step, reads from four).
 
 use crate::halving::{Halving, Shuffler};
-use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, Stores};
+use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, SideBySide, Stores};
 use crate::point::PointError;
 use crate::target::Target;
 use nodegauge_measure::samples::Sample;
@@ -20,6 +20,8 @@ pub struct Constraints {
     pub stores: Option<Stores>,
     /// Software prefetch; `None` tries without and with.
     pub prefetch: Option<Prefetch>,
+    /// Pages walked side by side; `None` tries one after another and several.
+    pub side_by_side: Option<SideBySide>,
 }
 
 /// Distances that are tried ahead of a stream, bytes: eight lines, about what hides one miss at
@@ -40,6 +42,10 @@ const PREFETCH_WIDE: [Prefetch; 7] = [
 const PREFETCH_UNROLL: u8 = 4;
 /// Unrolls tried.
 const UNROLLS: [u8; 4] = [1, 2, 4, 8];
+/// Numbers of pages side by side that are tried: what best serves reads and copies, and stores.
+const SIDE_BY_SIDE_TRIED: [u8; 2] = [4, 8];
+/// Those that tuning tries.
+const SIDE_BY_SIDE_WIDE: [u8; 5] = [2, 4, 6, 8, 16];
 /// Times a disturbed pass is run in all.
 const TRIES: usize = 3;
 /// Vector widths tried, widest first.
@@ -58,10 +64,18 @@ pub enum Breadth {
 
 /// The loops that serve the constraints on this processor, best guess first.
 pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
-    let (most, prefetching, distances) = match breadth {
-        Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..]),
-        Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..]),
+    let (most, prefetching, distances, pages) = match breadth {
+        Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
+        Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
     };
+    let pages: Vec<SideBySide> = match constraints.side_by_side {
+        Some(SideBySide::ONE) => Vec::new(),
+        Some(pages) => vec![pages],
+        None => pages.iter().filter_map(|pages| SideBySide::new(*pages)).collect(),
+    };
+    // Several pages side by side are walked line by line, and without prefetch.
+    let several = constraints.prefetch.is_none_or(|prefetch| prefetch == Prefetch::Off);
+    let one_by_one = constraints.side_by_side.is_none_or(|pages| pages == SideBySide::ONE);
     let isas: Vec<Isa> = kernels::available_isas().into_iter().take(most).collect();
     let stores: Vec<Stores> = match constraints.stores {
         Some(stores) => vec![stores],
@@ -71,7 +85,16 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
     for (i, isa) in isas.iter().copied().enumerate() {
         let possible = |s: &&Stores| **s == Stores::Regular || isa.has_nontemporal();
         for stores in stores.iter().filter(possible).copied() {
-            let mut add = |unroll, prefetch| shapes.push(Shape { isa, stores, unroll, prefetch });
+            let mut add = |unroll, prefetch, side_by_side| {
+                shapes.push(Shape { isa, stores, unroll, side_by_side, prefetch });
+            };
+            if several {
+                pages.iter().for_each(|pages| add(1, Prefetch::Off, *pages));
+            }
+            if !one_by_one {
+                continue;
+            }
+            let mut add = |unroll, prefetch| add(unroll, prefetch, SideBySide::ONE);
             match constraints.prefetch {
                 Some(Prefetch::Off) => UNROLLS.iter().for_each(|u| add(*u, Prefetch::Off)),
                 Some(prefetch) => add(PREFETCH_UNROLL, prefetch),
@@ -85,12 +108,15 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
         }
     }
     // Best guess first, kinds of store by turns: what is tried when time is short.
-    let rank_of_unroll = |unroll: u8| [4, 1, 8, 2].iter().position(|u| *u == unroll);
+    let guess = |shape: &Shape| {
+        let walk = (shape.side_by_side.pages(), shape.unroll);
+        [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)].iter().position(|known| *known == walk)
+    };
     shapes.sort_by_key(|shape| {
         (
             shape.prefetch != Prefetch::Off,
             isas.iter().position(|isa| *isa == shape.isa),
-            rank_of_unroll(shape.unroll),
+            guess(shape).unwrap_or(usize::MAX),
             shape.stores == Stores::Regular,
         )
     });
@@ -124,9 +150,10 @@ pub fn choose(
     deadline: Instant,
     stop: impl FnMut() -> bool,
 ) -> Result<ChosenLoops, PointError> {
-    // The first pass warms up and tells how many passes there is time for.
-    let begun = Instant::now();
+    // The first pass touches everything; what follows tells how many passes there is time for.
     target.pass()?;
+    let begun = Instant::now();
+    target.trial()?;
     let pass = begun.elapsed();
     let affordable = deadline.saturating_duration_since(Instant::now()).as_secs_f64()
         / pass.as_secs_f64().max(1e-9);
@@ -138,7 +165,7 @@ pub fn choose(
     let (element, shapes) = (target.config().element, &shapes[..tried.max(1)]);
     let candidates = |kernel| (kernel, Halving::new(loops(kernel, element, shapes)));
     let left = target.config().kernels.iter().map(|(kernel, _)| candidates(*kernel)).collect();
-    let mut tuner = Tuner { target, left, passes: 1 };
+    let mut tuner = Tuner { target, left, passes: 2 };
     if tried > 0 {
         tuner.halve(PASSES_A_CANDIDATE * tried, deadline, stop)?;
     }
@@ -203,7 +230,7 @@ impl Tuner<'_> {
         };
         let sample = schedule::undisturbed(TRIES, disturbed, || {
             self.passes += 1;
-            self.target.pass()
+            self.target.trial()
         })?;
         for ((_, halving), seconds) in self.left.iter_mut().zip(&sample.seconds) {
             halving.record(turn % halving.len(), 1.0 / seconds, sample.round_trips.1);
@@ -236,15 +263,28 @@ mod tests {
         let all = candidates(Constraints::default(), Breadth::Likely);
         assert!(all.iter().any(|s| s.prefetch != Prefetch::Off));
         let regular = candidates(
-            Constraints { stores: Some(Stores::Regular), prefetch: Some(Prefetch::Off) },
+            Constraints {
+                stores: Some(Stores::Regular),
+                prefetch: Some(Prefetch::Off),
+                side_by_side: None,
+            },
             Breadth::Likely,
         );
         assert!(regular.iter().all(|s| s.stores == Stores::Regular && s.prefetch == Prefetch::Off));
+        assert!(regular.iter().any(|s| s.side_by_side == SideBySide::ONE));
+        let four = SideBySide::new(4);
+        assert!(regular.iter().any(|s| Some(s.side_by_side) == four));
+        let four_alone = Constraints { side_by_side: four, ..Constraints::default() };
+        let shapes = candidates(four_alone, Breadth::Wide);
+        assert!(!shapes.is_empty() && shapes.iter().all(|s| Some(s.side_by_side) == four));
         let far = Prefetch::FarNear(4096, 512);
         assert!(
-            candidates(Constraints { stores: None, prefetch: Some(far) }, Breadth::Wide)
-                .iter()
-                .all(|s| s.prefetch == far)
+            candidates(
+                Constraints { prefetch: Some(far), ..Constraints::default() },
+                Breadth::Wide
+            )
+            .iter()
+            .all(|s| s.prefetch == far)
         );
     }
 }

@@ -6,7 +6,7 @@
 use super::{Common, PlacementArgs, fraction};
 use clap::Args as ClapArgs;
 use nodegauge_memory::arrays::Pages;
-use nodegauge_memory::kernels::{Element, Kernel, Prefetch, Stores};
+use nodegauge_memory::kernels::{Element, Kernel, Prefetch, SideBySide, Stores};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::stream::StreamOptions;
 use nodegauge_placement::MemoryPolicy;
@@ -67,6 +67,9 @@ pub(crate) struct ArrayArgs {
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
+    /// Pages of 4 KiB that loops walk side by side, line by line: auto, 1, 2, 4, 8, ...
+    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = or_auto::<SideBySide>, help_heading = "How")]
+    pub(crate) side_by_side: Choice<SideBySide>,
 }
 
 impl ArrayArgs {
@@ -92,6 +95,7 @@ impl ArrayArgs {
             stores: self.stores.0,
             pages: self.pages.0,
             prefetch: self.prefetch.0,
+            side_by_side: self.side_by_side.0,
             policy,
             budget: common.budget.unwrap_or(budget),
             loops: Vec::new(),

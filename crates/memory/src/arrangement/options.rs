@@ -1,7 +1,7 @@
 //! What can be asked of a run, and what follows from it on a machine.
 
 use crate::arrays::Pages;
-use crate::kernels::{self, Element, Kernel, Prefetch, Shape, Stores};
+use crate::kernels::{self, Element, Kernel, Prefetch, Shape, SideBySide, Stores};
 use crate::size::SizeSpec;
 use nodegauge_machine::{NodeId, SysRoot};
 use nodegauge_measure::Bytes;
@@ -29,6 +29,8 @@ pub struct StreamOptions {
     pub pages: Option<Pages>,
     /// Software prefetch; `None` chooses by measuring.
     pub prefetch: Option<Prefetch>,
+    /// Pages that loops walk side by side; `None` chooses by measuring.
+    pub side_by_side: Option<SideBySide>,
     /// Memory policy of the arrays.
     pub policy: MemoryPolicy,
     /// Time for everything.
@@ -50,6 +52,7 @@ impl Default for StreamOptions {
             stores: None,
             pages: None,
             prefetch: None,
+            side_by_side: None,
             policy: MemoryPolicy::Default,
             budget: Duration::from_secs(10),
             loops: Vec::new(),

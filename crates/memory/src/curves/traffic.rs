@@ -61,6 +61,7 @@ impl Traffic {
         config.isa = Some(shape.isa.name().to_owned());
         config.vector_bits = Some(shape.isa.vector_bits().into());
         config.unroll = Some(shape.unroll.into());
+        config.side_by_side = shape.side_by_side.several().map(u64::from);
         config.repeats = Some(self.repeats);
     }
 

@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::arrangement::StreamOptions;
 use crate::arrays::Pages;
 use crate::config::{ChoiceConfig, LoopConfig, TuneConfig};
-use crate::kernels::{Element, Kernel, Shape};
+use crate::kernels::{Element, Kernel, Shape, SideBySide};
 use nodegauge_gauge::Site;
 use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::Record;
@@ -36,8 +36,10 @@ impl Choice {
     /// their stores and prefetch, so they are taken only where both are open.
     pub fn fill(&self, options: &mut StreamOptions) {
         options.pages = options.pages.or(Some(self.pages));
-        if options.stores.is_none() && options.prefetch.is_none() && options.element == self.element
-        {
+        let open = options.stores.is_none()
+            && options.prefetch.is_none()
+            && options.side_by_side.is_none();
+        if open && options.element == self.element {
             options.loops.clone_from(&self.loops);
         }
     }
@@ -48,6 +50,7 @@ impl Choice {
             isa: shape.isa.name().to_owned(),
             stores: shape.stores.name().to_owned(),
             unroll: shape.unroll,
+            side_by_side: shape.side_by_side.several(),
             prefetch: shape.prefetch.to_string(),
         };
         let loops = self.loops.iter();
@@ -76,6 +79,7 @@ impl Choice {
                 isa: of.isa.parse().ok()?,
                 stores: of.stores.parse().ok()?,
                 unroll: of.unroll,
+                side_by_side: SideBySide::new(of.side_by_side.unwrap_or(1))?,
                 prefetch: of.prefetch.parse().ok()?,
             };
             Some((kernel.parse().ok()?, shape))
@@ -151,6 +155,7 @@ mod tests {
             isa: Isa::Portable,
             stores: Stores::Regular,
             unroll: 4,
+            side_by_side: SideBySide::new(4).unwrap(),
             prefetch: Prefetch::FarNear(4096, 512),
         };
         Choice {

@@ -319,7 +319,8 @@ fn mix(of: &[Figure<'_>], section: &mut Section) {
             words::rate(summary.map(|summary| summary.p05)),
             words::rate(summary.map(|summary| summary.p95)),
             words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
-            words::native_loop(config.stores.as_deref(), isa, config.unroll).into(),
+            words::native_loop(config.stores.as_deref(), isa, config.unroll, config.side_by_side)
+                .into(),
             Cell::bar(m.value.unwrap_or(0.0) / most),
         ]);
     }

@@ -174,16 +174,23 @@ pub(crate) fn loop_of(config: &StreamConfig) -> String {
         None | Some("off") => String::new(),
         Some(distance) => format!(" pf{distance}"),
     };
-    native_loop(config.stores.as_deref(), config.isa.as_deref(), config.unroll) + &prefetch
+    let stores = config.stores.as_deref();
+    native_loop(stores, config.isa.as_deref(), config.unroll, config.side_by_side) + &prefetch
 }
 
-/// A native loop in a few letters: `nt avx512 u2`.
-pub(crate) fn native_loop(stores: Option<&str>, isa: Option<&str>, unroll: Option<u64>) -> String {
+/// A native loop in a few letters: `nt avx512 u2`, or `nt avx512 u1 p4` with four pages side by side.
+pub(crate) fn native_loop(
+    stores: Option<&str>,
+    isa: Option<&str>,
+    unroll: Option<u64>,
+    side_by_side: Option<u64>,
+) -> String {
     let stores = match stores {
         Some("nontemporal") => "nt",
         stores => stores.unwrap_or("-"),
     };
-    format!("{stores} {} u{}", isa.unwrap_or("?"), unroll.unwrap_or(0))
+    let pages = side_by_side.map_or_else(String::new, |pages| format!(" p{pages}"));
+    format!("{stores} {} u{}{pages}", isa.unwrap_or("?"), unroll.unwrap_or(0))
 }
 
 /// The regimes of a figure in words, when there were several; `round_trip` is that of the value.

@@ -35,6 +35,7 @@ pub(super) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
         "pages" => args.arrays.pages.0.is_some(),
         "size" => args.arrays.size != SizeSpec::Auto,
         "prefetch" => args.arrays.prefetch.0.is_some(),
+        "side-by-side" => args.arrays.side_by_side.0.is_some(),
         "ranks" => args.ranks.ranks.is_some(),
         "policy" => args.ranks.policy.is_some(),
         _ => false,
@@ -52,6 +53,7 @@ fn set(args: &mut StreamArgs, setting: &Setting) {
         Setting::Pages(pages) => args.arrays.pages.0 = Some(*pages),
         Setting::Size(size) => args.arrays.size = *size,
         Setting::Prefetch(prefetch) => args.arrays.prefetch.0 = Some(*prefetch),
+        Setting::SideBySide(pages) => args.arrays.side_by_side.0 = Some(*pages),
         Setting::Ranks(count) => args.ranks.ranks = Some(*count),
         Setting::Policy(policy) => args.ranks.policy = Some(*policy),
         // Loops are made when all is planned.
