@@ -81,7 +81,7 @@ pub const STREAM: Policy = Policy {
     order: Order::AsGiven,
     seed: 1,
     warm_up: WarmUp::Round,
-    fewest: 5,
+    fewest: 3,
     // STREAM's NTIMES is 10; twice as many give a median with an interval.
     least: 20,
     most: None,
@@ -94,7 +94,7 @@ pub const STREAM: Policy = Policy {
     ends_within_round: false,
     samples_despite_time: true,
     tries: 1,
-    choose: 0.3,
+    choose: 0.25,
     measure: 0.95,
 };
 
@@ -102,12 +102,9 @@ pub const STREAM: Policy = Policy {
 pub const SWEEP: Policy = Policy {
     order: Order::Shuffled,
     seed: 0x0073_7765_6570,
-    fewest: 3,
-    least: 8,
+    least: 10,
     ask_every: 1,
     least_time: NO_TIME,
-    tolerance: Some(0.01),
-    choose: 0.25,
     measure: 0.85,
     ..STREAM
 };
@@ -127,9 +124,6 @@ pub const COMPILED: Policy = Policy {
     order: Order::ReferenceBeforeEach,
     seed: 0x636F_6D70,
     warm_up: WarmUp::Turn,
-    least: 12,
-    tolerance: Some(0.005),
-    choose: 0.2,
     measure: 0.95,
     ..SWEEP
 };
@@ -141,23 +135,17 @@ pub const STANDARD: Policy = Policy {
     warm_up: WarmUp::Turn,
     fewest: 1,
     tolerance: None,
-    choose: 0.15,
     measure: 1.0,
     ..SWEEP
 };
 
 /// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells of milliseconds.
 pub const CURVES: Policy = Policy {
-    order: Order::Shuffled,
     seed: 0x7475_726E,
-    fewest: 3,
-    least: 10,
     least_time: (0.25, Duration::MAX),
     least_time_of_budget: false,
-    tolerance: Some(0.01),
     leave: Leave::OnceStable,
     ends_within_round: true,
-    choose: 0.2,
     measure: 0.95,
     ..SWEEP
 };
@@ -171,9 +159,6 @@ pub const LOOPS: Policy = Policy {
     tolerance: None,
     ..CURVES
 };
-
-/// `memory mix`, whose loops in main memory take longer to try.
-pub const MIXES: Policy = Policy { choose: 0.35, ..CURVES };
 
 /// The nodes of `memory matrix`; CPU to CPU gets the rest of the time.
 pub const NODES: Policy = Policy { measure: 0.6, ..CURVES };

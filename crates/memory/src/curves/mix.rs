@@ -106,12 +106,12 @@ impl Mode for Mixes {
         for mix in &self.mixes {
             let bytes = self.array as usize * mix.kernel.spec().arrays().count();
             let (on, which) = ((&mut pool, pieces), (mix.kernel, mix.stores));
-            let fastest = run.fastest(policy::MIXES, on, which, bytes)?;
+            let fastest = run.fastest(policy::CURVES, on, which, bytes)?;
             cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
         }
         let mut turns = 0;
         let phase = "measuring all mixes by turns";
-        let judged = run.samples(policy::MIXES, cells.len(), phase, |i| {
+        let judged = run.samples(policy::CURVES, cells.len(), phase, |i| {
             let loops = &mut cells[i].1;
             loops[0].prepare(&mut pool, pieces)?;
             // Mixes write into each other's arrays, and sums of sums grow: long before they overflow
