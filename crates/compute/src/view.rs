@@ -279,7 +279,7 @@ mod tests {
         let section = section(&record(all.to_vec()), Detail::Full).unwrap();
         assert_eq!(
             tables(&section),
-            [vec!["dgemm", "0.0", "-", "-", "?"], vec!["trapezoid", "area", "2.500", "s"]]
+            [vec!["dgemm", "0.0", "-", "-", "?"], vec!["trapezoid area", "2.500", "s", "valid"]]
         );
         assert_eq!(super::section(&record(all[2..].to_vec()), Detail::Full), None);
     }
