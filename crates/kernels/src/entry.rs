@@ -1,7 +1,7 @@
 //! The way into a loop: what it works on, and for each instruction set the function that switches it
 //! on for everything that is inlined into it.
 
-use super::shape::Isa;
+use super::shape::{Isa, Shape};
 use super::table::ARRAYS;
 use super::vector::{Lanes, Vector};
 use std::ptr::NonNull;
@@ -32,6 +32,14 @@ pub(super) struct Way {
     pub far: usize,
     /// How many pages a loop that walks pages side by side takes at a time.
     pub pages: usize,
+}
+
+impl Way {
+    /// The arguments of a loop of this shape.
+    pub fn of(shape: Shape) -> Self {
+        let (near, far) = shape.prefetch.bytes();
+        Self { near, far, pages: shape.side_by_side.pages().into() }
+    }
 }
 
 /// A loop that is inlined into the function of an instruction set.

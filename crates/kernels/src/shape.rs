@@ -1,7 +1,6 @@
 //! How a kernel's loop is built: element type, instruction set, kind of store, unroll, pages side by
 //! side, prefetch. The names of options and records, and their grammar.
 
-use super::entry::Way;
 pub use nodegauge_measure::UnknownName;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{SyntaxError, names};
@@ -170,7 +169,7 @@ impl Prefetch {
     }
 
     /// `(near, far)` in bytes, 0 where there is none.
-    fn bytes(self) -> (usize, usize) {
+    pub(super) fn bytes(self) -> (usize, usize) {
         match self {
             Self::Off => (0, 0),
             Self::Near(near) => (near as usize, 0),
@@ -250,14 +249,6 @@ pub struct Shape {
     pub side_by_side: SideBySide,
     /// Software prefetch.
     pub prefetch: Prefetch,
-}
-
-impl Shape {
-    /// What its loop takes as an argument.
-    pub(super) fn way(&self) -> Way {
-        let (near, far) = self.prefetch.bytes();
-        Way { near, far, pages: self.side_by_side.0.into() }
-    }
 }
 
 impl fmt::Display for Shape {

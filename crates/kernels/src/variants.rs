@@ -3,7 +3,7 @@
 
 use super::bodies::BUILDS;
 use super::builds::Build;
-use super::entry::Args;
+use super::entry::{Args, Way};
 use super::shape::{Element, Isa, Shape, SideBySide, Stores};
 use super::table::Kernel;
 use std::cmp::Reverse;
@@ -40,7 +40,7 @@ impl Variant {
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected when this was made; the rest is the caller's
         // promise.
-        unsafe { (self.build.run)(args, self.shape.way()) }
+        unsafe { (self.build.run)(args, Way::of(self.shape)) }
     }
 }
 
@@ -72,7 +72,7 @@ impl Resident {
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected when this was made; the rest is the caller's
         // promise.
-        unsafe { (self.build.run)(args, self.shape.way()) }
+        unsafe { (self.build.run)(args, Way::of(self.shape)) }
     }
 }
 
