@@ -2,6 +2,9 @@
 //! the pages walked side by side and the prefetch. No timing, no allocation, no branch on
 //! configuration inside.
 //!
+//! Nothing in a loop may be left to an inliner: functions are `#[inline(always)]`, and there are no closures
+//! and no iterators, which become functions of their own where the compiler splits the crate.
+//!
 //! All of them are made of one [`Pass::step`]: a long pass peels elements until its
 //! destination is aligned, walks groups of pages side by side (the same line of each, then the next
 //! line), runs unrolled steps, and ends with single elements, so any length and any offset of the
@@ -114,29 +117,50 @@ impl<
     unsafe fn step(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V, sums: &mut [V; U]) {
         // SAFETY: the caller's promise.
         unsafe {
-            let load = |i: usize| -> [V; ARRAYS] {
-                std::array::from_fn(|k| if B::READS[k] { V::load(at[k].add(i)) } else { s })
-            };
             let Some(array) = B::WRITES else {
-                for (u, sum) in sums.iter_mut().enumerate() {
-                    *sum = B::value(load(i + u * V::LANES), *sum);
+                let mut u = 0;
+                while u < U {
+                    sums[u] = B::value(Self::load(at, i + u * V::LANES, s), sums[u]);
+                    u += 1;
                 }
                 return;
             };
             let mut x = [[s; ARRAYS]; U];
-            for (u, x) in x.iter_mut().enumerate() {
-                *x = load(i + u * V::LANES);
+            let mut u = 0;
+            while u < U {
+                x[u] = Self::load(at, i + u * V::LANES, s);
+                u += 1;
             }
-            for (u, x) in x.into_iter().enumerate() {
+            let mut u = 0;
+            while u < U {
                 let to = at[array].add(i + u * V::LANES);
-                let value = B::value(x, s);
+                let value = B::value(x[u], s);
                 if NT {
                     value.stream(to);
                 } else {
                     value.store(to);
                 }
+                u += 1;
             }
         }
+    }
+
+    /// The vectors at element `i` of the arrays that the kernel reads, `s` in the place of the others.
+    ///
+    /// # Safety
+    /// As for [`Pass::step`].
+    #[inline(always)]
+    unsafe fn load(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V) -> [V; ARRAYS] {
+        let mut x = [s; ARRAYS];
+        let mut k = 0;
+        while k < ARRAYS {
+            if B::READS[k] {
+                // SAFETY: the caller's promise.
+                x[k] = unsafe { V::load(at[k].add(i)) };
+            }
+            k += 1;
+        }
+        x
     }
 
     /// The same line of each of `pages` pages, the first from element `i` on, then the next line, so
@@ -155,13 +179,15 @@ impl<
         // A bound that the compiler does not know, or it unrolls a whole page.
         let end = std::hint::black_box(i + lines * Self::LINE);
         while i < end {
-            for page in 0..pages {
+            let mut page = i;
+            while page < i + pages * Self::PAGE {
                 let mut k = 0;
                 while k < Self::LINE {
                     // SAFETY: the caller's promise.
-                    unsafe { Self::step(at, i + page * Self::PAGE + k, s, sums) };
+                    unsafe { Self::step(at, page + k, s, sums) };
                     k += Self::STEP;
                 }
+                page += Self::PAGE;
             }
             i += Self::LINE;
         }
@@ -177,10 +203,11 @@ impl<
         if P == 0 {
             return;
         }
-        for (at, _) in at.iter().zip(B::READS).filter(|(_, reads)| *reads) {
-            let from = at.wrapping_add(i).cast::<u8>();
+        let mut k = 0;
+        while k < ARRAYS {
+            let from = at[k].wrapping_add(i).cast::<u8>();
             let mut line = 0;
-            while line < Self::STEP * size_of::<V::Scalar>() {
+            while B::READS[k] && line < Self::STEP * size_of::<V::Scalar>() {
                 // SAFETY: the caller's promise.
                 unsafe {
                     V::prefetch::<false>(from.wrapping_add(line + way.near).cast());
@@ -190,6 +217,7 @@ impl<
                 }
                 line += LINE;
             }
+            k += 1;
         }
     }
 
@@ -239,17 +267,11 @@ impl<
         let zero = V::Scalar::from_f64(0.0);
         // Equal blocks round alike, so plain addition would drift with their number: compensated
         // summation (Kahan), once a block.
-        let (mut total, mut carry) = (0.0, 0.0);
+        let mut total = Compensated::default();
         // SAFETY: every index below is less than n; the rest is the caller's promise.
         unsafe {
             let none = V::splat(zero);
             let mut i = 0;
-            let mut add = |block: f64| {
-                let term = block - carry;
-                let next: f64 = total + term;
-                carry = (next - total) - term;
-                total = next;
-            };
             while SIDE && n - i >= way.pages * Self::PAGE {
                 let most = STEPS_A_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
                 let lines = 1 << most.max(1).ilog2().min((PAGE / LINE).ilog2());
@@ -258,7 +280,7 @@ impl<
                     let mut sums = [none; U];
                     let first = i + line * Self::LINE;
                     Self::side_by_side(&at, first, (lines, way.pages), none, &mut sums);
-                    add(sum_of(sums));
+                    total.add(sum_of(sums));
                     line += lines;
                 }
                 i += way.pages * Self::PAGE;
@@ -271,11 +293,11 @@ impl<
                     Self::step(&at, i, none, &mut sums);
                     i += Self::STEP;
                 }
-                add(sum_of(sums));
+                total.add(sum_of(sums));
             }
-            add(ends::<V::Scalar, B>(&at, i..n, zero));
+            total.add(ends::<V::Scalar, B>(&at, i..n, zero));
         }
-        total
+        total.sum
     }
 
     /// As many passes as are asked for over whole lines; the sums stay in registers between them.
@@ -315,6 +337,23 @@ impl<
             }
             sum_of(sums)
         }
+    }
+}
+
+/// A sum that keeps what rounding takes from it (Kahan).
+#[derive(Default)]
+struct Compensated {
+    sum: f64,
+    carry: f64,
+}
+
+impl Compensated {
+    #[inline(always)]
+    fn add(&mut self, block: f64) {
+        let term = block - self.carry;
+        let next = self.sum + term;
+        self.carry = (next - self.sum) - term;
+        self.sum = next;
     }
 }
 

@@ -106,11 +106,23 @@ impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
     }
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i].add(other.0[i])))
+        let mut x = self;
+        let mut i = 0;
+        while i < N {
+            x.0[i] = x.0[i].add(other.0[i]);
+            i += 1;
+        }
+        x
     }
     #[inline(always)]
     unsafe fn mul(self, other: Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i].mul(other.0[i])))
+        let mut x = self;
+        let mut i = 0;
+        while i < N {
+            x.0[i] = x.0[i].mul(other.0[i]);
+            i += 1;
+        }
+        x
     }
 }
 
