@@ -280,3 +280,62 @@ fn a_sum_of_many_equal_values_does_not_drift() {
     let error = (sum / (value * N as f64) - 1.0).abs();
     assert!(error < 1e-13, "relative error {error:e}");
 }
+
+/// A loop in which a vector is loaded by a call runs at a third of the memory's rate, and no other test
+/// would see it.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn no_loop_calls_a_function() {
+    use iced_x86::{Decoder, DecoderOptions, FlowControl};
+    /// Longer than any of these functions.
+    const MOST: usize = 64 << 10;
+    let (mut loops, mut calling) = (0, Vec::new());
+    for build in variants::builds() {
+        let start = build.run as usize as u64;
+        // SAFETY: code of this program, which is far longer than what is read before the function ends.
+        let code = unsafe { std::slice::from_raw_parts(start as *const u8, MOST) };
+        let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+        let (mut calls, mut backward, mut furthest) = (Vec::new(), Vec::new(), start);
+        for instruction in decoder {
+            let (ip, target) = (instruction.ip(), instruction.near_branch_target());
+            let flow = instruction.flow_control();
+            match flow {
+                FlowControl::Call | FlowControl::IndirectCall => calls.push(ip),
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+                    if (start..=ip).contains(&target) =>
+                {
+                    backward.push((target, ip));
+                }
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
+                    furthest = furthest.max(target);
+                }
+                _ => {}
+            }
+            let ends = matches!(
+                flow,
+                FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::Exception
+            );
+            // Functions are apart by `int3`.
+            if flow == FlowControl::Interrupt || ends && ip >= furthest {
+                break;
+            }
+        }
+        // Of nested loops the innermost; the way out of another may lie anywhere within it.
+        let holds = |(from, to): &(u64, u64), ip: u64| (*from..=*to).contains(&ip);
+        let innermost = backward.iter().filter(|outer| {
+            !backward
+                .iter()
+                .any(|inner| inner != *outer && holds(outer, inner.0) && holds(outer, inner.1))
+        });
+        let innermost: Vec<_> = innermost.collect();
+        let within = |call: &u64| innermost.iter().any(|range| holds(range, *call));
+        let (kernel, shape) = (build.kernel, build.shape);
+        if calls.iter().any(within) {
+            calling.push(format!("{kernel} of {} ({shape})", build.element));
+        }
+        assert!(!backward.is_empty(), "{kernel} ({shape}) has no loop");
+        loops += 1;
+    }
+    assert_eq!(calling, [""; 0], "their loops call functions");
+    assert!(loops > 500, "only {loops} functions were read");
+}

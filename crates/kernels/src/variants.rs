@@ -76,7 +76,7 @@ impl Resident {
     }
 }
 
-fn builds() -> impl Iterator<Item = &'static Build> {
+pub(super) fn builds() -> impl Iterator<Item = &'static Build> {
     BUILDS.iter().flat_map(|kernels| kernels.iter()).flat_map(|builds| builds.iter())
 }
 
