@@ -4,7 +4,8 @@ use crate::harness::{FAST, Harness, has_fields, measurements, names, texts};
 use serde_json::Value;
 
 /// The steps that there are, in their order.
-const STEPS: [&str; 6] = ["threads", "binding", "layout", "pages", "stores", "loop"];
+const STEPS: [&str; 7] =
+    ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 
 fn explained(harness: &Harness, args: &[&str]) -> Value {
     let common = [&["explain", "--json", "-"], &FAST[..], args].concat();

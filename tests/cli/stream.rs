@@ -267,6 +267,24 @@ fn prefetch_is_what_was_asked_for() {
 }
 
 #[test]
+fn pages_walked_side_by_side_are_what_was_asked_for() {
+    let harness = Harness::new();
+    let record = harness.stream_record(&["--side-by-side", "4"]);
+    for m in measurements(&record) {
+        let config = &m["config"];
+        assert_eq!((&config["side_by_side"], &config["unroll"]), (&json!(4), &json!(1)));
+        assert_eq!(m["validity"]["reasons"].as_array().map(Vec::len), Some(0), "{m:#}");
+    }
+    harness.run(&["history", "show", "latest"]).exits(0).says(" u1 p4");
+    let one = harness.stream_record(&["--no-save", "--side-by-side", "1"]);
+    assert!(measurements(&one)[0]["config"]["side_by_side"].is_null(), "{one:#}");
+    let axis = "side-by-side=1,2";
+    let swept = harness.stream_record(&["--no-save", "--kernels", "triad", "--sweep", axis]);
+    let pages = measurements(&swept).iter().map(|m| m["config"]["sweep"]["side-by-side"].clone());
+    assert_eq!(pages.collect::<Vec<_>>(), [json!("1"), json!("2")]);
+}
+
+#[test]
 fn loops_are_chosen_by_trial() {
     // Enough time for a trial on a busy machine too.
     let args = ["stream", "--no-save", "--samples", "3", "--size", "1000000", "--budget", "30"];
