@@ -273,7 +273,7 @@ fn pages_walked_side_by_side_are_what_was_asked_for() {
     for m in measurements(&record) {
         let config = &m["config"];
         assert_eq!((&config["side_by_side"], &config["unroll"]), (&json!(4), &json!(1)));
-        assert_eq!(m["validity"]["reasons"].as_array().map(Vec::len), Some(0), "{m:#}");
+        assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
     }
     harness.run(&["history", "show", "latest"]).exits(0).says(" u1 p4");
     let one = harness.stream_record(&["--no-save", "--side-by-side", "1"]);
