@@ -36,6 +36,7 @@ pub(super) struct Way {
 
 impl Way {
     /// The arguments of a loop of this shape.
+    #[inline]
     pub fn of(shape: Shape) -> Self {
         let (near, far) = shape.prefetch.bytes();
         Self { near, far, pages: shape.side_by_side.pages().into() }

@@ -237,7 +237,9 @@ impl<
             // Where a step of each page is a line, lines of the destination are written whole.
             let alignment = if SIDE { LINE } else { size_of::<V>() };
             let head = at[array].align_offset(alignment).min(n);
-            ends::<V::Scalar, B>(&at, 0..head, scalar);
+            if head > 0 {
+                ends::<V::Scalar, B>(&at, 0..head, scalar);
+            }
             let mut i = head;
             while SIDE && n - i >= way.pages * Self::PAGE {
                 Self::side_by_side(&at, i, (PAGE / LINE, way.pages), s, &mut [s; U]);
@@ -248,7 +250,9 @@ impl<
                 Self::step(&at, i, s, &mut [s; U]);
                 i += Self::STEP;
             }
-            ends::<V::Scalar, B>(&at, i..n, scalar);
+            if i < n {
+                ends::<V::Scalar, B>(&at, i..n, scalar);
+            }
             if NT {
                 V::fence();
             }

@@ -169,6 +169,7 @@ impl Prefetch {
     }
 
     /// `(near, far)` in bytes, 0 where there is none.
+    #[inline]
     pub(super) fn bytes(self) -> (usize, usize) {
         match self {
             Self::Off => (0, 0),
@@ -200,6 +201,7 @@ impl SideBySide {
     }
 
     /// The number of pages.
+    #[inline]
     pub fn pages(self) -> u8 {
         self.0
     }

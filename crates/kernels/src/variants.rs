@@ -37,6 +37,7 @@ impl Variant {
     /// The pointers that the kernel uses lead to `n` elements each, aligned to the element; the
     /// array that it writes is writable, used by no other thread, and either equal to one that it
     /// reads or apart from it.
+    #[inline]
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected when this was made; the rest is the caller's
         // promise.
@@ -69,6 +70,7 @@ impl Resident {
     /// Each array that the kernel uses has `n` elements of `f64` from an address that is a multiple
     /// of [`LINE`](super::LINE), and `n` is a multiple of a line's elements; the arrays are apart,
     /// and no other thread writes them or reads the one that the kernel writes.
+    #[inline]
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected when this was made; the rest is the caller's
         // promise.
