@@ -90,14 +90,19 @@ fn block(block: &Block, style: Style) -> String {
     }
 }
 
-/// A labelled paragraph: the label in a column of its own, the text wrapped beside it.
+/// A labelled paragraph: the label in a column of its own, the text wrapped beside it; below it, where the
+/// label fills its column.
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
     let width = (usize::from(style.width) - indent).max(40) - LABEL;
     let text = if note.faint { style.toned(Tone::Faint, &note.text) } else { note.text.clone() };
     let tone = if note.tone == Tone::Plain { Tone::Strong } else { note.tone };
     let mut out = String::new();
-    for (i, line) in text.lines().flat_map(|line| wrap(line, width)).enumerate() {
+    let mut lines: Vec<String> = text.lines().flat_map(|line| wrap(line, width)).collect();
+    if note.label.chars().count() >= LABEL {
+        lines.insert(0, String::new());
+    }
+    for (i, line) in lines.into_iter().enumerate() {
         let label = if i == 0 { note.label.as_str() } else { "" };
         let head = if label.is_empty() { String::new() } else { style.toned(tone, label) };
         let blanks = LABEL - label.chars().count().min(LABEL);
@@ -209,6 +214,8 @@ mod tests {
         let note = Note::new("machine", "one two three four five six seven eight");
         let lines = "machine    one two three four five six\n           seven eight\n";
         assert_eq!(super::note(&note, style), lines);
+        let long = Note::new("side_by_side", "one two");
+        assert_eq!(super::note(&long, style), "side_by_side\n           one two\n");
     }
 
     #[test]
