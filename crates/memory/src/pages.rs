@@ -1,5 +1,5 @@
 //! Where the pages of the arrays really are, asked of the kernel after first touch, and whether that
-//! is where the memory policy wants them. The questions are [`observe`]; what follows from the answers
+//! is where the memory policy wants them. The questions are `observe`; what follows from the answers
 //! is pure.
 
 use crate::arrays::Arrays;
