@@ -57,7 +57,7 @@ impl Planned for AblationPlan {
         let mut arrangement = self.0;
         let limits = arrangement.limits();
         observer.phase("choosing the best loops");
-        let asked = arrangement.constraints();
+        let asked = arrangement.options.constraints();
         let prefetch = asked.prefetch.or(Some(Prefetch::Off));
         let constraints = Constraints { prefetch, ..asked };
         let shapes = tuner::candidates(constraints, Breadth::Likely);

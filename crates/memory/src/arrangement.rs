@@ -13,7 +13,7 @@ use crate::point::{Point, PointConfig, PointError};
 use crate::ranks::{RanksPoint, SharedCoordinator};
 use crate::size::{self, Size, SizeSpec, Surroundings};
 use crate::target::Target;
-use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
+use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::Limits;
@@ -140,11 +140,6 @@ impl Arrangement {
         observer.phase(&format!("preparing 3 arrays of {array} {owners}"));
     }
 
-    /// What the user left open about its loops.
-    pub(crate) fn constraints(&self) -> Constraints {
-        constraints(&self.options)
-    }
-
     /// Chooses the loops that the options leave open, until `deadline`; returns how many there were to
     /// choose from, 0 where none was open.
     pub(crate) fn choose(
@@ -230,14 +225,9 @@ pub(crate) fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
     placement.threads.iter().map(mask).collect()
 }
 
-fn constraints(options: &StreamOptions) -> Constraints {
-    let StreamOptions { stores, prefetch, side_by_side, .. } = *options;
-    Constraints { stores, prefetch, side_by_side }
-}
-
 /// The loops that the options leave to choose from.
 pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Vec<Shape>, Failure> {
-    let shapes = tuner::candidates(constraints(options), breadth);
+    let shapes = tuner::candidates(options.constraints(), breadth);
     match (options.prefetch, options.side_by_side, options.stores) {
         _ if !shapes.is_empty() => Ok(shapes),
         (Some(prefetch), Some(pages), _)

@@ -306,7 +306,7 @@ impl Running {
                 candidates[i].target.set_loops(compiled.loops())?;
                 continue;
             }
-            let constraints = cell.arrangement.constraints();
+            let constraints = cell.arrangement.options.constraints();
             match groups.iter_mut().find(|(known, _)| *known == constraints) {
                 Some((_, members)) => members.push(i),
                 None => groups.push((constraints, vec![i])),

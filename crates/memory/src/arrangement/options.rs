@@ -3,6 +3,7 @@
 use crate::arrays::Pages;
 use crate::kernels::{self, Element, Kernel, Prefetch, Shape, SideBySide, Stores};
 use crate::size::SizeSpec;
+use crate::tuner::Constraints;
 use nodegauge_machine::{NodeId, SysRoot};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
@@ -39,6 +40,14 @@ pub struct StreamOptions {
     pub loops: Vec<(Kernel, Shape)>,
     /// Exactly this many passes after the warm-up, whatever the time.
     pub samples: Option<usize>,
+}
+
+impl StreamOptions {
+    /// What is left open about the loops.
+    pub(crate) fn constraints(&self) -> Constraints {
+        let Self { stores, prefetch, side_by_side, .. } = *self;
+        Constraints { stores, prefetch, side_by_side }
+    }
 }
 
 impl Default for StreamOptions {
