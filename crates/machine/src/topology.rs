@@ -68,6 +68,9 @@ pub struct HardwareThread {
     pub node: Option<usize>,
     /// Which thread of its core it is, from 0.
     pub sibling: u32,
+    /// How fast its kind of core is where a machine has several kinds (hwloc's ranking by core type and
+    /// frequency, higher is faster); `None` where all cores are alike or their order is not known.
+    pub efficiency: Option<usize>,
     /// Whether this process may run on it (cpuset, affinity mask).
     pub allowed: bool,
 }
@@ -164,6 +167,9 @@ impl Topology {
         };
         let affinity = affinity.map(|cpus| cpus.into_iter().map(CpuId).collect::<Vec<_>>());
         let allowed_set = hwloc.allowed_cpuset();
+        let kinds = hwloc.cpu_kinds().into_iter().flatten();
+        let kinds: Vec<_> = kinds.map(|kind| (kind.cpuset, kind.efficiency)).collect();
+        let kinds = if kinds.len() > 1 { kinds } else { Vec::new() };
         let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
         let nodes = nodes(hwloc, source);
         let mut threads = Vec::new();
@@ -186,6 +192,10 @@ impl Topology {
                     .filter(|i| nodes[*i].cpus.binary_search(&cpu).is_ok())
                     .min_by_key(|i| nodes[*i].cpus.len()),
                 sibling: *sibling,
+                efficiency: kinds
+                    .iter()
+                    .find(|(cpus, _)| cpus.is_set(os))
+                    .and_then(|(_, efficiency)| *efficiency),
                 allowed: allowed_set.is_set(os)
                     && affinity.as_ref().is_none_or(|mask| mask.contains(&cpu)),
             });
@@ -394,6 +404,16 @@ mod tests {
         let phi = synthetic("Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4");
         assert_eq!((phi.threads.len(), phi.threads_per_core(), phi.llcs.len()), (244, 4, 61));
         assert_eq!(phi.thread(CpuId(7)).map(|t| (t.core, t.sibling)), Some((1, 3)));
+    }
+
+    #[test]
+    fn kinds_of_cores_are_ranked() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");
+        let hybrid = Topology::load(&TopologySource::Xml(path.into())).unwrap();
+        let ranks: Vec<_> = hybrid.threads.iter().map(|thread| thread.efficiency).collect();
+        assert_eq!(ranks, [Some(0), Some(0), Some(1), Some(1)]);
+        let alike = synthetic("Package:1 Core:4 PU:1");
+        assert!(alike.threads.iter().all(|thread| thread.efficiency.is_none()));
     }
 
     #[test]

@@ -32,5 +32,6 @@ pub use numa::{mbind, nodes_of_pages, policy_at};
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{
-    effective_user, ignore_interrupts, is_root, monotonic_nanos, page_bytes, process_and_thread,
+    effective_user, huge_page_bytes, ignore_interrupts, is_root, monotonic_nanos, page_bytes,
+    process_and_thread,
 };
