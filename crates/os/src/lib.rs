@@ -26,7 +26,7 @@ pub use child::{
     ChildEnd, ChildError, ChildOutput, KillOnDrop, KillReason, first_errors, last_lines, run_group,
     run_with_descendants,
 };
-pub use fork::{ForkedChild, fork, receive};
+pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, receive};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{mbind, nodes_of_pages, policy_at};
 pub use spin::Spin;
