@@ -171,8 +171,8 @@ const OUTPUTS: [&[&str]; 7] = [
     &["hpl", "--order", "1000", "--hpl-dat-only"],
     &["stream", "--size", "1MiB", "--samples", "2", "--no-save", "--json"],
     &["stream", "--size", "1MiB", "--samples", "2", "--no-save", "--csv"],
-    &["io", "--size", "1MiB", "--samples", "1", "--no-save", "--json"],
-    &["io", "--size", "1MiB", "--samples", "1", "--no-save", "--surface"],
+    &["io", "--file-sizes", "256KiB", "--block-sizes", "16KiB", "--no-save", "--json"],
+    &["io", "--file-sizes", "256KiB", "--block-sizes", "16KiB", "--no-save", "--surface"],
 ];
 
 #[test]

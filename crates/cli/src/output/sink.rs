@@ -108,12 +108,17 @@ fn beside(path: &Path, old: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let file = tempfile::Builder::new()
         .permissions(permissions.clone())
         .tempfile_in(folder.unwrap_or(Path::new(".")))
-        // Which name was tried says nothing to the user.
-        .map_err(|cause| cause.raw_os_error().map_or(cause, io::Error::from_raw_os_error))?;
+        .map_err(plain)?;
     if old.is_some() {
         file.as_file().set_permissions(permissions)?;
     }
     Ok(file)
+}
+
+/// The error without the name that was tried, which says nothing to the user.
+fn plain(cause: io::Error) -> io::Error {
+    let inner = cause.get_ref().and_then(|wrapped| wrapped.source()?.downcast_ref::<io::Error>());
+    inner.and_then(io::Error::raw_os_error).map_or(cause, io::Error::from_raw_os_error)
 }
 
 /// Whether `found` is what `stream` writes to.
