@@ -187,12 +187,12 @@ fn outputs_go_through_links_and_replace_none() {
     link("stdout-link", "/proc/self/fd/1");
     std::fs::create_dir(harness.path("folder")).unwrap();
     for output in OUTPUTS {
-        harness.write("old", "what was there before");
+        harness.write("old", "OLD CONTENT");
         for (name, to) in [("new-link", "folder/new"), ("old-link", "old")] {
             harness.run(&[output, &[name]].concat()).exits(0);
             still_links(name, to);
             let text = std::fs::read_to_string(harness.path(to)).unwrap();
-            assert!(text.len() > 40 && !text.contains("before"), "{output:?}: {text}");
+            assert!(text.len() > 40 && !text.contains("OLD CONTENT"), "{output:?}: {text}");
         }
         let outcome = harness.run(&[output, &["stdout-link"]].concat()).exits(0);
         still_links("stdout-link", "/proc/self/fd/1");

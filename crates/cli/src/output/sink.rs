@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -104,21 +104,14 @@ impl Target {
 /// those of any new file; removed unless it is made the file.
 fn beside(path: &Path, old: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let permissions = old.map_or(PermissionsExt::from_mode(0o666), Metadata::permissions);
-    let file = tempfile::Builder::new()
-        .permissions(permissions.clone())
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .map_err(plain)?;
-    if old.is_some() {
-        file.as_file().set_permissions(permissions)?;
+    let mode = old.map_or(0o666, |old| old.permissions().mode());
+    let create = |path: &Path| File::options().write(true).create_new(true).mode(mode).open(path);
+    let folder = folder.unwrap_or(Path::new("."));
+    let file = tempfile::Builder::new().make_in(folder, create)?;
+    if let Some(old) = old {
+        file.as_file().set_permissions(old.permissions())?;
     }
     Ok(file)
-}
-
-/// The error without the name that was tried, which says nothing to the user.
-fn plain(cause: io::Error) -> io::Error {
-    let inner = cause.get_ref().and_then(|wrapped| wrapped.source()?.downcast_ref::<io::Error>());
-    inner.and_then(io::Error::raw_os_error).map_or(cause, io::Error::from_raw_os_error)
 }
 
 /// Whether `found` is what `stream` writes to.
