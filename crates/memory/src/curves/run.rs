@@ -219,7 +219,7 @@ impl Run<'_> {
         reported: &[Reported],
         whole: bool,
     ) -> Vec<Named> {
-        let named = levels::name(dots, &levels::levels(dots), reported);
+        let named = levels::name(dots, levels::levels(dots), reported, self.setup.guest());
         if whole {
             let said = levels::disagreements(dots, &named, reported).into_iter();
             self.outcome.notices.extend(said.map(|text| notice(NoticeId::Contradicted, text)));

@@ -219,7 +219,7 @@ fn ladder(of: &[Figure<'_>], section: &mut Section) {
     };
     let names = (Unit::BytesPerSecond, "", curves.kinds[0]);
     curves.show(section, names, &[">a thread", "level"], more);
-    section.push(Block::Text("all threads together; levels are those of reads".to_owned()));
+    section.push(Block::Text("all threads together; a level is of all loops".to_owned()));
     evidence(section, of, "regular stores".to_owned());
 }
 
