@@ -82,7 +82,7 @@ impl Run<'_> {
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
         self.outcome.stop = Some(stop);
         let judged = OneRegime::new(schedule.samples);
-        self.outcome.findings.extend(result::cpus_moved(&judged.trips));
+        self.outcome.findings.extend(result::several_regimes(&judged.trips, self.setup.guest()));
         Ok(judged)
     }
 
