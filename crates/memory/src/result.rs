@@ -205,6 +205,7 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
                 calls: code.calls.clone(),
             });
         }
+        Loop::Memcpy(_) => config.engine = Some("memcpy".to_owned()),
     }
 }
 
