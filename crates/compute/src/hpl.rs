@@ -6,7 +6,7 @@ use crate::config::{SearchStep, TimeConfig};
 use crate::engine::Multiplier;
 use crate::lu::{self, LuError, LuProgress};
 use crate::matrix::Matrix;
-use crate::observed::{LibraryRuns, Observed, SolvedSystem};
+use crate::observed::{Around, LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::random::Sequence;
 use crate::residual::{self, MatrixSource};
@@ -171,35 +171,45 @@ impl Run<'_> {
         let chosen = size::choose(self.options.order_spec(), &constraints)?;
         let order = chosen.order;
         self.seen.libraries[at].order = Some(chosen);
+        let mut before = self.around(at, multiplier, budget)?;
         for _ in 0..self.options.samples.max(1) {
-            let Some(solution) = self.solve(order, nb, multiplier, true)? else { break };
+            let Some(mut solution) = self.solve(order, nb, multiplier, true)? else { break };
+            let after = self.around(at, multiplier, budget)?;
+            solution.around = before;
+            solution.around.dgemm.extend(&after.dgemm);
+            solution.around.bursts.extend(&after.bursts);
             self.seen.libraries[at].solutions.push(solution);
+            before = after;
         }
-        self.again(at, multiplier, budget)
+        Ok(())
     }
 
-    /// DGEMM and the fastest loop once more behind the solutions: a machine that was disturbed or
-    /// throttled before them would make a rating look better than it is.
-    fn again(
+    /// DGEMM and the fastest loops once more, right before or after a solution: a rating is held against
+    /// what the cores gave in the same minutes.
+    fn around(
         &mut self,
         at: usize,
         multiplier: &Multiplier,
         budget: Duration,
-    ) -> Result<(), Failure> {
-        if self.interrupted("after the solution") {
-            return Ok(());
+    ) -> Result<Around, Failure> {
+        let mut around = Around::default();
+        if self.interrupted("beside the solution") {
+            return Ok(around);
         }
-        self.observer.phase("DGEMM and peak again");
-        let rates = dgemm::measure(&mut self.team, multiplier, share(DGEMM, budget))?;
-        self.seen.libraries[at].dgemm.extend(rates);
-        let time = share(PEAKS, self.options.budget);
+        self.observer.phase("DGEMM and peak beside the solution");
+        let time = share(DGEMM, budget).div_f64(2.0);
+        around.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
+        self.seen.libraries[at].dgemm.extend(&around.dgemm);
+        let time = share(PEAKS, self.options.budget).div_f64(2.0);
         for element in ["f64", "f32"] {
-            let peaks = self.seen.peaks.iter_mut().filter(|peak| peak.kernel.element == element);
-            if let Some(fastest) = peaks.max_by(|a, b| a.best().0.total_cmp(&b.best().0)) {
-                fastest.join(peak::measure(&mut self.team, &fastest.kernel, time)?);
+            let Some(fastest) = self.seen.peak_mut(element) else { continue };
+            let bursts = peak::measure(&mut self.team, &fastest.kernel, time)?.bursts;
+            fastest.bursts.extend(&bursts);
+            if element == "f64" {
+                around.bursts = bursts;
             }
         }
-        Ok(())
+        Ok(around)
     }
 
     /// The width of panels: the only one, or the fastest of small runs, the best three of which are
@@ -292,9 +302,18 @@ impl Run<'_> {
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
         let residual = residual::check(&mut self.team, source, matrix.column(order))?;
         let rating = lu::flops(order) / seconds;
-        let solved =
-            SolvedSystem { order, nb, rating, seconds, time, residual, huge_pages, joules, began };
-        Ok(Some(solved))
+        Ok(Some(SolvedSystem {
+            order,
+            nb,
+            rating,
+            seconds,
+            time,
+            residual,
+            huge_pages,
+            joules,
+            began,
+            around: Around::default(),
+        }))
     }
 
     /// Factors and solves while the user sees how far it is and may end it; the seconds of it, and

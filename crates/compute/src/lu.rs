@@ -187,6 +187,7 @@ pub fn solve(
         lost: busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max),
         switches: busy.iter().map(|(.., switches)| switches).sum(),
         stolen: None,
+        shared: None,
     };
     Ok((total, time))
 }

@@ -51,6 +51,9 @@ fn processor(machine: &Machine) -> String {
         let basis = p.hz_basis.as_ref().map_or("?", ClockBasis::as_str);
         text.push_str(&format!(", {} ({basis})", Hertz(hz)));
     }
+    if let Some(measured) = p.measured_hz.filter(|_| p.hz_basis != Some(ClockBasis::Measured)) {
+        text.push_str(&format!(", {} measured with all cores at scalar work", Hertz(measured)));
+    }
     text
 }
 
