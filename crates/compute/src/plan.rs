@@ -158,8 +158,9 @@ mod tests {
         let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
         assert!((dgemm.0 / (0.9 * 2.0 * 32e9) - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.contains("assumed: 2 cores x 2 GHz x 16 FLOP/cycle"), "{basis}");
-        let detail = None;
-        machine.peak_flops = Some(Figure { value: 400e9, basis: "4 cores".to_owned(), detail });
+        let basis = "4 cores".to_owned();
+        let peak = Figure { value: 400e9, basis, detail: None, at_most: false };
+        machine.peak_flops = Some(peak);
         let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
         assert!((dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.ends_with("taken as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"), "{basis}");

@@ -138,6 +138,7 @@ fn peak(processor: &Processor) -> Option<Figure> {
         value: processor::peak(cores, hz, per_cycle).0,
         basis: format!("{cores} cores x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle"),
         detail: Some(detail),
+        at_most: false,
     })
 }
 
