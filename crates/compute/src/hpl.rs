@@ -47,6 +47,13 @@ fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
+/// The CPUs of each thread; none where it is not bound.
+pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
+    let bound = placement.bind != Bind::None;
+    let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
+    placement.threads.iter().map(|thread| place(&thread.cpus)).collect()
+}
+
 struct Run<'a> {
     site: &'a Site,
     options: &'a HplOptions,
@@ -71,10 +78,7 @@ pub(crate) fn run(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let multipliers = libraries.iter().map(Tried::load).collect::<Result<Vec<_>, _>>()?;
-    let bound = placement.bind != Bind::None;
-    let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
-    let places: Vec<_> = placement.threads.iter().map(|thread| place(&thread.cpus)).collect();
-    let team = Team::start(&places)?;
+    let team = Team::start(&places(placement))?;
     let details = team.observed().iter().map(ToString::to_string).collect();
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
