@@ -165,13 +165,14 @@ impl Run<'_> {
     ) -> Result<(), Failure> {
         let count = self.seen.libraries.len();
         let budget = self.options.budget.div_f64(count as f64);
-        let Some(nb) = self.nb(at, multiplier, rate, budget)? else { return Ok(()) };
+        let Some((nb, half)) = self.nb(at, multiplier, rate, budget)? else { return Ok(()) };
         // Side by side N must not depend on each one's NB.
         let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
         let multiple = nb_of_order * self.multiple;
         let (machine, threads) = (&self.site.machine, self.team.len());
         let mut constraints = self.options.constraints(machine, rate, threads, multiple);
         constraints.seconds /= count as f64;
+        constraints.half = half;
         let chosen = size::choose(self.options.order_spec(), &constraints)?;
         let order = chosen.order;
         self.seen.libraries[at].order = Some(chosen);
@@ -217,36 +218,40 @@ impl Run<'_> {
     }
 
     /// The width of panels: the only one, or the fastest of small runs, the best three of which are
-    /// run again at twice the size.
+    /// run again at twice the size; and the order at which LU reaches half of DGEMM's rate, which the last
+    /// of them tell.
     fn nb(
         &mut self,
         at: usize,
         multiplier: &Multiplier,
         dgemm: FlopsPerSec,
         budget: Duration,
-    ) -> Result<Option<usize>, Failure> {
+    ) -> Result<Option<(usize, Option<f64>)>, Failure> {
         let mut candidates = match self.options.nb.as_slice() {
             [] => size::CANDIDATES.to_vec(),
-            [one] => return Ok(Some(*one)),
             several => several.to_vec(),
         };
+        let mut half = self.options.half;
+        if candidates.len() == 1 && self.options.order_spec() != OrderSpec::Quick {
+            return Ok(Some((candidates[0], half)));
+        }
         let (machine, threads) = (&self.site.machine, self.team.len());
         let mut constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
         // The second round takes three runs of eight times the operations.
         let runs = candidates.len() as f64 + 3.0 * 8.0;
-        constraints.seconds = budget.as_secs_f64() * SEARCH / runs;
-        let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
-        let small = match self.options.order {
-            OrderSpec::Exactly(order) => quick.min(order),
-            _ => quick,
-        };
-        let small = small.max(4 * COMMON_MULTIPLE);
+        let small = budget.as_secs_f64() * SEARCH / runs;
         let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
-        let large = (2 * small).min(full.max(small));
-        self.observer.phase(&format!("search of NB, N = {small} and {large}"));
+        let most = match self.options.order {
+            OrderSpec::Exactly(order) => 2 * order,
+            _ => full,
+        };
         // On a machine that is slower than its DGEMM said, what was found until then decides.
         let deadline = Instant::now() + budget.mul_f64(2.0 * SEARCH);
-        for order in [small, large] {
+        for (round, seconds) in [small, 8.0 * small].into_iter().enumerate() {
+            (constraints.seconds, constraints.half) = (seconds, half);
+            let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
+            let order = quick.min(most >> (1 - round)).max(4 * COMMON_MULTIPLE).min(full.max(1));
+            self.observer.phase(&format!("search of NB, N = {order}"));
             let mut rated = Vec::new();
             for nb in candidates.iter().copied().filter(|nb| 4 * nb <= order) {
                 let Some(SolvedSystem { rating: rate, .. }) =
@@ -261,12 +266,13 @@ impl Run<'_> {
                     break;
                 }
             }
-            if !rated.is_empty() {
-                rated.sort_by(|a, b| b.0.total_cmp(&a.0));
+            rated.sort_by(|a, b| b.0.total_cmp(&a.0));
+            if let Some((rate, _)) = rated.first() {
+                half = size::half(order, rate / dgemm.0);
                 candidates = rated.into_iter().take(3).map(|(_, nb)| nb).collect();
             }
         }
-        Ok(candidates.first().copied())
+        Ok(candidates.first().map(|nb| (*nb, half)))
     }
 
     /// Makes, solves and checks one system; `None` when interrupted. One that is `shown` is for the

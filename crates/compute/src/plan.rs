@@ -3,6 +3,7 @@
 
 use crate::GAUGE;
 use crate::choose::{self, Trial, TrialPlaces};
+use crate::config::RatingConfig;
 use crate::dat;
 use crate::hpl;
 use crate::options::HplOptions;
@@ -105,7 +106,12 @@ impl Planned for HplPlan {
         let mut outcome = hpl::run(site, &self.placement, &libraries, options, observer)?;
         outcome.notices.splice(0..0, notices);
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
-            reference.measure(site, &self.options, &mut outcome, observer)?;
+            // What the solution here told serves the reference program's N as well.
+            let ratings = outcome.measurements.iter().filter(|m| m.name == "rating");
+            let told = |config: RatingConfig| size::half(config.n?, config.of_dgemm?);
+            let half = ratings.filter_map(|m| told(m.read_config())).next().or(self.options.half);
+            let options = HplOptions { half, ..self.options.clone() };
+            reference.measure(site, &options, &mut outcome, observer)?;
         }
         Ok(outcome)
     }

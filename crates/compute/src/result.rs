@@ -21,6 +21,9 @@ use std::collections::BTreeSet;
 /// The formula, as it stands in the record.
 pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
 
+/// When panels and waiting for them took more than this share of the threads' time, a rating says more of
+/// the panels than of the node.
+const PANELS_SET: f64 = 0.5;
 /// A rating below this share of DGEMM at a size that should reach more says that LU loses.
 const LU_LOSES: f64 = 0.85;
 /// DGEMM below this share of the peak says that the library loses.
@@ -156,8 +159,13 @@ impl Evidence<'_> {
                 format!("the residual is {residual:.3e}, not below {THRESHOLD}: x is no solution");
             validity.add(Status::Invalid, reason);
         }
-        if let Some(doubt) = sized.and_then(|sized| sized.doubt.as_ref()) {
-            validity.add(Status::Suspect, doubt);
+        let idle = time.panels + time.waiting;
+        if idle > PANELS_SET {
+            let (idle, of_dgemm) = (percent(idle), percent(solution.of_dgemm()));
+            let reason = format!(
+                "N = {order} is so small that panels, not products, set the rating: they and waiting for them took {idle} of the threads' time, and the rating is {of_dgemm} of DGEMM"
+            );
+            validity.add(Status::Suspect, reason);
         }
         if failed.is_none() && time.lost > DISTURBED {
             let lost = percent(time.lost);

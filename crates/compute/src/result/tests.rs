@@ -24,6 +24,15 @@ fn burst(gflops: f64, ghz: f64) -> Burst {
 
 /// The figure of that name where registers and a solution saw these.
 fn judged(name: &str, bursts: &[Burst], around: Around) -> (Measurement, Vec<String>) {
+    timed(name, bursts, around, TimeConfig::default())
+}
+
+fn timed(
+    name: &str,
+    bursts: &[Burst],
+    around: Around,
+    time: TimeConfig,
+) -> (Measurement, Vec<String>) {
     let (site, options) = (site(), HplOptions::default());
     let placement = nodegauge_placement::plan(&site.topology, &Request::default()).unwrap();
     let solution = SolvedSystem {
@@ -31,7 +40,7 @@ fn judged(name: &str, bursts: &[Burst], around: Around) -> (Measurement, Vec<Str
         nb: 192,
         rating: 90e9,
         seconds: 4.0,
-        time: TimeConfig::default(),
+        time,
         residual: ResidualConfig::of(Some(0.01)),
         huge_pages: None,
         joules: None,
@@ -98,4 +107,17 @@ fn lu_is_held_against_dgemm_of_the_same_minutes() {
     assert!(!loses(&notices), "{notices:?}");
     let (_, notices) = judged("rating", &[], around(&[138e9, 140e9, 141e9]));
     assert!(loses(&notices), "{notices:?}");
+}
+
+#[test]
+fn a_rating_that_panels_set_is_doubted_by_what_the_threads_did_not_by_their_number() {
+    let of = |panels, waiting| {
+        let around = Around { dgemm: vec![200e9], bursts: Vec::new() };
+        timed("rating", &[], around, TimeConfig { panels, waiting, ..TimeConfig::default() }).0
+    };
+    assert_eq!(of(0.1, 0.2).validity.status, Status::Valid);
+    let doubted = of(0.2, 0.45);
+    assert_eq!(doubted.validity.status, Status::Suspect);
+    let reason = &doubted.validity.reasons[0];
+    assert!(reason.ends_with("took 65 % of the threads' time, and the rating is 45 % of DGEMM"));
 }
