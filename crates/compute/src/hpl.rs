@@ -4,6 +4,7 @@
 use crate::choose::Tried;
 use crate::config::{SearchStep, TimeConfig};
 use crate::engine::Multiplier;
+use crate::homes::Homes;
 use crate::lu::{self, LuError, LuProgress};
 use crate::matrix::Matrix;
 use crate::observed::{Around, LibraryRuns, Observed, SolvedSystem};
@@ -14,11 +15,11 @@ use crate::result::Evidence;
 use crate::size::{self, OrderSpec};
 use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
-use nodegauge_machine::CpuId;
 use nodegauge_machine::power::{self, EnergyMeter};
+use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, interference};
-use nodegauge_placement::{Bind, Placement};
+use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -54,6 +55,16 @@ pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
     placement.threads.iter().map(|thread| place(&thread.cpus)).collect()
 }
 
+/// The NUMA node of each thread; none where a thread may be on several.
+pub(crate) fn nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
+    let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
+    let node = |thread: &ThreadPlace| match thread.nodes(topology).as_slice() {
+        [node] => Some(node.0 as usize),
+        _ => None,
+    };
+    bound.map(node).collect::<Option<_>>().unwrap_or_default()
+}
+
 struct Run<'a> {
     site: &'a Site,
     options: &'a HplOptions,
@@ -63,6 +74,8 @@ struct Run<'a> {
     team: Team,
     meter: Result<EnergyMeter, String>,
     seen: Observed,
+    /// The NUMA node of each thread; empty where one may be on several.
+    nodes: Vec<usize>,
 }
 
 /// Measures `libraries` in their order, by the same rules for N and NB; N is a multiple of NB times
@@ -83,7 +96,8 @@ pub(crate) fn run(
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
     let seen = Observed::default();
-    let mut run = Run { site, options, multiple, observer, team, meter, seen };
+    let nodes = nodes(&site.topology, placement);
+    let mut run = Run { site, options, multiple, observer, team, meter, seen, nodes };
     run.peaks()?;
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {
         run.dgemm(tried, multiplier, libraries.len())?;
@@ -289,7 +303,8 @@ impl Run<'_> {
             Some(given) if shown => given,
             _ => &random,
         };
-        let mut matrix = Matrix::map(order)?;
+        let homes = Homes::of(&self.nodes, (order, nb), lu::WIDEST);
+        let mut matrix = Matrix::map(order)?.at(homes);
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);
         }
