@@ -51,9 +51,14 @@ impl Regime {
     }
 }
 
+/// Whether a round trip can be a cache line's.
+pub fn is_of_a_line(round_trip: f64) -> bool {
+    round_trip > 0.0 && round_trip <= LONGEST
+}
+
 /// The regimes in a set of round trips, shortest first. Empty only where none is a cache line's.
 pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
-    let of_lines = round_trips.iter().copied().filter(|t| *t > 0.0 && *t <= LONGEST);
+    let of_lines = round_trips.iter().copied().filter(|trip| is_of_a_line(*trip));
     let mut logs: Vec<f64> = of_lines.map(f64::ln).collect();
     logs.sort_by(f64::total_cmp);
     let least = (logs.len() as f64 * MIN_SHARE).max(if logs.len() > 4 { 2.0 } else { 1.0 });
