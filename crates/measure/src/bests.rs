@@ -17,8 +17,9 @@ pub struct Ratio {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Rounds below which there is no interval: two have one other draw.
-pub const LEAST: usize = 3;
+/// Rounds below which there is no interval: of four the best is drawn in two thirds of all draws, and
+/// what they say of its luck is luck.
+pub const LEAST: usize = 5;
 /// Draws.
 const DRAWS: usize = 400;
 /// Any number; the same for all, so that results repeat.
@@ -64,10 +65,10 @@ impl Ratio {
 }
 
 /// Digits behind the point that a value with this interval deserves: down to the first digit of the
-/// half of its width.
+/// half of its width, one to three.
 pub fn digits([low, high]: [f64; 2]) -> usize {
     let half = (high - low) / 2.0;
-    if half > 0.0 { (-half.log10().floor()).clamp(0.0, 3.0) as usize } else { 3 }
+    if half > 0.0 { (-half.log10().floor()).clamp(1.0, 3.0) as usize } else { 3 }
 }
 
 #[cfg(test)]
@@ -150,7 +151,7 @@ mod tests {
     fn a_value_has_the_digits_that_its_interval_leaves() {
         assert_eq!(digits([1.09, 1.26]), 2);
         assert_eq!(digits([0.8, 1.3]), 1);
-        assert_eq!(digits([3.0, 9.0]), 0);
+        assert_eq!(digits([3.0, 9.0]), 1);
         assert_eq!(digits([1.1715, 1.1765]), 3);
         assert_eq!(digits([1.0, 1.0]), 3);
     }

@@ -25,7 +25,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let (from, to) = (config.from.unwrap_or(0.0), config.to.unwrap_or(0.0));
     let bar = |rate: f64| Cell::bar((rate / to.max(from).max(1.0)).max(SHORTEST));
     // Records of old have no intervals.
-    let known = figures.iter().any(|(_, config)| config.interval.is_some());
+    let known = whole.quoted != Quoted::GeometricMean;
     let titles = [kernel, ">factor", ">95 %", ">GB/s", ""];
     let shown = |cells: [Cell; 5]| {
         cells.into_iter().enumerate().filter(move |(i, _)| known || *i != 2).map(|(_, cell)| cell)
@@ -52,7 +52,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, config) in steps() {
         let what = config.what.as_deref().unwrap_or("");
-        let told = if is_told(config) { "" } else { "; not told from 1" };
+        let told = if !known || is_told(config) { "" } else { "; not told from 1" };
         section.note(&m.name, format!("{what}{told}{}", other_factors(config, kernel)));
     }
     if let Some((m, config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
@@ -78,9 +78,9 @@ fn ends(config: &ExplainConfig) -> Option<[f64; 2]> {
     config.interval.as_deref()?.try_into().ok()
 }
 
-/// Whether a factor is told from 1, as far as that is known.
+/// Whether a factor is told from 1.
 fn is_told(config: &ExplainConfig) -> bool {
-    ends(config).is_none_or(|[low, high]| low > 1.0 || high < 1.0)
+    ends(config).is_some_and(|[low, high]| low > 1.0 || high < 1.0)
 }
 
 /// A factor with the digits that its interval leaves.
@@ -102,7 +102,11 @@ fn interval(config: &ExplainConfig) -> Cell {
 fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
     let value = m.value?;
     let rate = BytesPerSec(config.to?);
-    let [low, high] = ends(config)?;
+    let Some([low, high]) = ends(config) else {
+        return Some(format!(
+            "that of the C library, by turns with the others: {rate}, x {value:.1}"
+        ));
+    };
     let digits = bests::digits([low, high]);
     let stands = match (low > 1.0, high < 1.0) {
         (true, _) => "leads the best loop for copy",
@@ -123,8 +127,12 @@ fn stream(seen: &StreamAgreement) -> String {
             "{per_cent:+.1} %, more than chance: the steps before leave other lines in the caches, or \
              the machine was not the same"
         ),
-        Some(_) => format!("{per_cent:+.1} %, which is no more than chance: they agree"),
-        None => format!("{per_cent:+.1} %, of too few passes to say more"),
+        Some([low, high]) => format!(
+            "{per_cent:+.1} %, where chance alone makes {:+.1} to {:+.1} %: they agree",
+            (1.0 / high - 1.0) * 100.0,
+            (1.0 / low - 1.0) * 100.0
+        ),
+        None => format!("{per_cent:+.1} %, of too few passes to say whether they agree"),
     };
     format!(
         "the end, measured alone as stream does, best of {} passes: {}; {agree}",
