@@ -10,6 +10,8 @@ use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Unit};
 use serde_json::Value;
 
+/// Ends of an interval within this factor of each other say that two figures agree.
+const AGREE: f64 = 1.1;
 /// The shortest bar, as a share of the longest.
 const SHORTEST: f64 = 1.0 / 24.0;
 
@@ -128,9 +130,10 @@ fn stream(seen: &StreamAgreement) -> String {
              the machine was not the same"
         ),
         Some([low, high]) => format!(
-            "{per_cent:+.1} %, where chance alone makes {:+.1} to {:+.1} %: they agree",
-            (1.0 / high - 1.0) * 100.0,
-            (1.0 / low - 1.0) * 100.0
+            "{per_cent:+.1} % ({:+.1} to {:+.1} %), no more than chance: {}",
+            (low - 1.0) * 100.0,
+            (high - 1.0) * 100.0,
+            if high / low < AGREE { "they agree" } else { "too much of it to say that they agree" }
         ),
         None => format!("{per_cent:+.1} %, of too few passes to say whether they agree"),
     };
