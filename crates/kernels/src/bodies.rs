@@ -1,7 +1,7 @@
-//! What each kernel does with vectors, and with that everything that is compiled in.
+//! What each kernel does with vectors, and with that its loops for an instruction set.
 
 use super::builds::{Build, passes, residents};
-use super::entry::{self, InstructionSet};
+use super::entry::InstructionSet;
 use super::pass::Body;
 use super::table::{ARRAYS, KERNELS, Kernel, KernelSpec};
 use super::vector::Vector;
@@ -22,7 +22,7 @@ macro_rules! bodies {
         )*
 
         /// All kernels with one instruction set.
-        const fn all<I: InstructionSet + 'static>() -> &'static [&'static [Build]] {
+        pub(super) const fn all<I: InstructionSet + 'static>() -> &'static [&'static [Build]] {
             const { &[$(
                 passes::<I, I::F64, $kernel, false>(),
                 passes::<I, I::F64, $kernel, true>(),
@@ -50,18 +50,3 @@ bodies! {
     Axpy: |[a, b, ..], s| s.mul_add(b, a);
     Blend: |[_, b, c, d], s| s.mul_add(c, b).add(d);
 }
-
-/// Everything that is compiled in, for all instruction sets of the target.
-pub(super) static BUILDS: &[&[&[Build]]] = &[
-    all::<entry::Portable>(),
-    #[cfg(target_arch = "x86_64")]
-    all::<entry::Sse2>(),
-    #[cfg(target_arch = "x86_64")]
-    all::<entry::Avx>(),
-    #[cfg(target_arch = "x86_64")]
-    all::<entry::Avx512>(),
-    #[cfg(target_arch = "aarch64")]
-    all::<entry::Neon>(),
-    #[cfg(target_arch = "aarch64")]
-    super::sve::all(),
-];

@@ -96,13 +96,26 @@ impl Isa {
         match self {
             // SAFETY: the instruction set was just detected.
             #[cfg(target_arch = "aarch64")]
-            Self::Sve if self.available() => unsafe { super::sve::vector_bytes() as u32 * 8 },
+            Self::Sve if self.available() => unsafe { sve_vector_bytes() as u32 * 8 },
             Self::Portable | Self::Sve => 0,
             Self::Sse2 | Self::Neon => 128,
             Self::Avx => 256,
             Self::Avx512 => 512,
         }
     }
+}
+
+/// Bytes in a scalable vector of this processor.
+///
+/// # Safety
+/// The processor has SVE.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "sve")]
+pub(super) unsafe fn sve_vector_bytes() -> usize {
+    let bytes;
+    // SAFETY: reads the length alone.
+    unsafe { std::arch::asm!("rdvl {}, #1", out(reg) bytes, options(pure, nomem, nostack)) };
+    bytes
 }
 
 /// Software prefetch: off, or how far ahead lines are asked for, in bytes.

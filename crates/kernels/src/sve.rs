@@ -8,23 +8,11 @@
 use super::builds::{Build, stores};
 use super::entry::{Args, LINE, Way};
 use super::pass::{Body, Compensated, PAGE, STEPS_A_BLOCK};
-use super::shape::{Element, Isa, Shape};
+use super::shape::{Element, Isa, Shape, sve_vector_bytes};
 use super::table::ARRAYS;
 use super::vector::Scalar;
 use std::arch::asm;
 use std::sync::atomic::{Ordering, compiler_fence};
-
-/// Bytes in a vector of this processor.
-///
-/// # Safety
-/// The processor has SVE.
-#[target_feature(enable = "sve")]
-pub(super) unsafe fn vector_bytes() -> usize {
-    let bytes;
-    // SAFETY: reads the length alone.
-    unsafe { asm!("rdvl {}, #1", out(reg) bytes, options(pure, nomem, nostack)) };
-    bytes
-}
 
 /// Where some steps lie: of each array the first, how many, how far apart in bytes, and how many
 /// elements of each vector are worked on (more than it has: all).
@@ -246,7 +234,7 @@ unsafe fn run<
     // SAFETY: all offsets below are less than the end, the last vector has no more elements than are
     // left; the rest is the caller's promise.
     unsafe {
-        let vector = vector_bytes();
+        let vector = sve_vector_bytes();
         let from = |i: usize| args.at.map(|at| at.as_ptr().wrapping_add(i));
         // The vectors of a line; a processor whose vectors do not fill a page has none.
         let side = SIDE && PAGE.is_multiple_of(vector);

@@ -1,12 +1,29 @@
 //! The compiled loops, given out only when the processor has their instruction set: whoever holds a
 //! [`Variant`] or a [`Resident`] may run it.
 
-use super::bodies::BUILDS;
+use super::bodies;
 use super::builds::Build;
-use super::entry::{Args, Way};
+use super::entry::{self, Args, Way};
 use super::shape::{Element, Isa, Shape, SideBySide, Stores};
+#[cfg(target_arch = "aarch64")]
+use super::sve;
 use super::table::Kernel;
 use std::cmp::Reverse;
+
+/// Everything that is compiled in, for all instruction sets of the target.
+static BUILDS: &[&[&[Build]]] = &[
+    bodies::all::<entry::Portable>(),
+    #[cfg(target_arch = "x86_64")]
+    bodies::all::<entry::Sse2>(),
+    #[cfg(target_arch = "x86_64")]
+    bodies::all::<entry::Avx>(),
+    #[cfg(target_arch = "x86_64")]
+    bodies::all::<entry::Avx512>(),
+    #[cfg(target_arch = "aarch64")]
+    bodies::all::<entry::Neon>(),
+    #[cfg(target_arch = "aarch64")]
+    sve::all(),
+];
 
 /// One compiled loop of a kernel, which this processor can run: made by [`find`] alone.
 #[derive(Debug, Clone, Copy)]
