@@ -101,7 +101,8 @@ impl Machine {
         while self.schedule.factored.load(Ordering::Acquire) < panels {
             let seen =
                 std::mem::replace(&mut version, self.schedule.version.load(Ordering::Acquire));
-            let all = seen != version || called.is_some();
+            let awaited = called.is_some_and(|(.., here)| here < self.group);
+            let all = seen != version || awaited;
             for thread in if all { 0..threads } else { done..done + 1 } {
                 if !matches!(doing[thread].1, Doing::Nothing) {
                     continue;
