@@ -12,6 +12,7 @@
  *
  *   nodegauge-messages 1
  *   mpi <version> <ranks> <thread level>       library <text>
+ *   variable <name> <value>                    a control variable of MPI_T that speaks of eager messages
  *   rank <n> <pid> <cpus> <host>               one line a rank, CPUs as the kernel reports them
  *   refused <pattern> <why>
  *   size <pattern> <bytes> <a> <b> <pairs>     a size begins; a and b are world ranks
@@ -283,6 +284,37 @@ static void my_cpus(char *list, size_t room) {
         snprintf(list, room, "?");
 }
 
+/* Tells the library's control variables whose names speak of eager messages: whole numbers of no object. */
+static void tell_variables(void) {
+#if MPI_VERSION >= 3
+    int level, count = 0;
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) || MPI_T_cvar_get_num(&count))
+        return;
+    for (int i = 0; i < count; i++) {
+        char name[200], words[2];
+        int length = sizeof name, room = sizeof words, verbosity, object, scope, size = 0, values;
+        union {
+            int whole;
+            long long large;
+        } value = {.large = 0};
+        MPI_Datatype type;
+        MPI_T_enum names;
+        MPI_T_cvar_handle handle;
+        if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, &names, words, &room, &object,
+                                &scope)
+            || object != MPI_T_BIND_NO_OBJECT || (!strstr(name, "eager") && !strstr(name, "EAGER"))
+            || (type != MPI_INT && type != MPI_UNSIGNED_LONG && type != MPI_UNSIGNED_LONG_LONG)
+            || MPI_Type_size(type, &size) || size > (int)sizeof value
+            || MPI_T_cvar_handle_alloc(i, NULL, &handle, &values))
+            continue;
+        if (values == 1 && MPI_T_cvar_read(handle, &value) == MPI_SUCCESS)
+            say("variable %s %lld\n", name, type == MPI_INT ? value.whole : value.large);
+        MPI_T_cvar_handle_free(&handle);
+    }
+    MPI_T_finalize();
+#endif
+}
+
 static void introduce(int level) {
     char mine[512] = "", cpus[200], host[256] = "", library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     char *all = malloc((size_t)world_ranks * sizeof mine);
@@ -300,6 +332,7 @@ static void introduce(int level) {
             *c = *c == '\n' ? '|' : *c == '\t' ? ' ' : *c;
         say("nodegauge-messages 1\nmpi %d.%d %d %d\n", version, subversion, world_ranks, level);
         say("library %.400s\n", library);
+        tell_variables();
         for (int r = 0; r < world_ranks; r++)
             say("rank %d %s\n", r, all + (size_t)r * sizeof mine);
         flush();

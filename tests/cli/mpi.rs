@@ -146,6 +146,31 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
 }
 
 #[test]
+fn where_eager_messages_end_is_asked_of_the_library() {
+    let harness = Harness::new();
+    let curve = |which: Mpi, launcher: &str| {
+        let args =
+            [&FAST[..], &["--patterns", "latency", "--launcher", launcher, "--json"]].concat();
+        of(&mpi(&harness, which, &args).exits(0).json(), "latency", 8)["config"].clone()
+    };
+    for which in installed(&harness) {
+        // UCX beneath MPICH tells MPI nothing.
+        let config = curve(which, which.mpirun);
+        let device = config["mpi"]["device"].as_str().unwrap_or_default();
+        let transport = config["mpi"]["transport"].as_str().unwrap_or_default();
+        if device.ends_with("ucx") {
+            assert_eq!(config["curve"]["rendezvous_bytes"], Value::Null);
+        }
+        let Some(way) = transport.strip_prefix("pml ob1, btl ") else { continue };
+        let variable = format!("btl_{way}_eager_limit");
+        assert_eq!(config["curve"]["rendezvous_source"], variable);
+        // It is asked, not known: the user may have set it.
+        let set = curve(which, &format!("{} --mca {variable} 512", which.mpirun));
+        assert_eq!(set["curve"]["rendezvous_bytes"], 512, "{transport}");
+    }
+}
+
+#[test]
 fn two_mpis_are_set_side_by_side() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
