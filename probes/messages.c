@@ -161,13 +161,14 @@ static void run_pattern(const Request *request, MPI_Comm comm, int first, int se
     t.pairs = t.participants == PAIRS ? t.ranks / 2 : 1;
     t.sender = t.rank < t.pairs;
     t.partner = t.sender ? t.rank + t.pairs : t.rank - t.pairs;
+    if (t.rank >= 2 * t.pairs)
+        t.partner = MPI_PROC_NULL; /* one of an odd number has none */
     t.senders = asked.senders, t.receivers = asked.receivers;
     t.buffers = asked.multiple && !collective ? (int)asked.window : 1;
     for (const char *at = request->sizes; *at;) {
         at = read_size(&t, at);
         largest = t.bytes > largest ? t.bytes : largest;
     }
-    const size_t room = (size_t)largest * (size_t)(collective ? t.ranks : 1);
     t.out = calloc((size_t)t.buffers, sizeof *t.out);
     t.in = calloc((size_t)t.buffers, sizeof *t.in);
     t.requests = calloc(2 * (size_t)asked.window, sizeof *t.requests);
@@ -175,7 +176,8 @@ static void run_pattern(const Request *request, MPI_Comm comm, int first, int se
     if (!t.out || !t.in || !t.requests || !t.statuses)
         fail("no memory");
     for (int b = 0; b < t.buffers; b++)
-        t.out[b] = page(room), t.in[b] = page(room);
+        t.out[b] = page((size_t)(largest * blocks_out(&t))),
+        t.in[b] = page((size_t)(largest * blocks_in(&t)));
     open_line(&t);
     for (const char *at = request->sizes; *at;) {
         at = read_size(&t, at);

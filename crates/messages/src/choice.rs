@@ -32,7 +32,7 @@ impl MpiRequest {
     /// When one is not there, or there are not as many launchers or folders as MPIs.
     pub(crate) fn find(&self) -> Result<Vec<Mpi>, MessagesError> {
         let mpis = if self.mpicc.is_empty() {
-            vec![usual(self.launcher.first(), |_| Ok(()))?]
+            vec![usual(self.launcher.first())?]
         } else {
             let paired = self.launcher.len() == self.mpicc.len();
             let launcher = |at: usize| self.launcher.get(at).filter(|_| paired);
@@ -65,19 +65,12 @@ impl MpiRequest {
     }
 }
 
-/// The first MPI under one of the usual names that is `fit`.
-pub(crate) fn usual(
-    launcher: Option<&CommandLine>,
-    fit: impl Fn(&Mpi) -> Result<(), MessagesError>,
-) -> Result<Mpi, MessagesError> {
+/// The first MPI under one of the usual names.
+pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, MessagesError> {
     let mut first = None;
     for name in USUAL {
         match Mpi::find(&CommandLine::new(name, []), launcher, &|| false) {
-            // One that is there tells more than one that is not.
-            Ok(mpi) => match fit(&mpi) {
-                Ok(()) => return Ok(mpi),
-                Err(error) => first = Some(error),
-            },
+            Ok(mpi) => return Ok(mpi),
             Err(error) => first = first.or(Some(error.into())),
         }
     }

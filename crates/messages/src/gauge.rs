@@ -10,12 +10,13 @@ use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe;
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
-use crate::start::{Broken, ReadyMpi, StartReport};
+use crate::start::{Broken, ReadyMpi, StartReport, cares_for_root};
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice};
+use nodegauge_placement::emit::OpenMpi;
 use std::collections::BTreeSet;
 
 impl Planned for MessagesPlan {
@@ -53,6 +54,11 @@ fn run(
         let probe = probe::build(mpi, folder.as_deref(), &|| observer.interrupted())?;
         notice::add_new(&mut outcome.notices, probe.notice.clone());
         probes.push(probe);
+        if cares_for_root(mpi) {
+            let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
+            let text = format!("{}: ranks run as root: {launcher} was given {option}", mpi.library);
+            outcome.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+        }
     }
     let (topology, options) = (&site.topology, &plan.options);
     let with_probes = plan.mpis.iter().zip(&probes);

@@ -182,13 +182,12 @@ impl ReadyMpi<'_> {
         program: &str,
         arguments: &[String],
     ) -> Result<(Job, String, Scratch), MessagesError> {
-        refuses_root(self.mpi, self.options.as_root)?;
         let folder = Scratch::new()?;
         let path = folder.path().join("ranks");
         let (command, rankfile) = launch.words(
             &self.mpi.launcher,
             self.topology,
-            self.options.as_root,
+            cares_for_root(self.mpi),
             &path.display().to_string(),
             std::env::var_os("SLURM_JOB_ID").is_some(),
         );
@@ -226,9 +225,6 @@ impl ReadyMpi<'_> {
                 self.mpi.compiler.command.program()
             ));
         }
-        if text.contains("attempt to run as root") {
-            return MessagesError::root(launcher);
-        }
         if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))
         {
             let more = match self.mpi.launcher.kind {
@@ -259,21 +255,14 @@ impl ReadyMpi<'_> {
     }
 }
 
-/// Whether the launcher of this MPI would refuse to start ranks of root.
-///
-/// # Errors
-/// When it would.
-pub(crate) fn refuses_root(mpi: &Mpi, as_root: bool) -> Result<(), MessagesError> {
-    // Open MPI's own variables; version 5 reads its runtime's names, too.
+/// Whether the launcher of this MPI starts programs of root, as this is, only when it is told to. The
+/// environment may have told it: by Open MPI's own variables; version 5 reads its runtime's names, too.
+pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
     let told = ["OMPI_", "PRTE_"].iter().any(|prefix| {
         let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
         set("ALLOW_RUN_AS_ROOT") && set("ALLOW_RUN_AS_ROOT_CONFIRM")
     });
-    let cares = mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root();
-    match cares && !as_root && !told {
-        true => Err(MessagesError::root(mpi.launcher.command.program())),
-        false => Ok(()),
-    }
+    mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !told
 }
 
 /// The last lines that say something to a person, without the chatter that was asked for.

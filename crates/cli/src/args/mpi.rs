@@ -4,19 +4,11 @@ use super::{Common, seconds};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, UnknownName};
-use nodegauge_messages::options::{Buffers, SideThreads, Timing};
+use nodegauge_messages::options::{Buffers, MEMORY_LIMIT, SideThreads, Timing};
 use nodegauge_messages::{Pattern, RankPairs, pattern};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Whether root may start ranks.
-#[derive(Debug, Clone, Copy, ClapArgs)]
-pub(crate) struct Root {
-    /// Let Open MPI start programs of root, as in containers
-    #[arg(long, help_heading = "MPI")]
-    pub(crate) allow_run_as_root: bool,
-}
 
 /// `mpi`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -29,8 +21,9 @@ pub(crate) struct MpiArgs {
     /// Words are split as in a shell. Example: --launcher 'srun --mpi=pmi2'
     #[arg(long, value_name = "'MPIRUN'", help_heading = "MPI")]
     pub(crate) launcher: Vec<CommandLine>,
-    #[command(flatten)]
-    pub(crate) root: Root,
+    /// Let Open MPI start OSU's programs as root, as in containers; the own probe it starts anyway
+    #[arg(long, help_heading = "MPI")]
+    pub(crate) allow_run_as_root: bool,
     /// Patterns: latency, bw, bibw, multi_lat, mbw_mr, latency_mt; barrier, bcast, allreduce,
     /// allgather, alltoall; p2p, collectives, all
     #[arg(long, value_name = "NAMES", default_value = "p2p", value_parser = patterns, help_heading = "What")]
@@ -47,6 +40,9 @@ pub(crate) struct MpiArgs {
     /// Operations before timing [default: 100, large messages 10; windows: 10 and 2]
     #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000), help_heading = "How")]
     pub(crate) warm_up: Option<u64>,
+    /// Largest buffer of a rank: sizes of collectives and windows beyond it are left out
+    #[arg(long, short = 'M', value_name = "SIZE", default_value_t = Bytes(MEMORY_LIMIT), help_heading = "How")]
+    pub(crate) mem_limit: Bytes,
     /// Buffers: single (rates within a node are cache rates), multiple (one a message of the window)
     #[arg(long, short = 'b', value_name = "KIND", default_value = "single", help_heading = "How")]
     pub(crate) buffers: Buffers,
