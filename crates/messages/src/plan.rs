@@ -12,7 +12,7 @@ use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::{Bytes, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
-use nodegauge_toolchain::mpi::Mpi;
+use nodegauge_toolchain::mpi::{HostList, Mpi};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -47,13 +47,14 @@ impl RankPairs {
     ///
     /// # Errors
     /// When there are not two, or there is no job.
-    pub fn hosts(names: &[String]) -> Result<Self, MessagesError> {
+    pub fn hosts(lists: &[HostList]) -> Result<Self, MessagesError> {
         let mut hosts: Vec<String> = Vec::new();
-        for name in names {
-            match name.trim() {
-                "slurm" => hosts.extend(job_hosts()?),
-                "" => return Err(MessagesError::Request("--hosts has an empty name".to_owned())),
-                name => hosts.push(name.to_owned()),
+        for HostList(names) in lists {
+            for name in names {
+                match name.as_str() {
+                    "slurm" => hosts.extend(job_hosts()?),
+                    name => hosts.push(name.to_owned()),
+                }
             }
         }
         let mut seen = BTreeSet::new();

@@ -7,6 +7,7 @@ use nodegauge_measure::{Bytes, UnknownName};
 use nodegauge_messages::options::{Buffers, MEMORY_LIMIT, SideThreads, Timing};
 use nodegauge_messages::{Pattern, RankPairs, pattern};
 use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::mpi::HostList;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,10 +66,10 @@ pub(crate) struct MpiArgs {
     /// Ranks of multi_lat, mbw_mr and collectives [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
-    /// Measure between these hosts, one rank on each: a ring, then pairs by chance; 'slurm' for
-    /// those of the job
-    #[arg(long, value_name = "HOSTS", value_delimiter = ',', help_heading = "Where")]
-    pub(crate) hosts: Vec<String>,
+    /// Measure between these hosts, e.g. node[01-04],b, one rank on each: a ring, then pairs by
+    /// chance; 'slurm' for those of the job
+    #[arg(long, value_name = "HOSTS", help_heading = "Where")]
+    pub(crate) hosts: Vec<HostList>,
     /// Folder with a build of the OSU micro-benchmarks, run by turns (one for each --mpicc)
     #[arg(long, value_name = "DIR", conflicts_with = "hosts", help_heading = "What")]
     pub(crate) osu: Vec<PathBuf>,
