@@ -233,26 +233,42 @@ fn a_missing_or_broken_compiler_is_told() {
 fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        let running = harness.start(&[
-            "mpi",
-            "--allow-run-as-root",
-            "--mpicc",
-            which.mpicc,
-            "-m",
-            "8,64",
-            "--size-limit",
-            "30",
-            "--samples",
-            "1000000",
-            "--patterns",
-            "latency",
-        ]);
+        // A launcher that is killed with all its folders there.
+        let temporary = harness.arg(which.mpirun);
+        std::fs::create_dir(&temporary).unwrap();
+        let launcher = harness.arg(&format!("stubborn-{}", which.mpirun));
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exec {mpirun} \"$@\"\ntrap '' INT TERM HUP\n{mpirun} \"$@\"\n",
+            mpirun = which.mpirun
+        );
+        std::fs::write(&launcher, text).unwrap();
+        make_program(&launcher);
+        let running = harness.start_with(
+            &[("TMPDIR", &temporary)],
+            &[
+                "mpi",
+                "--launcher",
+                &launcher,
+                "--mpicc",
+                which.mpicc,
+                "-m",
+                "8,64",
+                "--size-limit",
+                "30",
+                "--samples",
+                "1000000",
+                "--patterns",
+                "latency",
+            ],
+        );
         // A size of messages under way.
         let running = running.shows(": latency, ");
         running.signal("INT");
         running.end().exits(130).complains("interrupted");
         no_orphans(&harness);
         assert_eq!(harness.latest()["complete"], false);
+        let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 

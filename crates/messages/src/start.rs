@@ -184,18 +184,25 @@ impl ReadyMpi<'_> {
     ) -> Result<(Job, String, Scratch), MessagesError> {
         let folder = Scratch::new()?;
         let path = folder.path().join("ranks");
+        let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
         let (command, rankfile) = launch.words(
             &self.mpi.launcher,
             self.topology,
             cares_for_root(self.mpi),
             &path.display().to_string(),
-            std::env::var_os("SLURM_JOB_ID").is_some(),
+            in_job,
         );
         if let Some(content) = rankfile {
             std::fs::write(&path, content).map_err(|cause| MessagesError::write(&path, &cause))?;
         }
         let all = command.with([program.to_owned()]).with(arguments.iter().cloned());
         let mut job = Job::new(all, FOREVER);
+        // What Open MPI leaves in its session's folder when it is killed goes with this one. Slurm hands
+        // variables on to other hosts, which have no such folder.
+        if launch.hosts().is_none() || !in_job {
+            let own = folder.path().display().to_string();
+            job.environment.push(("TMPDIR".to_owned(), Some(own)));
+        }
         // What UCX tells of its transport, it tells once at its start.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             job.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
