@@ -186,7 +186,7 @@ impl Run<'_> {
             traffic.describe(&mut config);
             m = m.traffic(Some(traffic.moved(quoted)));
             if limited {
-                m = result::limited(m, &self.setup.site.machine);
+                m = result::limited(m, &self.setup.site.machine, config.numa.as_ref());
             }
             if let Some(wrong) = &traffic.wrong {
                 validity.add(Status::Invalid, result::wrong_in_words(wrong));
