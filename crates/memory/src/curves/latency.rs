@@ -10,9 +10,9 @@
 
 use crate::arrays::Pages;
 use crate::config::CurveConfig;
-use crate::curves::chase::{Chase, SLOTS};
+use crate::curves::chase::{self, Chase, SLOTS};
 use crate::curves::ladder::{self, SMALLEST};
-use crate::curves::levels::{self, Dot};
+use crate::curves::levels::{self, Dot, Named};
 use crate::curves::region::MemoryRegion;
 use crate::curves::run::{Figure, Run, Value};
 use crate::curves::{Mode, Setup, refuse_below};
@@ -20,7 +20,7 @@ use crate::point::PointError;
 use crate::stream;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::schedule::policy;
-use nodegauge_measure::{Bytes, Failure, Notice};
+use nodegauge_measure::{Bytes, Failure, Notice, stats};
 
 /// How long a timed stretch of a chase lasts, seconds.
 const CHASE_SECONDS: f64 = 1.5e-3;
@@ -100,19 +100,27 @@ impl Mode for Latency {
         let phase = "chasing through all sets by turns";
         let judged = run.samples(policy::CURVES, cells.len(), phase, |i| {
             cells[i].warm(&mut pool, CHASE_SECONDS)?;
-            cells[i].sample(&mut pool)
+            let mut sample = cells[i].sample(&mut pool)?;
+            sample.seconds.extend(cells[i].flushed(&mut pool)?);
+            Ok(sample)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
+        // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
+        let last = (regions.len() - 1) * sets.len();
+        let parts = judged.parts(last);
+        let median = |cell, part| {
+            let seconds = if part < parts { judged.seconds(cell, part) } else { Vec::new() };
+            Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
+        };
+        let dot = |(i, set): (usize, &u64)| {
+            let step = median(last + i, 0)?;
+            let cached = median(last + i, 1).map(|flushed| chase::is_cached(step, flushed));
+            Some(Dot { bytes: *set, values: vec![step], cached })
+        };
+        let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
+        let named = run.levels(&dots, &caches, dots.len() == sets.len());
         for (k, region) in regions.iter().enumerate() {
             let first = k * sets.len();
-            let dot = |(i, set): (usize, &u64)| {
-                let value = judged.seconds(first + i, 0).into_iter().reduce(f64::min)?;
-                Some(Dot { bytes: *set, value })
-            };
-            let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
-            // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
-            let whole = k + 1 == regions.len() && dots.len() == sets.len();
-            let named = run.levels(&dots, &caches, whole);
             let (mut config, validity) = run.common(&pool, region);
             options.order.describe(&mut config);
             for (i, set) in sets.iter().enumerate() {
@@ -121,13 +129,14 @@ impl Mode for Latency {
                     set_bytes: Some(*set),
                     thread_bytes: Some(*set),
                     steps: Some(cells[first + i].steps as u64),
+                    flushed_s: median(first + i, 1),
                     level: level.map(|named| named.name.clone()),
-                    level_reported_bytes: level.and_then(|named| named.reported),
+                    level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };
                 let figure = Figure {
                     name: set.to_string(),
-                    quoted: Quoted::Best,
+                    quoted: Quoted::Median,
                     value: Value::Seconds,
                     config,
                     validity: validity.clone(),
