@@ -4,7 +4,7 @@ use super::{Common, seconds};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, UnknownName};
-use nodegauge_messages::options::{Buffers, MEMORY_LIMIT, SideThreads, Timing};
+use nodegauge_messages::options::{Buffers, SideThreads, Timing};
 use nodegauge_messages::{Pattern, RankPairs, pattern};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
@@ -42,8 +42,9 @@ pub(crate) struct MpiArgs {
     #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000), help_heading = "How")]
     pub(crate) warm_up: Option<u64>,
     /// Largest buffer of a rank: sizes of collectives and windows beyond it are left out
-    #[arg(long, short = 'M', value_name = "SIZE", default_value_t = Bytes(MEMORY_LIMIT), help_heading = "How")]
-    pub(crate) mem_limit: Bytes,
+    /// [default: 512MiB]
+    #[arg(long, short = 'M', value_name = "SIZE", help_heading = "How")]
+    pub(crate) mem_limit: Option<Bytes>,
     /// Buffers: single (rates within a node are cache rates), multiple (one a message of the window)
     #[arg(long, short = 'b', value_name = "KIND", default_value = "single", help_heading = "How")]
     pub(crate) buffers: Buffers,

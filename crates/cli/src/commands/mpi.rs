@@ -54,7 +54,7 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
         validate: args.validate,
         threads: args.threads,
         timing: args.timing,
-        memory_limit: args.mem_limit.0,
+        memory_limit: args.mem_limit.map_or(usual.memory_limit, |limit| limit.0),
         as_root: args.allow_run_as_root,
         ..usual
     };
