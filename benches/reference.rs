@@ -14,7 +14,7 @@ use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Summary};
-use nodegauge_memory::core_to_core::{self, SharedLines};
+use nodegauge_memory::team::core_to_core::{self, SharedLines};
 use nodegauge_memory::team::Team;
 use nodegauge_placement::Request;
 use std::collections::BTreeMap;

@@ -4,7 +4,14 @@
 //! Its granularity and the cost of a reading are measured, not assumed.
 
 use crate::quantity::Seconds;
+use std::sync::OnceLock;
 use std::time::Instant;
+
+/// Seconds since the first call, which the program makes when it begins: what samples are dated by.
+pub fn since_start() -> f64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
 
 /// What the clock can tell apart and what asking it costs.
 #[derive(Debug, Clone, Copy, PartialEq)]

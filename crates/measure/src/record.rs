@@ -11,8 +11,8 @@ pub use machine::{
     Cache, ClockBasis, Dimm, HugePages, Machine, Memory, NumaNode, Pages, Processor,
 };
 pub use measurement::{
-    Category, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status, Traffic,
-    Validity,
+    Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,
+    Traffic, Validity,
 };
 
 use crate::notice::Notice;

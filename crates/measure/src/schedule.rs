@@ -12,7 +12,7 @@ pub use policy::{Leave, Order, Policy, WarmUp};
 
 use crate::progress::Observer;
 use crate::repeat::{Stop, StopRule};
-use crate::samples::{self, Sample, Sorted};
+use crate::samples::{self, Sample};
 use crate::stats::Better;
 use shuffle::Shuffler;
 use std::time::{Duration, Instant};
@@ -284,7 +284,7 @@ impl Schedule {
         let Some(group) = sorted.headline() else { return false };
         let parts = samples.first().map_or(0, |sample| sample.seconds.len());
         let rates: Vec<Vec<f64>> =
-            (0..parts).map(|part| Sorted::rates(samples, group, part, 1.0)).collect();
+            (0..parts).map(|part| group.values(samples, part, &|seconds| 1.0 / seconds)).collect();
         let slices: Vec<&[f64]> = rates.iter().map(Vec::as_slice).collect();
         rule.decide(&slices, elapsed, Better::Higher) == Some(Stop::Stable)
     }

@@ -9,7 +9,6 @@ pub mod arrays;
 pub mod axis;
 pub mod compiled;
 pub mod config;
-pub mod core_to_core;
 pub mod curves;
 mod halving;
 pub mod kernels;

@@ -132,6 +132,9 @@ fn one(
     let m = limited(m, &evidence.site.machine);
     let best = m.value?;
     let mut validity = doubts.clone();
+    if let Some(doubt) = timed.1.doubt(timed.0, timed.2, i, samples::PASSES) {
+        validity.suspect(doubt);
+    }
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
         validity.invalid(above_limit(evidence, best, limit));
     }
@@ -286,9 +289,6 @@ fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
             "arrays are {times:.2} times the last-level caches in use; STREAM's rule asks for \
                  {RULE_FACTOR:.0} times and a million elements"
         ));
-    }
-    if let Some(doubt) = evidence.sorted.doubt(samples::PASSES) {
-        validity.suspect(doubt);
     }
     let (asked, got) = (evidence.target.config().pages, evidence.seen.pages.as_ref());
     if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays lie")) {

@@ -316,7 +316,7 @@ impl Search {
                     rates.map(|(i, seconds)| result::counted(point, i) / seconds).collect();
                 self.passes += 1;
                 let after = self.reference_trip()?;
-                let clean = sample.causes.is_empty() && regime::same(before, after);
+                let clean = sample.is_clean() && regime::same(before, after);
                 before = after;
                 Ok((stats::geometric_mean(&rates), after, clean))
             },

@@ -226,7 +226,7 @@ impl Tuner<'_> {
         let picked = picked.collect();
         self.target.reshape(picked)?;
         let disturbed = |sample: &Sample| {
-            !sample.causes.is_empty() || !regime::same(sample.round_trips.0, sample.round_trips.1)
+            !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
         };
         let sample = schedule::undisturbed(TRIES, disturbed, || {
             self.passes += 1;

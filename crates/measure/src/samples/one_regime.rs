@@ -25,7 +25,7 @@ impl OneRegime {
         let cells: Vec<(Vec<Sample>, Sorted)> = samples.into_iter().map(sorted).collect();
         let mut trips = Vec::new();
         for (samples, sorted) in &cells {
-            for pass in sorted.groups.iter().flat_map(|group| &group.passes) {
+            for pass in sorted.groups.iter().flat_map(|group| &group.all) {
                 let (before, after) = samples[*pass].round_trips;
                 trips.extend([before, after]);
             }
@@ -34,7 +34,7 @@ impl OneRegime {
         let in_regime = |regime: &Regime| -> (usize, usize) {
             let of = |group: &&RegimeGroup| regime.contains(group.round_trip);
             let passes = cells.iter().map(|(_, sorted)| {
-                sorted.groups.iter().filter(of).map(|group| group.passes.len()).sum()
+                sorted.groups.iter().filter(of).map(|group| group.all.len()).sum()
             });
             let passes: Vec<usize> = passes.collect();
             (passes.iter().filter(|n| **n >= LEAST_IN_REGIME).count(), passes.iter().sum())
@@ -59,14 +59,14 @@ impl OneRegime {
     /// Seconds of part number `part` in each counted sample of a cell.
     pub fn seconds(&self, cell: usize, part: usize) -> Vec<f64> {
         let of = |(samples, _, group): (&[Sample], &Sorted, &RegimeGroup)| {
-            group.passes.iter().map(|pass| samples[*pass].seconds[part]).collect()
+            group.values(samples, part, &|seconds| seconds)
         };
         self.of(cell).map(of).unwrap_or_default()
     }
 
-    /// Why a cell's figures are suspect: of another regime than the run's, or disturbed.
-    pub fn doubts(&self, cell: usize) -> Vec<String> {
-        let Some((_, sorted, group)) = self.of(cell) else { return Vec::new() };
+    /// Why the figures of a part of a cell are suspect: of another regime than the run's, or disturbed.
+    pub fn doubts(&self, cell: usize, part: usize) -> Vec<String> {
+        let Some((samples, sorted, group)) = self.of(cell) else { return Vec::new() };
         let other = (!self.is_of_run(group)).then(|| match group.round_trip.is_finite() {
             true => format!(
                 "measured only while a cache line took {} between the cpus and back, unlike most \
@@ -77,7 +77,7 @@ impl OneRegime {
                       cpus and back around the samples disagree"
                 .to_owned(),
         });
-        other.into_iter().chain(sorted.doubt(SAMPLES)).collect()
+        other.into_iter().chain(sorted.doubt(samples, group, part, SAMPLES)).collect()
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(judged.seconds(0, 0), [2.0; 6]);
         assert_eq!(judged.seconds(1, 0), [4.0; 7]);
         assert_eq!(judged.trips.len(), 2);
-        assert!(judged.doubts(0).is_empty());
+        assert!(judged.doubts(0, 0).is_empty());
     }
 
     #[test]
@@ -116,10 +116,10 @@ mod tests {
             vec![sample(5.0, near, near)],
         ]);
         assert_eq!(judged.seconds(2, 0), [3.0; 4]);
-        assert!(judged.doubts(2)[0].contains("took 380.0 ns between the cpus"));
+        assert!(judged.doubts(2, 0)[0].contains("took 380.0 ns between the cpus"));
         // Moved in every sample: of no regime, and no number is made of that.
         assert_eq!(judged.seconds(3, 0), [4.0; 4]);
-        let doubts = judged.doubts(3);
+        let doubts = judged.doubts(3, 0);
         assert!(doubts[0].contains("an unknown regime"), "{doubts:?}");
         assert!(doubts.iter().all(|doubt| !doubt.contains("NaN")), "{doubts:?}");
         // A warm-up alone.

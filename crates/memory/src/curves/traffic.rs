@@ -151,7 +151,7 @@ pub(crate) fn sample(
         for each in loops {
             let timed = each.run(pool, pieces)?;
             seconds.push(timed.seconds / each.repeats as f64);
-            causes.extend(timed.causes);
+            causes.push(timed.causes);
         }
         Ok((seconds, causes))
     })

@@ -9,7 +9,7 @@ use crate::point::{PointError, Sample};
 use crate::result;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::samples::{self, Sorted};
+use nodegauge_measure::samples;
 use nodegauge_measure::schedule::Schedule;
 use nodegauge_measure::{Notice, NoticeId, stats};
 use nodegauge_placement::Placement;
@@ -130,7 +130,7 @@ fn typical(candidate: &Candidate, samples: &[Sample]) -> f64 {
     let (i, _) = read_from(candidate);
     let counted = result::counted(&*candidate.target, i);
     let sorted = samples::sort(samples);
-    let rates = sorted.headline().map(|group| Sorted::rates(samples, group, i, counted));
+    let rates = sorted.headline().map(|group| group.values(samples, i, &|time| counted / time));
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
 }
 
