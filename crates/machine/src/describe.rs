@@ -4,7 +4,7 @@
 //! measured. A machine that is only described (XML, synthetic) has its topology, and what the
 //! catalog knows of its processor; what would be state (host, pages, free memory) stays unknown.
 
-use crate::catalog::{self, ProcessorEntry};
+use crate::catalog::{self, Microarchitecture, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
 use crate::processor::{self, Chip, Identity};
 use crate::root::SysRoot;
@@ -101,6 +101,7 @@ fn processor(
         threads: topology.threads.len() as u32,
         threads_per_core: topology.threads_per_core(),
         isa: chip.isa.clone().unwrap_or_default(),
+        write_allocate: row.and_then(Microarchitecture::write_allocate),
         flops_per_cycle: throughput.as_ref().map(|throughput| throughput.per_cycle),
         flops_basis: throughput.map(|throughput| throughput.basis),
         hz: clock.as_ref().map(|(hz, _)| hz.0),

@@ -11,6 +11,7 @@ use crate::arrays::Layout;
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::ranks::{RanksPoint, SharedCoordinator};
+use crate::size::check::SizeCheck;
 use crate::size::{self, Size, SizeSpec, Surroundings};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops};
@@ -95,6 +96,26 @@ impl Arrangement {
     /// Elements of each array of each process.
     pub(crate) fn elements(&self) -> u64 {
         self.configs[0].elements
+    }
+
+    /// Doubles the arrays, because of what a check of their size came to; `false` where the user chose
+    /// the length, or twice does not fit.
+    pub(crate) fn double(&mut self, site: &Site, check: &SizeCheck) -> bool {
+        let spec = SizeSpec::Elements(2 * self.elements());
+        let around = surroundings(site, &self.placement, &self.options);
+        let twice = size::choose(spec, self.options.element, &around);
+        let (SizeSpec::Auto, Ok(size)) = (self.options.size, twice) else { return false };
+        self.configs.iter_mut().for_each(|config| config.elements = size.elements);
+        let text = format!(
+            "arrays are doubled to {}: over half of them {} was {:.2} times as fast, so a cache helped that is \
+             larger than the system says",
+            Bytes(size.elements * self.options.element.bytes()),
+            check.kernel,
+            check.ratio
+        );
+        self.notices.push(Notice::new(NoticeId::Contradicted, GAUGE, text));
+        self.size = size;
+        true
     }
 
     /// What it needs, with `copies` of its arrays.
@@ -185,6 +206,16 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     MemoryPolicy::Bind(all)
 }
 
+/// What is known of the machine when the length of the arrays is chosen.
+fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
+    Surroundings {
+        llc: site.topology.caches_in_use(&placement.cpus()).map(Bytes),
+        guest: site.machine.virtualisation.is_some(),
+        available: available(&site.machine, options.pages, &options.policy),
+        fraction: options.memory_fraction,
+    }
+}
+
 /// Plans a run on a team: how long the arrays are and on which pages.
 ///
 /// # Errors
@@ -195,14 +226,7 @@ pub fn plan(
     options: &StreamOptions,
 ) -> Result<(Size, PointConfig), Failure> {
     let machine = &site.machine;
-    let around = Surroundings {
-        llc: site
-            .topology
-            .llc_in_use(&placement.cpus())
-            .map(|(bytes, count)| (Bytes(bytes), count)),
-        available: available(machine, options.pages, &options.policy),
-        fraction: options.memory_fraction,
-    };
+    let around = surroundings(site, placement, options);
     let size = size::choose(options.size, options.element, &around)?;
     let shapes = candidates(options, Breadth::Likely)?;
     let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
@@ -283,4 +307,34 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
         .map(|(shape, names)| format!("{} with {shape}", names.join(", ")))
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::record::Machine;
+
+    #[test]
+    fn arrays_are_doubled_where_nobody_chose_them_and_memory_allows() {
+        let source =
+            TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let mut machine = Machine::default();
+        machine.memory.available = Some(100_000_000);
+        let site = Site { topology, machine, root: SysRoot::live() };
+        let check = SizeCheck { kernel: Kernel::Triad, ratio: 1.4, within: [1.3, 1.5], rounds: 3 };
+        let plan = |size| {
+            let options = StreamOptions { size, ..StreamOptions::default() };
+            Arrangement::new(&site, &Request::default(), options, Vec::new()).unwrap()
+        };
+        let mut auto = plan(SizeSpec::Auto);
+        let rule = auto.elements();
+        assert!(auto.double(&site, &check));
+        assert_eq!((auto.elements(), auto.size.elements), (2 * rule, 2 * rule));
+        assert!(auto.notices.iter().any(|notice| notice.id == NoticeId::Contradicted));
+        // Four times the rule do not fit into 80 MB.
+        assert!(!auto.double(&site, &check));
+        assert!(!plan(SizeSpec::TimesLlc(4.0)).double(&site, &check));
+    }
 }

@@ -44,6 +44,8 @@ config! {
         array_elements: u64 = Observation "array elements";
         /// Size of an array over the last-level caches in use.
         array_times_llc: f64 = Observation "arrays over caches";
+        /// Whether a cache helps the arrays.
+        size_check: SizeCheckConfig = Observation "size check";
         /// How the arrays lie to each other.
         layout: Layout = Setting "layout";
         /// The policy that the arrays' memory was given.
@@ -354,6 +356,21 @@ pub struct CodeConfig {
     pub prefetch: bool,
     /// Functions that it calls.
     pub calls: Vec<String>,
+}
+
+/// A loop over half the arrays, beside the same over the whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeCheckConfig {
+    /// The loop.
+    pub kernel: String,
+    /// Rate over the half over that over the whole, median of the rounds.
+    pub half_over_whole: f64,
+    /// Where that median lies: its 95 % interval, or all ratios where there are fewer than six.
+    pub within: [f64; 2],
+    /// Rounds.
+    pub rounds: usize,
+    /// Whether a cache helps, as far as the noise lets tell.
+    pub cached: bool,
 }
 
 /// What the memory controllers counted, or why they did not.

@@ -9,9 +9,10 @@ use crate::arrays::Pages;
 use crate::config::{
     CodeConfig, CompilerConfig, CountersConfig, NumaConfig, PagesConfig, StreamConfig,
 };
-use crate::kernels::{Kernel, Loop, Shape, Stores};
+use crate::kernels::{Element, Kernel, Loop, Shape, Stores};
 use crate::pages;
 use crate::size::RULE_FACTOR;
+use crate::size::check::SizeCheck;
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
 use nodegauge_gauge::Site;
@@ -39,6 +40,8 @@ pub(crate) struct Evidence<'a> {
     /// How many loops the tuner chose from; 0 where none was left open.
     pub tried: usize,
     pub clock: ClockQuality,
+    /// Whether a cache helps the arrays; `None` where it was not checked.
+    pub check: Option<SizeCheck>,
     /// What the memory controllers counted, or why they did not; `None` where nobody asked.
     pub traffic: Option<&'a Result<Counted, String>>,
 }
@@ -64,6 +67,7 @@ impl<'a> Evidence<'a> {
             stop,
             tried: 0,
             clock,
+            check: None,
             traffic: None,
         }
     }
@@ -148,19 +152,53 @@ fn one(
     describe(each, &mut config);
     ranks::describe(evidence, i, &mut config);
     let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
+    if let (Some(traffic), Some(limit)) = (&traffic, &m.limit)
+        && traffic.value > limit.value
+        && limit.fraction <= 1.0
+    {
+        validity.suspect(format!(
+            "traffic of {} ({}) is above the theoretical {}: not all of it crossed the memory bus",
+            BytesPerSec(traffic.value),
+            traffic.basis,
+            BytesPerSec(limit.value)
+        ));
+    }
     Some(m.traffic(traffic).config(&config).judged(validity))
 }
 
-/// What a loop moves by computation, where its stores are known or do not matter.
+impl Evidence<'_> {
+    /// Whether all that the loops read and write crosses the memory bus.
+    fn is_out_of_cache(&self) -> bool {
+        self.arrangement.size.follows_rule == Some(true)
+            && !self.check.is_some_and(|check| check.finds_cache())
+    }
+}
+
+/// What a loop moves by computation; `None` where that is not known, and unless the arrays are out of
+/// cache.
 fn computed_traffic(evidence: &Evidence<'_>, each: &Loop, best: f64) -> Option<Traffic> {
-    let (kernel, element) = (each.kernel(), evidence.target.config().element);
+    let element = evidence.target.config().element;
+    let allocates = evidence.site.machine.processor.write_allocate == Some(true);
+    let factor = traffic_factor(each.kernel(), element, each.stores(), allocates)?;
+    let basis = if factor > 1.0 { "write-allocate" } else { "no write-allocate" };
+    evidence.is_out_of_cache().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
+}
+
+/// Bytes that cross the memory bus for each that is counted: `None` where it depends on stores that are
+/// not known, or on whether the processor reads the lines that regular stores overwrite, unless it is known
+/// that it `allocates` them.
+fn traffic_factor(
+    kernel: Kernel,
+    element: Element,
+    stores: Option<Stores>,
+    allocates: bool,
+) -> Option<f64> {
     let factor = |stores| kernel.moved(element, stores) as f64 / kernel.counted(element) as f64;
-    let [factor, other] = match each.stores() {
+    let possible = match stores {
         Some(stores) => [factor(stores); 2],
         None => [factor(Stores::Regular), factor(Stores::NonTemporal)],
     };
-    let basis = if factor > 1.0 { "write-allocate" } else { "no write-allocate" };
-    (factor == other).then(|| Traffic { value: best * factor, basis: basis.to_owned() })
+    (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
 }
 
 /// What kernel number `i` moves at `best` counted bytes a second: as the memory controllers counted
@@ -290,6 +328,11 @@ fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
                  {RULE_FACTOR:.0} times and a million elements"
         ));
     }
+    evidence
+        .check
+        .and_then(|check| check.doubt())
+        .into_iter()
+        .for_each(|doubt| validity.suspect(doubt));
     let (asked, got) = (evidence.target.config().pages, evidence.seen.pages.as_ref());
     if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays lie")) {
         validity.suspect(doubt);
@@ -386,6 +429,7 @@ fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
         array_bytes: Some(asked.elements * asked.element.bytes()),
         array_elements: Some(asked.elements),
         array_times_llc: evidence.arrangement.size.times_llc,
+        size_check: evidence.check.map(SizeCheck::to_config),
         layout: Some(asked.layout),
         memory_policy: Some(asked.policy.as_str().to_owned()),
         numa: Some(numa.clone()),
@@ -396,5 +440,24 @@ fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
         clock_granularity_s: Some(evidence.clock.granularity.0),
         round_trip_s: trip.filter(|trip| trip.is_finite()),
         ..StreamConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_regular_stores_move_is_told_only_where_they_are_known_to_read_first() {
+        let factor =
+            |kernel, stores, allocates| traffic_factor(kernel, Element::F64, stores, allocates);
+        let (regular, past) = (Some(Stores::Regular), Some(Stores::NonTemporal));
+        assert_eq!(factor(Kernel::Copy, regular, true), Some(1.5));
+        assert_eq!(factor(Kernel::Copy, regular, false), None);
+        assert_eq!(factor(Kernel::Copy, past, false), Some(1.0));
+        // What a compiler stores is not known, and does not matter to a kernel that overwrites what it read.
+        assert_eq!(factor(Kernel::Copy, None, true), None);
+        assert_eq!(factor(Kernel::Update, None, false), Some(1.0));
+        assert_eq!(factor(Kernel::Read, None, false), Some(1.0));
     }
 }

@@ -9,13 +9,17 @@ pub(crate) use crate::arrangement::{available, best_pages, masks};
 use crate::kernels::{Kernel, Loop};
 use crate::ranks::{Coordinator, SharedCoordinator};
 use crate::result::{self, Evidence};
+use crate::size::{self, check::SizeCheck};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Schedule, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
 use nodegauge_placement::{RankPlace, cpus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Share of the budget until which arrays may be doubled, which takes setting up anew.
+const DOUBLE_UNTIL: f64 = 0.4;
 
 /// One configuration, measured until it is stable.
 pub struct StreamPlan {
@@ -49,10 +53,30 @@ impl Planned for StreamPlan {
         arrangement.announce(observer);
         let mut target = arrangement.target(site, coordinator.as_ref())?;
         let tried = arrangement.choose(&mut *target, limits.at(policy::STREAM.choose), observer)?;
-        observer.phase("measuring");
-        let mut schedule = Schedule::new(policy::STREAM, limits, 1);
         let kernels: Vec<Kernel> = target.loops().iter().map(Loop::kernel).collect();
         let shown = kernels.iter().position(|kernel| *kernel == Kernel::Triad).unwrap_or(0);
+        let mut check = None;
+        // Arrays below the rule are suspect already.
+        while arrangement.size.follows_rule != Some(false) {
+            observer.phase("whether a cache helps");
+            check = size::check::run(&mut *target, shown, limits, observer)?;
+            let (Some(cached), true) =
+                (check.filter(SizeCheck::finds_cache), Instant::now() < limits.at(DOUBLE_UNTIL))
+            else {
+                break;
+            };
+            let chosen = target.config().kernels.clone();
+            if !arrangement.double(site, &cached) {
+                break;
+            }
+            // The old arrays first give their memory back.
+            drop(target);
+            arrangement.announce(observer);
+            target = arrangement.target(site, coordinator.as_ref())?;
+            target.reshape(chosen)?;
+        }
+        observer.phase("measuring");
+        let mut schedule = Schedule::new(policy::STREAM, limits, 1);
         let shown = (shown, kernels[shown], result::counted(&*target, shown));
         let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown);
         let pass = |_| target.pass().map(|pass| vec![pass]);
@@ -63,6 +87,7 @@ impl Planned for StreamPlan {
         let evidence = Evidence {
             tried,
             traffic: traffic.as_ref(),
+            check,
             ..Evidence::new(site, &arrangement, &*target, &seen, &schedule.samples[0], stop)
         };
         let mut outcome = result::outcome(&evidence);

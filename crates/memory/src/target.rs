@@ -91,6 +91,15 @@ pub trait Target {
         self.pass()
     }
 
+    /// Runs each kernel once over a part of the arrays, number `part.0` of `part.1`; `None` where parts
+    /// cannot be had. The next pass fills the arrays anew.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn part(&mut self, _part: (usize, usize)) -> Result<Option<Sample>, PointError> {
+        Ok(None)
+    }
+
     /// Checks every element of the arrays against the replay; the first that is wrong is kept and
     /// [`seen`](Target::seen).
     ///

@@ -60,6 +60,10 @@ pub struct Processor {
     /// Instruction-set extensions that matter here, e.g. `sse2`, `avx2`, `avx512f`.
     #[serde(default)]
     pub isa: Vec<String>,
+    /// Whether regular stores are known to read each line that they miss; `null` where they may avoid
+    /// it, as on Intel's from Ice Lake on and on Arm, or nothing is known.
+    #[serde(default)]
+    pub write_allocate: Option<bool>,
     /// Double-precision operations a core completes in a cycle.
     pub flops_per_cycle: Option<u32>,
     /// How `flops_per_cycle` is made up, e.g. `2 FMA units x 4 lanes x 2`.

@@ -184,8 +184,9 @@ impl Run<'_> {
         let Some(quoted) = m.value else { return };
         if let Value::Loop(traffic, limited) = value {
             traffic.describe(&mut config);
-            m = m.traffic(Some(traffic.moved(quoted)));
             if limited {
+                let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
+                m = m.traffic(traffic.moved(quoted, allocates));
                 m = result::limited(m, &self.setup.site.machine);
             }
             if let Some(wrong) = &traffic.wrong {

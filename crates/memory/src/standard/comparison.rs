@@ -86,11 +86,11 @@ pub(super) fn run(
     let evidence = Evidence { tried, ..evidence };
     let mut outcome = result::outcome(&evidence);
     let regimes = all_regimes(&native, &candidates);
-    let llc = site.topology.llc_in_use(&arrangement.placement.cpus());
+    let llc = site.topology.caches_in_use(&arrangement.placement.cpus());
     let known = Known {
         arrangement: &arrangement,
         machine: &site.machine,
-        llc: llc.map(|(bytes, _)| bytes as f64),
+        llc: llc.map(|bytes| bytes as f64),
         regimes: &regimes,
         native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
     };

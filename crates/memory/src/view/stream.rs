@@ -29,6 +29,7 @@ pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
             let one = || format!("core to core and back in {}", Seconds(trip));
             section.note("regime", regimes.unwrap_or_else(one));
         }
+        section.note_if("size", of_last.size_check.as_ref().map(words::size_check));
         section.note("limit", limit(first));
         section.note_if("counters", words::counters(figures));
     }
