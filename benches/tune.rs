@@ -11,6 +11,7 @@ use common::variable;
 use nodegauge_gauge::Site;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::Silent;
+use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{regime, stats};
 use nodegauge_memory::config::TuneConfig;
 use nodegauge_memory::kernels::{Kernel, Shape};
@@ -39,7 +40,9 @@ fn main() {
     let space = &plan.space;
 
     let begun = Instant::now();
-    let (tuned, choice) = plan.search(Duration::from_secs(20), &mut Silent).expect("a search");
+    let limits = Limits::new(Duration::from_secs(28), None);
+    let found = plan.search(limits, &mut Silent).expect("a search");
+    let (tuned, choice) = (found.outcome, found.choice);
     let tuning = begun.elapsed();
     let choice = choice.expect("nobody interrupts");
 

@@ -19,7 +19,7 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::clean_rounds;
-use nodegauge_measure::schedule::{Schedule, policy};
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, stats};
 use nodegauge_placement::Placement;
 use std::time::Duration;
@@ -68,12 +68,15 @@ impl Planned for AblationPlan {
         let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
         let steps = steps(best.config(), placement, &site.topology, notices);
         observer.phase(&format!("preparing {} steps", steps.len()));
+        let begun = limits.elapsed();
         let mut points = Vec::new();
         for step in &steps[..steps.len() - 1] {
             points.push(Point::prepare(step.config.clone())?);
         }
         points.push(best);
 
+        let setting_up = limits.elapsed();
+        let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
         observer.phase("measuring all steps by turns");
         let mut schedule = Schedule::new(policy::EXPLAIN, limits, points.len());
         let pass = |point: &mut Point| point.pass().map(|sample| vec![sample]);
@@ -97,8 +100,10 @@ impl Planned for AblationPlan {
             follows_rule: arrangement.size.follows_rule,
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
+        let measurements = measured.figures();
+        arrangement.notices.extend(limits.overrun(GAUGE, setting_up));
         Ok(Outcome {
-            measurements: measured.figures(),
+            measurements,
             notices: arrangement.notices,
             stop: Some(stop),
             ..Outcome::default()
@@ -211,8 +216,10 @@ impl Measured<'_> {
             validity.suspect(reason);
         }
         if self.clean.is_none() {
-            let reason = "nearly every round was disturbed, so disturbed ones count too";
-            validity.suspect(reason);
+            validity.suspect(match self.rounds.len() {
+                few @ ..FEWEST_ROUNDS => format!("the time was enough for {few} rounds only"),
+                _ => "nearly every round was disturbed, so disturbed ones count too".to_owned(),
+            });
         }
         validity
     }

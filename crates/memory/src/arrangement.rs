@@ -18,7 +18,7 @@ use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, notice};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, clock, notice};
 use nodegauge_placement::{
     Bind, MemoryPolicy, Placement, RankPlace, RankPlan, Request, ThreadPlace,
 };
@@ -35,7 +35,7 @@ pub struct Arrangement {
     /// Of the arrays of all processes together.
     pub(crate) size: Size,
     /// What each process sets up.
-    configs: Vec<PointConfig>,
+    pub(crate) configs: Vec<PointConfig>,
     /// What was honoured, clamped and chosen.
     pub(crate) notices: Vec<Notice>,
 }
@@ -96,6 +96,18 @@ impl Arrangement {
     /// Elements of each array of each process.
     pub(crate) fn elements(&self) -> u64 {
         self.configs[0].elements
+    }
+
+    /// The kernels of a pass with the loops that they begin with.
+    pub(crate) fn kernels(&self) -> Vec<(Kernel, Shape)> {
+        self.configs[0].kernels.clone()
+    }
+
+    /// Whether it is one process that differs from `config` in nothing but its loops.
+    pub(crate) fn is_of(&self, config: &PointConfig) -> bool {
+        let own = &self.configs[0];
+        self.ranks.is_none()
+            && *own == PointConfig { kernels: own.kernels.clone(), ..config.clone() }
     }
 
     /// Doubles the arrays, because of what a check of their size came to; `false` where the user chose
@@ -175,10 +187,10 @@ impl Arrangement {
             return Ok(0);
         }
         observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
-        let begun = Instant::now();
+        let begun = clock::now();
         let deadline = deadline.max(begun + Duration::from_millis(200));
         let chosen = tuner::choose(target, &shapes, deadline, || {
-            let gone = begun.elapsed().as_secs_f64();
+            let gone = (clock::now() - begun).as_secs_f64();
             observer.progress(gone / (deadline - begun).as_secs_f64(), "");
             observer.interrupted()
         })?;

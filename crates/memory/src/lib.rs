@@ -17,6 +17,8 @@ pub mod pages;
 pub mod point;
 pub mod ranks;
 mod result;
+#[cfg(test)]
+mod simulated;
 pub mod size;
 pub mod standard;
 pub mod stream;

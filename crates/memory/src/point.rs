@@ -61,14 +61,6 @@ impl Point {
         Ok(point)
     }
 
-    /// The core-to-core latency of where the team runs now, seconds; NaN for a single thread.
-    ///
-    /// # Errors
-    /// When a member of the team fails.
-    pub fn round_trip(&mut self) -> Result<f64, PointError> {
-        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
-    }
-
     /// Lets the first thread ping-pong with a thread of another process over `line`; the one that
     /// pings, as it says, returns the round trip in seconds. `meet` waits until both are there.
     pub(crate) fn ping_pong(
@@ -225,6 +217,10 @@ impl Target for Point {
         }
         self.loops = loops;
         Ok(())
+    }
+
+    fn round_trip(&mut self) -> Result<f64, PointError> {
+        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
     }
 
     fn pass(&mut self) -> Result<Sample, PointError> {

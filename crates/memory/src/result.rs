@@ -136,6 +136,12 @@ fn one(
     let m = limited(m, &evidence.site.machine);
     let best = m.value?;
     let mut validity = doubts.clone();
+    if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) = (evidence.stop, timed.2.all.len())
+    {
+        validity.suspect(format!(
+            "the time was enough for {passes} passes only: give a larger --budget"
+        ));
+    }
     if let Some(doubt) = timed.1.doubt(timed.0, timed.2, i, samples::PASSES) {
         validity.suspect(doubt);
     }

@@ -74,6 +74,14 @@ pub trait Target {
     /// Loops for other elements, or that cannot be had where they are to run.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError>;
 
+    /// The core-to-core latency of where the team runs now, seconds; NaN where there is none.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn round_trip(&mut self) -> Result<f64, PointError> {
+        Ok(f64::NAN)
+    }
+
     /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and filled
     /// anew before.
     ///

@@ -26,14 +26,15 @@ use crate::halving::{Halving, Shuffler};
 use crate::kernels::{Kernel, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::result;
-use crate::stream::StreamPlan;
+use crate::stream;
 use crate::target::Target;
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
-use nodegauge_measure::{notice, regime, schedule, stats};
+use nodegauge_measure::{clock, notice, regime, schedule, stats};
 use nodegauge_placement::{MemoryPolicy, Request};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -122,24 +123,18 @@ impl TunePlan {
     ///
     /// # Errors
     /// When a setup cannot be had or measured.
-    pub fn search(
-        &self,
-        budget: Duration,
-        observer: &mut dyn Observer,
-    ) -> Result<(Outcome, Option<Choice>), Failure> {
-        let started = Instant::now();
-        let until = |share: f64| started + budget.mul_f64(share);
+    pub fn search(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Found, Failure> {
+        let until = |share: f64| limits.at(SEARCH * share);
         let Self { options, space, .. } = self;
         observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
-        let points = self.configs.iter().cloned().map(Point::prepare).enumerate();
-        let points = points.map(|(number, point)| Ok((number, point?)));
-        let mut search = Search {
-            points: points.collect::<Result<_, PointError>>()?,
-            order: Shuffler::new(0x0074_756E_6500),
-            passes: 0,
-        };
+        let mut prepare =
+            |number: usize| Ok(Box::new(Point::prepare(self.configs[number].clone())?) as _);
+        let points = affordable(self.configs.len(), until(SETUPS_UNTIL), &mut prepare)?;
+        let setting_up = limits.elapsed();
+        let mut search = Search { points, order: Shuffler::new(0x0074_756E_6500), passes: 0 };
+        let (tried, all) = (search.points.len(), space.setups.len());
 
-        observer.phase(&format!("{} teams and pages", space.setups.len()));
+        observer.phase(&format!("{tried} teams and pages"));
         let mut entries = search.first_entries(space);
         let order = search.halve(&mut entries, until(SETUPS_UNTIL), None, observer)?;
         // The best entry of each setup, leader first; and what a run without tuning would take.
@@ -182,10 +177,15 @@ impl TunePlan {
                 .collect(),
             ..Outcome::default()
         };
+        if tried < all {
+            let text =
+                format!("{tried} of {all} teams and pages were tried: there was no time for more");
+            outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+        }
         let winner = order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
         let Some(winner) = winner else {
             outcome.stop = Some(Stop::Interrupted);
-            return Ok((outcome, None));
+            return Ok(Found { outcome, choice: None, target: None, setting_up });
         };
         let setup = &space.setups[winner.setup];
         let choice = Choice::new(setup, options.element, winner.loops.clone());
@@ -194,8 +194,48 @@ impl TunePlan {
         let (team, loops) = (team_in_words(setup), arrangement::describe(&winner.loops));
         let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
         outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
-        Ok((outcome, Some(choice)))
+        let target = search.points.remove(&winner.setup);
+        Ok(Found { outcome, choice: Some(choice), target, setting_up })
     }
+}
+
+/// What a search came to.
+pub struct Found {
+    /// Its figures and notices.
+    pub outcome: Outcome,
+    /// What it chose; `None` when it was interrupted.
+    pub choice: Option<Choice>,
+    /// The arrays and the team of the choice.
+    target: Option<Box<dyn Target>>,
+    setting_up: Duration,
+}
+
+/// As many setups as there is time for until `deadline`, the plain one in any case: each has to be
+/// prepared, and to run some passes before any can be told from another.
+fn affordable(
+    all: usize,
+    deadline: Instant,
+    prepare: &mut dyn FnMut(usize) -> Result<Box<dyn Target>, PointError>,
+) -> Result<BTreeMap<usize, Box<dyn Target>>, PointError> {
+    /// Passes of a setup in the first stage: warm-up and two rounds, with both kinds of store.
+    const PASSES: u32 = 6;
+    let mut points: BTreeMap<usize, Box<dyn Target>> = BTreeMap::new();
+    let mut pass = Duration::ZERO;
+    for number in 0..all {
+        let begun = clock::now();
+        let mut point = prepare(number)?;
+        let prepared = clock::now();
+        if number == 0 {
+            point.pass()?;
+            pass = clock::now() - prepared;
+        }
+        points.insert(number, point);
+        let running = pass * PASSES * (points.len() as u32 + 1);
+        if clock::now() + (prepared - begun) + running > deadline {
+            break;
+        }
+    }
+    Ok(points)
 }
 
 impl Planned for TunePlan {
@@ -211,14 +251,27 @@ impl Planned for TunePlan {
     ) -> Result<Outcome, Failure> {
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
-        let all = self.options.budget;
-        let (found, choice) = self.search(all.mul_f64(SEARCH), observer)?;
+        let limits = Limits::new(self.options.budget, self.options.samples);
+        let Found { outcome: found, choice, target, setting_up } = self.search(limits, observer)?;
         outcome.extend(found);
         let Some(choice) = choice else { return Ok(outcome) };
-        let mut options = StreamOptions { budget: all.mul_f64(1.0 - SEARCH), ..self.options };
+        let mut options = self.options;
         choice.fill(&mut options);
         let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
-        outcome.extend(Box::new(StreamPlan::new(chosen, None)).run(site, observer)?);
+        // What the search ran on serves where nothing but the loops differs.
+        let mut ready = target.filter(|target| chosen.is_of(target.config()));
+        let mut set_up = |chosen: &Arrangement| match ready.take() {
+            Some(mut target) => {
+                target.reshape(chosen.kernels())?;
+                Ok(target)
+            }
+            None => chosen.target(site, None),
+        };
+        let mut measured = stream::measure(site, chosen, limits, &mut set_up, observer)?;
+        // Said once, with what the search set up.
+        measured.notices.retain(|notice| notice.id != NoticeId::Budget);
+        outcome.extend(measured);
+        outcome.notices.extend(limits.overrun(GAUGE, setting_up));
         Ok(outcome)
     }
 }
@@ -226,7 +279,7 @@ impl Planned for TunePlan {
 /// The setups that are still in, and what it took.
 struct Search {
     /// By number of the setup.
-    points: BTreeMap<usize, Point>,
+    points: BTreeMap<usize, Box<dyn Target>>,
     order: Shuffler,
     passes: usize,
 }
@@ -234,7 +287,7 @@ struct Search {
 impl Search {
     /// Each setup with the best guess of each kind of store.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
-        let entry = |setup: usize, point: &Point, guess: Shape| {
+        let entry = |setup: usize, point: &dyn Target, guess: Shape| {
             let config = point.config();
             let loop_for = |(kernel, _): &(Kernel, Shape)| {
                 let loops = tuner::loops(*kernel, config.element, &[guess]);
@@ -246,7 +299,7 @@ impl Search {
         let setups = self.points.iter();
         setups
             .flat_map(|(i, point)| {
-                space.guesses().into_iter().map(move |guess| entry(*i, point, guess))
+                space.guesses().into_iter().map(move |guess| entry(*i, &**point, guess))
             })
             .collect()
     }
@@ -261,25 +314,26 @@ impl Search {
         least: Option<usize>,
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, Failure> {
-        let begun = Instant::now();
+        let begun = clock::now();
         let allotted = deadline.saturating_duration_since(begun).as_secs_f64().max(1e-3);
         let mut halving = Halving::new(0..entries.len());
         // The first pass of a configuration warms it up.
         for entry in entries.iter() {
-            self.pass(entry)?;
+            self.pass(entry, 1)?;
         }
         'rounds: for rounds in 1.. {
             halving.shuffle(&mut self.order, |_| ());
             for turn in 0..halving.len() {
-                if observer.interrupted() || (rounds > 1 && Instant::now() >= deadline) {
+                if observer.interrupted() || (rounds > 1 && clock::now() >= deadline) {
                     break 'rounds;
                 }
                 let number = *halving.get(turn);
-                let (rate, trip) = self.pass(&entries[number])?;
+                let tries = if clock::now() < deadline { TRIES } else { 1 };
+                let (rate, trip) = self.pass(&entries[number], tries)?;
                 entries[number].samples.push((rate, trip));
                 halving.record(turn, rate, trip);
             }
-            let spent = begun.elapsed().as_secs_f64() / allotted;
+            let spent = (clock::now() - begun).as_secs_f64() / allotted;
             observer.progress(spent.min(1.0), &format!("{} still in", halving.len()));
             // Twice before the first cut, so that the noise is known.
             if least.is_none() && rounds > 1 && halving.len() > FINALISTS {
@@ -299,11 +353,11 @@ impl Search {
 
     /// One pass of an entry: geometric mean of its kernels' rates, B/s, and the round trip between
     /// the CPUs of the plain team, seconds, which tells the regime of the machine whoever runs.
-    fn pass(&mut self, entry: &Entry) -> Result<(f64, f64), Failure> {
+    fn pass(&mut self, entry: &Entry, tries: usize) -> Result<(f64, f64), Failure> {
         let mut before = self.reference_trip()?;
         // On a busy machine the last try counts, disturbed or not.
         let (rate, trip, _) = schedule::undisturbed(
-            TRIES,
+            tries,
             |(_, _, clean): &(f64, f64, bool)| !clean,
             || -> Result<_, Failure> {
                 let Some(point) = self.points.get_mut(&entry.setup) else {
@@ -313,7 +367,7 @@ impl Search {
                 let sample = point.pass()?;
                 let rates = sample.seconds.iter().enumerate();
                 let rates: Vec<f64> =
-                    rates.map(|(i, seconds)| result::counted(point, i) / seconds).collect();
+                    rates.map(|(i, seconds)| result::counted(&**point, i) / seconds).collect();
                 self.passes += 1;
                 let after = self.reference_trip()?;
                 let clean = sample.is_clean() && regime::same(before, after);
@@ -340,7 +394,8 @@ impl Search {
         observer: &mut dyn Observer,
     ) -> Result<Vec<(Kernel, Shape)>, Failure> {
         let Some(point) = self.points.get_mut(&setup) else { return Ok(Vec::new()) };
-        let chosen = tuner::choose(point, &space.shapes, deadline, || observer.interrupted())?;
+        let chosen =
+            tuner::choose(&mut **point, &space.shapes, deadline, || observer.interrupted())?;
         self.passes += chosen.passes;
         Ok(chosen.loops)
     }
@@ -406,4 +461,46 @@ fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measu
     let m = Measurement::new(GAUGE, "tune", "choice", Unit::Factor).config(&config);
     let factor = Some(to / from).filter(|factor| factor.is_finite());
     factor.map_or(m.clone(), |factor| m.value(Quoted::Single, factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrays::{Layout, Pages};
+    use crate::kernels::{Element, Prefetch, SideBySide};
+    use crate::simulated::Simulated;
+
+    #[test]
+    fn as_many_setups_are_prepared_as_there_is_time_for() {
+        let shape = Shape {
+            isa: crate::kernels::available_isas()[0],
+            stores: Stores::Regular,
+            unroll: 1,
+            side_by_side: SideBySide::ONE,
+            prefetch: Prefetch::Off,
+        };
+        let config = PointConfig {
+            places: vec![Vec::new()],
+            elements: 1 << 20,
+            element: Element::F64,
+            pages: Pages::Base,
+            layout: Layout::Staggered,
+            policy: MemoryPolicy::Default,
+            kernels: vec![(Kernel::Triad, shape)],
+        };
+        // Going over the arrays takes `pass` seconds, setting them up ten times that.
+        let prepared = |all, seconds, pass: f64| {
+            let deadline = clock::now() + Duration::from_secs_f64(seconds);
+            let byte = pass / (3 * 8 * (1 << 20)) as f64;
+            let points =
+                affordable(all, deadline, &mut |_| Ok(Simulated::set_up(&config, byte, 0.0)))
+                    .unwrap();
+            let late = clock::now().saturating_duration_since(deadline).as_secs_f64();
+            (points.len(), late)
+        };
+        assert_eq!(prepared(14, 100.0, 0.1), (14, 0.0));
+        let (some, late) = prepared(14, 10.0, 0.1);
+        assert!((4..10).contains(&some) && late == 0.0, "{some} setups, {late} s late");
+        assert_eq!(prepared(14, 0.1, 0.1).0, 1);
+    }
 }

@@ -10,7 +10,7 @@ use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, SideBySide, St
 use crate::point::PointError;
 use crate::target::Target;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::{regime, schedule};
+use nodegauge_measure::{clock, regime, schedule};
 use std::time::Instant;
 
 /// What the user left open.
@@ -152,10 +152,10 @@ pub fn choose(
 ) -> Result<ChosenLoops, PointError> {
     // The first pass touches everything; what follows tells how many passes there is time for.
     target.pass()?;
-    let begun = Instant::now();
+    let begun = clock::now();
     target.trial()?;
-    let pass = begun.elapsed();
-    let affordable = deadline.saturating_duration_since(Instant::now()).as_secs_f64()
+    let pass = clock::now() - begun;
+    let affordable = deadline.saturating_duration_since(clock::now()).as_secs_f64()
         / pass.as_secs_f64().max(1e-9);
     let tried = match affordable as usize / PASSES_A_CANDIDATE {
         0 | 1 if affordable < 2.0 * shapes.len() as f64 => affordable as usize / 2,
@@ -207,7 +207,7 @@ impl Tuner<'_> {
                 }
                 let longest = self.left.iter().map(|(_, halving)| halving.len()).max();
                 for turn in 0..longest.unwrap_or(0) {
-                    if self.passes > most || Instant::now() >= deadline || stop() {
+                    if self.passes > most || clock::now() >= deadline || stop() {
                         return Ok(());
                     }
                     self.turn(turn)?;

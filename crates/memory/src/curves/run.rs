@@ -20,6 +20,7 @@ use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Vector widths that a trial looks at, widest first.
 const WIDTHS: usize = 2;
@@ -44,6 +45,8 @@ pub(crate) struct Run<'a> {
     pub limits: Limits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
+    /// Time until the last samples began.
+    pub setting_up: Duration,
 }
 
 /// What the seconds of a sample are made into.
@@ -78,6 +81,7 @@ impl Run<'_> {
         mut turn: impl FnMut(usize) -> Result<Sample, PointError>,
     ) -> Result<OneRegime, PointError> {
         self.observer.phase(phase);
+        self.setting_up = self.limits.elapsed();
         let mut schedule = Schedule::new(policy, self.limits, cells);
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
         self.outcome.stop = Some(stop);

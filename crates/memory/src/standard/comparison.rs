@@ -5,6 +5,7 @@
 //! native pass, so that only figures of one regime are set beside each other. A build that fails
 //! leaves the others and the native figures as they are.
 
+use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::config::{CompilerConfig, StreamConfig};
 use crate::kernels::STREAM;
@@ -57,10 +58,10 @@ struct Run {
 pub(super) fn run(
     site: &Site,
     mut arrangement: Arrangement,
-    builds: &[StandardBuild],
+    (builds, limits): (&[StandardBuild], Limits),
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let limits = arrangement.limits();
+    let begun = limits.elapsed();
     let mut point = arrangement.point(observer)?;
     let tried = arrangement.choose(&mut point, limits.at(policy::STANDARD.choose), observer)?;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
@@ -77,6 +78,9 @@ pub(super) fn run(
         taken: None,
         fastest: f64::NAN,
     };
+    let setting_up = limits.elapsed();
+    // A last native part, and every element compared, about as long as it took to fill them.
+    let limits = Limits { reserve: PART.0 + (setting_up - begun) / 4, ..limits };
     let (native, stop) = turns.run(limits, observer)?;
     let Turns { mut point, candidates, .. } = turns;
     point.check()?;
@@ -99,6 +103,7 @@ pub(super) fn run(
     let of_builds = candidates.iter().filter(ran);
     outcome.measurements.extend(of_builds.flat_map(|candidate| known.measurements(candidate)));
     outcome.notices = arrangement.notices;
+    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
 
