@@ -168,7 +168,7 @@ pub(crate) struct Common {
     /// Write a line a measurement as CSV; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) csv: Option<String>,
-    /// Time for everything, in seconds
+    /// Time for everything, setting up and checking too, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
     /// Take exactly this many samples, whatever the time

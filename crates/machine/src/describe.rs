@@ -41,9 +41,16 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),
         governor: if live { host::governors(root, &cpus).into_keys().next() } else { None },
+        circumstances: live.then(|| host::circumstances(root, variables(root))),
         source: topology.source.kind().to_owned(),
         processor,
     }
+}
+
+/// The environment of this process; a recorded machine has none.
+fn variables(root: &SysRoot) -> impl Iterator<Item = (String, String)> {
+    let own = root.is_live().then(std::env::vars_os).into_iter().flatten();
+    own.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// The processor as it identifies itself, or as hwloc and the user describe it.
@@ -140,6 +147,7 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
                 id: node.id.0,
                 bytes: memory.map(|(total, _)| total).or(node.bytes),
                 free: memory.map(|(_, free)| free),
+                cache_bytes: root.and_then(|root| memory::side_cache(root, node.id)),
                 cpus: node.cpus.iter().map(|cpu| cpu.0).collect(),
                 distances: root.and_then(|root| memory::distances(root, node.id)),
             }
@@ -221,7 +229,7 @@ mod tests {
     fn a_described_machine_has_no_state() {
         let machine = described(GENOA, &named("EPYC 9654"));
         assert_eq!((machine.host, machine.kernel, machine.virtualisation), (None, None, None));
-        assert_eq!((machine.pages, machine.governor), (None, None));
+        assert_eq!((machine.pages, machine.governor, machine.circumstances), (None, None, None));
         assert_eq!((machine.memory.bytes, machine.memory.available), (None, None));
         assert_eq!(machine.memory.swap_used, None);
         assert_eq!(machine.source, "synthetic");

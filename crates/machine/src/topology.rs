@@ -10,7 +10,7 @@ use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
-use hwlocality::topology::builder::{BuildFlags, TypeFilter};
+use hwlocality::topology::builder::BuildFlags;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Cache;
 use std::collections::BTreeMap;
@@ -101,9 +101,6 @@ pub struct Topology {
     pub nodes: Vec<TopologyNode>,
     /// The caches, level 1 first.
     pub caches: Vec<Cache>,
-    /// Caches that stand before memory and not at a core, such as HBM in cache mode: bytes, and the
-    /// CPUs near them.
-    pub memory_side_caches: Vec<(u64, Vec<CpuId>)>,
     /// Processor name as hwloc found it.
     pub processor_model: Option<String>,
     /// Vendor, family and model numbers as hwloc found them.
@@ -117,10 +114,7 @@ impl Topology {
     /// When hwloc cannot read it; a synthetic description is checked first, so that the error
     /// points at the wrong character.
     pub fn load(source: &TopologySource) -> Result<Self, Failure> {
-        // Left out unless it is asked for.
-        let builder = Hwloc::builder()
-            .with_type_filter(ObjectType::MemCache, TypeFilter::KeepAll)
-            .map_err(|cause| Failure::missing(format!("hwloc cannot be set up: {cause}")))?;
+        let builder = Hwloc::builder();
         let words = |cause: &dyn fmt::Display| cause.to_string();
         let hwloc = match source {
             TopologySource::Live => builder
@@ -213,7 +207,6 @@ impl Topology {
             sockets: numbering.take(ObjectType::Package),
             nodes,
             caches: cache_levels(hwloc, source),
-            memory_side_caches: memory_side_caches(hwloc),
             processor_model: info("CPUModel"),
             identification: info("CPUVendor")
                 .zip(number("CPUFamilyNumber"))
@@ -249,14 +242,6 @@ impl Topology {
         used.sort_unstable();
         used.dedup();
         Some((last.bytes? * used.len() as u64, used.len()))
-    }
-
-    /// Bytes of all caches that may hold what the given threads read again and again: the last-level
-    /// caches in use, and those on the side of the memory that is near. `None` as before.
-    pub fn caches_in_use(&self, cpus: &[CpuId]) -> Option<u64> {
-        let near = |(_, near): &&(u64, Vec<CpuId>)| cpus.iter().any(|cpu| near.contains(cpu));
-        let beside: u64 = self.memory_side_caches.iter().filter(near).map(|(bytes, _)| bytes).sum();
-        Some(self.llc_in_use(cpus)?.0 + beside)
     }
 }
 
@@ -314,16 +299,6 @@ fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
         .collect();
     nodes.sort_by_key(|node| node.id);
     nodes
-}
-
-fn memory_side_caches(hwloc: &Hwloc) -> Vec<(u64, Vec<CpuId>)> {
-    let cache = |object: &TopologyObject| {
-        let Some(ObjectAttributes::Cache(cache)) = object.attributes() else { return None };
-        let set = object.cpuset()?;
-        let cpus = set.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
-        Some((cache.size()?.get(), cpus))
-    };
-    hwloc.objects_with_type(ObjectType::MemCache).filter_map(cache).collect()
 }
 
 fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
@@ -432,19 +407,5 @@ mod tests {
     fn xml_of_hwloc_3_is_refused_with_its_version() {
         assert_eq!(newer_xml_version("<topology version=\"3.0\">"), Some("3.0"));
         assert_eq!(newer_xml_version("<topology version=\"2.0\">"), None);
-    }
-
-    #[test]
-    fn memory_in_cache_mode_is_a_cache() {
-        let described = Topology::load(&TopologySource::Xml(
-            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hbm-cache-mode.xml").into(),
-        ))
-        .unwrap();
-        let near = vec![CpuId(0), CpuId(1)];
-        assert_eq!(described.memory_side_caches, [(64 << 30, near.clone())]);
-        assert_eq!(described.llc_in_use(&near), Some((16 << 20, 1)));
-        assert_eq!(described.caches_in_use(&near), Some((64 << 30) + (16 << 20)));
-        // The other socket has memory without such a cache.
-        assert_eq!(described.caches_in_use(&[CpuId(2)]), Some(16 << 20));
     }
 }

@@ -17,6 +17,7 @@ use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_machine::CpuId;
+use nodegauge_measure::record::NumaNode;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, clock, notice};
 use nodegauge_placement::{
@@ -218,10 +219,19 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     MemoryPolicy::Bind(all)
 }
 
+/// All caches that may hold what the threads go over again and again: the last-level caches that they reach,
+/// and those that stand before the memory near them; `None` when the former are not known.
+pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes> {
+    let cpus = placement.cpus();
+    let near = |node: &&NumaNode| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0));
+    let beside = site.machine.numa_nodes.iter().filter(near).filter_map(|node| node.cache_bytes);
+    Some(Bytes(site.topology.llc_in_use(&cpus)?.0 + beside.sum::<u64>()))
+}
+
 /// What is known of the machine when the length of the arrays is chosen.
 fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
     Surroundings {
-        llc: site.topology.caches_in_use(&placement.cpus()).map(Bytes),
+        llc: caches_in_use(site, placement),
         guest: site.machine.virtualisation.is_some(),
         available: available(&site.machine, options.pages, &options.policy),
         fraction: options.memory_fraction,
@@ -326,6 +336,33 @@ mod tests {
     use super::*;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::record::Machine;
+
+    #[test]
+    fn memory_in_cache_mode_counts_as_a_cache() {
+        let source = TopologySource::Synthetic(
+            "Package:2 NUMANode:1 L3Cache:1(size=16MB) Core:2 PU:1".to_owned(),
+        );
+        let topology = Topology::load(&source).unwrap();
+        let node = |id: u32, cache_bytes| NumaNode {
+            id,
+            bytes: None,
+            free: None,
+            cache_bytes,
+            cpus: vec![2 * id, 2 * id + 1],
+            distances: None,
+        };
+        let numa_nodes = vec![node(0, Some(64 << 30)), node(1, None)];
+        let machine = Machine { numa_nodes, ..Machine::default() };
+        let site = Site { topology, machine, root: SysRoot::live() };
+        let caches = |threads| {
+            let request =
+                Request { threads: Some(threads), bind: Some(Bind::Close), ..Request::default() };
+            let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
+            caches_in_use(&site, &placement).unwrap().0
+        };
+        assert_eq!(caches(2), (64 << 30) + (16 << 20));
+        assert_eq!(caches(4), (64 << 30) + (32 << 20));
+    }
 
     #[test]
     fn arrays_are_doubled_where_nobody_chose_them_and_memory_allows() {

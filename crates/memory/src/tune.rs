@@ -13,6 +13,7 @@
 //! caches what many lose to write-allocate), and all else after it. docs/benchmarks.md sets the
 //! result beside an exhaustive search.
 
+mod affordable;
 mod choice;
 mod space;
 
@@ -24,7 +25,7 @@ use crate::arrangement::{self, Arrangement, StreamOptions};
 use crate::config::{PagesConfig, TuneConfig};
 use crate::halving::{Halving, Shuffler};
 use crate::kernels::{Kernel, Shape, Stores};
-use crate::point::{Point, PointConfig, PointError};
+use crate::point::{Point, PointConfig};
 use crate::result;
 use crate::stream;
 use crate::target::Target;
@@ -129,7 +130,7 @@ impl TunePlan {
         observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
         let mut prepare =
             |number: usize| Ok(Box::new(Point::prepare(self.configs[number].clone())?) as _);
-        let points = affordable(self.configs.len(), until(SETUPS_UNTIL), &mut prepare)?;
+        let points = affordable::prepared(self.configs.len(), until(SETUPS_UNTIL), &mut prepare)?;
         let setting_up = limits.elapsed();
         let mut search = Search { points, order: Shuffler::new(0x0074_756E_6500), passes: 0 };
         let (tried, all) = (search.points.len(), space.setups.len());
@@ -208,34 +209,6 @@ pub struct Found {
     /// The arrays and the team of the choice.
     target: Option<Box<dyn Target>>,
     setting_up: Duration,
-}
-
-/// As many setups as there is time for until `deadline`, the plain one in any case: each has to be
-/// prepared, and to run some passes before any can be told from another.
-fn affordable(
-    all: usize,
-    deadline: Instant,
-    prepare: &mut dyn FnMut(usize) -> Result<Box<dyn Target>, PointError>,
-) -> Result<BTreeMap<usize, Box<dyn Target>>, PointError> {
-    /// Passes of a setup in the first stage: warm-up and two rounds, with both kinds of store.
-    const PASSES: u32 = 6;
-    let mut points: BTreeMap<usize, Box<dyn Target>> = BTreeMap::new();
-    let mut pass = Duration::ZERO;
-    for number in 0..all {
-        let begun = clock::now();
-        let mut point = prepare(number)?;
-        let prepared = clock::now();
-        if number == 0 {
-            point.pass()?;
-            pass = clock::now() - prepared;
-        }
-        points.insert(number, point);
-        let running = pass * PASSES * (points.len() as u32 + 1);
-        if clock::now() + (prepared - begun) + running > deadline {
-            break;
-        }
-    }
-    Ok(points)
 }
 
 impl Planned for TunePlan {
@@ -461,46 +434,4 @@ fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measu
     let m = Measurement::new(GAUGE, "tune", "choice", Unit::Factor).config(&config);
     let factor = Some(to / from).filter(|factor| factor.is_finite());
     factor.map_or(m.clone(), |factor| m.value(Quoted::Single, factor))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arrays::{Layout, Pages};
-    use crate::kernels::{Element, Prefetch, SideBySide};
-    use crate::simulated::Simulated;
-
-    #[test]
-    fn as_many_setups_are_prepared_as_there_is_time_for() {
-        let shape = Shape {
-            isa: crate::kernels::available_isas()[0],
-            stores: Stores::Regular,
-            unroll: 1,
-            side_by_side: SideBySide::ONE,
-            prefetch: Prefetch::Off,
-        };
-        let config = PointConfig {
-            places: vec![Vec::new()],
-            elements: 1 << 20,
-            element: Element::F64,
-            pages: Pages::Base,
-            layout: Layout::Staggered,
-            policy: MemoryPolicy::Default,
-            kernels: vec![(Kernel::Triad, shape)],
-        };
-        // Going over the arrays takes `pass` seconds, setting them up ten times that.
-        let prepared = |all, seconds, pass: f64| {
-            let deadline = clock::now() + Duration::from_secs_f64(seconds);
-            let byte = pass / (3 * 8 * (1 << 20)) as f64;
-            let points =
-                affordable(all, deadline, &mut |_| Ok(Simulated::set_up(&config, byte, 0.0)))
-                    .unwrap();
-            let late = clock::now().saturating_duration_since(deadline).as_secs_f64();
-            (points.len(), late)
-        };
-        assert_eq!(prepared(14, 100.0, 0.1), (14, 0.0));
-        let (some, late) = prepared(14, 10.0, 0.1);
-        assert!((4..10).contains(&some) && late == 0.0, "{some} setups, {late} s late");
-        assert_eq!(prepared(14, 0.1, 0.1).0, 1);
-    }
 }

@@ -6,7 +6,7 @@
 //! leaves the others and the native figures as they are.
 
 use crate::GAUGE;
-use crate::arrangement::Arrangement;
+use crate::arrangement::{self, Arrangement};
 use crate::config::{CompilerConfig, StreamConfig};
 use crate::kernels::STREAM;
 use crate::point::{Point, PointError};
@@ -90,11 +90,11 @@ pub(super) fn run(
     let evidence = Evidence { tried, ..evidence };
     let mut outcome = result::outcome(&evidence);
     let regimes = all_regimes(&native, &candidates);
-    let llc = site.topology.caches_in_use(&arrangement.placement.cpus());
+    let llc = arrangement::caches_in_use(site, &arrangement.placement);
     let known = Known {
         arrangement: &arrangement,
         machine: &site.machine,
-        llc: llc.map(|bytes| bytes as f64),
+        llc: llc.map(|bytes| bytes.as_f64()),
         regimes: &regimes,
         native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
     };
