@@ -34,6 +34,8 @@ fn record(triad: f64) -> Record {
             value: Some(triad),
             summary: None,
             samples: vec![triad, triad / 2.0],
+            samples_at_s: Vec::new(),
+            samples_round_trip_s: Vec::new(),
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config: serde_json::Map::new(),
