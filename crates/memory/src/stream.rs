@@ -72,8 +72,9 @@ pub(crate) fn measure(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     arrangement.announce(observer);
+    let begun = limits.elapsed();
     let mut target = set_up(&arrangement)?;
-    let mut setting_up = limits.elapsed();
+    let mut setting_up = limits.elapsed() - begun;
     let tried = arrangement.choose(&mut *target, limits.at(policy::STREAM.choose), observer)?;
     let kernels: Vec<Kernel> = target.loops().iter().map(Loop::kernel).collect();
     let shown = kernels.iter().position(|kernel| *kernel == Kernel::Triad).unwrap_or(0);
