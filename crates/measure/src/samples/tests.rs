@@ -133,3 +133,37 @@ fn a_round_counts_when_all_its_bound_steps_saw_one_regime_in_peace() {
     assert!(counted.len() == 3 && counted.iter().zip(&rounds[1..4]).all(same));
     assert!(clean_rounds(&rounds[..3], &[false, true, true], 3).is_none());
 }
+
+/// Passes of four kernels of which each is disturbed for itself in one of eight, for as long again as the
+/// disturbance lasts: samples that count where a pass is judged whole, and where each kernel is.
+#[test]
+fn of_disturbances_in_an_eighth_of_the_kernels_an_eighth_is_lost_and_no_best() {
+    let mut state = 1u64;
+    let mut random = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / f64::from(1u32 << 31)
+    };
+    let pass = |random: &mut dyn FnMut() -> f64| {
+        let kernels: Vec<(f64, bool)> =
+            (0..4).map(|_| (1.0 + 0.05 * random(), random() < 0.125)).collect();
+        let cause = |(_, disturbed): &(f64, bool)| {
+            disturbed.then_some(Cause::Faults(99)).into_iter().collect()
+        };
+        Sample {
+            part_causes: kernels.iter().map(cause).collect(),
+            ..Sample::of_times(kernels.iter().map(|(seconds, _)| *seconds).collect())
+        }
+    };
+    let samples: Vec<Sample> = (0..2001).map(|_| pass(&mut random)).collect();
+    let sorted = sort(&samples);
+    let group = sorted.headline().unwrap();
+    let whole = samples[1..].iter().filter(|sample| sample.is_clean()).count() as f64 / 2000.0;
+    assert!((0.55..0.62).contains(&whole), "{whole}");
+    for part in 0..4 {
+        let counted = group.counted(part).len() as f64 / 2000.0;
+        assert!((0.85..0.90).contains(&counted), "{counted}");
+        let truly = samples[1..].iter().map(|sample| sample.seconds[part]).reduce(f64::min);
+        assert_eq!(Some(group.best(&samples, part, Better::Lower, &|seconds| seconds)), truly);
+    }
+}
