@@ -102,10 +102,21 @@ pub(crate) fn figure(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, "stream", kernel.name(), Unit::BytesPerSecond)
 }
 
-/// Holds a figure against the theoretical bandwidth of the machine, where that is known.
-pub(crate) fn limited(figure: Measurement, machine: &Machine) -> Measurement {
-    match &machine.memory.theoretical {
-        Some(theoretical) => figure.limit(theoretical.value, theoretical.basis.clone()),
+/// Less than this share of the memory on a NUMA node is a trifle that gives no bandwidth.
+const TRIFLE: f64 = 0.01;
+
+/// Holds a figure against the theoretical bandwidth of the nodes on which its memory lies, where that is
+/// known.
+pub(crate) fn limited(
+    figure: Measurement,
+    machine: &Machine,
+    numa: Option<&NumaConfig>,
+) -> Measurement {
+    let got = numa.and_then(|numa| numa.got.as_ref());
+    let holding = got.into_iter().flatten().filter(|(_, share)| **share > TRIFLE);
+    let holding: Vec<u32> = holding.map(|(node, _)| *node).collect();
+    match nodegauge_machine::bandwidth_of(machine, &holding) {
+        Some(theoretical) => figure.within(&theoretical),
         None => figure,
     }
 }
@@ -133,7 +144,7 @@ fn one(
     let bytes = counted(evidence.target, i);
     let timed = (evidence.samples, &evidence.sorted, evidence.sorted.headline()?);
     let m = figure(kernel).timed(Quoted::Best, timed, i, &|seconds| bytes / seconds);
-    let m = limited(m, &evidence.site.machine);
+    let m = limited(m, &evidence.site.machine, config.numa.as_ref());
     let best = m.value?;
     let mut validity = doubts.clone();
     if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) = (evidence.stop, timed.2.all.len())

@@ -191,7 +191,7 @@ impl Run<'_> {
             if limited {
                 let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
                 m = m.traffic(traffic.moved(quoted, allocates));
-                m = result::limited(m, &self.setup.site.machine);
+                m = result::limited(m, &self.setup.site.machine, config.numa.as_ref());
             }
             if let Some(wrong) = &traffic.wrong {
                 validity.add(Status::Invalid, result::wrong_in_words(wrong));
