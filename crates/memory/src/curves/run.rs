@@ -86,7 +86,7 @@ impl Run<'_> {
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
         self.outcome.stop = Some(stop);
         let judged = OneRegime::new(schedule.samples);
-        self.outcome.findings.extend(result::cpus_moved(&judged.trips));
+        self.outcome.findings.extend(result::several_regimes(&judged.trips, self.setup.guest()));
         Ok(judged)
     }
 
@@ -224,7 +224,7 @@ impl Run<'_> {
         reported: &[Reported],
         whole: bool,
     ) -> Vec<Named> {
-        let named = levels::name(dots, &levels::levels(dots), reported);
+        let named = levels::name(dots, levels::levels(dots), reported, self.setup.guest());
         if whole {
             let said = levels::disagreements(dots, &named, reported).into_iter();
             self.outcome.notices.extend(said.map(|text| notice(NoticeId::Contradicted, text)));
