@@ -360,8 +360,8 @@ mod tests {
             let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
             caches_in_use(&site, &placement).unwrap().0
         };
-        assert_eq!(caches(2), (64 << 30) + (16 << 20));
-        assert_eq!(caches(4), (64 << 30) + (32 << 20));
+        assert_eq!(caches(2), (64 << 30) + 16_000_000);
+        assert_eq!(caches(4), (64 << 30) + 32_000_000);
     }
 
     #[test]
