@@ -6,6 +6,7 @@ mod ranks;
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::arrays::Pages;
+use crate::compiled;
 use crate::config::{
     CodeConfig, CompilerConfig, CountersConfig, NumaConfig, PagesConfig, StreamConfig,
 };
@@ -198,9 +199,10 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
             config.side_by_side = side_by_side.several().map(u64::from);
             config.prefetch = Some(prefetch.to_string());
         }
-        Loop::Compiled(compiled) => {
-            made_by(&compiled.compiler, config);
-            config.code = compiled.code.as_ref().map(|code| CodeConfig {
+        Loop::Compiled(made) => {
+            made_by(&made.compiler, config);
+            config.side_by_side = compiled::side_by_side(&made.compiler.command).map(u64::from);
+            config.code = made.code.as_ref().map(|code| CodeConfig {
                 vector_bits: code.vector_bits.map(u64::from),
                 nontemporal: code.nontemporal,
                 fma: code.fma,

@@ -68,11 +68,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
         Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
         Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
     };
-    let pages: Vec<SideBySide> = match constraints.side_by_side {
-        Some(SideBySide::ONE) => Vec::new(),
-        Some(pages) => vec![pages],
-        None => pages.iter().filter_map(|pages| SideBySide::new(*pages)).collect(),
-    };
+    let pages = several_pages(constraints, pages);
     // Several pages side by side are walked line by line, and without prefetch.
     let several = constraints.prefetch.is_none_or(|prefetch| prefetch == Prefetch::Off);
     let one_by_one = constraints.side_by_side.is_none_or(|pages| pages == SideBySide::ONE);
@@ -121,6 +117,19 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
         )
     });
     shapes
+}
+
+/// Numbers of pages side by side that are tried, of several.
+pub(crate) fn pages_tried(constraints: Constraints) -> Vec<SideBySide> {
+    several_pages(constraints, &SIDE_BY_SIDE_TRIED)
+}
+
+fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
+    match constraints.side_by_side {
+        Some(SideBySide::ONE) => Vec::new(),
+        Some(pages) => vec![pages],
+        None => usual.iter().filter_map(|pages| SideBySide::new(*pages)).collect(),
+    }
 }
 
 /// What was chosen.
