@@ -7,7 +7,7 @@
 //! whole, exactly.
 
 use crate::GAUGE;
-use crate::arrangement::Arrangement;
+use crate::arrangement::{self, Arrangement};
 use crate::arrays::{Layout, Pages};
 use crate::config::ExplainConfig;
 use crate::kernels::{self, Kernel, Prefetch, Shape, SideBySide, Stores};
@@ -63,7 +63,8 @@ impl Planned for AblationPlan {
         let shapes = tuner::candidates(constraints, Breadth::Likely);
         let mut best = arrangement.point(observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
-        tuner::choose(&mut best, &shapes, deadline, || observer.interrupted())?;
+        let chosen = tuner::choose(&mut best, &shapes, deadline, || observer.interrupted())?;
+        arrangement.notices.push(arrangement::chosen_notice(&chosen));
 
         let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
         let steps = steps(best.config(), placement, &site.topology, notices);
@@ -305,6 +306,7 @@ mod tests {
             layout: Layout::Staggered,
             policy: nodegauge_placement::MemoryPolicy::Default,
             kernels: vec![(Kernel::Copy, shape), (Kernel::Triad, shape)],
+            trial_parts: 1,
         }
     }
 

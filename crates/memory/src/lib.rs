@@ -14,6 +14,7 @@ pub mod curves;
 mod halving;
 pub mod kernels;
 mod mapping;
+pub mod mixes;
 pub mod pages;
 pub mod point;
 pub mod ranks;
@@ -87,7 +88,8 @@ impl Gauge for Memory {
             notices.push(remembered.notice);
         }
         let arrangement = Arrangement::new(site, &request, options, notices)?;
-        Ok(Some(Box::new(StreamPlan::new(arrangement, None))))
+        let mixes = mixes::saved(site, ask.newest);
+        Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
