@@ -347,8 +347,9 @@ fn what_is_wrong_at_full_length_only_has_an_owner() {
 fn what_was_measured_until_ctrl_c_is_kept() {
     let place = Place::new();
     let args = ["stream", "--threads", "1", "--size", "1000000", "--samples", "1000000"];
-    let more = ["--stores", "regular", "--prefetch", "off", "--dimms=1024x20000"];
-    let running = place.0.start(&[&args[..], &more, &["--compiler", "gcc -O1"]].concat());
+    let fixed = ["--stores", "regular", "--prefetch", "off", "--side-by-side", "1"];
+    let more = [&fixed[..], &["--dimms=1024x20000"]].concat();
+    let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());
     let running = running.shows_times(10, "native and compiled by turns: round");
     running.signal("INT");
     running.end().exits(130).complains("what was measured is saved and marked incomplete");
