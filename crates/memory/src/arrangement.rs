@@ -8,7 +8,6 @@ pub use options::{StreamOptions, best_pages};
 
 use crate::GAUGE;
 use crate::arrays::Layout;
-use crate::halving::Lead;
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::ranks::{RanksPoint, SharedCoordinator};
@@ -18,6 +17,7 @@ use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::halving::Lead;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, notice};
 use nodegauge_placement::{
     Bind, MemoryPolicy, Placement, RankPlace, RankPlan, Request, ThreadPlace,

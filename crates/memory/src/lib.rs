@@ -11,7 +11,6 @@ pub mod compiled;
 pub mod config;
 pub mod core_to_core;
 pub mod curves;
-mod halving;
 pub mod kernels;
 mod mapping;
 pub mod mixes;

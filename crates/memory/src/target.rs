@@ -36,6 +36,13 @@ pub struct PointConfig {
     pub trial_parts: u64,
 }
 
+impl PointConfig {
+    /// Whether threads and arrays are the same, whatever the loops.
+    pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
+        *self == Self { kernels: self.kernels.clone(), ..other.clone() }
+    }
+}
+
 /// Why a point could not be set up or measured.
 #[derive(Debug, thiserror::Error)]
 pub enum PointError {
