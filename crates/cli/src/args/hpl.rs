@@ -4,6 +4,7 @@ use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
+use nodegauge_toolchain::mpi::HostList;
 use std::path::PathBuf;
 
 /// `hpl`.
@@ -65,10 +66,10 @@ pub(crate) struct RealArgs {
     /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
     #[arg(long, value_name = "COMMAND", help_heading = "The real HPL")]
     pub(crate) launcher: Option<CommandLine>,
-    /// Hosts to spread the ranks over, as the launcher names them, each with --ranks of them
+    /// Hosts to spread the ranks over, e.g. node[01-04],b, each with --ranks of them
     /// [default: those of the Slurm job, else this node]
-    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', help_heading = "The real HPL")]
-    pub(crate) hosts: Vec<String>,
+    #[arg(long, value_name = "HOSTS", help_heading = "The real HPL")]
+    pub(crate) hosts: Vec<HostList>,
     /// Also start ranks as root (containers)
     #[arg(long, help_heading = "The real HPL")]
     pub(crate) allow_run_as_root: bool,
