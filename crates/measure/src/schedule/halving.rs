@@ -153,7 +153,7 @@ impl<T> Halving<T> {
     /// each nobody leaves.
     pub fn leave_behind(&mut self) {
         self.rank();
-        let relative = self.relative();
+        let relative = relative(&self.candidates[..self.still_in]);
         let Some(leader) = relative.first() else { return };
         let behind = |rates: &Vec<f64>| {
             let (m, n) = (rates.len() as f64, leader.len() as f64);
@@ -164,7 +164,11 @@ impl<T> Halving<T> {
         };
         let leave: Vec<bool> = relative.iter().map(behind).collect();
         let mut leave = leave.into_iter();
-        self.candidates.retain(|_| !leave.next().unwrap_or(false));
+        let (left, still_in): (Vec<_>, Vec<_>) =
+            self.candidates.drain(..).partition(|_| leave.next().unwrap_or(true));
+        self.still_in = still_in.len();
+        self.candidates = still_in;
+        self.candidates.extend(left);
     }
 
     /// Ranks, and says whether nobody can be faster than the leader by more than `tolerance`: then
