@@ -157,6 +157,12 @@ impl Point {
         Ok((sample, spans))
     }
 
+    /// As [`Target::trial`], and before each kernel the team waits at the gate for other processes.
+    pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
+        let parts = self.parts();
+        self.over_part(gate, (self.trials % parts, parts))
+    }
+
     /// Runs each kernel once over the whole arrays, or over a part of them: `(number, of so many)` for
     /// the first kernel, and another part for each of the others, so that none finds in a cache what the
     /// one before left. Returns also what each kernel summed.
@@ -175,26 +181,29 @@ impl Point {
     }
 
     /// Runs each kernel over a part, of which no replay will say what it holds.
-    fn over_part(&mut self, part: (usize, usize)) -> Result<Sample, PointError> {
+    fn over_part(
+        &mut self,
+        gate: Gate<'_>,
+        part: (usize, usize),
+    ) -> Result<(Sample, Spans), PointError> {
         /// Times that all kernels may run over a part: values grow fiftyfold at most in each, and single
         /// precision ends at 50^22.
         const TIMES: usize = 16;
-        if self.trials > TIMES * part.1 {
+        if self.trials >= TIMES * part.1 {
             self.fill()?;
-            self.trials = 1;
         }
-        Ok(self.timed(None, Some(part))?.0)
+        self.trials += 1;
+        let (sample, spans, _) = self.timed(gate, Some(part))?;
+        Ok((sample, spans))
     }
 
-    /// Parts of the arrays for trials: so many that a part still lasts far longer than a reading of the
-    /// clock and a barrier.
+    /// Parts of the arrays for trials: as many as are asked for, unless a part would not last far longer
+    /// than a reading of the clock and a barrier.
     fn parts(&self) -> usize {
         /// Bytes of one array that each thread has in a part at least.
         const LEAST: u64 = 4 << 20;
-        /// More would save no time that counts.
-        const MOST: u64 = 16;
         let each = self.arrays.array_bytes().0 / self.team.len() as u64;
-        (each / LEAST).clamp(1, MOST) as usize
+        (each / LEAST).clamp(1, self.config.trial_parts.max(1)) as usize
     }
 }
 
@@ -228,14 +237,11 @@ impl Target for Point {
     }
 
     fn trial(&mut self) -> Result<Sample, PointError> {
-        let parts = self.parts();
-        self.trials += 1;
-        self.over_part((self.trials % parts, parts))
+        Ok(self.trial_with(None)?.0)
     }
 
     fn part(&mut self, part: (usize, usize)) -> Result<Option<Sample>, PointError> {
-        self.trials += 1;
-        self.over_part(part).map(Some)
+        Ok(Some(self.over_part(None, part)?.0))
     }
 
     fn check(&mut self) -> Result<(), PointError> {
@@ -368,6 +374,7 @@ mod tests {
             layout: Layout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: STREAM.map(|kernel| (kernel, shape)).to_vec(),
+            trial_parts: 16,
         })
         .unwrap()
     }

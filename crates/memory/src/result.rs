@@ -6,8 +6,9 @@ mod ranks;
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::arrays::Pages;
+use crate::compiled;
 use crate::config::{
-    CodeConfig, CompilerConfig, CountersConfig, NumaConfig, PagesConfig, StreamConfig,
+    CodeConfig, CompilerConfig, CountersConfig, LeadConfig, NumaConfig, PagesConfig, StreamConfig,
 };
 use crate::kernels::{Element, Kernel, Loop, Shape, Stores};
 use crate::pages;
@@ -15,6 +16,7 @@ use crate::size::RULE_FACTOR;
 use crate::size::check::SizeCheck;
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
+use crate::tuner::ChosenLoops;
 use nodegauge_gauge::Site;
 use nodegauge_machine::NodeId;
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
@@ -37,8 +39,8 @@ pub(crate) struct Evidence<'a> {
     pub samples: &'a [Sample],
     pub sorted: Sorted,
     pub stop: Stop,
-    /// How many loops the tuner chose from; 0 where none was left open.
-    pub tried: usize,
+    /// What the tuner chose from; `None` where nothing was left open.
+    pub chosen: Option<&'a ChosenLoops>,
     pub clock: ClockQuality,
     /// Whether a cache helps the arrays; `None` where it was not checked.
     pub check: Option<SizeCheck>,
@@ -65,7 +67,7 @@ impl<'a> Evidence<'a> {
             samples,
             sorted,
             stop,
-            tried: 0,
+            chosen: None,
             clock,
             check: None,
             traffic: None,
@@ -164,6 +166,9 @@ fn one(
     }
     let mut config = config.clone();
     describe(each, &mut config);
+    let leads = evidence.chosen.iter().flat_map(|chosen| &chosen.leads);
+    let lead = leads.filter(|(of, _)| *of == kernel).map(|(_, lead)| lead).next();
+    config.loop_lead = lead.map(|lead| LeadConfig { ratio: lead.ratio, noise: lead.noise });
     ranks::describe(evidence, i, &mut config);
     let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
     if let (Some(traffic), Some(limit)) = (&traffic, &m.limit)
@@ -253,9 +258,10 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
             config.side_by_side = side_by_side.several().map(u64::from);
             config.prefetch = Some(prefetch.to_string());
         }
-        Loop::Compiled(compiled) => {
-            made_by(&compiled.compiler, config);
-            config.code = compiled.code.as_ref().map(|code| CodeConfig {
+        Loop::Compiled(made) => {
+            made_by(&made.compiler, config);
+            config.side_by_side = compiled::side_by_side(&made.compiler.command).map(u64::from);
+            config.code = made.code.as_ref().map(|code| CodeConfig {
                 vector_bits: code.vector_bits.map(u64::from),
                 nontemporal: code.nontemporal,
                 fma: code.fma,
@@ -462,7 +468,7 @@ fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
         numa: Some(numa.clone()),
         passes: Some(evidence.samples.len() as u64 - 1),
         stopped: Some(evidence.stop.to_string()),
-        loops_tried: Some(evidence.tried as u64),
+        loops_tried: Some(evidence.chosen.map_or(0, |chosen| chosen.tried.len()) as u64),
         checks: Some(seen.checks.into()),
         clock_granularity_s: Some(evidence.clock.granularity.0),
         round_trip_s: trip.filter(|trip| trip.is_finite()),

@@ -8,6 +8,7 @@ use crate::GAUGE;
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 pub(crate) use crate::arrangement::{available, best_pages, masks};
 use crate::kernels::{Kernel, Loop};
+use crate::mixes::{self, SavedMixes};
 use crate::ranks::{Coordinator, SharedCoordinator};
 use crate::result::{self, Evidence};
 use crate::size;
@@ -27,6 +28,7 @@ const DOUBLE_UNTIL: f64 = 0.5;
 pub struct StreamPlan {
     arrangement: Arrangement,
     joined: Option<SharedCoordinator>,
+    mixes: Option<SavedMixes>,
 }
 
 impl StreamPlan {
@@ -36,7 +38,12 @@ impl StreamPlan {
     /// Plans a run; `joined` are ranks that a launcher has started, else they are started when it
     /// runs.
     pub fn new(arrangement: Arrangement, joined: Option<SharedCoordinator>) -> Self {
-        Self { arrangement, joined }
+        Self { arrangement, joined, mixes: None }
+    }
+
+    /// Beside what other mixes of reads and writes reached on this machine before.
+    pub fn beside(self, mixes: Option<SavedMixes>) -> Self {
+        Self { mixes, ..self }
     }
 }
 
@@ -46,7 +53,7 @@ impl Planned for StreamPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { arrangement, joined } = *self;
+        let Self { arrangement, joined, mixes } = *self;
         let coordinator = match (&arrangement.ranks, joined) {
             (Some(plan), None) => Some(Coordinator::start(plan.ranks.len(), observer)?),
             (_, joined) => joined,
@@ -56,6 +63,7 @@ impl Planned for StreamPlan {
         let ranks = ranks.map(|plan| plan.ranks.iter().map(detail).collect::<Vec<_>>());
         let mut set_up = |arrangement: &Arrangement| arrangement.target(site, coordinator.as_ref());
         let mut outcome = measure(site, arrangement, limits, &mut set_up, observer)?;
+        outcome.notices.extend(mixes::notice(&outcome.measurements, mixes.as_ref()));
         if let Some(ranks) = ranks {
             outcome.details = ranks;
         }
@@ -75,7 +83,7 @@ pub(crate) fn measure(
     let begun = limits.elapsed();
     let mut target = set_up(&arrangement)?;
     let mut setting_up = limits.elapsed() - begun;
-    let tried = arrangement.choose(&mut *target, limits.at(policy::STREAM.choose), observer)?;
+    let chosen = arrangement.choose(&mut *target, limits.at(policy::STREAM.choose), observer)?;
     let kernels: Vec<Kernel> = target.loops().iter().map(Loop::kernel).collect();
     let shown = kernels.iter().position(|kernel| *kernel == Kernel::Triad).unwrap_or(0);
     let mut check = None;
@@ -86,7 +94,7 @@ pub(crate) fn measure(
         // Setting up takes twice as long for arrays twice as long.
         let in_time = limits.elapsed() + 2 * setting_up < limits.budget.mul_f64(DOUBLE_UNTIL);
         let Some(cached) = check.filter(|check| in_time && check.finds_cache()) else { break };
-        let chosen = target.config().kernels.clone();
+        let kernels = target.config().kernels.clone();
         if !arrangement.double(site, &cached) {
             break;
         }
@@ -96,7 +104,7 @@ pub(crate) fn measure(
         let begun = limits.elapsed();
         target = set_up(&arrangement)?;
         setting_up = limits.elapsed() - begun;
-        target.reshape(chosen)?;
+        target.reshape(kernels)?;
     }
     observer.phase("measuring");
     // Every element is compared behind the passes, about as long as it took to fill them.
@@ -110,7 +118,7 @@ pub(crate) fn measure(
     target.check()?;
     let seen = target.seen()?;
     let evidence = Evidence {
-        tried,
+        chosen: chosen.as_ref(),
         traffic: traffic.as_ref(),
         check,
         ..Evidence::new(site, &arrangement, &*target, &seen, &schedule.samples[0], stop)

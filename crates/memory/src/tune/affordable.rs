@@ -60,6 +60,7 @@ mod tests {
             layout: Layout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: vec![(Kernel::Triad, shape)],
+            trial_parts: 1,
         };
         // Going over the arrays takes `pass` seconds, setting them up ten times that.
         let prepared = |all, seconds, pass: f64| {
