@@ -10,7 +10,7 @@ use nodegauge_compute::size::OrderSpec;
 use nodegauge_compute::{ComputeGauge, HplPlan, matrix_market, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::compare::machine_changes;
-use nodegauge_measure::record::{Measurement, Status};
+use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
@@ -112,9 +112,8 @@ fn saved(
     if !machine_changes(&record.machine, &site.machine).is_empty() {
         return None;
     }
-    let figures = record.measurements.iter().filter(|m| {
-        m.test == test && m.name == name && m.validity.status != Status::Invalid && fits(m)
-    });
+    let figures =
+        record.measurements.iter().filter(|m| m.test == test && m.name == name && fits(m));
     let best = figures.filter_map(|m| m.value).reduce(f64::max)?;
     Some((best, format!("saved {}", record.started)))
 }
