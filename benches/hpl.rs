@@ -14,7 +14,7 @@ mod common;
 
 use common::{likwid_bench, note, variable};
 use nodegauge_compute::{
-    Multiplier, dat, dgemm, lu, matrix::Matrix, output, peak, random, residual,
+    Multiplier, choose, dat, dgemm, lu, matrix::Matrix, output, peak, random, residual,
 };
 use nodegauge_measure::stats;
 use nodegauge_team::Team;
@@ -106,7 +106,10 @@ fn main() {
         return;
     }
     if let Some(at) = args.iter().position(|word| word == "probe") {
-        println!("{}", blas::probe::answer(Path::new(&args[at + 1]), None));
+        println!(
+            "{}",
+            choose::answer(Path::new(&args[at + 1]), None, &choose::TrialPlaces::default())
+        );
         return;
     }
     let default =

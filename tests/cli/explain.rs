@@ -16,8 +16,8 @@ fn explained(harness: &Harness, args: &[&str]) -> Value {
 fn factors_multiply_to_the_whole() {
     let record = explained(&Harness::new(), &[]);
     let names = names(&record);
-    assert_eq!(names.last(), Some(&"whole"));
-    let order: Vec<usize> = names[..names.len() - 1]
+    assert_eq!(names[names.len() - 2..], ["whole", "memcpy"]);
+    let order: Vec<usize> = names[..names.len() - 2]
         .iter()
         .map(|name| STEPS.iter().position(|step| step == name).unwrap())
         .collect();
@@ -25,19 +25,48 @@ fn factors_multiply_to_the_whole() {
     let mut product = 1.0;
     for m in measurements(&record) {
         assert_eq!((&m["gauge"], &m["test"]), (&"memory".into(), &"explain".into()));
-        assert_eq!((&m["unit"], &m["category"]), (&"x".into(), &"variant".into()));
+        let category = if m["name"] == "memcpy" { "reference" } else { "variant" };
+        assert_eq!((&m["unit"], &m["category"]), (&"x".into(), &category.into()));
         has_fields(m, &[("value", "number"), ("summary", "object"), ("config", "object")]);
         has_fields(&m["config"], &[("engine", "string"), ("kernel", "string"), ("to", "number")]);
-        if m["name"] != "whole" {
+        if !["whole", "memcpy"].map(Value::from).contains(&m["name"]) {
             product *= m["value"].as_f64().unwrap();
             has_fields(&m["config"], &[("what", "string"), ("factors", "object")]);
         }
     }
-    let whole = measurements(&record).last().unwrap();
+    let whole = measurements(&record).iter().find(|m| m["name"] == "whole").unwrap();
     let value = whole["value"].as_f64().unwrap();
     assert!((product / value - 1.0).abs() < 1e-9, "{product} is not {value}");
     let rate = |name: &str| whole["config"][name].as_f64().unwrap();
     assert!((rate("to") / rate("from") / value - 1.0).abs() < 1e-9);
+    // Few rounds are said to be few, and the end is held against passes one after another.
+    let (rounds, reasons) = (rate("rounds"), texts_of(&whole["validity"]["reasons"]));
+    assert_eq!(reasons.iter().any(|why| why.starts_with("only ")), rounds < 10.0, "{reasons:?}");
+    has_fields(&whole["config"]["stream"], &[("passes", "number"), ("rate", "number")]);
+}
+
+fn texts_of(reasons: &Value) -> Vec<&str> {
+    reasons.as_array().unwrap().iter().map(|reason| reason.as_str().unwrap()).collect()
+}
+
+/// Every factor has its interval where there are rounds enough, and holds itself.
+#[test]
+fn factors_have_their_intervals() {
+    let harness = Harness::new();
+    let args = ["explain", "--json", "-", "--threads", "1", "--samples", "6", "--size", "1000000"];
+    let record = harness.run(&args).exits(0).quietly().json();
+    for m in measurements(&record) {
+        let ends: Vec<f64> = m["config"]["interval"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{m:#}"))
+            .iter()
+            .map(|end| end.as_f64().unwrap())
+            .collect();
+        let value = m["value"].as_f64().unwrap();
+        assert!(ends[0] <= value && value <= ends[1], "{m:#}");
+    }
+    let shown = harness.run(&["history", "show", "latest"]).exits(0);
+    shown.says("95 %").says("\nstream ").says("\nmemcpy ").says("count, 0 left out");
 }
 
 #[test]

@@ -70,6 +70,9 @@ fn latency_is_of_one_thread_on_base_and_huge_pages() {
         assert_eq!(m["config"]["stride_bytes"], 64);
         // A pass through all of what caches may hold is the least of a stretch.
         assert!(m["config"]["steps"].as_u64().unwrap() >= 1024, "{m:#}");
+        let [value, low, high] =
+            [&m["value"], &m["summary"]["p05"], &m["summary"]["p95"]].map(|x| x.as_f64().unwrap());
+        assert!(low <= value && value <= high, "a value outside its own spread: {m:#}");
     }
     harness.run(&["history", "show", "latest"]).exits(0).says(" 4 MiB ").says("chase in random");
 }

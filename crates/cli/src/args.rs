@@ -146,6 +146,9 @@ pub(crate) enum Command {
         /// Print only BLIS's number of the kernels of this name
         #[arg(long)]
         number_of: Option<String>,
+        /// CPUs of each thread that multiplies
+        #[arg(long, default_value = "")]
+        on: nodegauge_compute::choose::TrialPlaces,
     },
     /// Try a kernel that a compiler made; nodegauge starts itself so, for what may crash
     #[command(hide = true, name = self_test::COMMAND)]

@@ -38,8 +38,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
         Some(Command::Schema) => documents::schema(),
-        Some(Command::TryBlas { library, number_of }) => {
-            Ok(children::try_blas(library, number_of.as_deref()))
+        Some(Command::TryBlas { library, number_of, on }) => {
+            Ok(children::try_blas(library, number_of.as_deref(), on))
         }
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
             children::measure_as_rank(name, *rank, *ranks)

@@ -1,21 +1,29 @@
-//! Which library multiplies: all that are found, each tried in a process of its own with every
-//! kernel that it has for this processor, and the compiled-in kernels; fastest first.
+//! Which library multiplies: all that are found, each with every kernel that it has for this processor,
+//! and the compiled-in kernels. They multiply by turns on the very threads of the run, each library in a
+//! process of its own, since its kernels are chosen when it is loaded, and it may crash.
+//!
+//! Of those that cannot be told apart the first is taken, so that a choice repeats: libraries in the
+//! order in which they were found, what a library takes by itself before what a variable gives it.
 
 use crate::engine::Multiplier;
 use crate::{GAUGE, dgemm};
-use nodegauge_machine::SysRoot;
-use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, notice};
+use nodegauge_machine::{CpuId, SysRoot};
+use nodegauge_measure::schedule::halving::{Halving, Shuffler};
+use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, notice, stats};
 use nodegauge_team::Team;
 use nodegauge_toolchain::blas::{self, BlasLibrary, BlasProber, BlasRequest, ProbedBlas};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
-use std::time::Duration;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 /// A source of products that was tried.
 #[derive(Debug, Clone)]
 pub(crate) struct Tried {
     /// In words: `OpenBLAS 0.3.21 (Haswell kernels)`.
     pub name: String,
-    /// Rate of a short DGEMM on one thread.
+    /// Median rate of short DGEMMs on the threads of the run.
     pub rate: FlopsPerSec,
     /// The library with its kernels; `None` for those that are compiled in.
     pub probed: Option<ProbedBlas>,
@@ -28,11 +36,9 @@ impl Tried {
     }
 
     /// The compiled-in kernels.
-    fn built_in() -> Result<Self, Failure> {
-        let mut team = Team::start(&[Vec::new()])?;
-        let rates = dgemm::measure(&mut team, &Multiplier::BuiltIn, TRIAL)?;
-        let (name, rate) = (Multiplier::BuiltIn.to_string(), dgemm::best(&rates));
-        Ok(Self { name, rate, probed: None })
+    fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
+        let rate = FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?);
+        Ok(Self { name: Multiplier::BuiltIn.to_string(), rate, probed: None })
     }
 
     /// The variable that gives it these kernels, for the notice.
@@ -53,9 +59,61 @@ impl Tried {
     }
 }
 
+/// The CPUs of each thread that multiplies in a trial, an unbound thread without any: `0,1;2,3`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrialPlaces(pub Vec<Vec<CpuId>>);
+
+impl Default for TrialPlaces {
+    /// One unbound thread.
+    fn default() -> Self {
+        Self(vec![Vec::new()])
+    }
+}
+
+impl fmt::Display for TrialPlaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thread =
+            |cpus: &Vec<CpuId>| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        f.write_str(&self.0.iter().map(thread).collect::<Vec<_>>().join(";"))
+    }
+}
+
+impl FromStr for TrialPlaces {
+    type Err = std::num::ParseIntError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let cpus = |thread: &str| {
+            let words = thread.split(',').filter(|word| !word.is_empty());
+            words.map(|word| word.parse().map(CpuId)).collect()
+        };
+        text.split(';').map(cpus).collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// The hidden command by which the program tries one library in a process of its own.
 pub const TRY_BLAS: &str = "try-blas";
-const TRIAL: Duration = Duration::from_millis(30);
+/// How long a turn multiplies: some products of the size that is measured afterwards.
+const TURN: Duration = Duration::from_millis(50);
+/// Turns of each before any leaves: one alone may have met a disturbance.
+const LEAST_ROUNDS: usize = 2;
+/// Turns at most; those that are still alike are.
+const ROUNDS: usize = 8;
+/// A lead below this share is not worth more turns.
+const TOLERANCE: f64 = 0.005;
+/// Of the order of turns: any number.
+const SEED: u64 = 0x626C_6173;
+
+/// The best rate of short products on these threads, FLOP/s.
+fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Failure> {
+    let mut team = Team::start(&places.0)?;
+    Ok(dgemm::best(&dgemm::measure(&mut team, multiplier, TURN)?).0)
+}
+
+/// What the child process of a trial prints; see [`blas::probe::answer`].
+pub fn answer(library: &Path, number_of: Option<&str>, places: &TrialPlaces) -> String {
+    blas::probe::answer(library, number_of, |library| {
+        multiplies(&Multiplier::Library(library), places).map_err(|error| error.to_string())
+    })
+}
 
 /// Fails when a library that `requests` name is not there.
 pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
@@ -64,54 +122,103 @@ pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
     named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
 }
 
-/// Tries what `requests` name, in their order; without any, everything that is found, fastest first.
-/// What could not be used, and what variables of the environment rule, is noticed. `None` when the user
-/// ended it.
+/// Where and how long libraries are tried.
+pub(crate) struct Trial<'a> {
+    pub root: &'a SysRoot,
+    pub places: TrialPlaces,
+    /// Time for all turns but the first two of each.
+    pub time: Duration,
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// Chooses for each of `requests`, in their order, the fastest of the library's kernels; without any,
+/// of everything that is found. What was tried, what could not be used, and what variables of the
+/// environment rule, is noticed. `None` when the user ended it.
 ///
 /// # Errors
 /// When a library that was asked for cannot be used.
 pub(crate) fn find(
     requests: &[BlasRequest],
-    root: &SysRoot,
+    trial: &Trial<'_>,
     notices: &mut Vec<Notice>,
-    interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<Tried>>, Failure> {
     let program = std::env::current_exe().map_err(|cause| {
         Failure::missing(format!("cannot find this program's own file: {cause}"))
     })?;
-    let command = CommandLine::new(program.display().to_string(), [TRY_BLAS.to_owned()]);
+    let on = format!("--on={}", trial.places);
+    let command = CommandLine::new(program.display().to_string(), [TRY_BLAS.to_owned(), on]);
     let prober = BlasProber { command };
+    let groups = groups(requests, &prober, trial, notices);
+    if (trial.interrupted)() {
+        return Ok(None);
+    }
+    let groups = groups?;
+    let share = trial.time.div_f64(groups.len().max(1) as f64);
+    let mut chosen = Vec::new();
+    for group in groups {
+        variables_that_rule(&group, notices);
+        let first: Vec<f64> = group.iter().map(|tried| tried.rate.0).collect();
+        let ranked = race(&first, Instant::now() + share, |number| match &group[number].probed {
+            Some(probed) => prober.rate(probed, trial.interrupted).map_err(Failure::from),
+            None => multiplies(&Multiplier::BuiltIn, &trial.places),
+        });
+        if (trial.interrupted)() {
+            return Ok(None);
+        }
+        let ranked = ranked?;
+        let tried = |(number, rate): &(usize, f64)| Tried {
+            rate: FlopsPerSec(*rate),
+            ..group[*number].clone()
+        };
+        let all: Vec<Tried> = ranked.order.iter().map(tried).collect();
+        notices.extend(words(&all, ranked.alike, trial.places.0.len()));
+        chosen.extend(all.into_iter().next());
+    }
+    Ok(Some(chosen))
+}
+
+/// What is to be tried: a group for each request, or one of everything.
+fn groups(
+    requests: &[BlasRequest],
+    prober: &BlasProber,
+    trial: &Trial<'_>,
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<Vec<Tried>>, Failure> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
-    let mut tried = Vec::new();
-    for request in requests {
+    let isa = instruction_sets(trial.root);
+    let libraries = |probed: Vec<ProbedBlas>| probed.into_iter().map(Tried::library).collect();
+    let of_request = |request: &BlasRequest| -> Result<Vec<Tried>, Failure> {
         if request.is_builtin() {
-            tried.push(Tried::built_in()?);
-            continue;
+            return Ok(vec![Tried::built_in(&trial.places)?]);
         }
         let candidate = blas::find::resolve(request, &candidates)?;
-        match prober.probe(&candidate, request.kernel.as_deref(), interrupted) {
-            Err(ToolchainError::Interrupted) => return Ok(None),
-            probed => tried.push(Tried::library(probed?)),
-        }
+        Ok(libraries(match &request.kernel {
+            Some(kernel) => vec![prober.probe(&candidate, Some(kernel), trial.interrupted)?],
+            None => prober.probe_all(&candidate, &isa, trial.interrupted)?,
+        }))
+    };
+    if !requests.is_empty() {
+        return requests.iter().map(of_request).collect();
     }
-    if requests.is_empty() {
-        let isa = instruction_sets(root);
-        for candidate in &candidates {
-            match prober.probe_all(candidate, &isa, interrupted) {
-                Ok(probed) => tried.extend(probed.into_iter().map(Tried::library)),
-                Err(ToolchainError::Interrupted) => return Ok(None),
-                Err(ToolchainError::Unusable(why)) => {
-                    let (path, why) = (candidate.path.display(), why.lines().next());
-                    let text = format!("{path} is left out: {}", why.unwrap_or_default());
-                    notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
-                }
-                Err(error) => return Err(error.into()),
+    let mut all: Vec<Tried> = Vec::new();
+    for candidate in &candidates {
+        match prober.probe_all(candidate, &isa, trial.interrupted) {
+            Ok(probed) => all.extend::<Vec<Tried>>(libraries(probed)),
+            Err(ToolchainError::Unusable(why)) => {
+                let (path, why) = (candidate.path.display(), why.lines().next());
+                let text = format!("{path} is left out: {}", why.unwrap_or_default());
+                notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
             }
+            Err(error) => return Err(error.into()),
         }
-        tried.push(Tried::built_in()?);
-        tried.sort_by(|a, b| b.rate.0.total_cmp(&a.rate.0));
     }
-    for probed in tried.iter().filter_map(|tried| tried.probed.as_ref()) {
+    all.push(Tried::built_in(&trial.places)?);
+    Ok(vec![all])
+}
+
+/// What variables of the environment rule.
+fn variables_that_rule(group: &[Tried], notices: &mut Vec<Notice>) {
+    for probed in group.iter().filter_map(|tried| tried.probed.as_ref()) {
         let vendor = probed.about().vendor;
         if let (None, Some(name)) = (&probed.environment, vendor.kernel_variable())
             && let Ok(value) = std::env::var(name)
@@ -120,7 +227,69 @@ pub(crate) fn find(
             notice::add_new(notices, [Notice::new(NoticeId::Environment, GAUGE, text)]);
         }
     }
-    Ok(Some(tried))
+}
+
+/// What a trial of several came to.
+fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
+    let names = |some: &[Tried]| some.iter().map(|tried| tried.name.clone()).collect::<Vec<_>>();
+    let rates = all.iter().map(|tried| format!("{} {}", tried.name, tried.rate));
+    let list = rates.collect::<Vec<_>>().join("; ");
+    let undecided = match alike {
+        0 | 1 => String::new(),
+        _ => format!("; not told apart, the first is taken: {}", names(&all[..alike]).join(", ")),
+    };
+    let on = nodegauge_measure::quantity::counted(threads, "thread");
+    let text = format!("tried by turns on the run's {on}, fastest first: {list}{undecided}");
+    (all.len() > 1).then(|| Notice::new(NoticeId::Chosen, GAUGE, text))
+}
+
+/// How a race ended.
+#[derive(Debug, PartialEq)]
+struct Ranked {
+    /// Numbers with their median rates: those that cannot be told from the fastest as they were given, the
+    /// others fastest first.
+    order: Vec<(usize, f64)>,
+    /// How many cannot be told from the fastest, itself among them.
+    alike: usize,
+}
+
+/// Has candidates take turns until the fastest is known, all that are left are alike, or the time is over;
+/// `first` are the rates of their first turn.
+fn race<E>(
+    first: &[f64],
+    deadline: Instant,
+    mut rate: impl FnMut(usize) -> Result<f64, E>,
+) -> Result<Ranked, E> {
+    // Rates of one regime: arithmetic does not depend on where the hypervisor puts a core.
+    const REGIME: f64 = f64::NAN;
+    let mut rates: Vec<Vec<f64>> = first.iter().map(|rate| vec![*rate]).collect();
+    let mut halving = Halving::new(0..first.len());
+    first.iter().enumerate().for_each(|(number, rate)| halving.record(number, *rate, REGIME));
+    let mut order = Shuffler::new(SEED);
+    for round in 1..ROUNDS {
+        let over = Instant::now() >= deadline || halving.is_settled(TOLERANCE);
+        if halving.len() < 2 || (round >= LEAST_ROUNDS && over) {
+            break;
+        }
+        halving.shuffle(&mut order, |_| ());
+        for turn in 0..halving.len() {
+            let number = *halving.get(turn);
+            let rate = rate(number)?;
+            rates[number].push(rate);
+            halving.record(turn, rate, REGIME);
+        }
+        if halving.alike() < halving.len() {
+            halving.cut();
+        }
+    }
+    let alike = halving.alike();
+    let mut front: Vec<usize> = (0..alike).map(|place| *halving.get(place)).collect();
+    front.sort_unstable();
+    let mut rest: Vec<usize> = (0..first.len()).filter(|number| !front.contains(number)).collect();
+    let median = |number: &usize| stats::median(&rates[*number]);
+    rest.sort_by(|a, b| median(b).total_cmp(&median(a)));
+    let order = front.into_iter().chain(rest).map(|number| (number, median(&number))).collect();
+    Ok(Ranked { order, alike })
 }
 
 /// Whether the processor has an instruction set, by its name in `/proc/cpuinfo`.
@@ -130,4 +299,55 @@ fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
     let flags: Vec<String> =
         flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     move |name| flags.iter().any(|flag| flag == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Sequence;
+
+    /// Races of candidates with these true rates, each turn slower by up to `noise`: winners and how many
+    /// were alike.
+    fn races(rates: &[f64], noise: f64) -> Vec<(usize, usize)> {
+        let mut numbers = vec![0.0; 200 * 8 * rates.len()];
+        Sequence::new(7).fill(0, &mut numbers);
+        let mut numbers = numbers.into_iter();
+        let mut turn =
+            |number: usize| rates[number] * (1.0 - noise * (numbers.next().unwrap() + 0.5));
+        let hour = Instant::now() + Duration::from_secs(3600);
+        (0..200)
+            .map(|_| {
+                let first: Vec<f64> = (0..rates.len()).map(&mut turn).collect();
+                let ranked = race(&first, hour, |number| Ok::<_, ()>(turn(number))).unwrap();
+                assert_eq!(ranked.order.len(), rates.len());
+                (ranked.order[0].0, ranked.alike)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_fastest_kernels_are_chosen_again_and_again_in_noise() {
+        // Kernels on a Sapphire Rapids guest, GFLOP/s on two threads, its turns disturbed by a tenth.
+        let races = races(&[56.0, 93.0, 58.0, 104.0, 60.0, 81.0], 0.1);
+        assert!(races.iter().all(|(winner, _)| *winner == 3), "{races:?}");
+    }
+
+    #[test]
+    fn of_those_that_cannot_be_told_apart_the_first_is_taken_and_that_is_said() {
+        let races = races(&[60.0, 100.0, 100.0, 70.0], 0.1);
+        let said = races.iter().filter(|(winner, alike)| *winner == 1 && *alike == 2).count();
+        let wrong = races.iter().filter(|(winner, alike)| *winner == 2 && *alike == 1).count();
+        assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));
+        // Two standard errors, looked at several times: some races seem decided.
+        assert!(said >= 140 && wrong <= 30, "{said} said, {wrong} wrong");
+    }
+
+    #[test]
+    fn places_are_read_as_they_are_printed() {
+        for text in ["0", "0,1;2,3", ";", ""] {
+            assert_eq!(text.parse::<TrialPlaces>().unwrap().to_string(), text);
+        }
+        assert_eq!("".parse(), Ok(TrialPlaces::default()));
+        assert_eq!(";".parse::<TrialPlaces>().unwrap().0.len(), 2);
+    }
 }

@@ -88,7 +88,7 @@ nodegauge_measure::config! {
         element: String = Identity "elements" @ 23;
         /// Instruction set of the fastest loop.
         isa: String = Choice "instruction set";
-        /// The clock right after the best burst, Hz.
+        /// The clock during the best burst, Hz.
         clock_hz: f64 = Observation "clock";
         /// Operations a cycle and core.
         flops_per_cycle: f64 = Observation "FLOP/cycle";
@@ -140,6 +140,10 @@ pub struct TimeConfig {
     /// Share of all CPUs' time that the hypervisor gave to others, 0 to 1; `null` where it is not
     /// counted.
     pub stolen: Option<f64>,
+    /// Share of the cores' units that others had right before and after, 0 to 1: bursts in registers,
+    /// the median against the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<f64>,
 }
 
 /// A run of the search of NB.
@@ -178,7 +182,7 @@ pub struct LoopRate {
     pub fused: bool,
     /// FLOP/s.
     pub rate: f64,
-    /// The clock right after it, Hz.
+    /// The clock during its best burst, Hz.
     pub clock_hz: Option<f64>,
 }
 

@@ -4,9 +4,10 @@
 use crate::choose::Tried;
 use crate::config::{SearchStep, TimeConfig};
 use crate::engine::Multiplier;
+use crate::homes::Homes;
 use crate::lu::{self, LuError, LuProgress};
 use crate::matrix::Matrix;
-use crate::observed::{LibraryRuns, Observed, SolvedSystem};
+use crate::observed::{Around, LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::random::Sequence;
 use crate::residual::{self, MatrixSource};
@@ -14,11 +15,11 @@ use crate::result::Evidence;
 use crate::size::{self, OrderSpec};
 use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
-use nodegauge_machine::CpuId;
 use nodegauge_machine::power::{self, EnergyMeter};
+use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, interference};
-use nodegauge_placement::{Bind, Placement};
+use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -47,6 +48,23 @@ fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
+/// The CPUs of each thread; none where it is not bound.
+pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
+    let bound = placement.bind != Bind::None;
+    let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
+    placement.threads.iter().map(|thread| place(&thread.cpus)).collect()
+}
+
+/// The NUMA node of each thread; none where a thread may be on several.
+pub(crate) fn nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
+    let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
+    let node = |thread: &ThreadPlace| match thread.nodes(topology).as_slice() {
+        [node] => Some(node.0 as usize),
+        _ => None,
+    };
+    bound.map(node).collect::<Option<_>>().unwrap_or_default()
+}
+
 struct Run<'a> {
     site: &'a Site,
     options: &'a HplOptions,
@@ -56,6 +74,8 @@ struct Run<'a> {
     team: Team,
     meter: Result<EnergyMeter, String>,
     seen: Observed,
+    /// The NUMA node of each thread; empty where one may be on several.
+    nodes: Vec<usize>,
 }
 
 /// Measures `libraries` in their order, by the same rules for N and NB; N is a multiple of NB times
@@ -71,15 +91,13 @@ pub(crate) fn run(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let multipliers = libraries.iter().map(Tried::load).collect::<Result<Vec<_>, _>>()?;
-    let bound = placement.bind != Bind::None;
-    let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
-    let places: Vec<_> = placement.threads.iter().map(|thread| place(&thread.cpus)).collect();
-    let team = Team::start(&places)?;
+    let team = Team::start(&places(placement))?;
     let details = team.observed().iter().map(ToString::to_string).collect();
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
     let seen = Observed::default();
-    let mut run = Run { site, options, multiple, observer, team, meter, seen };
+    let nodes = nodes(&site.topology, placement);
+    let mut run = Run { site, options, multiple, observer, team, meter, seen, nodes };
     run.peaks()?;
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {
         run.dgemm(tried, multiplier, libraries.len())?;
@@ -161,78 +179,93 @@ impl Run<'_> {
     ) -> Result<(), Failure> {
         let count = self.seen.libraries.len();
         let budget = self.options.budget.div_f64(count as f64);
-        let Some(nb) = self.nb(at, multiplier, rate, budget)? else { return Ok(()) };
+        let Some((nb, half)) = self.nb(at, multiplier, rate, budget)? else { return Ok(()) };
         // Side by side N must not depend on each one's NB.
         let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
         let multiple = nb_of_order * self.multiple;
         let (machine, threads) = (&self.site.machine, self.team.len());
         let mut constraints = self.options.constraints(machine, rate, threads, multiple);
         constraints.seconds /= count as f64;
+        constraints.half = half;
         let chosen = size::choose(self.options.order_spec(), &constraints)?;
         let order = chosen.order;
         self.seen.libraries[at].order = Some(chosen);
+        let mut before = self.around(at, multiplier, budget)?;
         for _ in 0..self.options.samples.max(1) {
-            let Some(solution) = self.solve(order, nb, multiplier, true)? else { break };
+            let Some(mut solution) = self.solve(order, nb, multiplier, true)? else { break };
+            let after = self.around(at, multiplier, budget)?;
+            solution.around = before;
+            solution.around.dgemm.extend(&after.dgemm);
+            solution.around.bursts.extend(&after.bursts);
             self.seen.libraries[at].solutions.push(solution);
-        }
-        self.again(at, multiplier, budget)
-    }
-
-    /// DGEMM and the fastest loop once more behind the solutions: a machine that was disturbed or
-    /// throttled before them would make a rating look better than it is.
-    fn again(
-        &mut self,
-        at: usize,
-        multiplier: &Multiplier,
-        budget: Duration,
-    ) -> Result<(), Failure> {
-        if self.interrupted("after the solution") {
-            return Ok(());
-        }
-        self.observer.phase("DGEMM and peak again");
-        let rates = dgemm::measure(&mut self.team, multiplier, share(DGEMM, budget))?;
-        self.seen.libraries[at].dgemm.extend(rates);
-        let time = share(PEAKS, self.options.budget);
-        for element in ["f64", "f32"] {
-            let peaks = self.seen.peaks.iter_mut().filter(|peak| peak.kernel.element == element);
-            if let Some(fastest) = peaks.max_by(|a, b| a.best().0.total_cmp(&b.best().0)) {
-                fastest.join(peak::measure(&mut self.team, &fastest.kernel, time)?);
-            }
+            before = after;
         }
         Ok(())
     }
 
+    /// DGEMM and the fastest loops once more, right before or after a solution: a rating is held against
+    /// what the cores gave in the same minutes.
+    fn around(
+        &mut self,
+        at: usize,
+        multiplier: &Multiplier,
+        budget: Duration,
+    ) -> Result<Around, Failure> {
+        let mut around = Around::default();
+        if self.interrupted("beside the solution") {
+            return Ok(around);
+        }
+        self.observer.phase("DGEMM and peak beside the solution");
+        let time = share(DGEMM, budget).div_f64(2.0);
+        around.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
+        self.seen.libraries[at].dgemm.extend(&around.dgemm);
+        let time = share(PEAKS, self.options.budget).div_f64(2.0);
+        for element in ["f64", "f32"] {
+            let Some(fastest) = self.seen.peak_mut(element) else { continue };
+            let bursts = peak::measure(&mut self.team, &fastest.kernel, time)?.bursts;
+            fastest.bursts.extend(&bursts);
+            if element == "f64" {
+                around.bursts = bursts;
+            }
+        }
+        Ok(around)
+    }
+
     /// The width of panels: the only one, or the fastest of small runs, the best three of which are
-    /// run again at twice the size.
+    /// run again at twice the size; and the order at which LU reaches half of DGEMM's rate, which the last
+    /// of them tell.
     fn nb(
         &mut self,
         at: usize,
         multiplier: &Multiplier,
         dgemm: FlopsPerSec,
         budget: Duration,
-    ) -> Result<Option<usize>, Failure> {
+    ) -> Result<Option<(usize, Option<f64>)>, Failure> {
         let mut candidates = match self.options.nb.as_slice() {
             [] => size::CANDIDATES.to_vec(),
-            [one] => return Ok(Some(*one)),
             several => several.to_vec(),
         };
+        let mut half = self.options.half;
+        if candidates.len() == 1 && self.options.order_spec() != OrderSpec::Quick {
+            return Ok(Some((candidates[0], half)));
+        }
         let (machine, threads) = (&self.site.machine, self.team.len());
         let mut constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
         // The second round takes three runs of eight times the operations.
         let runs = candidates.len() as f64 + 3.0 * 8.0;
-        constraints.seconds = budget.as_secs_f64() * SEARCH / runs;
-        let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
-        let small = match self.options.order {
-            OrderSpec::Exactly(order) => quick.min(order),
-            _ => quick,
-        };
-        let small = small.max(4 * COMMON_MULTIPLE);
+        let small = budget.as_secs_f64() * SEARCH / runs;
         let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
-        let large = (2 * small).min(full.max(small));
-        self.observer.phase(&format!("search of NB, N = {small} and {large}"));
+        let most = match self.options.order {
+            OrderSpec::Exactly(order) => 2 * order,
+            _ => full,
+        };
         // On a machine that is slower than its DGEMM said, what was found until then decides.
         let deadline = Instant::now() + budget.mul_f64(2.0 * SEARCH);
-        for order in [small, large] {
+        for (round, seconds) in [small, 8.0 * small].into_iter().enumerate() {
+            (constraints.seconds, constraints.half) = (seconds, half);
+            let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
+            let order = quick.min(most >> (1 - round)).max(4 * COMMON_MULTIPLE).min(full.max(1));
+            self.observer.phase(&format!("search of NB, N = {order}"));
             let mut rated = Vec::new();
             for nb in candidates.iter().copied().filter(|nb| 4 * nb <= order) {
                 let Some(SolvedSystem { rating: rate, .. }) =
@@ -247,12 +280,13 @@ impl Run<'_> {
                     break;
                 }
             }
-            if !rated.is_empty() {
-                rated.sort_by(|a, b| b.0.total_cmp(&a.0));
+            rated.sort_by(|a, b| b.0.total_cmp(&a.0));
+            if let Some((rate, _)) = rated.first() {
+                half = size::half(order, rate / dgemm.0);
                 candidates = rated.into_iter().take(3).map(|(_, nb)| nb).collect();
             }
         }
-        Ok(candidates.first().copied())
+        Ok(candidates.first().map(|nb| (*nb, half)))
     }
 
     /// Makes, solves and checks one system; `None` when interrupted. One that is `shown` is for the
@@ -269,7 +303,8 @@ impl Run<'_> {
             Some(given) if shown => given,
             _ => &random,
         };
-        let mut matrix = Matrix::map(order)?;
+        let homes = Homes::of(&self.nodes, (order, nb), lu::WIDEST);
+        let mut matrix = Matrix::map(order)?.at(homes);
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);
         }
@@ -292,9 +327,18 @@ impl Run<'_> {
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
         let residual = residual::check(&mut self.team, source, matrix.column(order))?;
         let rating = lu::flops(order) / seconds;
-        let solved =
-            SolvedSystem { order, nb, rating, seconds, time, residual, huge_pages, joules, began };
-        Ok(Some(solved))
+        Ok(Some(SolvedSystem {
+            order,
+            nb,
+            rating,
+            seconds,
+            time,
+            residual,
+            huge_pages,
+            joules,
+            began,
+            around: Around::default(),
+        }))
     }
 
     /// Factors and solves while the user sees how far it is and may end it; the seconds of it, and

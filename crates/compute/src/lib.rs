@@ -9,6 +9,7 @@ pub mod dat;
 pub mod dgemm;
 mod engine;
 mod gauge;
+pub mod homes;
 mod hpl;
 mod leaf;
 pub mod lu;

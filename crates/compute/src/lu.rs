@@ -18,6 +18,7 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_team::{Team, TeamError};
 use schedule::LuSchedule;
+pub use schedule::WIDEST;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -151,7 +152,7 @@ pub fn solve(
         engine: GemmEngine::new(multiplier),
         pivots: (0..n).map(|_| AtomicU32::new(0)).collect(),
         group: panel::PanelGroup::new(size),
-        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads),
+        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, matrix.homes().clone()),
         progress,
         singular: AtomicUsize::new(0),
     };
@@ -187,6 +188,7 @@ pub fn solve(
         lost: busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max),
         switches: busy.iter().map(|(.., switches)| switches).sum(),
         stolen: None,
+        shared: None,
     };
     Ok((total, time))
 }

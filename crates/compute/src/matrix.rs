@@ -1,6 +1,7 @@
 //! The matrix with its right-hand side behind: one mapping, by columns, on huge pages where there
 //! are any.
 
+use crate::homes::Homes;
 use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{Mapping, PageSize};
 use nodegauge_toolchain::blas::Product;
@@ -12,6 +13,7 @@ pub struct Matrix {
     mapping: Mapping,
     order: usize,
     distance: usize,
+    homes: Homes,
 }
 
 /// Pages from this size on are huge, bytes.
@@ -44,7 +46,18 @@ impl Matrix {
                     "cannot map {wanted} of memory for the matrix: {cause}\nhint: use a smaller --order"
                 ))
             })?;
-        Ok(Self { mapping, order, distance: column_distance(order) })
+        Ok(Self { mapping, order, distance: column_distance(order), homes: Homes::one() })
+    }
+
+    /// The same with columns that lie on NUMA nodes: filling touches them there first, and the
+    /// factorisation updates them there.
+    pub fn at(self, homes: Homes) -> Self {
+        Self { homes, ..self }
+    }
+
+    /// Which node has which columns.
+    pub fn homes(&self) -> &Homes {
+        &self.homes
     }
 
     /// Rows, and columns without the right-hand side.

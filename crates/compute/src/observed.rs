@@ -2,8 +2,9 @@
 
 use crate::choose::Tried;
 use crate::config::{ResidualConfig, SearchStep, TimeConfig};
-use crate::peak::Peak;
+use crate::peak::{Burst, Peak};
 use crate::size::ChosenOrder;
+use nodegauge_measure::stats;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SolvedSystem {
@@ -20,6 +21,24 @@ pub(crate) struct SolvedSystem {
     pub joules: Option<f64>,
     /// When it began, seconds since the epoch.
     pub began: f64,
+    /// What was measured right before and right after.
+    pub around: Around,
+}
+
+/// What the cores gave right before or after a solution.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Around {
+    /// Rates of DGEMM on all threads by the solution's library, FLOP/s.
+    pub dgemm: Vec<f64>,
+    /// Bursts of the fastest loop in registers.
+    pub bursts: Vec<Burst>,
+}
+
+impl SolvedSystem {
+    /// The rating over the median of DGEMM around it.
+    pub(crate) fn of_dgemm(&self) -> f64 {
+        self.rating / stats::median(&self.around.dgemm)
+    }
 }
 
 /// What a library reached.
@@ -58,6 +77,12 @@ impl Observed {
     /// The fastest loop of an element.
     pub(crate) fn peak(&self, element: &str) -> Option<&Peak> {
         let of_element = self.peaks.iter().filter(|peak| peak.kernel.element == element);
+        of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
+    }
+
+    /// The same, to take more bursts.
+    pub(crate) fn peak_mut(&mut self, element: &str) -> Option<&mut Peak> {
+        let of_element = self.peaks.iter_mut().filter(|peak| peak.kernel.element == element);
         of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
     }
 }

@@ -34,6 +34,8 @@ pub struct HplOptions {
     pub triad: Option<(BytesPerSec, String)>,
     /// This node's DGEMM on as many threads and where it comes from, to foresee the time.
     pub dgemm: Option<(FlopsPerSec, String)>,
+    /// The order at which LU reaches half of that, by a saved rating on as many threads ([`size::half`](crate::size::half)).
+    pub half: Option<f64>,
     /// Ranks of the reference program.
     pub ranks: RankOptions,
     /// The reference program to run as well.
@@ -81,6 +83,7 @@ impl Default for HplOptions {
             libraries: Vec::new(),
             triad: None,
             dgemm: None,
+            half: None,
             ranks: RankOptions::default(),
             reference: None,
         }
@@ -109,6 +112,7 @@ impl HplOptions {
             fraction: self.fraction,
             dgemm: dgemm.0,
             threads,
+            half: self.half,
             seconds: self.budget.as_secs_f64() * SOLUTION / self.samples.max(1) as f64,
             multiple,
         }

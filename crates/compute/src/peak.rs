@@ -4,11 +4,13 @@
 //! constants, which covers the latency of every core known (4 or 5 cycles on two units need 8 to
 //! 10). It is written once, over a vector; without fused instructions a chain is a multiplication
 //! and an addition. Values stay near 2, so nothing becomes denormal. Theory is cores x clock x
-//! operations a cycle, with the clock that was measured under this load.
+//! operations a cycle, with the clock of the very interval.
+//!
+//! A loop that touches registers only is slower, in operations a cycle, when a sibling thread, of another
+//! guest perhaps, has a share of the units: bursts tell what others had ([`shared`]).
 
-use crate::dgemm;
-use nodegauge_machine::clock;
-use nodegauge_measure::{FlopsPerSec, Hertz};
+use nodegauge_machine::clock::WorkClock;
+use nodegauge_measure::{FlopsPerSec, Hertz, stats};
 use nodegauge_team::{Team, TeamError};
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;
@@ -152,35 +154,56 @@ pub fn loops() -> Vec<PeakLoop> {
     all
 }
 
+/// A burst of a loop on all threads of a team.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// FLOP/s of all threads.
+    pub rate: f64,
+    /// The clock during it, the threads' mean; `None` where it cannot be measured.
+    pub clock: Option<Hertz>,
+}
+
+impl Burst {
+    /// Operations a cycle of one of `threads`.
+    pub fn a_cycle(&self, threads: usize) -> Option<f64> {
+        Some(self.rate / threads as f64 / self.clock?.0)
+    }
+}
+
 /// What a loop reached on all threads of a team.
 #[derive(Debug, Clone)]
 pub struct Peak {
     /// The loop.
     pub kernel: PeakLoop,
-    /// Rates of single bursts, FLOP/s, in order of time.
-    pub samples: Vec<f64>,
-    /// The clock right after the best burst, the threads' mean; `None` where it cannot be counted.
-    pub clock: Option<Hertz>,
+    /// Its bursts, in order of time.
+    pub bursts: Vec<Burst>,
 }
 
 impl Peak {
-    /// The best burst.
+    /// The best burst; one of nothing where there is none.
+    pub fn burst(&self) -> Burst {
+        let nothing = Burst { rate: 0.0, clock: None };
+        self.bursts.iter().copied().fold(nothing, |a, b| if b.rate > a.rate { b } else { a })
+    }
+
+    /// The best burst's rate.
     pub fn best(&self) -> FlopsPerSec {
-        dgemm::best(&self.samples)
+        FlopsPerSec(self.burst().rate)
     }
+}
 
-    /// Takes the bursts of a later measurement of the same loop along; the clock is that of the best.
-    pub(crate) fn join(&mut self, later: Self) {
-        if later.best().0 > self.best().0 {
-            self.clock = later.clock;
-        }
-        self.samples.extend(later.samples);
-    }
-
-    /// Operations a cycle and core that the best burst amounts to.
-    pub fn a_cycle(&self, threads: usize) -> Option<f64> {
-        Some(self.best().0 / threads as f64 / self.clock?.0)
-    }
+/// The share of the cores' units that others had during the median one of `some` bursts, held against
+/// the best of `all` of the same loop, 0 to 1: in operations a cycle, so that a clock that changes is not
+/// taken for others; in operations a second where the clock is not known of each. `None` without bursts.
+pub fn shared(some: &[Burst], all: &[Burst]) -> Option<f64> {
+    let clocks = some.iter().chain(all).all(|burst| burst.clock.is_some());
+    let speed = |burst: &Burst| match burst.clock {
+        Some(clock) if clocks => burst.rate / clock.0,
+        _ => burst.rate,
+    };
+    let best = some.iter().chain(all).map(speed).reduce(f64::max)?;
+    let median = stats::median(&some.iter().map(speed).collect::<Vec<_>>());
+    median.is_finite().then(|| 1.0 - median / best)
 }
 
 /// Length of a burst.
@@ -192,25 +215,26 @@ const BURST: Duration = Duration::from_millis(20);
 /// When a thread fails.
 pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Peak, TeamError> {
     let bursts = (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize;
-    let mut all = Peak { kernel: *kernel, samples: Vec::new(), clock: None };
+    let mut all = Peak { kernel: *kernel, bursts: Vec::with_capacity(bursts) };
     for _ in 0..bursts {
         let parts = team.map(|member| {
             member.barrier();
+            let mut clock = WorkClock::start();
             let start = Instant::now();
             let mut operations = 0;
             while start.elapsed() < BURST {
                 // SAFETY: only loops of detected instruction sets are in the list.
                 operations += unsafe { (kernel.run)() };
+                clock.look();
             }
-            (operations as f64 / start.elapsed().as_secs_f64(), clock::one_burst())
+            let seconds = (start.elapsed() - clock.spent()).as_secs_f64();
+            (operations as f64 / seconds, clock.clock())
         })?;
         // Threads work for equal times, so their rates add up.
-        let rate: f64 = parts.iter().map(|part| part.0).sum();
-        let clocks: Vec<f64> =
-            parts.iter().filter_map(|part| part.1).map(|clock| clock.0).collect();
-        let mean = clocks.iter().sum::<f64>() / clocks.len() as f64;
-        let clock = (!clocks.is_empty()).then_some(Hertz(mean));
-        all.join(Peak { kernel: *kernel, samples: vec![rate], clock });
+        let rate = parts.iter().map(|part| part.0).sum();
+        let clocks: Option<Vec<f64>> = parts.iter().map(|part| Some(part.1?.0)).collect();
+        let clock = clocks.map(|all| Hertz(all.iter().sum::<f64>() / all.len() as f64));
+        all.bursts.push(Burst { rate, clock });
     }
     Ok(all)
 }
@@ -233,10 +257,26 @@ mod tests {
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
         let kernel = *loops().last().unwrap();
         let peak = measure(&mut team, &kernel, Duration::from_millis(50)).unwrap();
-        assert_eq!(peak.samples.len(), 3);
+        assert_eq!(peak.bursts.len(), 3);
         assert!(peak.best().0 > 0.0 && peak.kernel.element == "f32");
-        let at = |clock| Peak { clock, ..peak.clone() };
+        assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best().0));
+        let at = |clock| Burst { clock, ..peak.burst() };
         assert_eq!(at(None).a_cycle(2), None);
         assert_eq!(at(Some(Hertz(1e9))).a_cycle(2), Some(peak.best().0 / 2.0 / 1e9));
+    }
+
+    #[test]
+    fn others_are_told_from_a_clock_that_changes() {
+        let bursts = |all: &[(f64, f64)]| -> Vec<Burst> {
+            all.iter().map(|(rate, hz)| Burst { rate: *rate, clock: Some(Hertz(*hz)) }).collect()
+        };
+        // Half the rate at half the clock is all of the units; at the whole clock, half of them.
+        let quiet = bursts(&[(64e9, 2e9), (32e9, 1e9), (48e9, 1.5e9)]);
+        assert_eq!(shared(&quiet, &[]), Some(0.0));
+        let busy = bursts(&[(32e9, 2e9), (16e9, 1e9), (48e9, 1.5e9)]);
+        assert_eq!(shared(&busy, &quiet), Some(0.5));
+        let unknown = [Burst { rate: 48e9, clock: None }];
+        assert_eq!(shared(&unknown, &quiet), Some(0.25));
+        assert_eq!(shared(&[], &quiet), None);
     }
 }

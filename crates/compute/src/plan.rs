@@ -2,7 +2,8 @@
 //! is known of the node, nothing touched.
 
 use crate::GAUGE;
-use crate::choose;
+use crate::choose::{self, Trial, TrialPlaces};
+use crate::config::RatingConfig;
 use crate::dat;
 use crate::hpl;
 use crate::options::HplOptions;
@@ -13,9 +14,12 @@ use nodegauge_measure::record::Machine;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Placement;
+use std::time::Instant;
 
 /// Share of the peak that DGEMM reaches, where no DGEMM of this node is known.
 const USUAL_DGEMM: f64 = 0.9;
+/// Share of the budget for choosing among libraries and kernels, behind two turns of each.
+const CHOOSE: f64 = 0.15;
 /// Of a core of which nothing is known: a clock and operations a cycle that most reach.
 const ASSUMED_CORE: (f64, f64) = (2e9, 16.0);
 
@@ -79,30 +83,35 @@ impl Planned for HplPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut notices = Vec::new();
-        let requests = &self.options.libraries;
+        let (start, mut notices) = (Instant::now(), Vec::new());
         observer.phase("trying BLAS libraries");
-        let found = choose::find(requests, &site.root, &mut notices, &|| observer.interrupted())?;
-        let Some(mut libraries) = found else {
+        let trial = Trial {
+            root: &site.root,
+            places: TrialPlaces(hpl::places(&self.placement)),
+            time: self.options.budget.mul_f64(CHOOSE),
+            interrupted: &|| observer.interrupted(),
+        };
+        let found = choose::find(&self.options.libraries, &trial, &mut notices)?;
+        let Some(libraries) = found else {
             let text = "interrupted while BLAS libraries were tried";
             notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
             let stop = Some(Stop::Interrupted);
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };
-        if requests.is_empty() {
-            if libraries.len() > 1 {
-                let rates = libraries.iter().map(|tried| format!("{} {}", tried.name, tried.rate));
-                let list = rates.collect::<Vec<_>>().join("; ");
-                let text = format!("tried on one thread, fastest first: {list}");
-                notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
-            }
-            libraries.truncate(1);
-        }
-        let options = (&self.options, multiple(&self.options, &self.layout));
+        // What the trial took is not there any more, though not all of it where the budget is small.
+        let left = self.options.budget.saturating_sub(start.elapsed());
+        let budget = left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE));
+        let options = HplOptions { budget, ..self.options.clone() };
+        let options = (&options, multiple(&self.options, &self.layout));
         let mut outcome = hpl::run(site, &self.placement, &libraries, options, observer)?;
         outcome.notices.splice(0..0, notices);
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
-            reference.measure(site, &self.options, &mut outcome, observer)?;
+            // What the solution here told serves the reference program's N as well.
+            let ratings = outcome.measurements.iter().filter(|m| m.name == "rating");
+            let told = |config: RatingConfig| size::half(config.n?, config.of_dgemm?);
+            let half = ratings.filter_map(|m| told(m.read_config())).next().or(self.options.half);
+            let options = HplOptions { half, ..self.options.clone() };
+            reference.measure(site, &options, &mut outcome, observer)?;
         }
         Ok(outcome)
     }
@@ -158,8 +167,9 @@ mod tests {
         let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
         assert!((dgemm.0 / (0.9 * 2.0 * 32e9) - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.contains("assumed: 2 cores x 2 GHz x 16 FLOP/cycle"), "{basis}");
-        let detail = None;
-        machine.peak_flops = Some(Figure { value: 400e9, basis: "4 cores".to_owned(), detail });
+        let basis = "4 cores".to_owned();
+        let peak = Figure { value: 400e9, basis, detail: None, at_most: false };
+        machine.peak_flops = Some(peak);
         let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
         assert!((dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.ends_with("taken as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"), "{basis}");

@@ -165,7 +165,7 @@ impl PlacedReference {
         };
         let (threads, hosts) = (self.plan.threads(), self.layout.hosts);
         let (mut nbs, mut grids) = (options.nb.clone(), vec![self.layout.grid()]);
-        let long = size::seconds(order, threads, dgemm * hosts as f64) > SEVERAL;
+        let long = size::seconds(order, options.half, dgemm * hosts as f64) > SEVERAL;
         match self.kind {
             ReferenceKind::Xhpl => {
                 let all = size::grids(self.layout.total());

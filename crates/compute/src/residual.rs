@@ -56,7 +56,7 @@ impl MatrixSource for GivenSystem {
 }
 
 /// Columns that a thread makes at once: whole huge pages' worth of neighbouring columns are first
-/// touched by one thread, and spread over all, as the factorisation uses them.
+/// touched by one thread, and spread over all of a node, as the factorisation uses them.
 const COLUMNS: usize = 16;
 
 /// Elements that are written between looks at whether the user wants to end: some 0.1 s on the
@@ -75,7 +75,7 @@ pub fn fill(
     mut stop: impl FnMut() -> bool,
 ) -> Result<bool, TeamError> {
     let (n, round) = (matrix.order(), COLUMNS * team.len().max(1));
-    // Whole rounds, so that each thread gets the columns that it would get at once.
+    // Whole rounds, so that all threads have work in each.
     let step = (BETWEEN_LOOKS / n.max(1)).next_multiple_of(round).max(round);
     for first in (0..n + 1).step_by(step) {
         if stop() {
@@ -92,15 +92,12 @@ fn fill_columns(
     source: &dyn MatrixSource,
     columns: Range<usize>,
 ) -> Result<(), TeamError> {
-    let view = matrix.view();
+    let (view, homes) = (matrix.view(), matrix.homes());
     team.run(|member| {
-        let own = columns.start + member.index * COLUMNS..columns.end;
-        for first in own.step_by(member.count * COLUMNS) {
-            for j in first..(first + COLUMNS).min(columns.end) {
-                // SAFETY: column j belongs to this thread and lies in the matrix, which is borrowed.
-                let out = unsafe { std::slice::from_raw_parts_mut(view.at(0, j), view.n) };
-                source.column(j, out);
-            }
+        for j in homes.made_by(member.index, member.count, columns.clone(), COLUMNS) {
+            // SAFETY: column j belongs to this thread and lies in the matrix, which is borrowed.
+            let out = unsafe { std::slice::from_raw_parts_mut(view.at(0, j), view.n) };
+            source.column(j, out);
         }
     })
 }

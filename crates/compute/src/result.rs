@@ -4,22 +4,26 @@
 use crate::choose::Tried;
 use crate::config::{
     DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, TheoreticalPeak, ThreadsConfig,
+    TimeConfig,
 };
 use crate::dgemm;
 use crate::observed::{LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
-use crate::peak::{Peak, PeakLoop};
+use crate::peak::{self, Peak, PeakLoop};
 use crate::residual::THRESHOLD;
 use crate::{GAUGE, TEST};
 use nodegauge_gauge::Site;
-use nodegauge_measure::record::{ClockBasis, Measurement, Quoted, Status, Validity};
-use nodegauge_measure::{Notice, NoticeId, Unit};
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::{Hertz, Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};
 use std::collections::BTreeSet;
 
 /// The formula, as it stands in the record.
 pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
 
+/// When panels and waiting for them took more than this share of the threads' time, a rating says more of
+/// the panels than of the node.
+const PANELS_SET: f64 = 0.5;
 /// A rating below this share of DGEMM at a size that should reach more says that LU loses.
 const LU_LOSES: f64 = 0.85;
 /// DGEMM below this share of the peak says that the library loses.
@@ -30,8 +34,8 @@ const MEMORY_BOUND: f64 = 0.5;
 const CLOCK_DROP: f64 = 0.03;
 /// More of the threads' time than this in waiting is worth a word.
 const WAITING: f64 = 0.05;
-/// More of a thread's time than this taken by other work, or of all CPUs' by the hypervisor, makes a
-/// rating doubtful: by as much a quiet node would do better.
+/// More of a thread's time than this taken by other work, of all CPUs' by the hypervisor, or of the
+/// cores' units by whoever shares them, makes a rating doubtful: by as much a quiet node would do better.
 const DISTURBED: f64 = 0.02;
 /// A rate above its measured limit by more than this share says that the limit was measured in a
 /// worse moment.
@@ -117,7 +121,10 @@ impl Evidence<'_> {
 
     fn rating(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Measurement {
         let peak = self.seen.peak("f64");
-        let SolvedSystem { order, nb, rating, seconds, residual, time, .. } = solution;
+        let SolvedSystem { order, nb, rating, seconds, residual, .. } = solution;
+        let bursts = &solution.around.bursts;
+        let shared = peak.and_then(|peak| peak::shared(bursts, &peak.bursts));
+        let time = &TimeConfig { shared, ..solution.time.clone() };
         let theory = peak.and_then(|peak| self.theory(peak));
         let sized = library.order.as_ref();
         let config = RatingConfig {
@@ -138,7 +145,7 @@ impl Evidence<'_> {
             matrix_bytes: sized.map(|sized| sized.bytes.0),
             on_huge_pages: solution.huge_pages,
             search: (!library.search.is_empty()).then(|| library.search.clone()),
-            of_dgemm: Some(rating / dgemm::best(&library.dgemm).0),
+            of_dgemm: Some(solution.of_dgemm()).filter(|of| of.is_finite()),
             of_fma_peak: peak.map(|peak| rating / peak.best().0),
             of_theoretical: theory.map(|theory| rating / theory.value),
             power: self.power(solution),
@@ -152,8 +159,13 @@ impl Evidence<'_> {
                 format!("the residual is {residual:.3e}, not below {THRESHOLD}: x is no solution");
             validity.add(Status::Invalid, reason);
         }
-        if let Some(doubt) = sized.and_then(|sized| sized.doubt.as_ref()) {
-            validity.add(Status::Suspect, doubt);
+        let idle = time.panels + time.waiting;
+        if idle > PANELS_SET {
+            let (idle, of_dgemm) = (percent(idle), percent(solution.of_dgemm()));
+            let reason = format!(
+                "N = {order} is so small that panels, not products, set the rating: they and waiting for them took {idle} of the threads' time, and the rating is {of_dgemm} of DGEMM"
+            );
+            validity.add(Status::Suspect, reason);
         }
         if failed.is_none() && time.lost > DISTURBED {
             let lost = percent(time.lost);
@@ -166,6 +178,17 @@ impl Evidence<'_> {
             let stolen = percent(stolen);
             let reason = format!(
                 "the hypervisor gave {stolen} of the CPUs' time to others during the solution"
+            );
+            validity.add(Status::Suspect, reason);
+        }
+        if let (None, Some(shared)) = (failed, shared.filter(|shared| *shared > DISTURBED)) {
+            let rates = || bursts.iter().map(|burst| burst.rate / 1e9);
+            let (least, most) = (rates().reduce(f64::min), rates().reduce(f64::max));
+            let reason = format!(
+                "a busy minute: bursts in registers around the solution ran at {:.1} to {:.1} GFLOP/s, so that others had {} of the cores' units: repeat it on a quiet node",
+                least.unwrap_or(0.0),
+                most.unwrap_or(0.0),
+                percent(shared)
             );
             validity.add(Status::Suspect, reason);
         }
@@ -196,35 +219,47 @@ impl Evidence<'_> {
             isa: other.kernel.isa.to_owned(),
             fused: other.kernel.fused,
             rate: other.best().0,
-            clock_hz: other.clock.map(|clock| clock.0),
+            clock_hz: self.clock(other).map(|clock| clock.0),
         };
         let theory = self.theory(peak);
         let config = PeakConfig {
             on: self.threads_config(),
             element: Some(element.to_owned()),
             isa: Some(isa.to_owned()),
-            clock_hz: peak.clock.map(|clock| clock.0),
-            flops_per_cycle: peak.a_cycle(self.threads()),
+            clock_hz: self.clock(peak).map(|clock| clock.0),
+            flops_per_cycle: self.clock(peak).and_then(|_| peak.burst().a_cycle(self.threads())),
             loops: Some(loops.map(rate).collect()),
             theoretical: theory.clone(),
         };
         let name = if element == "f64" { "fma_peak" } else { "fma_peak_f32" };
-        let mut m = figure(name, peak.samples.clone()).config(&config);
+        let rates = peak.bursts.iter().map(|burst| burst.rate).collect();
+        let mut m = figure(name, rates).config(&config);
         if let Some(theory) = theory.filter(|theory| theory.value > 0.0) {
             m = m.limit(theory.value, theory.formula);
         }
-        let reason = "above cores x clock x FLOP/cycle: the clock was lower, or disturbed, right after the load";
-        judged(m, Validity::valid(), reason)
+        m.judged(Validity::valid())
     }
 
-    /// Cores x clock x operations a cycle, twice that for single precision; the clock is the measured
-    /// one, because the nominal is often the time-stamp counter's.
+    /// Operations a cycle of one core for a loop's elements: twice as many in single precision.
+    fn architecture(&self, peak: &Peak) -> Option<f64> {
+        let of_double = f64::from(self.site.machine.processor.flops_per_cycle?);
+        Some(if peak.kernel.element == "f32" { 2.0 * of_double } else { of_double })
+    }
+
+    /// The clock during a loop's best burst; `None` also when the burst would have done more operations
+    /// a cycle than a core can: then what was measured is not the clock.
+    fn clock(&self, peak: &Peak) -> Option<Hertz> {
+        let burst = peak.burst();
+        let a_cycle = burst.a_cycle(self.threads())?;
+        let possible = self.architecture(peak).is_none_or(|most| a_cycle <= most * (1.0 + ABOVE));
+        burst.clock.filter(|_| possible)
+    }
+
+    /// Cores x clock x operations a cycle; the clock is that of the best burst, because the nominal one is
+    /// often the time-stamp counter's.
     fn theory(&self, peak: &Peak) -> Option<TheoreticalPeak> {
-        let processor = &self.site.machine.processor;
-        let a_cycle = f64::from(processor.flops_per_cycle?);
-        let a_cycle = if peak.kernel.element == "f32" { 2.0 * a_cycle } else { a_cycle };
-        let clock = peak.clock?;
-        let cores = self.threads().min(processor.cores.max(1) as usize);
+        let (a_cycle, clock) = (self.architecture(peak)?, self.clock(peak)?);
+        let cores = self.threads().min(self.site.machine.processor.cores.max(1) as usize);
         let value = cores as f64 * clock.0 * a_cycle;
         let formula =
             format!("{cores} cores x {clock} measured under load x {a_cycle} FLOP/cycle with FMA");
@@ -248,7 +283,7 @@ impl Evidence<'_> {
     fn of_library(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
         let mut notices = Vec::new();
         let (best, name) = (dgemm::best(&library.dgemm).0, &library.tried.name);
-        let (of_dgemm, time) = (solution.rating / best, &solution.time);
+        let (of_dgemm, time) = (solution.of_dgemm(), &solution.time);
         if let Some(setting) = library.tried.setting() {
             let text = format!(
                 "{name}: taken with {setting}, since the kernels that it takes by itself are slower here; set it for your own programs too"
@@ -270,7 +305,7 @@ impl Evidence<'_> {
         if of_dgemm < LU_LOSES {
             let (share, panels) = (percent(of_dgemm), percent(time.panels));
             notices.push(bottleneck(format!(
-                "LU loses: the rating is {share} of DGEMM; panels take {panels} of the threads' time, waiting {waiting}; a larger N loses less"
+                "LU loses: the rating is {share} of DGEMM's median of the same minutes; panels take {panels} of the threads' time, waiting {waiting}; a larger N loses less"
             )));
         } else if time.waiting > WAITING {
             notices.push(bottleneck(format!("threads waited {waiting} of their time")));
@@ -304,14 +339,13 @@ impl Evidence<'_> {
     fn of_the_node(&self) -> Vec<Notice> {
         let mut texts = Vec::new();
         let processor = &self.site.machine.processor;
-        let measured = processor.hz_basis == Some(ClockBasis::Measured);
-        let under_load = self.seen.peak("f64").and_then(|peak| peak.clock);
-        if let (Some(clock), Some(hz), true) = (under_load, processor.hz, measured)
-            && 1.0 - clock.0 / hz > CLOCK_DROP
+        let under_load = self.seen.peak("f64").and_then(|peak| self.clock(peak));
+        if let (Some(clock), Some(scalar)) = (under_load, processor.measured_hz.map(Hertz))
+            && 1.0 - clock.0 / scalar.0 > CLOCK_DROP
         {
-            let (drop, ghz) = (percent(1.0 - clock.0 / hz), hz / 1e9);
+            let drop = percent(1.0 - clock.0 / scalar.0);
             texts.push(format!(
-                "the clock falls by {drop} under this load: {clock} of {ghz:.3} GHz with one core's scalar work"
+                "the clock falls by {drop} under this load: {clock} of {scalar} with all cores at scalar work"
             ));
         }
         if let Some(events) = self.seen.throttled.filter(|events| *events > 0) {
@@ -330,3 +364,6 @@ impl Evidence<'_> {
         texts.into_iter().map(bottleneck).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,9 @@ pub struct SizeConstraints {
     pub dgemm: f64,
     /// Threads.
     pub threads: usize,
+    /// The order at which LU reaches half of DGEMM's rate, from solutions on this node; `None` where
+    /// there was none yet.
+    pub half: Option<f64>,
     /// Seconds for one solution.
     pub seconds: f64,
     /// N shall be a multiple of this.
@@ -45,16 +48,12 @@ pub struct ChosenOrder {
     pub seconds: f64,
     /// Memory of the matrix.
     pub bytes: Bytes,
-    /// Why the rating would mean little, if so.
-    pub doubt: Option<String>,
 }
 
 /// Memory beside the matrix for a thread: what libraries copy blocks of A and B into, and stacks.
 const PER_THREAD: Bytes = Bytes::mib(32);
 /// Share of the available memory that is never taken: the kernel's own needs grow with use.
 const RESERVE: f64 = 0.02;
-/// Below this share of DGEMM's rate a rating says more of the panels than of the node.
-const MEANINGFUL: f64 = 0.6;
 
 /// Memory that solving a system of this order takes in all.
 pub fn needed(order: usize, threads: usize) -> Bytes {
@@ -63,17 +62,16 @@ pub fn needed(order: usize, threads: usize) -> Bytes {
     Bytes(matrix::bytes(order).0 + vectors as u64 + threads as u64 * PER_THREAD.0)
 }
 
-/// The share of DGEMM's rate that LU reaches: panels and exchanges cost time in proportion to N^2,
-/// so the share is N / (N + h). h is about 300 a thread with panels of 192 columns (from runs of 2
-/// threads between N = 2000 and 16000); a prediction, never a result.
-pub fn efficiency(order: usize, threads: usize) -> f64 {
-    let half = 300.0 * threads as f64;
-    order as f64 / (order as f64 + half)
+/// The order at which LU reaches half of DGEMM's rate, by a solution of `order` at `share` of it: panels
+/// and exchanges cost time in proportion to N^2, so the share is N / (N + half).
+pub fn half(order: usize, share: f64) -> Option<f64> {
+    (share > 0.0).then(|| (order as f64 * (1.0 / share - 1.0)).max(0.0))
 }
 
-/// Predicted seconds of one solution.
-pub fn seconds(order: usize, threads: usize, dgemm: f64) -> f64 {
-    flops(order) / (dgemm * efficiency(order, threads))
+/// Predicted seconds of one solution; at least so many where `half` is not known.
+pub fn seconds(order: usize, half: Option<f64>, dgemm: f64) -> f64 {
+    let share = order as f64 / (order as f64 + half.unwrap_or(0.0));
+    flops(order) / (dgemm * share)
 }
 
 /// The largest of 0 to `most` that fits, where what is larger than one that does not fit does not either.
@@ -106,7 +104,7 @@ fn by_root(bytes: f64) -> usize {
 /// # Errors
 /// When it does not fit into memory.
 pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOrder, Failure> {
-    let SizeConstraints { available, fraction, threads, multiple, dgemm, .. } = *constraints;
+    let SizeConstraints { available, fraction, threads, multiple, dgemm, half, .. } = *constraints;
     let limit = constraints
         .cgroup_limit
         .map_or(String::new(), |limit| format!(" (the cgroup's limit is {limit})"));
@@ -134,26 +132,19 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             (by_memory, formula)
         }
         OrderSpec::Quick => {
-            let fits = |n: usize| seconds(n * multiple, threads, dgemm) <= constraints.seconds;
+            let fits = |n: usize| seconds(n * multiple, half, dgemm) <= constraints.seconds;
             let order = largest(by_memory / multiple, fits).max(1) * multiple;
+            let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
             let formula = format!(
-                "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s x N / (N + {})) <= {:.1} s",
+                "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
                 dgemm / 1e9,
-                300 * threads,
                 constraints.seconds,
             );
             (order, formula)
         }
     };
-    let share = efficiency(order, threads);
-    let doubt = (share < MEANINGFUL).then(|| {
-        let enough = (MEANINGFUL / (1.0 - MEANINGFUL) * 300.0 * threads as f64).ceil() as usize;
-        format!(
-            "N = {order} is so small that panels, not products, set the rating on {threads} threads: at least N = {enough} is needed"
-        )
-    });
-    let seconds = seconds(order, threads, dgemm);
-    Ok(ChosenOrder { order, formula, seconds, bytes: matrix::bytes(order), doubt })
+    let seconds = seconds(order, half, dgemm);
+    Ok(ChosenOrder { order, formula, seconds, bytes: matrix::bytes(order) })
 }
 
 /// Widths of panels worth trying: multiples of a cache line's 8 numbers around the blocks of the
@@ -208,6 +199,7 @@ mod tests {
             fraction: 0.8,
             dgemm: 100e9,
             threads: 2,
+            half: Some(600.0),
             seconds: 10.0,
             multiple: 192,
         }
@@ -218,16 +210,21 @@ mod tests {
         let order = choose(OrderSpec::Full, &constraints()).unwrap();
         assert_eq!(order.order, 82752); // sqrt(0.8 x 64 GiB / 8) = 82897, down to 431 x 192
         assert_eq!(order.formula, "N = sqrt(0.8 x 64 GiB / 8 B), down to a multiple of 192");
-        assert_eq!(order.doubt, None);
     }
 
     #[test]
-    fn quick_fits_the_time_and_a_small_one_is_doubted() {
+    fn quick_fits_the_time_by_what_solutions_here_told() {
         let order = choose(OrderSpec::Quick, &constraints()).unwrap();
-        assert!(order.seconds <= 10.0 && seconds(order.order + 192, 2, 100e9) > 10.0);
-        let many = SizeConstraints { threads: 128, dgemm: 6e12, seconds: 0.5, ..constraints() };
-        let doubt = choose(OrderSpec::Quick, &many).unwrap().doubt.unwrap();
-        assert!(doubt.contains("at least N = 57600"), "{doubt}");
+        let half = Some(600.0);
+        assert!(order.seconds <= 10.0 && seconds(order.order + 192, half, 100e9) > 10.0);
+        assert!(order.formula.contains("(100.0 GFLOP/s x N / (N + 600)) <= 10.0 s"));
+        let unknown = SizeConstraints { half: None, ..constraints() };
+        let larger = choose(OrderSpec::Quick, &unknown).unwrap();
+        assert!(larger.order > order.order && larger.formula.contains("(100.0 GFLOP/s) <= 10.0 s"));
+        // What a solution told gives its own time again.
+        let told = super::half(2000, 0.8);
+        assert!((seconds(2000, told, 100e9) / (flops(2000) / 80e9) - 1.0).abs() < 1e-12);
+        assert_eq!((super::half(2000, 1.1), super::half(2000, 0.0)), (Some(0.0), None));
     }
 
     #[test]

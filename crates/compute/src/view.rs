@@ -30,8 +30,10 @@ pub fn plan(plan: &HplPlan) -> Section {
         "8 B x N x (N + 1) = {bytes}, at most {needed} in all (+{beyond:.1} %), of {available} that can be had"
     );
     let (seconds, flops) = (Seconds(chosen.seconds), lu::flops(order));
-    let time =
-        format!("{seconds} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}");
+    let least = if options.half.is_none() { "at least " } else { "" };
+    let time = format!(
+        "{least}{seconds} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}"
+    );
     let mut section = Section::new("plan");
     section
         .note("N", format!("{order}: {formula}"))
@@ -40,9 +42,6 @@ pub fn plan(plan: &HplPlan) -> Section {
         .note("P x Q", grid)
         .note("memory", memory)
         .note("time", time);
-    if let Some(doubt) = &chosen.doubt {
-        section.push(Note::new("doubt", doubt).tone(nodegauge_gauge::view::Tone::Warning));
-    }
     section
 }
 

@@ -52,8 +52,10 @@ pub struct SocketMemory {
     pub channel_bytes: u32,
     /// Transfers a second of one channel.
     pub transfers_per_s: f64,
-    /// What may differ, e.g. `6400 MT/s on some boards`.
+    /// What may differ, e.g. `6000 MT/s on most boards`.
     pub note: Option<String>,
+    /// Whether a processor of this kind may have less.
+    pub at_most: bool,
 }
 
 /// What the catalog says of a processor.
@@ -90,6 +92,8 @@ struct Generation {
     channel_bytes: u32,
     mts: Option<u32>,
     note: Option<String>,
+    #[serde(default)]
+    at_most: bool,
     whole_family: Option<WholeFamily>,
     #[serde(default)]
     models: BTreeMap<String, f64>,
@@ -109,6 +113,29 @@ struct WholeFamily {
     #[serde(default)]
     family: u32,
     models: [u32; 2],
+    #[serde(default)]
+    steppings: Option<[u32; 2]>,
+    #[serde(default)]
+    except: Vec<String>,
+    or: Option<String>,
+}
+
+impl WholeFamily {
+    fn holds(&self, name: &str, identity: &Identity) -> bool {
+        let name = plain(name);
+        self.vendor == identity.vendor
+            && self.family == identity.family
+            && within(&self.models, identity.model)
+            && self
+                .steppings
+                .is_none_or(|range| identity.stepping.is_some_and(|s| within(&range, s)))
+            && name.starts_with(&self.brand)
+            && !self.except.iter().any(|part| name.contains(part))
+    }
+}
+
+fn within(range: &[u32; 2], value: u32) -> bool {
+    (range[0]..=range[1]).contains(&value)
 }
 
 fn tables() -> &'static ProcessorTables {
@@ -133,6 +160,7 @@ impl Generation {
                 channel_bytes: self.channel_bytes,
                 transfers_per_s: f64::from(mts) * 1e6,
                 note: self.note.clone(),
+                at_most: self.at_most,
             }),
         }
     }
@@ -140,7 +168,6 @@ impl Generation {
 
 /// The microarchitecture of a processor that identifies itself so.
 pub(crate) fn microarchitecture(identity: &Identity) -> Option<&'static Microarchitecture> {
-    let within = |range: &[u32; 2], value: u32| (range[0]..=range[1]).contains(&value);
     tables().microarchitecture.iter().find(|row| {
         row.vendor == identity.vendor
             && row.family == identity.family
@@ -182,18 +209,16 @@ pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Pr
     name.and_then(by_name).or_else(|| {
         let identity = identity?;
         let name = name.unwrap_or_default();
-        tables()
-            .generation
-            .iter()
-            .find(|generation| {
-                generation.whole_family.as_ref().is_some_and(|family| {
-                    family.vendor == identity.vendor
-                        && family.family == identity.family
-                        && (family.models[0]..=family.models[1]).contains(&identity.model)
-                        && name.starts_with(&family.brand)
-                })
-            })
-            .map(|generation| generation.entry(None))
+        tables().generation.iter().find_map(|generation| {
+            let family = generation.whole_family.as_ref().filter(|of| of.holds(name, identity))?;
+            let mut entry = generation.entry(None);
+            if let (Some(memory), Some(or)) = (&mut entry.memory, &family.or) {
+                memory.at_most = true;
+                let note = memory.note.take().map_or_else(String::new, |note| note + "; ");
+                memory.note = Some(format!("{note}it may be {or}"));
+            }
+            Some(entry)
+        })
     })
 }
 
@@ -337,10 +362,48 @@ mod tests {
         assert_eq!(generation(0x17, 0x31), Some(("Rome".into(), Some((8, 3200e6)))));
         assert_eq!(generation(0x19, 0x01), Some(("Milan".into(), Some((8, 3200e6)))));
         assert_eq!(generation(0x19, 0x11), Some(("Genoa".into(), Some((12, 4800e6)))));
-        assert_eq!(generation(0x1a, 0x02), Some(("Turin".into(), Some((12, 6000e6)))));
+        assert_eq!(generation(0x1a, 0x02), Some(("Turin".into(), Some((12, 6400e6)))));
         assert_eq!(generation(0x1a, 0x44), None);
         let threadripper = x86("AuthenticAMD", 0x17, 0x31, 0);
         assert_eq!(find(Some("AMD Ryzen Threadripper 3990X"), Some(&threadripper)), None);
+    }
+
+    #[test]
+    fn half_the_channels_and_other_platforms_are_no_members_of_a_family() {
+        assert_eq!(node_bandwidth("AMD EPYC 7282 16-Core Processor", 2), 2.0 * 85.344e9);
+        let rome = x86("AuthenticAMD", 0x17, 0x31, 0);
+        for model in ["7282 16-Core", "7272 12-Core", "7252 8-Core", "7232P 8-Core"] {
+            let name = format!("AMD EPYC {model} Processor");
+            let memory = find(Some(&name), Some(&rome)).unwrap().memory.unwrap();
+            assert_eq!((memory.channels, memory.transfers_per_s), (4, 2667e6), "{name}");
+        }
+        let naples = x86("AuthenticAMD", 0x17, 0x01, 2);
+        assert_eq!(find(Some("AMD EPYC 3251 8-Core Processor"), Some(&naples)), None);
+        let memory = |name: &str, identity: &Identity| find(Some(name), Some(identity))?.memory;
+        assert!(memory("AMD EPYC-Rome Processor", &rome).unwrap().at_most);
+        assert!(!memory("AMD EPYC 7742 64-Core Processor", &rome).unwrap().at_most);
+    }
+
+    #[test]
+    fn a_nameless_guest_of_intel_has_at_most_what_its_generation_has() {
+        let memory = |name: &str, model, stepping| {
+            let identity = x86("GenuineIntel", 6, model, stepping);
+            let memory = find(Some(name), Some(&identity))?.memory?;
+            assert!(memory.at_most && memory.note.is_some(), "{name}");
+            Some(f64::from(memory.channels * memory.channel_bytes) * memory.transfers_per_s)
+        };
+        let nameless = "Intel(R) Xeon(R) Processor";
+        assert_eq!(memory(nameless, 0x8f, 8), Some(307.2e9));
+        assert_eq!(memory("Intel(R) Xeon(R) CPU @ 2.00GHz", 0x55, 3), Some(127.968e9));
+        assert_eq!(memory(nameless, 0x55, 7), Some(140.784e9));
+        assert_eq!(memory(nameless, 0x55, 11), Some(153.6e9));
+        assert_eq!(memory("Intel Xeon Processor (Icelake)", 0x6a, 6), Some(204.8e9));
+        assert_eq!(memory(nameless, 0xcf, 2), Some(358.4e9));
+        assert_eq!(memory(nameless, 0xad, 1), Some(844.8e9));
+        assert_eq!(memory(nameless, 0xaf, 3), Some(614.4e9));
+        // Memory of its own on the package, and no Xeon of servers.
+        assert_eq!(memory("Intel(R) Xeon(R) CPU Max 9460", 0x8f, 8), None);
+        assert_eq!(memory("Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", 0x55, 4), None);
     }
 
     #[test]

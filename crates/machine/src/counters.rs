@@ -6,7 +6,7 @@
 
 mod open;
 
-pub use open::{CounterReading, MemoryCounters, MemoryTraffic};
+pub use open::{CounterReading, CycleCounter, MemoryCounters, MemoryTraffic};
 
 use crate::host;
 use crate::processor::{self, Identity};

@@ -6,12 +6,14 @@
 
 use crate::catalog::{self, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
+use crate::ids::CpuId;
 use crate::processor::{self, Chip, Identity};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
 use crate::{cgroup, clock, host, memory};
 use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
+use std::collections::BTreeMap;
 
 /// What the user says of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,15 +30,16 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     let chip = chip(topology, root, options);
     let entry = catalog::find(chip.name.as_deref(), chip.identity.as_ref());
     let guest = if live { host::hypervisor(root, &chip) } else { None };
-    let clock = clock(live && root.is_live(), &chip, entry.as_ref());
-    let processor = processor(topology, &chip, entry.as_ref(), clock);
+    let measured = (live && root.is_live()).then(|| measured_clock(topology)).flatten();
+    let kernel = live.then(|| host::frequency(root, "base_frequency")).flatten();
+    let processor = processor(topology, &chip, entry.as_ref(), (kernel, measured));
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
     Machine {
         host: if live { host::name(root) } else { None },
         caches: topology.caches.clone(),
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: memory_of(topology, root, options, entry.as_ref(), guest.is_some()),
-        peak_flops: peak(&processor, entry.as_ref()),
+        peak_flops: peak(&processor),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),
@@ -68,24 +71,34 @@ fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip 
     chip
 }
 
-/// The clock on which the peak rests, with its basis.
+/// The clock with every core that may be used at work.
+fn measured_clock(topology: &Topology) -> Option<Hertz> {
+    let threads = topology.threads.iter().filter(|thread| thread.allowed);
+    let a_core: BTreeMap<usize, CpuId> =
+        threads.rev().map(|thread| (thread.core, thread.cpu)).collect();
+    clock::under_load_of_all(&a_core.into_values().collect::<Vec<_>>())
+}
+
+/// The clock on which the peak rests, with its basis: the base clock, which every core holds whatever it
+/// does; where that is not known, the measured one.
 fn clock(
-    measure: bool,
     chip: &Chip,
     entry: Option<&ProcessorEntry>,
+    (kernel, measured): (Option<f64>, Option<Hertz>),
 ) -> Option<(Hertz, ClockBasis)> {
-    let measured = measure.then(clock::under_load).flatten();
-    let catalog = || Some((entry?.base?, ClockBasis::Catalog));
+    let catalog = entry.and_then(|entry| Some((entry.base?, ClockBasis::Catalog)));
     let named = || Some((catalog::clock_in_name(chip.name.as_deref()?)?, ClockBasis::Name));
-    measured.map(|hz| (hz, ClockBasis::Measured)).or_else(catalog).or_else(named)
+    let kernel = || Some((Hertz(kernel?), ClockBasis::Kernel));
+    catalog.or_else(named).or_else(kernel).or_else(|| Some((measured?, ClockBasis::Measured)))
 }
 
 fn processor(
     topology: &Topology,
     chip: &Chip,
     entry: Option<&ProcessorEntry>,
-    clock: Option<(Hertz, ClockBasis)>,
+    (kernel, measured): (Option<f64>, Option<Hertz>),
 ) -> Processor {
+    let clock = clock(chip, entry, (kernel, measured));
     // A processor that is listed by name is known best; one model number may stand for several.
     let row = entry
         .and_then(|entry| catalog::microarchitecture_named(&entry.microarchitecture))
@@ -105,27 +118,27 @@ fn processor(
         flops_basis: throughput.map(|throughput| throughput.basis),
         hz: clock.as_ref().map(|(hz, _)| hz.0),
         hz_basis: clock.map(|(_, basis)| basis),
+        measured_hz: measured.map(|hz| hz.0),
     }
 }
 
-/// The peak with its formula; in detail also on the base clock when the one used is measured.
-fn peak(processor: &Processor, entry: Option<&ProcessorEntry>) -> Option<Figure> {
+/// The peak with its formula; in detail also on the measured clock when it rests on the base clock.
+fn peak(processor: &Processor) -> Option<Figure> {
     let (per_cycle, hz) = (processor.flops_per_cycle?, Hertz(processor.hz?));
     let cores = processor.cores;
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
     let mut detail = processor.flops_basis.clone().unwrap_or_default();
     if processor.hz_basis == Some(ClockBasis::Measured) {
-        detail +=
-            "; clock of one core with scalar work, with all cores and wide vectors it may be lower";
-        if let Some(base) = entry.and_then(|entry| entry.base) {
-            let peak = processor::peak(cores, base, per_cycle);
-            detail += &format!("; on the base clock of {base}: {peak}");
-        }
+        detail += "; clock of all cores with scalar work, with wide vectors it may be lower";
+    } else if let Some(measured) = processor.measured_hz.map(Hertz) {
+        let peak = processor::peak(cores, measured, per_cycle);
+        detail += &format!("; at the {measured} measured with all cores at scalar work: {peak}");
     }
     Some(Figure {
         value: processor::peak(cores, hz, per_cycle).0,
         basis: format!("{cores} cores x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle"),
         detail: Some(detail),
+        at_most: false,
     })
 }
 

@@ -9,7 +9,7 @@ use crate::catalog::SocketMemory;
 use crate::root::SysRoot;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::record::{Dimm, Figure, Memory};
+use nodegauge_measure::record::{Dimm, Figure, Machine, Memory};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
     MemorySpeedExtended, SMBiosData, SMBiosMemoryDevice, SMBiosString,
@@ -248,8 +248,8 @@ fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
 }
 
 /// Fills in channels, speed and theoretical bandwidth of a node's memory, by the first source that
-/// knows: the option, firmware, the catalog's memory of one socket. `guest` says in the basis that a
-/// virtual machine may have a part of the sockets only.
+/// knows: the option, firmware, the catalog's memory of one socket. Of a `guest` it is one socket's,
+/// whatever number of sockets it is told, and may be more.
 pub fn bandwidth(
     option: Option<DimmSpec>,
     firmware: Option<&Modules>,
@@ -259,6 +259,7 @@ pub fn bandwidth(
 ) -> Memory {
     let by_firmware = firmware.and_then(|modules| Some((modules, modules.transfers_per_s?)));
     let (channels, bytes, transfers, technology, basis, detail);
+    let mut at_most = false;
     if let Some(spec) = option {
         (channels, bytes, transfers) = (spec.channels, CHANNEL_BYTES, f64::from(spec.mts) * 1e6);
         technology = firmware.and_then(|modules| modules.technology.clone());
@@ -272,11 +273,12 @@ pub fn bandwidth(
         basis = "DMI";
         detail = format!("{channels} channels x {:.0} MT/s x {bytes} B ({counted})", speed / 1e6);
     } else if let Some((memory, of)) = catalog {
-        let part = match (guest, sockets) {
-            (false, _) => "every channel populated",
-            (true, 1) => "one whole socket, of which a guest has a part",
-            (true, _) => "whole sockets, of which a guest has a part",
+        let (sockets, part) = match guest {
+            false => (sockets, "every channel populated"),
+            // Hypervisors make up sockets: one a core is usual.
+            true => (1, "one whole socket, of which a guest has a part"),
         };
+        at_most = guest || memory.at_most;
         let note = memory.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
         channels = memory.channels * sockets;
         (bytes, transfers) = (memory.channel_bytes, memory.transfers_per_s);
@@ -299,9 +301,28 @@ pub fn bandwidth(
             value: f64::from(channels) * transfers * f64::from(bytes),
             basis: basis.to_owned(),
             detail: Some(detail),
+            at_most,
         }),
         ..Memory::default()
     }
+}
+
+/// The theoretical bandwidth of the memory of some NUMA nodes, those `holding` the data; the whole
+/// machine's where they are not known, hold no cores (memory behind a link), or are a hypervisor's tale.
+pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
+    let mut figure = machine.memory.theoretical.clone()?;
+    let nodes = || machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
+    let (all, some) = (nodes().count() as u32, holding.len() as u32);
+    let known = holding.iter().all(|id| nodes().any(|node| node.id == *id));
+    let whole = some == 0 || some >= all || !known || machine.virtualisation.is_some();
+    let Some(channels) = machine.memory.channels.filter(|_| !whole) else { return Some(figure) };
+    // Where firmware lists channels that cannot be shared out alike, a node has at most the greater part.
+    let part = (channels.div_ceil(all) * some).min(channels);
+    figure.value *= f64::from(part) / f64::from(channels);
+    figure.at_most |= !channels.is_multiple_of(all);
+    figure.basis += &format!(", {some} of {all} NUMA nodes");
+    figure.detail = None;
+    Some(figure)
 }
 
 /// The populated channels; where each module was taken to have its own, no more than the processors

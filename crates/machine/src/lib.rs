@@ -24,7 +24,7 @@ mod synthetic;
 pub mod topology;
 
 pub use describe::{DescribeOptions, describe};
-pub use dimms::DimmSpec;
+pub use dimms::{DimmSpec, bandwidth_of};
 pub use doctor::examine;
 pub use ids::{CpuId, NodeId};
 pub use root::{SysRoot, number_ranges};

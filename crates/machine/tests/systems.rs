@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource, describe, examine};
-use nodegauge_measure::record::ClockBasis;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -107,7 +106,7 @@ fn the_live_machine_is_described() {
     assert_eq!(machine.source, "live");
     assert!(machine.kernel.is_some() && machine.memory.available > Some(0));
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    assert_eq!(machine.processor.hz_basis, Some(ClockBasis::Measured));
+    assert!(machine.processor.measured_hz > Some(1e8));
     let findings = examine(&topology, &root, &machine);
     assert!(findings.windows(2).all(|pair| pair[0].severity >= pair[1].severity));
 }

@@ -133,7 +133,8 @@ pub enum Cause {
         /// Clock ticks.
         ticks: u64,
     },
-    /// The core-to-core latency before and after differ: the CPUs were moved in between.
+    /// The core-to-core latency before and after are of different regimes: of a guest, the CPUs were
+    /// moved in between.
     Moved,
     /// Another program had a CPU.
     OtherProgram {
@@ -151,7 +152,7 @@ impl fmt::Display for Cause {
             }
             Self::Faults(n) => write!(f, "{n} page faults"),
             Self::Stolen { ticks } => write!(f, "{ticks} ticks stolen by the hypervisor"),
-            Self::Moved => f.write_str("cpus moved by the hypervisor"),
+            Self::Moved => f.write_str("core to core took another time before than after"),
             Self::OtherProgram { share } => {
                 write!(f, "another program had a core for {:.0} % of the time", share * 100.0)
             }

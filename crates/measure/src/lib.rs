@@ -4,6 +4,7 @@
 //! Nothing here knows a machine, a place or a kernel. Statistics are pure functions of slices;
 //! only [`clock`] and [`interference`] ask the kernel anything.
 
+pub mod bests;
 pub mod clock;
 pub mod compare;
 pub mod csv;

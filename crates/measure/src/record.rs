@@ -76,6 +76,10 @@ pub struct Figure {
     /// The basis in full, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// Whether it is the most that is known of the kind, and not of this very node: an upper limit that
+    /// may turn out too low.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_most: bool,
 }
 
 /// How much a finding matters.

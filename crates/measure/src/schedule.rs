@@ -5,6 +5,7 @@
 //! round after round, so that drift of the machine becomes spread and not a trend; what differs
 //! between modes is a [`Policy`], a row of the table in [`policy`].
 
+pub mod halving;
 pub mod policy;
 pub mod shuffle;
 

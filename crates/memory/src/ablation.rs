@@ -1,26 +1,28 @@
 //! What each choice is worth on this node (`explain`): steps from an unbound run with regular stores
 //! on 4 KiB pages and arrays one after another, to the best that `stream` does, one choice at a time.
 //!
-//! All steps are measured by turns in random order; a round in which anything interfered, or whose
-//! passes saw different regimes, is left out whole. The factor of a step is the geometric mean over
-//! rounds of its rate over that of the step before, so the factors multiply to the factor of the
-//! whole, exactly.
+//! All steps are measured by turns in random order, with `memcpy` of the C library beside Copy. What
+//! is quoted is STREAM's statistic: the factor of a step is its best rate over the best of the step
+//! before, so the factors multiply to the factor of the whole, exactly, and the end is `stream`'s
+//! figure; passes one after another, as `stream` makes them, follow and say whether it is. Rounds
+//! whose passes saw different regimes are left out whole.
 
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::arrays::{Layout, Pages};
-use crate::config::ExplainConfig;
-use crate::kernels::{self, Kernel, Prefetch, Shape, SideBySide, Stores};
-use crate::point::{Point, PointConfig, Sample};
-use crate::result;
+use crate::config::{ExplainConfig, StreamAgreement};
+use crate::kernels::{self, Kernel, Loop, Prefetch, Shape, SideBySide, Stores};
+use crate::point::{Point, PointConfig, Sample, native_loops};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::samples::clean_rounds;
+use nodegauge_measure::bests::{self, Ratio};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::samples::{self, Sorted};
 use nodegauge_measure::schedule::{Schedule, policy};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, stats};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
 use std::time::Duration;
 
@@ -28,19 +30,24 @@ use std::time::Duration;
 pub const TEST: &str = "explain";
 /// The figure that is the product of all others.
 pub const WHOLE: &str = "whole";
-/// Fewer rounds than this say nothing.
+/// The figure of `memcpy` of the C library over Copy.
+pub const MEMCPY: &str = "memcpy";
+/// With fewer rounds of one regime than this, all count.
 const FEWEST_ROUNDS: usize = 3;
-/// Steps at most: baseline, threads, binding, layout, pages, stores, loop, pages side by side.
-const MOST_STEPS: u64 = 8;
+/// Fewer rounds than STREAM's passes leave much to luck.
+const ENOUGH_ROUNDS: usize = 10;
+/// Arrangements of threads and arrays at most: baseline, threads, binding, layout, pages. The steps
+/// behind them differ in their loops.
+const MOST_POINTS: u64 = 5;
 
 /// A planned ablation: the best that `stream` does on a placement, taken apart.
 pub struct AblationPlan(Arrangement);
 
 impl AblationPlan {
     /// Time for everything unless the user says otherwise: the steps share it.
-    pub const BUDGET: Duration = Duration::from_secs(20);
-    /// The share of the memory for each step: every step has arrays of its own.
-    pub const SHARE: f64 = 1.0 / MOST_STEPS as f64;
+    pub const BUDGET: Duration = Duration::from_secs(30);
+    /// The share of the memory for each arrangement, which has arrays of its own.
+    pub const SHARE: f64 = 1.0 / MOST_POINTS as f64;
 
     /// Plans it.
     pub fn new(arrangement: Arrangement) -> Self {
@@ -50,7 +57,7 @@ impl AblationPlan {
 
 impl Planned for AblationPlan {
     fn foreseen(&self) -> Foreseen {
-        self.0.foreseen(MOST_STEPS)
+        self.0.foreseen(MOST_POINTS)
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -68,41 +75,80 @@ impl Planned for AblationPlan {
         let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
         let steps = steps(best.config(), placement, &site.topology, notices);
         observer.phase(&format!("preparing {} steps", steps.len()));
-        let mut points = Vec::new();
-        for step in &steps[..steps.len() - 1] {
-            points.push(Point::prepare(step.config.clone())?);
+        let mut points = vec![best];
+        let mut cells = Vec::new();
+        for step in &steps {
+            let same = |point: &Point| point.config().is_arranged_like(&step.config);
+            let known = points.iter().position(same);
+            if known.is_none() {
+                points.push(Point::prepare(step.config.clone())?);
+            }
+            let loops = native_loops(&step.config.kernels, step.config.element)?;
+            cells.push((known.unwrap_or(points.len() - 1), loops));
         }
-        points.push(best);
+        let kernels: Vec<Kernel> =
+            steps[0].config.kernels.iter().map(|(kernel, _)| *kernel).collect();
+        let copy = kernels.iter().position(|kernel| *kernel == Kernel::Copy);
+        cells.extend(copy.map(|_| (0, vec![Loop::Memcpy(points[0].config().element)])));
 
         observer.phase("measuring all steps by turns");
-        let mut schedule = Schedule::new(policy::EXPLAIN, limits, points.len());
-        let pass = |point: &mut Point| point.pass().map(|sample| vec![sample]);
-        let stop = schedule.run(observer, None, |turn| pass(&mut points[turn.cell]))?;
+        let mut schedule = Schedule::new(policy::EXPLAIN, limits, cells.len());
+        let mut pass = |(point, loops): &(usize, Vec<Loop>)| {
+            points[*point].set_loops(loops.clone())?;
+            points[*point].pass().map(|sample| vec![sample])
+        };
+        let stop = schedule.run(observer, None, |turn| pass(&cells[turn.cell]))?;
+        observer.phase("measuring the last step alone");
+        let mut alone = Schedule::new(policy::EXPLAIN_END, limits, 1);
+        alone.run(observer, None, |_| pass(&cells[steps.len() - 1]))?;
         let mut wrong = None;
         for point in &mut points {
             point.check()?;
             wrong = wrong.or_else(|| point.wrong.as_ref().map(ToString::to_string));
         }
         let bound = |point: &Point| point.config().places.iter().all(|place| !place.is_empty());
-        let bound: Vec<bool> = points.iter().map(bound).collect();
-        let kernels: Vec<Kernel> = best_kernels(&steps);
+        let bound: Vec<bool> = cells.iter().map(|(point, _)| bound(&points[*point])).collect();
+        let counted = |kernel: &Kernel| {
+            let config = points[0].config();
+            (kernel.counted(config.element) * config.elements) as f64
+        };
         let rounds = schedule.rounds();
+        let (counts, settled) = of_one_regime(&rounds, &bound);
         let measured = Measured {
             steps: &steps,
-            bytes: (0..kernels.len()).map(|i| result::counted(&points[0], i)).collect(),
+            bytes: kernels.iter().map(counted).collect(),
+            copy,
             kernels,
-            rounds: &rounds,
-            clean: clean_rounds(&rounds, &bound, FEWEST_ROUNDS),
+            left_out: rounds.len() - counts.len(),
+            rounds: counts,
+            settled,
+            alone: &alone.samples[0],
             wrong,
             follows_rule: arrangement.size.follows_rule,
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
+        let notices = &mut arrangement.notices;
+        notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
         Ok(Outcome {
             measurements: measured.figures(),
             notices: arrangement.notices,
             stop: Some(stop),
             ..Outcome::default()
         })
+    }
+}
+
+/// The rounds whose watched cells all saw the regime that most rounds saw, and whether they are
+/// enough; all rounds when they are not. What interfered only makes a pass slower, and does not touch
+/// the best.
+fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [Sample]>, bool) {
+    let quiet = |sample: &Sample| Sample { causes: Vec::new(), ..sample.clone() };
+    let as_quiet: Vec<Vec<Sample>> =
+        rounds.iter().map(|round| round.iter().map(quiet).collect()).collect();
+    let of_one = samples::clean_numbers(&as_quiet, watched);
+    match of_one.len() >= FEWEST_ROUNDS.min(rounds.len()) {
+        true => (of_one.into_iter().map(|at| &rounds[at][..]).collect(), true),
+        false => (rounds.iter().map(Vec::as_slice).collect(), false),
     }
 }
 
@@ -115,10 +161,6 @@ struct Step {
     config: PointConfig,
 }
 
-fn best_kernels(steps: &[Step]) -> Vec<Kernel> {
-    steps[0].config.kernels.iter().map(|(kernel, _)| *kernel).collect()
-}
-
 /// What was measured of all steps.
 struct Measured<'a> {
     /// Baseline first.
@@ -127,10 +169,16 @@ struct Measured<'a> {
     kernels: Vec<Kernel>,
     /// Bytes that each kernel counts.
     bytes: Vec<f64>,
-    /// All rounds, one sample of each step.
-    rounds: &'a [Vec<Sample>],
-    /// Those in which nothing interfered; `None` when they are too few.
-    clean: Option<Vec<&'a [Sample]>>,
+    /// Which of them is Copy, beside which `memcpy` was measured, in the cell behind the steps.
+    copy: Option<usize>,
+    /// The rounds that count, one sample of each cell.
+    rounds: Vec<&'a [Sample]>,
+    /// How many do not, for another regime.
+    left_out: usize,
+    /// Whether those that count are of one regime.
+    settled: bool,
+    /// Passes of the last step one after another, the warm-up first.
+    alone: &'a [Sample],
     /// The first wrong value found in any step's arrays.
     wrong: Option<String>,
     /// Whether the arrays follow STREAM's rule; `None` when caches are not known.
@@ -139,63 +187,118 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// One figure a step of the explained kernel, Triad when it ran, else the last; and [`WHOLE`],
-    /// their product. None without a counted round.
-    fn figures(&self) -> Vec<Measurement> {
-        let rounds = match &self.clean {
-            Some(clean) => clean.clone(),
-            None => self.rounds.iter().map(Vec::as_slice).collect(),
-        };
-        if rounds.is_empty() {
-            return Vec::new();
-        }
+    /// Rates of a part of a cell by round, bytes a second, of kernel number `kernel`.
+    fn rates(&self, cell: usize, part: usize, kernel: usize) -> Vec<f64> {
+        let rate = |round: &&[Sample]| self.bytes[kernel] / round[cell].seconds[part];
+        self.rounds.iter().map(rate).collect()
+    }
+
+    /// Number of the explained kernel: Triad when it ran, else the last.
+    fn explained(&self) -> usize {
         let triad = self.kernels.iter().position(|kernel| *kernel == Kernel::Triad);
-        let explained = triad.unwrap_or(self.kernels.len() - 1);
+        triad.unwrap_or(self.kernels.len() - 1)
+    }
+
+    /// `memcpy` over Copy of the last step.
+    fn memcpy(&self) -> Option<(Ratio, Vec<f64>, f64)> {
+        let copy = self.copy?;
+        let own = self.rates(self.steps.len() - 1, copy, copy);
+        let theirs = self.rates(self.steps.len(), 0, copy);
+        let ratio = Ratio::of_bests(&own, &theirs)?;
+        let best = theirs.iter().copied().fold(0.0, f64::max);
+        Some((ratio, own.iter().zip(&theirs).map(|(own, theirs)| theirs / own).collect(), best))
+    }
+
+    /// That another's loop is faster, where it is told.
+    fn leader(&self) -> Option<String> {
+        let (ratio, ..) = self.memcpy()?;
+        let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
+        let digits = bests::digits([low, high]);
+        Some(format!(
+            "memcpy of the C library leads the best loop for copy by a factor of {:.digits$} \
+             ({low:.digits$} to {high:.digits$})",
+            ratio.value
+        ))
+    }
+
+    /// How `stream`'s way of measuring the last step stands to its figure here: the best of passes one
+    /// after another in the regime that they met most.
+    fn agreement(&self) -> Option<StreamAgreement> {
+        let sorted = samples::sort(self.alone);
+        let group = sorted.headline()?;
+        let kernel = self.explained();
+        let rates = Sorted::rates(self.alone, group, kernel, self.bytes[kernel]);
+        let ratio = Ratio::of_bests(&self.rates(self.steps.len() - 1, kernel, kernel), &rates)?;
+        Some(StreamAgreement {
+            passes: rates.len(),
+            rate: rates.into_iter().fold(0.0, f64::max),
+            ratio: ratio.value,
+            interval: ratio.interval,
+        })
+    }
+
+    /// One figure a step of the explained kernel, [`WHOLE`], their product, and [`MEMCPY`]. None
+    /// without a counted round.
+    fn figures(&self) -> Vec<Measurement> {
+        let explained = self.explained();
         let name = |i: usize| self.kernels[i].name().to_owned();
-        let factors = |from: usize, to: usize, kernel: usize| -> Vec<f64> {
-            let factor =
-                |round: &&[Sample]| round[from].seconds[kernel] / round[to].seconds[kernel];
-            rounds.iter().map(factor).collect()
+        let of_steps = |from: usize, to: usize, kernel: usize| {
+            let (before, after) =
+                (self.rates(from, kernel, kernel), self.rates(to, kernel, kernel));
+            let by_round = before.iter().zip(&after).map(|(before, after)| after / before);
+            Some((Ratio::of_bests(&before, &after)?, by_round.collect::<Vec<f64>>()))
         };
-        let rate = |step: usize| {
-            let of = |round: &&[Sample]| self.bytes[explained] / round[step].seconds[explained];
-            stats::geometric_mean(&rounds.iter().map(of).collect::<Vec<f64>>())
-        };
-        let last = self.steps.len() - 1;
+        let best =
+            |step: usize| self.rates(step, explained, explained).into_iter().reduce(f64::max);
         let validity = self.validity();
-        let figure = |figure: &str, factors: Vec<f64>, to: usize, config: ExplainConfig| {
+        let figure = |figure: &str, (ratio, by_round): (Ratio, Vec<f64>), config: ExplainConfig| {
             let config = ExplainConfig {
-                engine: Some("native".to_owned()),
-                kernel: Some(name(explained)),
-                to: Some(rate(to)),
+                engine: config.engine.or(Some("native".to_owned())),
+                kernel: config.kernel.or_else(|| Some(name(explained))),
+                interval: ratio.interval.map(Vec::from),
                 ..config
             };
             Measurement::new(GAUGE, TEST, figure, Unit::Factor)
-                .sampled(Quoted::GeometricMean, factors)
+                .sampled(Quoted::Single, by_round)
+                .value(Quoted::Single, ratio.value)
                 .config(&config)
                 .judged(validity.clone())
         };
         let of_step = |(before, step): (usize, &Step)| {
             let to = before + 1;
-            let mean = |kernel| stats::geometric_mean(&factors(before, to, kernel));
+            let value = |kernel| Some((name(kernel), of_steps(before, to, kernel)?.0.value.into()));
             let config = ExplainConfig {
                 what: Some(step.what.clone()),
-                factors: Some((0..self.kernels.len()).map(|i| (name(i), mean(i).into())).collect()),
+                factors: Some((0..self.kernels.len()).filter_map(value).collect()),
+                to: best(to),
                 ..ExplainConfig::default()
             };
-            figure(step.name, factors(before, to, explained), to, config)
+            Some(figure(step.name, of_steps(before, to, explained)?, config))
         };
         let mut figures: Vec<Measurement> =
-            self.steps[1..].iter().enumerate().map(of_step).collect();
+            self.steps[1..].iter().enumerate().filter_map(of_step).collect();
+        let last = self.steps.len() - 1;
         let config = ExplainConfig {
             baseline: Some(self.steps[0].what.clone()),
-            from: Some(rate(0)),
-            rounds: Some(rounds.len() as u64),
-            rounds_left_out: Some((self.rounds.len() - rounds.len()) as u64),
+            from: best(0),
+            to: best(last),
+            stream: self.agreement(),
+            rounds: Some(self.rounds.len() as u64),
+            rounds_left_out: Some(self.left_out as u64),
             array_bytes: Some(self.array_bytes.0),
             ..ExplainConfig::default()
         };
-        figures.push(figure(WHOLE, factors(0, last, explained), last, config));
+        figures.extend(of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config)));
+        figures.extend(self.memcpy().map(|(ratio, by_round, rate)| {
+            let config = ExplainConfig {
+                engine: Some(MEMCPY.to_owned()),
+                kernel: Some(Kernel::Copy.name().to_owned()),
+                what: Some("memcpy of the C library over the best loop for copy".to_owned()),
+                to: Some(rate),
+                ..ExplainConfig::default()
+            };
+            figure(MEMCPY, (ratio, by_round), config).category(Category::Reference)
+        }));
         figures
     }
 
@@ -210,9 +313,16 @@ impl Measured<'_> {
                 "the arrays are smaller than STREAM's rule asks for, and may lie in a cache";
             validity.suspect(reason);
         }
-        if self.clean.is_none() {
-            let reason = "nearly every round was disturbed, so disturbed ones count too";
-            validity.suspect(reason);
+        if !self.settled {
+            validity.suspect("hardly a round met one regime, so all rounds count");
+        }
+        let rounds = self.rounds.len();
+        if rounds < ENOUGH_ROUNDS {
+            validity.suspect(format!(
+                "only {} count: the best of fewer than {ENOUGH_ROUNDS} is a matter of luck; give a \
+                 longer --budget",
+                counted(rounds, "round")
+            ));
         }
         validity
     }
@@ -287,6 +397,7 @@ fn steps(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::interference::Cause;
     use nodegauge_measure::record::Status;
 
     fn config() -> PointConfig {
@@ -308,36 +419,99 @@ mod tests {
         }
     }
 
-    #[test]
-    fn factors_of_steps_multiply_to_the_whole() {
-        let steps = ["baseline", "binding", "loop"].map(|name| Step {
-            name,
-            what: String::new(),
-            config: config(),
-        });
-        let round = |seconds: [f64; 3]| -> Vec<Sample> {
-            seconds.iter().map(|s| Sample::of_times(vec![1.0, *s])).collect()
-        };
-        let rounds = [round([3.0, 2.0, 1.1]), round([2.5, 2.1, 1.0])];
-        let measured = Measured {
-            steps: &steps,
+    /// Rounds of two steps behind a baseline, seconds of Copy and Triad, with `memcpy` last.
+    fn round(triads: [f64; 3], memcpy: f64) -> Vec<Sample> {
+        let step = |triad: f64| Sample::of_times(vec![1.0, triad]);
+        triads.map(step).into_iter().chain([Sample::of_times(vec![memcpy])]).collect()
+    }
+
+    fn steps() -> [Step; 3] {
+        let step = |name| Step { name, what: String::new(), config: config() };
+        ["baseline", "binding", "loop"].map(step)
+    }
+
+    fn measured<'a>(
+        steps: &'a [Step],
+        rounds: &'a [Vec<Sample>],
+        alone: &'a [Sample],
+    ) -> Measured<'a> {
+        let (counted, settled) = of_one_regime(rounds, &[false, true, true, true]);
+        Measured {
+            steps,
             kernels: vec![Kernel::Copy, Kernel::Triad],
             bytes: vec![16.0, 24.0],
-            rounds: &rounds,
-            clean: None,
+            copy: Some(0),
+            left_out: rounds.len() - counted.len(),
+            rounds: counted,
+            settled,
+            alone,
             wrong: None,
             follows_rule: None,
             array_bytes: Bytes(64),
-        };
+        }
+    }
+
+    #[test]
+    fn factors_of_steps_multiply_to_the_whole() {
+        let rounds: Vec<Vec<Sample>> = (0..12)
+            .map(|i| {
+                let slower = 1.0 + 0.01 * f64::from(i % 5);
+                round([3.0, 2.0 * slower, 1.0 * slower], 0.8 + 0.01 * f64::from(i % 3))
+            })
+            .collect();
+        let alone: Vec<Sample> = (0..11).map(|_| Sample::of_times(vec![1.0, 1.01])).collect();
+        let steps = steps();
+        let measured = measured(&steps, &rounds, &alone);
         let figures = measured.figures();
+        let names: Vec<&str> = figures.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(names, ["binding", "loop", WHOLE, MEMCPY]);
         let values: Vec<f64> = figures.iter().filter_map(|m| m.value).collect();
         assert!((values[0] * values[1] / values[2] - 1.0).abs() < 1e-12, "{values:?}");
+        assert!((values[2] - 3.0).abs() < 1e-12 && (values[3] - 1.25).abs() < 1e-12, "{values:?}");
         let config: ExplainConfig = figures[2].read_config();
         let (from, to) = (config.from.unwrap(), config.to.unwrap());
         assert!((to / from / values[2] - 1.0).abs() < 1e-12);
-        assert_eq!((config.rounds, config.rounds_left_out), (Some(2), Some(0)));
-        assert!(figures.iter().all(|m| m.validity.status == Status::Suspect));
+        assert_eq!((config.rounds, config.rounds_left_out), (Some(12), Some(0)));
+        assert!(figures.iter().all(|m| m.validity.status == Status::Valid), "{figures:?}");
+        assert_eq!(figures[3].category, Category::Reference);
+        // The end is stream's statistic, and what stream would say stands beside it.
+        let stream = config.stream.unwrap();
+        assert_eq!(stream.passes, 10);
+        assert!(
+            (stream.rate - 24.0 / 1.01).abs() < 1e-9 && (stream.ratio - 1.0 / 1.01).abs() < 1e-9
+        );
         let config: ExplainConfig = figures[0].read_config();
         assert_eq!(config.factors.unwrap()["copy"], 1.0);
+        let [low, high] = config.interval.unwrap()[..] else { panic!("no interval") };
+        assert!(low <= 1.5 && 1.5 <= high && high < 1.6, "{low} {high}");
+        assert!(measured.leader().unwrap().starts_with("memcpy of the C library leads"));
+    }
+
+    #[test]
+    fn a_busy_minute_keeps_its_rounds_and_says_how_few_they_are() {
+        let mut rounds = vec![round([3.0, 2.0, 1.0], 1.2); 5];
+        for sample in rounds.iter_mut().flatten() {
+            sample.causes = vec![Cause::Faults(99)];
+        }
+        let steps = steps();
+        let figures = measured(&steps, &rounds, &[]).figures();
+        let config: ExplainConfig = figures[2].read_config();
+        assert_eq!((config.rounds, config.rounds_left_out), (Some(5), Some(0)));
+        let reasons = &figures[0].validity.reasons;
+        assert!(reasons[0].starts_with("only 5 rounds count"), "{reasons:?}");
+        assert!(measured(&steps, &rounds, &[]).leader().is_none());
+    }
+
+    #[test]
+    fn rounds_of_another_regime_are_left_out() {
+        let of = |trip: f64| {
+            let mut round = round([3.0, 2.0, 1.0], 1.2);
+            round.iter_mut().for_each(|sample| sample.round_trips = (trip, trip));
+            round
+        };
+        let mut rounds = vec![of(115e-9); 11];
+        rounds.extend(vec![of(390e-9); 4]);
+        let (counted, settled) = of_one_regime(&rounds, &[false, true, true, true]);
+        assert_eq!((counted.len(), settled), (11, true));
     }
 }

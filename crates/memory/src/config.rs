@@ -220,6 +220,10 @@ config! {
         kernel: String = Identity "kernel", speaks;
         /// What changes with the step.
         what: String = Observation "what";
+        /// 95 % confidence interval of the factor, low and high.
+        interval: Vec<f64> = Observation "interval";
+        /// What passes of the last step one after another reached.
+        stream: StreamAgreement = Observation "stream";
         /// The same factor of each kernel.
         factors: Map<String, Value> = Observation "factors";
         /// What the steps begin with.
@@ -235,6 +239,19 @@ config! {
         /// Bytes of one array.
         array_bytes: u64 = Identity "array size" @ 22, speaks;
     }
+}
+
+/// What passes one after another reach, as `stream` makes them, beside the end of `explain`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamAgreement {
+    /// Passes that count.
+    pub passes: usize,
+    /// The best of them, B/s.
+    pub rate: f64,
+    /// The same over the best rate of the last step.
+    pub ratio: f64,
+    /// Its 95 % confidence interval.
+    pub interval: Option<[f64; 2]>,
 }
 
 /// What `--tune` chose; what is absent is as in a run without tuning.

@@ -133,7 +133,8 @@ impl Planned for CurvePlan {
 
 /// Times the sum of last-level caches in use that the largest working set has.
 const TIMES_LLC: u64 = 4;
-/// The largest working set where no cache is known: more than four times any desktop's cache.
+/// The largest working set where no cache is known, and the least where a hypervisor tells of them:
+/// more than four times any desktop's cache.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 
 /// The node, the threads on it, and what was asked.
@@ -164,7 +165,10 @@ impl Setup<'_> {
     fn largest(&self, notices: &mut Vec<Notice>) -> Bytes {
         match (self.options.largest, self.llc()) {
             (Some(largest), _) => largest,
-            (None, Some(llc)) => Bytes((llc.0 * TIMES_LLC).max(4 << 20)),
+            (None, Some(llc)) => {
+                let least = if self.guest() { UNKNOWN_CACHE } else { Bytes::mib(4) };
+                Bytes((llc.0 * TIMES_LLC).max(least.0))
+            }
             (None, None) => {
                 let text = format!(
                     "the size of the last-level cache is not known: sets grow up to {UNKNOWN_CACHE}"
@@ -173,6 +177,11 @@ impl Setup<'_> {
                 UNKNOWN_CACHE
             }
         }
+    }
+
+    /// Whether a hypervisor tells what caches there are.
+    fn guest(&self) -> bool {
+        self.site.machine.virtualisation.is_some()
     }
 
     /// Memory that may be taken.

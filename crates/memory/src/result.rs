@@ -80,9 +80,6 @@ pub(crate) fn outcome(evidence: &Evidence<'_>) -> Outcome {
     }
 }
 
-/// A round trip above this contradicts a shared last-level cache: on processors whose shared
-/// caches answer within some 130 ns, only a way through memory or another die takes longer.
-const SHARED_CACHE_ROUND_TRIP: Seconds = Seconds(250e-9);
 /// When fewer of the pages than this are of the asked size, the figure is not of those pages.
 const PAGES_GOT_ENOUGH: f64 = 0.9;
 
@@ -98,10 +95,21 @@ pub(crate) fn figure(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, "stream", kernel.name(), Unit::BytesPerSecond)
 }
 
-/// Holds a figure against the theoretical bandwidth of the machine, where that is known.
-pub(crate) fn limited(figure: Measurement, machine: &Machine) -> Measurement {
-    match &machine.memory.theoretical {
-        Some(theoretical) => figure.limit(theoretical.value, theoretical.basis.clone()),
+/// Less than this share of the memory on a NUMA node is a trifle that gives no bandwidth.
+const TRIFLE: f64 = 0.01;
+
+/// Holds a figure against the theoretical bandwidth of the nodes on which its memory lies, where that is
+/// known.
+pub(crate) fn limited(
+    figure: Measurement,
+    machine: &Machine,
+    numa: Option<&NumaConfig>,
+) -> Measurement {
+    let got = numa.and_then(|numa| numa.got.as_ref());
+    let holding = got.into_iter().flatten().filter(|(_, share)| **share > TRIFLE);
+    let holding: Vec<u32> = holding.map(|(node, _)| *node).collect();
+    match nodegauge_machine::bandwidth_of(machine, &holding) {
+        Some(theoretical) => figure.within(&theoretical),
         None => figure,
     }
 }
@@ -129,7 +137,7 @@ fn one(
     let bytes = counted(evidence.target, i);
     let timed = (evidence.samples, &evidence.sorted, evidence.sorted.headline()?);
     let m = figure(kernel).timed(Quoted::Best, timed, i, &|seconds| bytes / seconds);
-    let m = limited(m, &evidence.site.machine);
+    let m = limited(m, &evidence.site.machine, config.numa.as_ref());
     let best = m.value?;
     let mut validity = doubts.clone();
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
@@ -208,6 +216,7 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
                 calls: code.calls.clone(),
             });
         }
+        Loop::Memcpy(_) => config.engine = Some("memcpy".to_owned()),
     }
 }
 
@@ -301,27 +310,27 @@ fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
     validity
 }
 
-/// What the run found out about the machine: CPUs that are moved, and CPUs that are said to share a
-/// last-level cache and behave as if they did not.
+/// What the run found out about the machine: several regimes, and CPUs that are said to share a
+/// last-level cache and are further apart in one regime than in another, as two caches are.
 pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
-    let mut findings: Vec<Finding> = cpus_moved(&trips).into_iter().collect();
+    let guest = evidence.site.machine.virtualisation.is_some();
+    let mut findings: Vec<Finding> = several_regimes(&trips, guest).into_iter().collect();
     findings.extend(memory_elsewhere(evidence));
     let cpus = evidence.arrangement.placement.threads.iter().flat_map(|thread| &thread.cpus);
     let known = cpus.filter_map(|cpu| evidence.site.topology.thread(*cpu));
     let llcs: Vec<Option<usize>> = known.map(|thread| thread.llc).collect();
     let shared = llcs.len() > 1 && llcs[0].is_some() && llcs.iter().all(|llc| *llc == llcs[0]);
-    let apart = trips.iter().copied().find(|trip| *trip > SHARED_CACHE_ROUND_TRIP.0);
-    if let (true, true, Some(apart)) =
-        (shared, evidence.site.machine.virtualisation.is_some(), apart)
-    {
+    let [near, far] = [f64::min, f64::max].map(|of| trips.iter().copied().reduce(of));
+    if let (true, true, Some(near), Some(far)) = (shared && trips.len() > 1, guest, near, far) {
         findings.push(Finding {
             id: "topology-untrue".to_owned(),
             severity: Severity::Warning,
             text: format!(
-                "the guest is told that its cpus share one last-level cache, but a line takes {} \
-                 between them and back: they behave as on two",
-                Seconds(apart)
+                "the guest is told that its cpus share one last-level cache, but a line takes now {}, \
+                 now {} between them and back: at times they behave as on two",
+                Seconds(near),
+                Seconds(far)
             ),
             remedy: "do not trust this guest's topology; size arrays for two caches".to_owned(),
             cost: None,
@@ -330,19 +339,31 @@ pub(crate) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings
 }
 
-/// CPUs that were moved during a run, which met regimes of these round trips.
-pub(crate) fn cpus_moved(trips: &[f64]) -> Option<Finding> {
+/// That a run met several regimes, of these round trips, and why, as far as that is known: nothing but a
+/// hypervisor moves CPUs.
+pub(crate) fn several_regimes(trips: &[f64], guest: bool) -> Option<Finding> {
     let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
-    (trips.len() > 1).then(|| Finding {
-        id: "cpus-moved".to_owned(),
-        severity: Severity::Warning,
-        text: format!(
-            "the cpus were moved during the run: a cache line took {} between them and back",
-            words.join(" or ")
+    let took = format!("a cache line took {} between the cpus and back", words.join(" or "));
+    let (id, text, remedy) = match guest {
+        true => (
+            "cpus-moved",
+            format!("the hypervisor moved the cpus during the run: {took}"),
+            "compare figures of one regime only; each is in the record",
         ),
-        remedy: "compare figures of one regime only; each is in the record".to_owned(),
+        false => (
+            "core-to-core-changed",
+            format!("during the run {took}: the clock of the caches changed, or that of the cores"),
+            "fix the clocks (governor performance, uncore frequency); compare figures of one regime only",
+        ),
+    };
+    let finding = Finding {
+        id: id.to_owned(),
+        severity: Severity::Warning,
+        text,
+        remedy: remedy.to_owned(),
         cost: None,
-    })
+    };
+    (trips.len() > 1).then_some(finding)
 }
 
 /// Pages that are not where the policy wants them.

@@ -34,6 +34,13 @@ pub struct PointConfig {
     pub kernels: Vec<(Kernel, Shape)>,
 }
 
+impl PointConfig {
+    /// Whether threads and arrays are the same, whatever the loops.
+    pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
+        *self == Self { kernels: self.kernels.clone(), ..other.clone() }
+    }
+}
+
 /// Why a point could not be set up or measured.
 #[derive(Debug, thiserror::Error)]
 pub enum PointError {

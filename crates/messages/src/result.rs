@@ -303,7 +303,7 @@ impl SizeEvidence<'_> {
             doubt("other programs used the cores in every batch".to_owned());
         }
         if batches.moved {
-            doubt("the cpus were moved: no batch met the regime of the other sizes".to_owned());
+            doubt("no batch met the regime of the other sizes".to_owned());
         }
         misplaced(report).into_iter().for_each(&mut doubt);
         if run.pattern.row().participants == Participants::Threads

@@ -3,7 +3,7 @@
 use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Cache, ClockBasis, Finding, Machine, Severity};
+use nodegauge_measure::record::{Cache, ClockBasis, Figure, Finding, Machine, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
 /// What the node is, one topic a paragraph, and its NUMA distances where there is more than one node.
@@ -50,6 +50,9 @@ fn processor(machine: &Machine) -> String {
     if let Some(hz) = p.hz {
         let basis = p.hz_basis.as_ref().map_or("?", ClockBasis::as_str);
         text.push_str(&format!(", {} ({basis})", Hertz(hz)));
+    }
+    if let Some(measured) = p.measured_hz.filter(|_| p.hz_basis != Some(ClockBasis::Measured)) {
+        text.push_str(&format!(", {} measured with all cores at scalar work", Hertz(measured)));
     }
     text
 }
@@ -99,6 +102,10 @@ fn memory(machine: &Machine) -> String {
     parts.join("\n")
 }
 
+fn at_most(figure: &Figure) -> &'static str {
+    if figure.at_most { "at most " } else { "" }
+}
+
 /// The theoretical bandwidth and how it is made up.
 fn theoretical(machine: &Machine) -> String {
     let m = &machine.memory;
@@ -114,7 +121,7 @@ fn theoretical(machine: &Machine) -> String {
         _ => String::new(),
     };
     let basis = figure.detail.as_ref().unwrap_or(&figure.basis);
-    format!("{} theoretical{made} ({basis})", BytesPerSec(figure.value))
+    format!("{}{} theoretical{made} ({basis})", at_most(figure), BytesPerSec(figure.value))
 }
 
 fn pages(machine: &Machine) -> Option<String> {
@@ -185,7 +192,10 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     let cache = machine.caches.iter().rev().find(|cache| cache.kind != "instruction");
     let thp = machine.pages.as_ref().and_then(|pages| pages.thp.as_ref());
     let theoretical = match &machine.memory.theoretical {
-        Some(figure) => format!("{} theoretical ({})", BytesPerSec(figure.value), figure.basis),
+        Some(figure) => {
+            let (most, rate) = (at_most(figure), BytesPerSec(figure.value));
+            format!("{most}{rate} theoretical ({})", figure.basis)
+        }
         None => theoretical(machine),
     };
     let parts = [

@@ -2,15 +2,15 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
+use nodegauge_compute::choose::{self, TrialPlaces};
 use nodegauge_memory::compiled::self_test;
 use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_memory::ranks;
-use nodegauge_toolchain::blas;
 use std::path::Path;
 
-/// Tries a BLAS library: see [`blas::probe`].
-pub(crate) fn try_blas(library: &Path, number_of: Option<&str>) -> Exit {
-    output::print(&format!("{}\n", blas::probe::answer(library, number_of)));
+/// Tries a BLAS library: see [`choose::answer`].
+pub(crate) fn try_blas(library: &Path, number_of: Option<&str>, on: &TrialPlaces) -> Exit {
+    output::print(&format!("{}\n", choose::answer(library, number_of, on)));
     Exit::Success
 }
 

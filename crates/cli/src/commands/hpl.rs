@@ -5,12 +5,13 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::resolve;
 use crate::session::{self, Shown};
+use nodegauge_compute::config::RatingConfig;
 use nodegauge_compute::options::{BUDGET, HplOptions, RankOptions, ReferenceOptions};
-use nodegauge_compute::size::OrderSpec;
+use nodegauge_compute::size::{self, OrderSpec};
 use nodegauge_compute::{ComputeGauge, HplPlan, matrix_market, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::compare::machine_changes;
-use nodegauge_measure::record::Measurement;
+use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
@@ -81,6 +82,7 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
         libraries: args.blas.clone(),
         triad: triad.map(|(rate, source)| (BytesPerSec(rate), source)),
         dgemm: dgemm.map(|(rate, source)| (FlopsPerSec(rate), source)),
+        half: saved_half(args, site, &on_as_many),
         ranks: RankOptions {
             ranks: real.ranks.map(|ranks| ranks as usize),
             threads: asked_threads.map(|n| n as usize),
@@ -101,6 +103,23 @@ fn hosts(named: &[String]) -> Result<Vec<String>, Failure> {
     }
 }
 
+/// The newest record of this machine, as it is now, with such a figure.
+fn newest(args: &HplArgs, site: &Site, (test, name): (&str, &str)) -> Option<Record> {
+    let record = session::newest(&args.common.db, site)(test, name)?;
+    machine_changes(&record.machine, &site.machine).is_empty().then_some(record)
+}
+
+/// The order at which LU reaches half of DGEMM's rate, by the newest saved rating.
+fn saved_half(args: &HplArgs, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
+    let record = newest(args, site, ("hpl", "rating"))?;
+    let ratings = record
+        .measurements
+        .iter()
+        .filter(|m| (m.test.as_str(), m.name.as_str()) == ("hpl", "rating") && fits(m));
+    let half = |config: RatingConfig| size::half(config.n?, config.of_dgemm?);
+    ratings.map(|m| m.read_config()).find_map(half)
+}
+
 /// The best of the newest saved figures of this machine, with when it was saved.
 fn saved(
     args: &HplArgs,
@@ -108,10 +127,7 @@ fn saved(
     (test, name): (&str, &str),
     fits: &dyn Fn(&Measurement) -> bool,
 ) -> Option<(f64, String)> {
-    let record = session::newest(&args.common.db, site)(test, name)?;
-    if !machine_changes(&record.machine, &site.machine).is_empty() {
-        return None;
-    }
+    let record = newest(args, site, (test, name))?;
     let figures =
         record.measurements.iter().filter(|m| m.test == test && m.name == name && fits(m));
     let best = figures.filter_map(|m| m.value).reduce(f64::max)?;

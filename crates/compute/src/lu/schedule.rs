@@ -5,10 +5,12 @@
 //! panels that its block still lacks, and factors it; every other thread, and the panel group in
 //! between, brings neighbouring blocks of equal step up to date together, since a product of many
 //! columns copies less for each operation. When there are fewer such ranges than threads, their rows
-//! are cut too.
+//! are cut too. On several NUMA nodes a thread prefers columns that lie on its own, and takes others'
+//! before it waits.
 
 use super::LuShared;
 use super::panel::{NoPivot, Panel};
+use crate::homes::Homes;
 use nodegauge_os::Spin;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Columns that are updated together at most: a product of so many copies its A once for some
 /// thousand operations an element, which is below a per cent.
-const WIDEST: usize = 1024;
+pub const WIDEST: usize = 1024;
 /// Rows that a cut product has at least, for the same reason on the other side.
 const LEAST_ROWS: usize = 512;
 /// A panel may be factored while blocks lack at most so many of those before it: one makes panels
@@ -56,6 +58,7 @@ pub(super) struct LuSchedule {
     called: AtomicUsize,
     nb: usize,
     threads: usize,
+    homes: Homes,
 }
 
 /// Instead of a number of panels: the panel group's first member has left.
@@ -78,7 +81,7 @@ pub(super) struct Spent {
 }
 
 impl LuSchedule {
-    pub(super) fn new(blocks: usize, nb: usize, threads: usize) -> Self {
+    pub(super) fn new(blocks: usize, nb: usize, threads: usize, homes: Homes) -> Self {
         Self {
             state: Mutex::new(State {
                 steps: vec![0; blocks],
@@ -90,6 +93,7 @@ impl LuSchedule {
             called: AtomicUsize::new(0),
             nb,
             threads,
+            homes,
         }
     }
 
@@ -124,33 +128,47 @@ impl LuSchedule {
         Some(state.steps[next])
     }
 
-    /// The next thing to do for one thread.
-    fn take(&self, n: usize) -> Option<Work> {
+    fn home(&self, block: usize) -> usize {
+        self.homes.of_column(block * self.nb)
+    }
+
+    /// The next thing to do for one thread of a system of order `n`.
+    fn take(&self, n: usize, thread: usize) -> Option<Work> {
+        let (own, mut state) = (self.homes.of_thread(thread), self.lock());
+        let mine = |block: usize| self.home(block) == own;
+        self.take_of(&mut state, n, &mine).or_else(|| self.take_of(&mut state, n, &|_| true))
+    }
+
+    /// The next thing to do among those `wanted` by their first block: pieces of what is begun, then what
+    /// is furthest behind.
+    fn take_of(&self, state: &mut State, n: usize, wanted: &dyn Fn(usize) -> bool) -> Option<Work> {
         let factored = self.factored.load(Ordering::Acquire);
-        let mut state = self.lock();
-        if let Some(update) = state.updates.iter_mut().find(|update| !update.rows.is_empty()) {
+        let begun = |update: &&mut Update| !update.rows.is_empty() && wanted(update.blocks.start);
+        if let Some(update) = state.updates.iter_mut().find(begun) {
             return Some(update.take_piece());
         }
-        let State { steps, claimed, updates } = &mut *state;
+        let State { steps, claimed, updates } = state;
         // The last panel before that of the next block to be factored is applied by the panel group.
         let may = |block: usize| {
             let ready =
                 if block == factored { factored.saturating_sub(1) } else { factored.min(block) };
             !claimed[block] && steps[block] < ready
         };
-        let all = || (0..steps.len()).filter(|block| may(*block));
+        let all = || (0..steps.len()).filter(|block| may(*block) && wanted(*block));
         let (open, first) = (all().count(), all().min_by_key(|block| steps[*block])?);
-        let step = steps[first];
-        let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(self.threads));
+        let (step, home) = (steps[first], self.home(first));
+        let threads = self.homes.threads_on(home, self.threads);
+        let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(threads));
+        let same = |block: usize| steps[block] == step && self.home(block) == home;
         let last = (first..steps.len())
             .take(widest)
-            .take_while(|block| may(*block) && steps[*block] == step)
+            .take_while(|block| may(*block) && same(*block))
             .last()?
             + 1;
         claimed[first..last].fill(true);
         // Ranges that can go on side by side, against twice the threads.
         let ranges = open.div_ceil(widest);
-        let pieces = (2 * self.threads).div_ceil(ranges);
+        let pieces = (2 * threads).div_ceil(ranges);
         let rows = n.saturating_sub((step + 1) * self.nb);
         let piece = rows.div_ceil(pieces).next_multiple_of(64).max(LEAST_ROWS);
         let blocks = first..last;
@@ -245,7 +263,7 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
             timed(&mut spent.panels, start);
             continue;
         }
-        let Some(mut work) = schedule.take(shared.view.n) else {
+        let Some(mut work) = schedule.take(shared.view.n, index) else {
             spent.slept += wait_for_change(shared, version, index, joined);
             timed(&mut spent.waiting, start);
             continue;
@@ -346,12 +364,15 @@ fn count(shared: &LuShared<'_>, rows: usize, columns: usize, depth: usize) {
 }
 
 #[cfg(test)]
+mod simulation;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_group_that_was_sent_away_is_not_called_back() {
-        let schedule = LuSchedule::new(4, 8, 2);
+        let schedule = LuSchedule::new(4, 8, 2, Homes::one());
         schedule.call();
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);
         schedule.abandon();

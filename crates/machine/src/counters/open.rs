@@ -4,6 +4,7 @@
 use super::{CounterPlan, Event, TrafficDirection, find};
 use crate::host;
 use crate::root::SysRoot;
+use nodegauge_measure::Hertz;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -33,10 +34,14 @@ const TIMES: u64 = 1 | 2;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
-/// Opens a counter: of every process on `cpu` when `process` is -1, of the calling one when it is 0.
-fn open(event: &Event, process: libc::pid_t, cpu: libc::c_int) -> io::Result<File> {
+/// `exclude_kernel` and `exclude_hv`: what every user may count of his own threads.
+const USER_ONLY: u64 = 1 << 5 | 1 << 6;
+
+/// Opens a counter: of every process on `cpu` when `process` is -1, of the calling thread when it is 0.
+fn open(event: &Event, process: libc::pid_t, cpu: libc::c_int, flags: u64) -> io::Result<File> {
     let attributes = Attributes {
         kind: event.kind,
+        flags,
         size: size_of::<Attributes>() as u32,
         config: event.config[0],
         config1: event.config[1],
@@ -116,7 +121,7 @@ impl MemoryCounters {
         let mut files = Vec::with_capacity(plan.events.len());
         for event in &plan.events {
             let cpu = libc::c_int::try_from(event.cpu).unwrap_or(-1);
-            let file = open(event, -1, cpu).map_err(|error| refused(root, event, &error))?;
+            let file = open(event, -1, cpu, 0).map_err(|error| refused(root, event, &error))?;
             // A counter that cannot be read is none; to be known now rather than between passes.
             read(&file).map_err(|error| refused(root, event, &error))?;
             files.push(file);
@@ -178,6 +183,44 @@ fn traffic(
     })
 }
 
+/// Counts the cycles of the calling thread's core while the thread runs on it.
+#[derive(Debug)]
+pub struct CycleCounter {
+    file: File,
+    start: Count,
+}
+
+impl CycleCounter {
+    /// Starts to count: `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, else APERF, where
+    /// the kernel shows it. `None` where neither can be had, as on most guests.
+    pub fn start(root: &SysRoot) -> Option<Self> {
+        let event = |kind, config| Event {
+            pmu: "cycles".to_owned(),
+            kind,
+            config,
+            cpu: 0,
+            direction: TrafficDirection::Both,
+            bytes: 1.0,
+        };
+        let file = open(&event(0, [0; 3]), 0, -1, USER_ONLY).ok().or_else(|| {
+            let (config, _) = super::encoded(root, "msr", "aperf", 1.0)?;
+            let kind = root.value(&format!("{}/msr/type", super::DEVICES))?;
+            open(&event(kind, config), 0, -1, 0).ok()
+        })?;
+        let start = read(&file).ok()?;
+        Some(Self { file, start })
+    }
+
+    /// Cycles over the time for which they were counted since the start, Hz.
+    pub fn clock(&self) -> Option<Hertz> {
+        let end = read(&self.file).ok()?;
+        // Without a moment in which the counter was ours there is no clock.
+        let nanoseconds = end.running.checked_sub(self.start.running).filter(|ns| *ns > 0)?;
+        let cycles = end.value.checked_sub(self.start.value).filter(|cycles| *cycles > 0)?;
+        Some(Hertz(cycles as f64 / (nanoseconds as f64 / 1e9)))
+    }
+}
+
 /// Why the kernel refuses a counter, and what to do.
 fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> String {
     let pmu = &event.pmu;
@@ -222,7 +265,7 @@ mod tests {
         /// `PERF_COUNT_SW_PAGE_FAULTS`.
         const PAGE_FAULTS: u64 = 2;
         let event = software(PAGE_FAULTS);
-        let file = match open(&event, 0, -1) {
+        let file = match open(&event, 0, -1, 0) {
             Ok(file) => file,
             Err(error) => {
                 // Containers filter the call; then its other path is what can be tested.
@@ -251,7 +294,7 @@ mod tests {
     #[test]
     fn an_event_that_does_not_exist_is_refused_with_a_reason() {
         let event = Event { kind: u32::MAX - 1, pmu: "amd_umc_0".to_owned(), ..software(0) };
-        let error = open(&event, 0, -1).unwrap_err();
+        let error = open(&event, 0, -1, 0).unwrap_err();
         let absent = refused(&SysRoot::recorded("/nonexistent"), &event, &error);
         let expected = match error.raw_os_error() {
             Some(libc::ENOSYS) => "the kernel, or a filter of system calls, has no perf_event_open",

@@ -1,6 +1,8 @@
 //! Grammar of `--dimms`, SMBIOS tables made byte by byte, and which source wins.
 
 use super::*;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Measurement, NumaNode, Quoted};
 use proptest::prelude::*;
 
 /// An SMBIOS type 17 structure (version 3.3, 84 bytes) with the fields that are read.
@@ -168,6 +170,64 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
         )
     );
     assert_eq!(bandwidth(None, None, None, 2, false), Memory::default());
+}
+
+/// A machine of eight nodes with so many channels in all.
+fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
+    let node = |id| NumaNode { id, bytes: None, free: None, cpus: vec![id], distances: None };
+    let modules =
+        Modules { channels, channel_bytes: 8, transfers_per_s: Some(3200e6), ..Modules::default() };
+    Machine {
+        numa_nodes: (0..8).map(node).collect(),
+        memory: bandwidth(None, Some(&modules), None, 2, guest),
+        virtualisation: guest.then(|| "kvm".to_owned()),
+        ..Machine::default()
+    }
+}
+
+#[test]
+fn what_lies_on_some_nodes_has_those_nodes_bandwidth() {
+    let rome = of_eight_nodes(16, false);
+    let of = |machine: &Machine, nodes: &[u32]| bandwidth_of(machine, nodes).unwrap();
+    assert_eq!(of(&rome, &[3]).value, 51.2e9);
+    let socket = of(&rome, &[0, 1, 2, 3]);
+    assert_eq!((socket.value, socket.at_most), (204.8e9, false));
+    assert_eq!(socket.basis, "DMI, 4 of 8 NUMA nodes");
+    for whole in [&[][..], &[0, 1, 2, 3, 4, 5, 6, 7], &[0, 8]] {
+        assert_eq!(of(&rome, whole), rome.memory.theoretical.clone().unwrap(), "{whole:?}");
+    }
+    // Which nodes lack a channel is not known: the greater part, at most, and never more than there is.
+    let uneven = of_eight_nodes(12, false);
+    let node = of(&uneven, &[5]);
+    assert_eq!((node.value, node.at_most), (51.2e9, true));
+    assert_eq!(of(&uneven, &[0, 1, 2, 3, 4, 5, 6]).value, 12.0 * 25.6e9);
+    assert_eq!(of(&of_eight_nodes(16, true), &[3]).value, 409.6e9);
+}
+
+#[test]
+fn a_figure_above_what_is_at_most_has_no_limit_and_is_not_invalid() {
+    let figure =
+        |at_most| Figure { value: 307.2e9, basis: "catalog".to_owned(), detail: None, at_most };
+    let limit = |value: f64, at_most| {
+        let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        m.value(Quoted::Single, value).within(&figure(at_most)).limit
+    };
+    assert_eq!(limit(200e9, true).unwrap().basis, "at most, catalog");
+    assert_eq!(limit(400e9, true), None);
+    let broken = limit(400e9, false).unwrap();
+    assert!(broken.fraction > 1.0 && broken.basis == "catalog");
+}
+
+#[test]
+fn sockets_of_a_guest_are_not_multiplied() {
+    let genoa = crate::catalog::named("EPYC 9654").unwrap().memory.unwrap();
+    let of = |sockets, guest| {
+        let known = bandwidth(None, None, Some((&genoa, "EPYC 9654")), sockets, guest);
+        let figure = known.theoretical.unwrap();
+        (figure.value, figure.at_most)
+    };
+    assert_eq!((of(2, false), of(2, true)), ((921.6e9, false), (460.8e9, true)));
+    assert_eq!(of(96, true), of(1, true));
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 
 use super::{Examined, Found, found, percent};
 use crate::root::number_ranges;
-use crate::{catalog, cgroup, host};
+use crate::{cgroup, host};
 use nodegauge_measure::Hertz;
 use nodegauge_measure::record::ClockBasis;
 
@@ -52,16 +52,11 @@ pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
 /// A measured clock far under the base clock that the catalog, the name or the kernel gives.
 pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
     let processor = &node.machine.processor;
-    let measured = processor.hz.filter(|_| processor.hz_basis == Some(ClockBasis::Measured))?;
-    let base = node
-        .processor()
-        .and_then(|entry| entry.base)
-        .or_else(|| catalog::clock_in_name(processor.model.as_deref()?))
-        .map(|hz| hz.0)
-        .or_else(|| host::frequency(node.root, "base_frequency"))?;
+    let base = processor.hz.filter(|_| processor.hz_basis != Some(ClockBasis::Measured))?;
+    let measured = processor.measured_hz?;
     (measured < base * FAR_UNDER).then(|| {
         found(
-            format!("a busy core runs at {}, under its base clock of {}", Hertz(measured), Hertz(base)),
+            format!("busy cores run at {}, under their base clock of {}", Hertz(measured), Hertz(base)),
             "look for power limits, heat and a low scaling_max_freq: `sudo turbostat --num_iterations 1`",
         )
     })

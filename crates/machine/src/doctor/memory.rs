@@ -1,6 +1,7 @@
 //! Memory: pages, what moves or reclaims them behind a program's back, limits, modules.
 
 use super::{Examined, Found, found, percent};
+use crate::catalog::SocketMemory;
 use crate::memory;
 use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, BytesPerSec};
@@ -108,11 +109,16 @@ pub(super) fn dirty(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
+/// The memory of the processor, where the catalog does not only know its upper limit.
+fn sure(node: &Examined<'_>) -> Option<SocketMemory> {
+    node.processor()?.memory.filter(|memory| !memory.at_most)
+}
+
 /// Channels that the processors have and that hold no module, by firmware's list.
 pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
-    let supported = node.processor()?.memory?;
+    let supported = sure(node)?;
     let all = supported.channels * node.machine.processor.sockets;
     let used = memory.channels.filter(|used| *used < all)?;
     Some(found(
@@ -128,7 +134,7 @@ pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
 pub(super) fn speed(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
-    let (runs, supported) = (memory.transfers_per_s?, node.processor()?.memory?.transfers_per_s);
+    let (runs, supported) = (memory.transfers_per_s?, sure(node)?.transfers_per_s);
     (runs < supported * SLOWER).then(|| {
         found(
             format!("memory runs at {:.0} MT/s, the processor supports {:.0}", runs / 1e6, supported / 1e6),

@@ -194,10 +194,11 @@ pub(super) fn matched(
 /// The samples of a run by regime, the headline's first.
 fn parts(m: &Measurement) -> Vec<Part> {
     let trip = m.config.get("round_trip_s").and_then(serde_json::Value::as_f64);
+    let trip = trip.filter(|trip| regime::is_of_a_line(*trip));
     let value = m.value.unwrap_or(f64::NAN);
     let headline = Part { round_trip: trip, value, samples: m.samples.clone() };
     let others = m.regimes.iter().filter(|regime| regime.samples != m.samples).map(|regime| Part {
-        round_trip: Some(regime.round_trip_s).filter(|trip| trip.is_finite()),
+        round_trip: Some(regime.round_trip_s).filter(|trip| regime::is_of_a_line(*trip)),
         value: m.quoted.of(&regime.samples, m.unit).unwrap_or(f64::NAN),
         samples: regime.samples.clone(),
     });

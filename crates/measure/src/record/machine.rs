@@ -82,6 +82,9 @@ pub struct Processor {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub hz_basis: Option<ClockBasis>,
+    /// Clock measured with every core at scalar work, Hz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_hz: Option<f64>,
 }
 
 /// Where a clock comes from; the record has it in words.
@@ -94,6 +97,8 @@ pub enum ClockBasis {
     Catalog,
     /// The base clock in the processor's name.
     Name,
+    /// The base clock that the kernel's frequency control gives.
+    Kernel,
     /// What another version of nodegauge wrote.
     Other(String),
 }
@@ -105,6 +110,7 @@ impl ClockBasis {
             Self::Measured => "measured: chain of dependent adds",
             Self::Catalog => "catalog: base clock",
             Self::Name => "processor name: base clock",
+            Self::Kernel => "kernel: base clock",
             Self::Other(words) => words,
         }
     }
@@ -112,7 +118,7 @@ impl ClockBasis {
 
 impl From<String> for ClockBasis {
     fn from(words: String) -> Self {
-        let known = [Self::Measured, Self::Catalog, Self::Name];
+        let known = [Self::Measured, Self::Catalog, Self::Name, Self::Kernel];
         known.into_iter().find(|basis| basis.as_str() == words).unwrap_or(Self::Other(words))
     }
 }

@@ -301,6 +301,16 @@ impl Measurement {
         self
     }
 
+    /// Holds it against a theoretical figure. One that is known as "at most" and proves to be too low is no
+    /// limit: nothing is known then.
+    pub fn within(self, figure: &super::Figure) -> Self {
+        match figure.at_most {
+            true if self.value > Some(figure.value) => self,
+            true => self.limit(figure.value, format!("at most, {}", figure.basis)),
+            false => self.limit(figure.value, figure.basis.clone()),
+        }
+    }
+
     /// What crosses the memory bus, in the measurement's unit.
     pub fn traffic(mut self, traffic: Option<Traffic>) -> Self {
         self.traffic = traffic;

@@ -115,8 +115,19 @@ pub const EXPLAIN: Policy = Policy {
     // Medians over fewer scatter too much.
     most: Some(60),
     tolerance: None,
-    measure: 0.95,
+    choose: 0.15,
+    measure: 0.88,
     ..SWEEP
+};
+
+/// The last step of `explain` alone, one pass after another as `stream` makes them.
+pub const EXPLAIN_END: Policy = Policy {
+    fewest: 5,
+    most: Some(20),
+    ask_every: 1,
+    least_time: NO_TIME,
+    tolerance: None,
+    ..STREAM
 };
 
 /// `stream --compiler`: native loops before each compiler's.

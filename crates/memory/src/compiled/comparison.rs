@@ -116,7 +116,7 @@ fn about_memcpy(
         Loop::Compiled(made) => {
             made.code.as_ref().is_some_and(|code| code.calls.iter().any(|call| call == "memcpy"))
         }
-        Loop::Native(_) => false,
+        Loop::Native(_) | Loop::Memcpy(_) => false,
     };
     if !compiled.iter().flat_map(CompiledKernels::loops).any(|each| calls_it(&each)) {
         return None;

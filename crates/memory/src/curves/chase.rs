@@ -7,6 +7,7 @@
 //! are latency; figures compare only at the same setting (and page size), or differ by a factor.
 
 use crate::config::CurveConfig;
+use crate::curves::TIMES_LLC;
 use crate::curves::pool::WorkerPool;
 use crate::curves::region::MemoryRegion;
 use crate::kernels::LINE;
@@ -161,6 +162,8 @@ impl Chain {
 const UNROLLED: usize = 32;
 /// A pass that is not faster by this share than the one before it was as warm.
 const WARMER: f64 = 0.02;
+/// A step that takes less than this share of memory's is not memory's.
+const NEAR: f64 = 0.85;
 /// Warming ends after the pass in which it took so long, seconds.
 const WARM_SECONDS: f64 = 0.1;
 /// Steps of a timed stretch at least.
@@ -176,6 +179,8 @@ pub(crate) struct Chase<'a> {
     warm: usize,
     /// Whether caches can hold the set.
     fits: bool,
+    /// Whether a line stays near until the chase comes back to it, as far as is known.
+    stays: bool,
     /// Steps of a timed stretch; 0 before the first.
     pub steps: usize,
 }
@@ -207,6 +212,10 @@ impl<'a> Chase<'a> {
             region: PhantomData,
             warm: chain.elements.min(held).max(LEAST_STEPS),
             fits: chain.elements <= held,
+            // Of a set four times as large as a cache one line in twenty survives until the chase is
+            // back, e to the power of -3, where the cache evicts at random; none where it evicts the
+            // oldest.
+            stays: (chain.elements as u64) < TIMES_LLC * held as u64,
             steps: 0,
         }
     }
@@ -231,25 +240,45 @@ impl<'a> Chase<'a> {
     }
 
     /// Takes steps that do not count, by the first worker, so that what can be near is near; the first
-    /// time sets how many a timed stretch of `seconds` takes.
-    pub(crate) fn warm(&mut self, pool: &mut WorkerPool, seconds: f64) -> Result<(), PointError> {
+    /// time sets how many a timed stretch of `seconds` takes. A set that takes as long as one far beyond
+    /// the caches, `memory` seconds a step, right after a pass through it, need not be warmed again:
+    /// its lines do not stay.
+    pub(crate) fn warm(
+        &mut self,
+        pool: &mut WorkerPool,
+        seconds: f64,
+        memory: Option<f64>,
+    ) -> Result<(), PointError> {
         let begun = Instant::now();
+        let first = self.steps == 0;
         let mut step = f64::INFINITY;
-        loop {
-            let stretch = self.stretch(self.warm);
+        for pass in 0.. {
+            let steps = match (self.stays, self.fits || pass == 0) {
+                (false, _) => LEAST_STEPS,
+                (true, true) => self.warm,
+                (true, false) => self.warm / WARM_OVER_STRETCH,
+            };
+            let stretch = self.stretch(steps);
             let timed = pool.timed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
             let taken = self.ended(timed.made);
             let as_warm = taken > step * (1.0 - WARMER);
             step = taken.min(step);
-            if !self.fits || as_warm || begun.elapsed().as_secs_f64() > WARM_SECONDS {
+            let once = first && self.stays && pass == 0;
+            let long = begun.elapsed().as_secs_f64() > WARM_SECONDS;
+            if !once && (!self.fits || !self.stays || as_warm || long) {
                 break;
             }
         }
-        if self.steps == 0 {
+        if first {
+            self.stays &= memory.is_none_or(|memory| step < memory * NEAR);
             // A whole pass through what fits: any part of it may be nearer than the rest. Beyond,
             // long warming pays for a longer stretch.
-            let least = if self.fits { self.warm } else { self.warm / WARM_OVER_STRETCH };
+            let least = match (self.stays, self.fits) {
+                (false, _) => LEAST_STEPS,
+                (true, true) => self.warm,
+                (true, false) => self.warm / WARM_OVER_STRETCH,
+            };
             self.steps = ((seconds / step.max(1e-10)) as usize).max(least);
         }
         Ok(())

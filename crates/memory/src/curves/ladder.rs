@@ -7,7 +7,7 @@
 //! vanish. Stores are regular: a store past the caches has no place on a ladder of caches.
 
 use crate::config::CurveConfig;
-use crate::curves::levels::{self, Dot, Reported};
+use crate::curves::levels::{self, Dot, Named, Reported};
 use crate::curves::region::MemoryRegion;
 use crate::curves::run::{Figure, Run, Value};
 use crate::curves::traffic::{self, Traffic};
@@ -59,7 +59,8 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
             false => cores.div_ceil(u64::from(cache.cores.max(1))).max(1),
         };
         let sharers = threads.div_ceil(in_use).max(1);
-        Some(Reported { level: cache.level, bytes: cache.bytes? / sharers })
+        let whole = cache.bytes?;
+        Some(Reported { level: cache.level, whole, bytes: whole / sharers })
     };
     caches().filter_map(share).collect()
 }
@@ -147,13 +148,16 @@ impl Mode for Ladder {
             traffic::sample(&steps[i], &mut pool, pieces)
         })?;
 
-        // The levels are those of reads.
-        let of_reads = |(i, set): (usize, &u64)| {
-            let best = judged.seconds(i, 0).into_iter().reduce(f64::min)?;
-            let value = workers as f64 * steps[i].first()?.counted() / best;
-            Some(Dot { bytes: *set, value })
+        // All loops climb at the same sizes.
+        let dot = |(i, set): (usize, &u64)| {
+            let rate = |(part, traffic): (usize, &Traffic)| {
+                let best = judged.seconds(i, part).into_iter().reduce(f64::min)?;
+                Some(workers as f64 * traffic.counted() / best)
+            };
+            let values: Option<Vec<f64>> = steps[i].iter().enumerate().map(rate).collect();
+            Some(Dot { bytes: *set, values: values? })
         };
-        let dots: Vec<Dot> = sets.iter().enumerate().map_while(of_reads).collect();
+        let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
         let named = run.levels(&dots, &caches, dots.len() == sets.len());
         let (config, doubts) = run.common(&pool, &region);
         for part in 0..PATTERNS.len() {
@@ -166,7 +170,7 @@ impl Mode for Ladder {
                     set_bytes: Some(set * workers),
                     thread_bytes: Some(*set),
                     level: level.map(|named| named.name.clone()),
-                    level_reported_bytes: level.and_then(|named| named.reported),
+                    level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };
                 // Only sets far beyond the caches move through main memory.
@@ -226,11 +230,8 @@ mod tests {
     #[test]
     fn loops_are_chosen_within_each_level_and_in_memory() {
         let sets = sizes(64 << 20, false);
-        let caches = [
-            Reported { level: 1, bytes: 48 << 10 },
-            Reported { level: 2, bytes: 1 << 20 },
-            Reported { level: 3, bytes: 16 << 20 },
-        ];
+        let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
+        let caches = [cache(1, 48), cache(2, 1 << 10), cache(3, 16 << 10)];
         assert_eq!(trial_sets(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
         assert_eq!(trial_sets(&sets[..2], &caches), [6144]);
     }

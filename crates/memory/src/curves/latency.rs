@@ -12,15 +12,15 @@ use crate::arrays::Pages;
 use crate::config::CurveConfig;
 use crate::curves::chase::{Chase, SLOTS};
 use crate::curves::ladder::{self, SMALLEST};
-use crate::curves::levels::{self, Dot};
+use crate::curves::levels::{self, Dot, Named};
 use crate::curves::region::MemoryRegion;
 use crate::curves::run::{Figure, Run, Value};
-use crate::curves::{Mode, Setup, refuse_below};
+use crate::curves::{Mode, Setup, TIMES_LLC, refuse_below};
 use crate::point::PointError;
 use crate::stream;
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::schedule::policy;
-use nodegauge_measure::{Bytes, Failure, Notice};
+use nodegauge_measure::{Bytes, Failure, Notice, stats};
 
 /// How long a timed stretch of a chase lasts, seconds.
 const CHASE_SECONDS: f64 = 1.5e-3;
@@ -97,22 +97,32 @@ impl Mode for Latency {
                 cells.push(unsafe { Chase::write(region, at, *slot, options.order, held) });
             }
         }
+        // A set far beyond the caches tells what a step takes that none of them serves.
+        let mut memory = vec![None; self.kinds.len()];
+        if sets[sets.len() - 1] >= TIMES_LLC * setup.held() {
+            for (memory, of_kind) in memory.iter_mut().zip(cells.chunks_mut(sets.len())) {
+                let far = &mut of_kind[sets.len() - 1];
+                far.warm(&mut pool, CHASE_SECONDS, None)?;
+                *memory = Some(far.sample(&mut pool)?.seconds[0]);
+            }
+        }
         let phase = "chasing through all sets by turns";
         let judged = run.samples(policy::CURVES, cells.len(), phase, |i| {
-            cells[i].warm(&mut pool, CHASE_SECONDS)?;
+            cells[i].warm(&mut pool, CHASE_SECONDS, memory[i / sets.len()])?;
             cells[i].sample(&mut pool)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
+        // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
+        let last = (regions.len() - 1) * sets.len();
+        let dot = |(i, set): (usize, &u64)| {
+            let seconds = judged.seconds(last + i, 0);
+            (!seconds.is_empty())
+                .then(|| Dot { bytes: *set, values: vec![stats::median(&seconds)] })
+        };
+        let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
+        let named = run.levels(&dots, &caches, dots.len() == sets.len());
         for (k, region) in regions.iter().enumerate() {
             let first = k * sets.len();
-            let dot = |(i, set): (usize, &u64)| {
-                let value = judged.seconds(first + i, 0).into_iter().reduce(f64::min)?;
-                Some(Dot { bytes: *set, value })
-            };
-            let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
-            // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
-            let whole = k + 1 == regions.len() && dots.len() == sets.len();
-            let named = run.levels(&dots, &caches, whole);
             let (mut config, validity) = run.common(&pool, region);
             options.order.describe(&mut config);
             for (i, set) in sets.iter().enumerate() {
@@ -122,12 +132,12 @@ impl Mode for Latency {
                     thread_bytes: Some(*set),
                     steps: Some(cells[first + i].steps as u64),
                     level: level.map(|named| named.name.clone()),
-                    level_reported_bytes: level.and_then(|named| named.reported),
+                    level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };
                 let figure = Figure {
                     name: set.to_string(),
-                    quoted: Quoted::Best,
+                    quoted: Quoted::Median,
                     value: Value::Seconds,
                     config,
                     validity: validity.clone(),

@@ -1,32 +1,38 @@
-//! Levels of the memory system, read off a curve over working-set sizes, and named after the caches
-//! that the machine says it has.
+//! Levels of the memory system, read off curves over working-set sizes, and named after the caches
+//! that the machine says it has. One model serves times and rates: a ladder feeds it what each of its
+//! loops reached, a chase its latencies.
 //!
-//! The curve, in logarithms, is cut into pieces of constant height: the cut that makes the sum of
-//! absolute deviations from each piece's median plus a price for each piece least (dynamic
+//! All curves together, in logarithms, are cut into pieces of constant height: the cut that makes the
+//! sum of absolute deviations from each piece's medians plus a price for each piece least (dynamic
 //! programming over all cuts; Jackson et al., "An algorithm for optimal partitioning of data on an
-//! interval", 2005). A piece that is long and flat enough is a level; what lies between is a slope.
-//! The machine's word gives a level its name, and nothing else. Pure: no clock, no kernel.
+//! interval", 2005). The price is that of Schwarz's criterion for Laplacian noise of the scatter that
+//! the curves themselves have between neighbouring sizes. What a dot can cost has a bound, so that one
+//! that sticks out cuts no level in two (Fearnhead and Rigaill, "Changepoint detection in the presence
+//! of outliers", 2019). A piece that is long and flat enough is a level; what lies between is a slope.
+//!
+//! A level is of the cache in which the curves leave it, and of memory when it goes on beyond the last
+//! cache. The machine's word gives names, and nothing else. Pure: no clock, no kernel.
 
 use nodegauge_measure::{Bytes, stats};
 
 /// A size and what was measured there.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Dot {
     /// Working set of one thread, bytes.
     pub bytes: u64,
-    /// What was measured, in any unit, above zero.
-    pub value: f64,
+    /// What each curve has there, as many in every dot, in any unit, above zero.
+    pub values: Vec<f64>,
 }
 
-/// A plateau of the curve.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A plateau of the curves.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
     /// Index of its first dot.
     pub first: usize,
     /// Index of its last dot.
     pub last: usize,
-    /// Median of its dots.
-    pub value: f64,
+    /// Logarithm of the median of its dots on each curve.
+    heights: Vec<f64>,
 }
 
 /// A cache as the machine reports it.
@@ -34,6 +40,8 @@ pub(crate) struct Level {
 pub(crate) struct Reported {
     /// 1, 2, 3, ...
     pub level: u32,
+    /// Its size, bytes.
+    pub whole: u64,
     /// What one thread can have of it while its neighbours take the same, bytes.
     pub bytes: u64,
 }
@@ -45,95 +53,185 @@ pub(crate) struct Named {
     pub name: String,
     /// The plateau.
     pub level: Level,
-    /// What the machine says of it: the capacity that one thread has; `None` of memory.
-    pub reported: Option<u64>,
+    /// The cache that it is; `None` of memory.
+    pub reported: Option<Reported>,
 }
 
-/// Price of a piece, in logarithms of the value: a step pays when it saves more than this in
-/// deviations, such as 4 % at each of three dots.
-const PRICE: f64 = 0.12;
-/// Dots of a level at least: with two an octave, a factor of two to three in size.
-const LEAST_DOTS: usize = 3;
-/// Largest over smallest value within a level.
-const FLAT: f64 = 1.3;
-/// Neighbouring plateaus that differ by less than this are one.
+impl Named {
+    /// What one thread has of the cache by the machine's word, bytes.
+    pub(crate) fn share(&self) -> Option<u64> {
+        self.reported.map(|cache| cache.bytes)
+    }
+}
+
+/// Heights that differ by a smaller factor are of one level.
 const SAME: f64 = 1.15;
+/// Dots of a level at least: with two an octave, a factor of two in size.
+const LEAST_DOTS: usize = 3;
+/// Least scatter that is reckoned with, in logarithms: a seventh of what makes a level.
+const LEAST_SCATTER: f64 = 0.02;
+/// How far a cache's edge may lie from its reported size: sizes are half an octave apart, and part of
+/// a cache is always taken by others.
+const EDGE_SLACK: f64 = 1.6;
 
-/// The plateaus of a curve whose dots ascend in size.
+/// The plateaus of curves whose dots ascend in size.
 pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
-    let logs: Vec<f64> = dots.iter().map(|dot| dot.value.ln()).collect();
-    let mut plateaus: Vec<Level> =
-        cuts(&logs).into_iter().filter_map(|(first, last)| plateau(dots, first, last)).collect();
-    // Two pieces of nearly the same height, with at most one dot between them that stuck out.
-    let mut i = 0;
-    while i + 1 < plateaus.len() {
-        let (x, y) = (plateaus[i], plateaus[i + 1]);
-        let alike = x.value.max(y.value) / x.value.min(y.value) < SAME;
-        if alike && y.first - x.last <= 2 {
-            let values: Vec<f64> = dots[x.first..=y.last].iter().map(|dot| dot.value).collect();
-            plateaus[i] = Level { first: x.first, last: y.last, value: stats::median(&values) };
-            plateaus.remove(i + 1);
-        } else {
-            i += 1;
+    let curves = Curves::new(dots);
+    let pieces = curves.cuts().into_iter().map(|(first, last)| curves.piece(first, last));
+    let plateaus = curves.united(pieces).into_iter().filter_map(|piece| curves.plateau(&piece));
+    curves.grown(curves.united(plateaus))
+}
+
+/// Whether the mean distance over all curves is small.
+fn alike(x: &Level, y: &Level) -> bool {
+    let apart = x.heights.iter().zip(&y.heights).map(|(x, y)| (x - y).abs());
+    apart.sum::<f64>() < SAME.ln() * x.heights.len() as f64
+}
+
+/// Curves over the same sizes.
+struct Curves {
+    /// Logarithms by curve.
+    logs: Vec<Vec<f64>>,
+    /// Mean deviation that each has by its noise.
+    scatter: Vec<f64>,
+    /// Number of dots.
+    dots: usize,
+}
+
+impl Curves {
+    fn new(dots: &[Dot]) -> Self {
+        let curves = dots.first().map_or(0, |dot| dot.values.len());
+        let log = |curve: usize| dots.iter().map(|dot| dot.values[curve].ln()).collect();
+        let logs: Vec<Vec<f64>> = (0..curves).map(log).collect();
+        // Most neighbours are of one level: half of the steps are nothing but noise, of two dots.
+        let scatter = |logs: &Vec<f64>| {
+            let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+            (stats::median(&steps) / 2f64.sqrt()).max(LEAST_SCATTER)
+        };
+        Self { scatter: logs.iter().map(scatter).collect(), logs, dots: dots.len() }
+    }
+
+    /// The best cut into pieces: first and last index of each.
+    fn cuts(&self) -> Vec<(usize, usize)> {
+        // A piece has a place and a height on each curve.
+        let price = (1 + self.logs.len()) as f64 / 2.0 * (self.dots as f64).ln();
+        // best[i]: least cost of the first i dots, and where their last piece begins.
+        let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
+        for end in 1..=self.dots {
+            let cost = |begin: usize| best[begin].0 + self.cost(begin, end, price) + price;
+            let choices = (0..end).map(|begin| (cost(begin), begin));
+            let choice = choices.min_by(|x, y| x.0.total_cmp(&y.0));
+            best.push(choice.unwrap_or((0.0, 0)));
         }
+        let mut pieces = Vec::new();
+        let mut end = self.dots;
+        while end > 0 {
+            let begin = best[end].1;
+            pieces.push((begin, end - 1));
+            end = begin;
+        }
+        pieces.reverse();
+        pieces
     }
-    plateaus
-}
 
-/// A piece as a plateau, when it is long and flat enough.
-fn plateau(dots: &[Dot], first: usize, last: usize) -> Option<Level> {
-    let values: Vec<f64> = dots[first..=last].iter().map(|dot| dot.value).collect();
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    // The end of the curve is memory, which goes on beyond: two dots will do there.
-    let enough = if last + 1 == dots.len() { LEAST_DOTS - 1 } else { LEAST_DOTS };
-    (values.len() >= enough && most / least <= FLAT).then(|| Level {
-        first,
-        last,
-        value: stats::median(&values),
-    })
-}
-
-/// The best cut of `logs` into pieces: first and last index of each.
-fn cuts(logs: &[f64]) -> Vec<(usize, usize)> {
-    let n = logs.len();
-    // best[i]: least cost of the first i dots, and where their last piece begins.
-    let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
-    for end in 1..=n {
-        let choice = (0..end)
-            .map(|begin| (best[begin].0 + deviation(&logs[begin..end]) + PRICE, begin))
-            .min_by(|x, y| x.0.total_cmp(&y.0));
-        best.push(choice.unwrap_or((0.0, 0)));
+    /// Deviations from the medians of a piece over the scatter; those of a dot cost half a piece more
+    /// than noise does at most: less than a piece of its own, and some together more.
+    fn cost(&self, begin: usize, end: usize, price: f64) -> f64 {
+        let heights = self.heights(begin, end - 1);
+        let of_dot = |i: usize| {
+            let curves = self.logs.iter().zip(&heights).zip(&self.scatter);
+            let sum: f64 = curves.map(|((logs, height), b)| (logs[i] - height).abs() / b).sum();
+            sum.min(self.logs.len() as f64 + price / 2.0)
+        };
+        (begin..end).map(of_dot).sum()
     }
-    let mut pieces = Vec::new();
-    let mut end = n;
-    while end > 0 {
-        let begin = best[end].1;
-        pieces.push((begin, end - 1));
-        end = begin;
+
+    /// Median logarithm of a piece on each curve.
+    fn heights(&self, first: usize, last: usize) -> Vec<f64> {
+        self.logs.iter().map(|logs| stats::median(&logs[first..=last])).collect()
     }
-    pieces.reverse();
-    pieces
+
+    fn piece(&self, first: usize, last: usize) -> Level {
+        Level { first, last, heights: self.heights(first, last) }
+    }
+
+    /// Whether a dot lies at the height of a piece.
+    fn is_at(&self, dot: usize, piece: &Level) -> bool {
+        alike(&self.piece(dot, dot), piece)
+    }
+
+    /// Neighbours of nearly the same height as one, with the few dots between them that stick out.
+    fn united(&self, pieces: impl Iterator<Item = Level>) -> Vec<Level> {
+        pieces.fold(Vec::new(), |mut all: Vec<Level>, next| {
+            match all.last_mut() {
+                Some(before) if alike(before, &next) && next.first - before.last <= LEAST_DOTS => {
+                    *before = self.piece(before.first, next.last);
+                }
+                _ => all.push(next),
+            }
+            all
+        })
+    }
+
+    /// Plateaus with the dots beside them that lie at their height, wherever the cut went.
+    fn grown(&self, mut plateaus: Vec<Level>) -> Vec<Level> {
+        for i in 0..plateaus.len() {
+            let after = i.checked_sub(1).map_or(0, |before| plateaus[before].last + 1);
+            let until = plateaus.get(i + 1).map_or(self.dots, |next| next.first);
+            let plateau = &mut plateaus[i];
+            while plateau.first > after && self.is_at(plateau.first - 1, plateau) {
+                plateau.first -= 1;
+            }
+            while plateau.last + 1 < until && self.is_at(plateau.last + 1, plateau) {
+                plateau.last += 1;
+            }
+        }
+        plateaus
+    }
+
+    /// The part of a piece between the first and the last dot that lies at its height, when enough of
+    /// its dots do.
+    fn plateau(&self, piece: &Level) -> Option<Level> {
+        let flat: Vec<usize> =
+            (piece.first..=piece.last).filter(|dot| self.is_at(*dot, piece)).collect();
+        let (first, last) = (*flat.first()?, *flat.last()?);
+        let enough = flat.len() >= LEAST_DOTS && 3 * flat.len() >= 2 * (last - first + 1);
+        enough.then(|| self.piece(first, last))
+    }
 }
 
-/// Sum of absolute deviations from the median.
-fn deviation(logs: &[f64]) -> f64 {
-    let median = stats::median(logs);
-    logs.iter().map(|x| (x - median).abs()).sum()
-}
-
-/// Gives each plateau the name of the smallest reported cache that holds the middle of its sizes, or
-/// `memory`. Of several with the same name the longest keeps it; the others are part of a slope.
-pub(crate) fn name(dots: &[Dot], levels: &[Level], reported: &[Reported]) -> Vec<Named> {
+/// Gives plateaus their names: `memory` to the one that goes on to the end, beyond the last of the
+/// caches; to every other that of the smallest cache that holds the sets up to where the curves leave
+/// it. Of several with the same name the longest keeps it; the others are part of a slope.
+///
+/// Where the sets end within the last cache, nothing tells it from memory when a hypervisor's word is
+/// all there is (`guest`).
+pub(crate) fn name(
+    dots: &[Dot],
+    levels: Vec<Level>,
+    reported: &[Reported],
+    guest: bool,
+) -> Vec<Named> {
+    let beyond = reported.last().map_or(0, |cache| cache.bytes);
     let mut named: Vec<Named> = Vec::new();
     for level in levels {
-        let (from, to) = (dots[level.first].bytes as f64, dots[level.last].bytes as f64);
-        let middle = (from * to).sqrt();
-        // The last dots of a curve that goes on are of memory, however large the cache is said to
-        // be, when they lie beyond it.
-        let cache = reported.iter().find(|cache| middle <= cache.bytes as f64);
-        let name = cache.map_or_else(|| "memory".to_owned(), |cache| format!("L{}", cache.level));
-        let this = Named { name, level: *level, reported: cache.map(|cache| cache.bytes) };
+        let (end, next) = leaves(dots, &level);
+        let edge = (end as f64 * next as f64).sqrt();
+        let to_the_end = end == next;
+        let past = end as f64 > beyond as f64 * EDGE_SLACK;
+        let cache = match to_the_end && past {
+            true => None,
+            false => reported.iter().find(|cache| edge <= cache.bytes as f64 * EDGE_SLACK),
+        };
+        let name = match cache {
+            Some(cache) if guest && to_the_end && cache.bytes == beyond => {
+                format!("L{} or memory", cache.level)
+            }
+            Some(cache) => format!("L{}", cache.level),
+            None if past => "memory".to_owned(),
+            None => continue,
+        };
+        let this = Named { name, level, reported: cache.copied() };
         match named.iter_mut().find(|other| other.name == this.name) {
             Some(other) if length(&this.level) > length(&other.level) => *other = this,
             Some(_) => {}
@@ -141,6 +239,12 @@ pub(crate) fn name(dots: &[Dot], levels: &[Level], reported: &[Reported]) -> Vec
         }
     }
     named
+}
+
+/// The last set of a level, and the first behind it; the last again at the end of the curves.
+fn leaves(dots: &[Dot], level: &Level) -> (u64, u64) {
+    let end = dots[level.last].bytes;
+    (end, dots.get(level.last + 1).map_or(end, |dot| dot.bytes))
 }
 
 /// The level in which a dot lies.
@@ -152,135 +256,39 @@ fn length(level: &Level) -> usize {
     level.last - level.first
 }
 
-/// How far a cache's edge may lie from its reported size before that is said: sizes are half an
-/// octave apart, and part of a cache is always taken by others.
-const EDGE_SLACK: f64 = 1.6;
-
-/// What the curve says against the machine's word, a sentence each.
+/// What the curves say against the machine's word, a sentence each.
 pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]) -> Vec<String> {
     let mut said = Vec::new();
     let largest = dots.last().map_or(0, |dot| dot.bytes);
+    let mut before = 0;
     for cache in reported.iter().filter(|cache| cache.bytes < largest) {
-        let name = format!("L{}", cache.level);
-        let size = Bytes(cache.bytes);
-        let Some(found) = named.iter().find(|named| named.name == name) else {
-            said.push(format!("{name}: said to give a thread {size}, but no plateau shows it"));
-            continue;
+        let from = std::mem::replace(&mut before, cache.bytes);
+        let share = match cache.bytes == cache.whole {
+            true => String::new(),
+            false => format!(", {} a thread", Bytes(cache.bytes)),
         };
-        let end = dots[found.level.last].bytes;
-        let next = dots.get(found.level.last + 1).map_or(end, |dot| dot.bytes);
-        let (low, high) = (end as f64 / EDGE_SLACK, next as f64 * EDGE_SLACK);
-        if (cache.bytes as f64) < low || cache.bytes as f64 > high {
-            said.push(format!(
-                "{name}: said to give a thread {size}; the curve leaves it between {} and {}",
-                Bytes(end),
-                Bytes(next)
-            ));
+        let what = format!("L{} of {}{share}, as the system says", cache.level, Bytes(cache.whole));
+        let of_cache = |named: &&Named| named.reported.is_some_and(|of| of.level == cache.level);
+        if let Some(found) = named.iter().find(of_cache) {
+            let (end, next) = leaves(dots, &found.level);
+            let (low, high) = (end as f64 / EDGE_SLACK, next as f64 * EDGE_SLACK);
+            if (cache.bytes as f64) < low || cache.bytes as f64 > high {
+                let [end, next] = [end, next].map(Bytes);
+                said.push(format!("{what}: the curve leaves it between {end} and {next}"));
+            }
+            continue;
         }
+        let within = |i: &usize| dots[*i].bytes > from && dots[*i].bytes <= cache.bytes;
+        let instead = (0..dots.len()).filter(within).find_map(|i| {
+            let other = at(named, i)?;
+            let [first, last] = [other.level.first, other.level.last].map(|i| Bytes(dots[i].bytes));
+            Some(format!("sets of {first} to {last} are all as fast as {}", other.name))
+        });
+        let instead = instead.unwrap_or_else(|| "no plateau lies there".to_owned());
+        said.push(format!("{what}, is not seen: {instead}"));
     }
     said
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Sizes of 4 and 6 KiB times powers of two.
-    fn sizes(count: usize) -> impl Iterator<Item = u64> {
-        (0..count).map(|i| (if i % 2 == 0 { 4096 } else { 6144 }) << (i / 2))
-    }
-
-    fn curve(values: &[f64]) -> Vec<Dot> {
-        sizes(values.len()).zip(values).map(|(bytes, value)| Dot { bytes, value: *value }).collect()
-    }
-
-    const REPORTED: [Reported; 3] = [
-        Reported { level: 1, bytes: 48 << 10 },
-        Reported { level: 2, bytes: 1 << 20 },
-        Reported { level: 3, bytes: 32 << 20 },
-    ];
-
-    /// Nanoseconds a step on a Zen 5 guest, huge pages, 4 KiB to 128 MiB: the last-level cache is
-    /// shared with other guests, and the curve leaves it long before its 32 MiB.
-    const ZEN5_HUGE: [f64; 31] = [
-        0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 2.1, 2.8, 3.2, 3.3, 3.3, 3.3, 3.3, 3.4,
-        3.9, 6.5, 9.6, 10.4, 11.0, 11.3, 13.0, 27.0, 48.0, 66.0, 82.0, 92.0, 98.0, 101.0, 103.0,
-    ];
-
-    fn names(dots: &[Dot]) -> Vec<(String, u64, u64)> {
-        name(dots, &levels(dots), &REPORTED)
-            .into_iter()
-            .map(|n| (n.name, dots[n.level.first].bytes >> 10, dots[n.level.last].bytes >> 10))
-            .collect()
-    }
-
-    #[test]
-    fn levels_of_a_real_curve_are_found_and_named() {
-        let dots = curve(&ZEN5_HUGE);
-        let found = names(&dots);
-        let only: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
-        assert_eq!(only, ["L1", "L2", "L3", "memory"], "{found:?}");
-        assert_eq!((found[0].1, found[0].2), (4, 48));
-        assert!(found[1].2 == 768 || found[1].2 == 1024, "{found:?}");
-        let named = name(&dots, &levels(&dots), &REPORTED);
-        let said = disagreements(&dots, &named, &REPORTED);
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("L3: said to give a thread 32 MiB; the curve leaves it"));
-    }
-
-    #[test]
-    fn one_flat_curve_is_one_level() {
-        let dots = curve(&[5.0, 5.1, 5.0, 4.9, 5.0, 5.05]);
-        assert_eq!(levels(&dots).len(), 1);
-        assert_eq!(levels(&dots)[0].last, 5);
-        assert!(levels(&[]).is_empty());
-    }
-
-    #[test]
-    fn a_steady_slope_has_no_level() {
-        let slope: Vec<f64> = (0..20).map(|i| 1.25f64.powi(i)).collect();
-        let found = levels(&curve(&slope));
-        assert!(found.iter().all(|level| level.last - level.first < LEAST_DOTS), "{found:?}");
-    }
-
-    #[test]
-    fn a_cache_without_a_plateau_is_said() {
-        let mut values = vec![1.0; 8];
-        values.extend(vec![100.0; 23]);
-        let dots = curve(&values);
-        let named = name(&dots, &levels(&dots), &REPORTED);
-        let said = disagreements(&dots, &named, &REPORTED);
-        assert!(
-            said.iter().any(|text| text.starts_with("L3: said") || text.starts_with("L2: said"))
-        );
-    }
-
-    proptest! {
-        /// Steps of half or more are found where they are, through noise of 3 %.
-        #[test]
-        fn steps_are_found_through_noise(
-            lengths in proptest::collection::vec(4usize..9, 2..5),
-            factors in proptest::collection::vec(1.5f64..5.0, 5),
-            noise in proptest::collection::vec(-0.03f64..0.03, 40),
-        ) {
-            let mut values = Vec::new();
-            let mut height = 1.0;
-            for (length, factor) in lengths.iter().zip(&factors) {
-                values.extend(std::iter::repeat_n(height, *length));
-                height *= factor;
-            }
-            for (value, noise) in values.iter_mut().zip(&noise) {
-                *value *= 1.0 + noise;
-            }
-            let found = levels(&curve(&values));
-            prop_assert_eq!(found.len(), lengths.len());
-            let mut end = 0;
-            for (level, length) in found.iter().zip(&lengths) {
-                prop_assert_eq!(level.first, end);
-                end += length;
-                prop_assert_eq!(level.last + 1, end);
-            }
-        }
-    }
-}
+mod tests;

@@ -82,7 +82,7 @@ impl Run<'_> {
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
         self.outcome.stop = Some(stop);
         let judged = OneRegime::new(schedule.samples);
-        self.outcome.findings.extend(result::cpus_moved(&judged.trips));
+        self.outcome.findings.extend(result::several_regimes(&judged.trips, self.setup.guest()));
         Ok(judged)
     }
 
@@ -186,7 +186,7 @@ impl Run<'_> {
             traffic.describe(&mut config);
             m = m.traffic(Some(traffic.moved(quoted)));
             if limited {
-                m = result::limited(m, &self.setup.site.machine);
+                m = result::limited(m, &self.setup.site.machine, config.numa.as_ref());
             }
             if let Some(wrong) = &traffic.wrong {
                 validity.add(Status::Invalid, result::wrong_in_words(wrong));
@@ -219,7 +219,7 @@ impl Run<'_> {
         reported: &[Reported],
         whole: bool,
     ) -> Vec<Named> {
-        let named = levels::name(dots, &levels::levels(dots), reported);
+        let named = levels::name(dots, levels::levels(dots), reported, self.setup.guest());
         if whole {
             let said = levels::disagreements(dots, &named, reported).into_iter();
             self.outcome.notices.extend(said.map(|text| notice(NoticeId::Contradicted, text)));

@@ -2,6 +2,7 @@
 
 use super::compiled::CompiledLoop;
 use super::{Args, Element, Kernel, Shape, Stores, Variant, find};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// A loop that is ready to run.
@@ -11,6 +12,8 @@ pub enum Loop {
     Native(Variant),
     /// One that a compiler of this system made of plain C.
     Compiled(Arc<CompiledLoop>),
+    /// Copy by `memcpy` of the C library, of elements of a type.
+    Memcpy(Element),
 }
 
 impl Loop {
@@ -24,6 +27,7 @@ impl Loop {
         match self {
             Self::Native(variant) => variant.kernel(),
             Self::Compiled(compiled) => compiled.kernel,
+            Self::Memcpy(_) => Kernel::Copy,
         }
     }
 
@@ -32,6 +36,7 @@ impl Loop {
         match self {
             Self::Native(variant) => variant.element(),
             Self::Compiled(compiled) => compiled.element,
+            Self::Memcpy(element) => *element,
         }
     }
 
@@ -40,6 +45,7 @@ impl Loop {
         match self {
             Self::Native(variant) => Some(variant.shape().stores),
             Self::Compiled(compiled) => compiled.stores(),
+            Self::Memcpy(_) => None,
         }
     }
 
@@ -53,6 +59,11 @@ impl Loop {
             match self {
                 Self::Native(variant) => variant.run(args),
                 Self::Compiled(compiled) => compiled.run(args),
+                Self::Memcpy(element) => {
+                    let [from, _, to, _] = args.at.map(NonNull::as_ptr);
+                    libc::memcpy(to.cast(), from.cast(), args.n * element.bytes() as usize);
+                    0.0
+                }
             }
         }
     }

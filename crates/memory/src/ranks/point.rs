@@ -103,7 +103,7 @@ impl Target for RanksPoint {
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError> {
         let native = |each: &Loop| match each {
             Loop::Native(variant) => Some((variant.kernel(), variant.shape())),
-            Loop::Compiled(_) => None,
+            Loop::Compiled(_) | Loop::Memcpy(_) => None,
         };
         let kernels: Option<Vec<(Kernel, Shape)>> = loops.iter().map(native).collect();
         match kernels {

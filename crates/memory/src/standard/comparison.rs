@@ -309,7 +309,7 @@ impl Known<'_> {
             validity.suspect(format!("a later run failed: {why}"));
         }
         if chosen.is_none() {
-            validity.suspect("the cpus were moved in every run");
+            validity.suspect("core-to-core latency changed in every run");
         } else if !regime::same(trip, self.native) {
             validity.suspect(format!(
                 "no run met the regime of the native figure: round trip {} instead of {}",

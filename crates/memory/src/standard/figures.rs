@@ -152,7 +152,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     };
     let mut m = standard(STREAM[i]).sampled(Quoted::Best, rates(&runs.counting));
     if let Some(machine) = runs.machine {
-        m = result::limited(m, machine);
+        m = result::limited(m, machine, runs.config.numa.as_ref());
     }
     let mut validity = runs.validity.clone();
     if let (Some(limit), Some(best)) = (m.limit.as_ref().filter(|l| l.fraction > 1.0), m.value) {

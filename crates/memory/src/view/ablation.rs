@@ -2,13 +2,16 @@
 
 use super::words;
 use crate::GAUGE;
-use crate::ablation::{TEST, WHOLE};
-use crate::config::ExplainConfig;
+use crate::ablation::{MEMCPY, TEST, WHOLE};
+use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_gauge::view::{Cell, Section, Table};
-use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::{Bytes, Unit};
+use nodegauge_measure::bests;
+use nodegauge_measure::record::{Measurement, Quoted, Record};
+use nodegauge_measure::{Bytes, BytesPerSec, Unit};
 use serde_json::Value;
 
+/// Ends of an interval within this factor of each other say that two figures agree.
+const AGREE: f64 = 1.1;
 /// The shortest bar, as a share of the longest.
 const SHORTEST: f64 = 1.0 / 24.0;
 
@@ -23,33 +26,122 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let kernel = config.kernel.as_deref().unwrap_or("triad");
     let (from, to) = (config.from.unwrap_or(0.0), config.to.unwrap_or(0.0));
     let bar = |rate: f64| Cell::bar((rate / to.max(from).max(1.0)).max(SHORTEST));
-    let mut table = Table::new(&[kernel, ">factor", ">GB/s", ""]);
-    table.row(["baseline".into(), "".into(), words::rate(Some(from)), bar(from)]);
-    let steps = || figures.iter().filter(|(m, _)| m.name != WHOLE);
+    // Records of old have no intervals.
+    let known = whole.quoted != Quoted::GeometricMean;
+    let titles = [kernel, ">factor", ">95 %", ">GB/s", ""];
+    let shown = |cells: [Cell; 5]| {
+        cells.into_iter().enumerate().filter(move |(i, _)| known || *i != 2).map(|(_, cell)| cell)
+    };
+    let titles: Vec<&str> = titles.into_iter().filter(|title| known || *title != ">95 %").collect();
+    let mut table = Table::new(&titles);
+    let rate = |rate: f64| words::rate(Some(rate));
+    table.row(shown(["baseline".into(), "".into(), "".into(), rate(from), bar(from)]));
+    let steps = || figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
     for (m, config) in steps() {
-        let rate = config.to.unwrap_or(0.0);
-        table.row([Cell::text(&m.name), factor(m), words::rate(Some(rate)), bar(rate)]);
+        let to = config.to.unwrap_or(0.0);
+        table.row(shown([
+            Cell::text(&m.name),
+            factor(m, config),
+            interval(config),
+            rate(to),
+            bar(to),
+        ]));
     }
-    table.row([WHOLE.into(), factor(whole), words::rate(Some(to)), "".into()]);
+    let [name, factor, interval] = [WHOLE.into(), factor(whole, config), interval(config)];
+    table.row(shown([name, factor, interval, rate(to), "".into()]));
     let mut section = Section::new("explain");
     section.push(table).gap();
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, config) in steps() {
         let what = config.what.as_deref().unwrap_or("");
-        section.note(&m.name, format!("{what}{}", other_factors(config, kernel)));
+        let told = if !known || is_told(config) { "" } else { "; not told from 1" };
+        section.note(&m.name, format!("{what}{told}{}", other_factors(config, kernel)));
     }
+    if let Some((m, config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
+        section.note_if(MEMCPY, memcpy(m, config));
+    }
+    section.note_if("stream", config.stream.as_ref().map(stream));
     let (rounds, left_out) = (config.rounds.unwrap_or(0), config.rounds_left_out.unwrap_or(0));
+    let (why, how) = match whole.quoted {
+        Quoted::GeometricMean => ("something interfered", "factors are geometric means"),
+        _ => ("of another regime", "rates are the best of all rounds, factors theirs"),
+    };
     let text = format!(
-        "{rounds} count, {left_out} left out because something interfered; all steps by turns in \
-         random order; 3 arrays of {} for each; factors are geometric means",
+        "{rounds} count, {left_out} left out because {why}; all steps by turns in random order; 3 \
+         arrays of {} for each; {how}",
         Bytes(config.array_bytes.unwrap_or(0))
     );
     section.note("rounds", text).doubts(&all).push(words::variant());
     Some(section)
 }
 
-fn factor(m: &Measurement) -> Cell {
-    m.value.map_or_else(|| "-".into(), |x| Cell::figure(x, Unit::Factor, format!("x {x:.3}")))
+/// Ends of the interval of a factor.
+fn ends(config: &ExplainConfig) -> Option<[f64; 2]> {
+    config.interval.as_deref()?.try_into().ok()
+}
+
+/// Whether a factor is told from 1.
+fn is_told(config: &ExplainConfig) -> bool {
+    ends(config).is_some_and(|[low, high]| low > 1.0 || high < 1.0)
+}
+
+/// A factor with the digits that its interval leaves.
+fn factor(m: &Measurement, config: &ExplainConfig) -> Cell {
+    let digits = ends(config).map_or(3, bests::digits);
+    let words = |x: f64| Cell::figure(x, Unit::Factor, format!("x {x:.digits$}"));
+    m.value.map_or_else(|| "-".into(), words)
+}
+
+fn interval(config: &ExplainConfig) -> Cell {
+    let words = |[low, high]: [f64; 2]| {
+        let digits = bests::digits([low, high]);
+        format!("{low:.digits$}..{high:.digits$}")
+    };
+    ends(config).map_or_else(|| "-".to_owned(), words).into()
+}
+
+/// How `memcpy` stands to Copy.
+fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
+    let value = m.value?;
+    let rate = BytesPerSec(config.to?);
+    let Some([low, high]) = ends(config) else {
+        return Some(format!(
+            "that of the C library, by turns with the others: {rate}, x {value:.1}"
+        ));
+    };
+    let digits = bests::digits([low, high]);
+    let stands = match (low > 1.0, high < 1.0) {
+        (true, _) => "leads the best loop for copy",
+        (_, true) => "is behind the best loop for copy",
+        _ => "is not told from the best loop for copy",
+    };
+    Some(format!(
+        "that of the C library, by turns with the others, {stands}: {rate}, x {value:.digits$} \
+         ({low:.digits$} to {high:.digits$})"
+    ))
+}
+
+/// Whether passes one after another, as `stream` makes them, reach what the last step reached.
+fn stream(seen: &StreamAgreement) -> String {
+    let per_cent = (seen.ratio - 1.0) * 100.0;
+    let agree = match seen.interval {
+        Some([low, high]) if low > 1.0 || high < 1.0 => format!(
+            "{per_cent:+.1} %, more than chance: the steps before leave other lines in the caches, or \
+             the machine was not the same"
+        ),
+        Some([low, high]) => format!(
+            "{per_cent:+.1} % ({:+.1} to {:+.1} %), no more than chance: {}",
+            (low - 1.0) * 100.0,
+            (high - 1.0) * 100.0,
+            if high / low < AGREE { "they agree" } else { "too much of it to say that they agree" }
+        ),
+        None => format!("{per_cent:+.1} %, of too few passes to say whether they agree"),
+    };
+    format!(
+        "the end, measured alone as stream does, best of {} passes: {}; {agree}",
+        seen.passes,
+        BytesPerSec(seen.rate)
+    )
 }
 
 /// A step's factors of the kernels that are not explained.

@@ -115,8 +115,8 @@ fn evidence(section: &mut Section, of: &[Figure<'_>], what: String) {
     if let Some(trip) = of.iter().find_map(|(_, config)| config.round_trip_s).map(Seconds) {
         let text = match of.iter().any(|(m, _)| m.regimes.len() > 1) {
             true => format!(
-                "the cpus were moved during the run; all figures are of the regime in which a line \
-                 went from core to core and back in {trip}"
+                "there were several; all figures are of that in which a line went from core to core \
+                 and back in {trip}"
             ),
             false => format!("core to core and back in {trip}"),
         };
@@ -219,7 +219,7 @@ fn ladder(of: &[Figure<'_>], section: &mut Section) {
     };
     let names = (Unit::BytesPerSecond, "", curves.kinds[0]);
     curves.show(section, names, &[">a thread", "level"], more);
-    section.push(Block::Text("all threads together; levels are those of reads".to_owned()));
+    section.push(Block::Text("all threads together; a level is of all loops".to_owned()));
     evidence(section, of, "regular stores".to_owned());
 }
 

@@ -73,7 +73,7 @@ fn evidence((m, config): &Figure<'_>) -> String {
         _ => "no run that counts".to_owned(),
     });
     if !m.disturbed.is_empty() {
-        parts.push(format!("{} left out because the cpus were moved", m.disturbed.len()));
+        parts.push(format!("{} left out because core-to-core latency changed", m.disturbed.len()));
     }
     parts.join(", ")
 }

@@ -208,8 +208,7 @@ pub(crate) fn regimes(m: &Measurement, round_trip: Option<f64>) -> Option<String
         .collect();
     let shown = round_trip.map_or_else(|| "?".to_owned(), |trip| Seconds(trip).to_string());
     Some(format!(
-        "the cpus were moved during the run; a cache line went between them and back in: {}. \
-         The figures are of the regime of {shown}.",
+        "a cache line went between the cpus and back in: {}. The figures are of the regime of {shown}.",
         each.join("; "),
     ))
 }

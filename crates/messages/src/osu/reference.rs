@@ -138,8 +138,8 @@ fn by_turns(
     let (all, left_out) = (measured.len(), measured.len() - counting.len());
     if left_out > 0 {
         let text = format!(
-            "{pattern}: {left_out} of {all} rounds do not count, because the cpus were moved or \
-             other programs used them"
+            "{pattern}: {left_out} of {all} rounds do not count, because core-to-core latency \
+             changed or other programs used the cpus"
         );
         notice(NoticeId::Reference, text);
     }

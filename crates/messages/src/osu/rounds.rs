@@ -78,7 +78,7 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
             config: one.config.clone(),
         };
         if counting.is_empty() {
-            let why = "in every round the cpus were moved or other programs used them";
+            let why = "in every round core-to-core latency changed or other programs used the cpus";
             own.measurement.validity.add(Status::Suspect, why);
         }
         let row =

@@ -77,7 +77,7 @@ impl fmt::Display for BlasInfo {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbedBlas {
     pub(super) about: BlasInfo,
-    /// Rate of a short DGEMM on one thread, FLOP/s.
+    /// Rate of a short DGEMM on the threads of the run, FLOP/s.
     pub rate: f64,
     /// The variable with its value that makes the library take these kernels, if one is needed. It
     /// must be set before the library is loaded.

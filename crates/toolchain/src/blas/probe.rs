@@ -6,20 +6,17 @@
 
 use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
-use super::library::{self, BlasLibrary, Product};
+use super::library::{self, BlasLibrary};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
 use nodegauge_os::describe;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The child's answer: the library and its rate, FLOP/s, or why it cannot be used.
 type Answer = Result<(BlasInfo, f64), String>;
 
 /// Longest time for one try: loading from a slow file system counts.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Order of the product that is timed: its three matrices fit any level-2 cache and some.
-const ORDER: usize = 512;
-const TRIAL: Duration = Duration::from_millis(30);
 
 /// Kernels worth trying by vendor: name, and the instruction set that it needs.
 const KERNELS: [(Vendor, &str, &str); 6] = [
@@ -51,10 +48,44 @@ impl BlasProber {
     ) -> Result<ProbedBlas, ToolchainError> {
         let setting = kernel.map(|kernel| self.setting(candidate, kernel, interrupted));
         let environment = setting.transpose()?.flatten();
-        let mut job = self.job(candidate);
-        job.environment.extend(environment.clone().map(|(name, value)| (name, Some(value))));
+        let (about, rate) = self.ask(&candidate.path, environment.as_ref(), interrupted)?;
+        match (kernel, &about.kernel) {
+            (Some(wanted), Some(got)) if !wanted.eq_ignore_ascii_case(got) => {
+                Err(ToolchainError::Unusable(format!(
+                    "{} runs its {got} kernels, not {wanted}\nhint: {} has no such kernels here; leave out '@{wanted}'",
+                    candidate.path.display(),
+                    about.vendor
+                )))
+            }
+            _ => Ok(ProbedBlas { about, rate, environment }),
+        }
+    }
+
+    /// The rate of a library once more, in a new process, FLOP/s.
+    ///
+    /// # Errors
+    /// As for [`BlasProber::probe`].
+    pub fn rate(
+        &self,
+        probed: &ProbedBlas,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<f64, ToolchainError> {
+        let environment = probed.environment.as_ref();
+        self.ask(&probed.about.path, environment, interrupted).map(|(_, rate)| rate)
+    }
+
+    /// Lets a child process load the library at `path` with a variable set, and say what it is.
+    fn ask(
+        &self,
+        path: &Path,
+        environment: Option<&(String, String)>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(BlasInfo, f64), ToolchainError> {
+        let mut job = self.job(path);
+        job.environment
+            .extend(environment.map(|(name, value)| (name.clone(), Some(value.clone()))));
         let output = run(&job, interrupted)?;
-        let path = candidate.path.display();
+        let path = path.display();
         let crashed = |how: String| {
             let said = output.stderr.lines().rfind(|line| !line.trim().is_empty());
             let said = said.map(|line| format!(":\n{line}")).unwrap_or_default();
@@ -73,20 +104,11 @@ impl BlasProber {
         let line = output.stdout.lines().next_back().unwrap_or_default();
         let answer = serde_json::from_str::<Answer>(line).ok().filter(|_| status.success());
         let answer = answer.ok_or_else(|| crashed(describe(status)))?;
-        let (about, rate) = answer.map_err(ToolchainError::Unusable)?;
-        match (kernel, &about.kernel) {
-            (Some(wanted), Some(got)) if !wanted.eq_ignore_ascii_case(got) => {
-                Err(ToolchainError::Unusable(format!(
-                    "{path} runs its {got} kernels, not {wanted}\nhint: {} has no such kernels here; leave out '@{wanted}'",
-                    about.vendor
-                )))
-            }
-            _ => Ok(ProbedBlas { about, rate, environment }),
-        }
+        answer.map_err(ToolchainError::Unusable)
     }
 
     /// Tries `candidate` as it is, and with every other kernel that this processor has the
-    /// instructions for; fastest first. `isa` holds the processor's instruction sets as
+    /// instructions for. `isa` holds the processor's instruction sets as
     /// `/proc/cpuinfo` names them.
     ///
     /// # Errors
@@ -108,7 +130,6 @@ impl BlasProber {
                 probed.extend(usable(self.probe(candidate, Some(kernel), interrupted))?);
             }
         }
-        probed.sort_by(|a, b| b.rate.total_cmp(&a.rate));
         Ok(probed)
     }
 
@@ -128,7 +149,7 @@ impl BlasProber {
         let Some(variable) = vendor.kernel_variable() else { return Ok(None) };
         let mut value = kernel.to_owned();
         if vendor == Vendor::Blis {
-            let mut job = self.job(candidate);
+            let mut job = self.job(&candidate.path);
             job.command = job.command.with(["--number-of", kernel]);
             let output = run(&job, interrupted)?;
             let failed = matches!(output.end, ChildEnd::Exited(status) if !status.success());
@@ -139,10 +160,10 @@ impl BlasProber {
         Ok(Some((variable.to_owned(), value)))
     }
 
-    fn job(&self, candidate: &BlasCandidate) -> Job {
+    fn job(&self, path: &Path) -> Job {
         // A pool of threads for a try of a tenth of a second would cost more than the try.
         let environment = threads_environment(1);
-        let command = self.command.with([candidate.path.display().to_string()]);
+        let command = self.command.with([path.display().to_string()]);
         Job { environment, ..Job::new(command, LIMIT) }
     }
 }
@@ -163,34 +184,18 @@ fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas
 }
 
 /// What the child process, which may crash, prints: one line of JSON about the library at `path`. With `number_of`,
-/// the number by which BLIS knows the kernel of that name, or nothing.
-pub fn answer(path: &Path, number_of: Option<&str>) -> String {
+/// the number by which BLIS knows the kernel of that name, or nothing. `rate` measures the library, FLOP/s.
+pub fn answer(
+    path: &Path,
+    number_of: Option<&str>,
+    rate: impl FnOnce(BlasLibrary) -> Result<f64, String>,
+) -> String {
     if let Some(kernel) = number_of {
         let number = library::blis_number_of(path, kernel).ok().flatten();
         return number.map(|number| number.to_string()).unwrap_or_default();
     }
     let answer: Answer = BlasLibrary::open(path)
-        .map(|library| (library.about().clone(), short_rate(&library)))
-        .map_err(|error| error.to_string());
+        .map_err(|error| error.to_string())
+        .and_then(|library| Ok((library.about().clone(), rate(library)?)));
     serde_json::to_string(&answer).unwrap_or_default()
-}
-
-/// Rate of a short DGEMM on this thread, FLOP/s: the best of repetitions.
-#[allow(unsafe_code)]
-fn short_rate(library: &BlasLibrary) -> f64 {
-    let matrix = |seed: usize| -> Vec<f64> {
-        (0..ORDER * ORDER).map(|x| ((x * 7 + seed) % 17) as f64 / 8.0 - 1.0).collect()
-    };
-    let (a, b, mut c) = (matrix(1), matrix(2), matrix(3));
-    let size = (ORDER, ORDER, ORDER);
-    let (a, b, c) = ((a.as_ptr(), ORDER), (b.as_ptr(), ORDER), (c.as_mut_ptr(), ORDER));
-    let start = Instant::now();
-    let mut best = f64::INFINITY;
-    while start.elapsed() < TRIAL || best.is_infinite() {
-        let before = Instant::now();
-        // SAFETY: three vectors of ORDER by ORDER elements, which live to the end of this function.
-        unsafe { library.update(Product { size, a, b, c }) };
-        best = best.min(before.elapsed().as_secs_f64());
-    }
-    2.0 * (ORDER as f64).powi(3) / best
 }

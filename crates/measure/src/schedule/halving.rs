@@ -3,8 +3,8 @@
 //! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013), with
 //! rates compared only inside their regime. Pure: it is told what was measured.
 
-pub(crate) use nodegauge_measure::schedule::shuffle::Shuffler;
-use nodegauge_measure::{regime, stats};
+pub use super::shuffle::Shuffler;
+use crate::{regime, stats};
 use std::collections::BTreeMap;
 
 /// A candidate with its samples.
@@ -17,7 +17,7 @@ struct Candidate<T> {
 
 /// Candidates that are still in.
 #[derive(Debug, Clone)]
-pub(crate) struct Halving<T> {
+pub struct Halving<T> {
     candidates: Vec<Candidate<T>>,
 }
 
@@ -28,41 +28,46 @@ const SIGMA_OVER_MAD: f64 = 1.4826;
 
 impl<T> Halving<T> {
     /// Of these candidates.
-    pub(crate) fn new(candidates: impl IntoIterator<Item = T>) -> Self {
+    pub fn new(candidates: impl IntoIterator<Item = T>) -> Self {
         let start = |what| Candidate { what, samples: Vec::new() };
         Self { candidates: candidates.into_iter().map(start).collect() }
     }
 
     /// How many are still in.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.candidates.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
     /// Number `i` of those still in.
-    pub(crate) fn get(&self, i: usize) -> &T {
+    pub fn get(&self, i: usize) -> &T {
         &self.candidates[i].what
     }
 
     /// The first: after [`Halving::rank`] or [`Halving::cut`], the fastest.
-    pub(crate) fn leader(&self) -> &T {
+    pub fn leader(&self) -> &T {
         self.get(0)
     }
 
     /// Puts those still in into a random order, then those of one `group` together.
-    pub(crate) fn shuffle<K: Ord>(&mut self, order: &mut Shuffler, group: impl Fn(&T) -> K) {
+    pub fn shuffle<K: Ord>(&mut self, order: &mut Shuffler, group: impl Fn(&T) -> K) {
         order.shuffle(&mut self.candidates);
         self.candidates.sort_by_key(|candidate| group(&candidate.what));
     }
 
     /// What number `i` reached: `rate` in any unit, and the round trip of its regime, seconds.
-    pub(crate) fn record(&mut self, i: usize, rate: f64, round_trip: f64) {
+    pub fn record(&mut self, i: usize, rate: f64, round_trip: f64) {
         self.candidates[i].samples.push((rate, round_trip));
     }
 
     /// Sorts those still in, fastest first, and returns their scores: the upper quartile of their
     /// rates relative to the median rate of all in the same regime. The upper quartile, because
     /// whatever interferes only makes a sample slower. Whoever has no sample scores 0.
-    pub(crate) fn rank(&mut self) -> Vec<f64> {
+    pub fn rank(&mut self) -> Vec<f64> {
         let relative = self.relative();
         let score = |rates: &Vec<f64>| {
             let score = stats::quantile(rates, 0.75);
@@ -113,7 +118,7 @@ impl<T> Halving<T> {
 
     /// The slower half leaves, but for those that the noise does not let tell from the last that
     /// stays; at least one leaves. Those that stay are in order of rank.
-    pub(crate) fn cut(&mut self) {
+    pub fn cut(&mut self) {
         let scores = self.rank();
         let all = scores.len();
         if all < 2 {
@@ -129,9 +134,16 @@ impl<T> Halving<T> {
         self.candidates.truncate(stay);
     }
 
+    /// Ranks, and says how many, the leader among them, the noise does not tell from the leader.
+    pub fn alike(&mut self) -> usize {
+        let scores = self.rank();
+        let Some(margin) = self.margin() else { return scores.len() };
+        scores.iter().take_while(|score| **score >= scores[0] * (1.0 - margin)).count()
+    }
+
     /// Ranks, and says whether nobody can be faster than the leader by more than `tolerance`: then
     /// more rounds would only choose among equals.
-    pub(crate) fn is_settled(&mut self, tolerance: f64) -> bool {
+    pub fn is_settled(&mut self, tolerance: f64) -> bool {
         let scores = self.rank();
         match (scores.get(1), self.margin()) {
             (None, _) => true,
@@ -178,7 +190,7 @@ mod tests {
             }
         }
         halving.cut();
-        assert_eq!(halving.len(), 3);
+        assert_eq!((halving.len(), halving.alike()), (3, 3));
         assert!(!halving.is_settled(0.005));
         assert!(halving.is_settled(0.05));
     }

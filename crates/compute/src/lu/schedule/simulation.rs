@@ -1,0 +1,198 @@
+//! The schedule on machines that are not there: its own decisions, carried out by virtual threads in
+//! virtual time, with the bytes that cross from node to node counted. What is told by it are shares of bytes
+//! and ratios of times of two ways to place columns, not times.
+
+use super::{LuSchedule, WIDEST, Work};
+use crate::homes::Homes;
+use crate::lu::panel_group_size;
+use nodegauge_machine::{Topology, TopologySource};
+use nodegauge_placement::{Bind, Request};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// FLOP/s of a core, and its share of the memory's bandwidth, B/s, on its own node and on another: some
+/// core of 30 GFLOP/s with 5 GB/s, half as much from another socket. Only their ratios matter.
+const CORE: f64 = 30e9;
+const LOCAL: f64 = 5e9;
+const REMOTE: f64 = 2.5e9;
+
+struct Machine {
+    n: usize,
+    nb: usize,
+    /// Node of each thread.
+    nodes: Vec<usize>,
+    /// On which node a column lies, the truth.
+    lies: Box<dyn Fn(usize) -> usize>,
+    schedule: LuSchedule,
+    group: usize,
+}
+
+/// What a thread does until a moment.
+enum Doing {
+    Nothing,
+    Waiting,
+    Panel(usize),
+    Work(Work),
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Ran {
+    seconds: f64,
+    bytes: f64,
+    remote: f64,
+}
+
+impl Machine {
+    fn columns(&self, blocks: &Range<usize>) -> Range<usize> {
+        blocks.start * self.nb..(blocks.end * self.nb).min(self.n)
+    }
+
+    /// Time in which `thread` moves bytes of these columns; counts them.
+    fn moves(&self, thread: usize, columns: Range<usize>, a_column: f64, ran: &mut Ran) -> f64 {
+        let own = self.nodes[thread];
+        let remote = columns.clone().filter(|column| (self.lies)(*column) != own).count() as f64;
+        let all = columns.len() as f64;
+        ran.bytes += all * a_column;
+        ran.remote += remote * a_column;
+        (all - remote) * a_column / LOCAL + remote * a_column / REMOTE
+    }
+
+    /// The time of a piece of work: C is read and written, A and B are read, exchanges read and write two
+    /// rows of each column, an element a line; arithmetic and memory at the same time.
+    fn takes(&self, thread: usize, Work { blocks, step, rows }: &Work, ran: &mut Ran) -> f64 {
+        let (columns, panel) = (self.columns(blocks), self.columns(&(*step..step + 1)));
+        let (width, depth) = (columns.len() as f64, panel.len() as f64);
+        let (rows, flops, of_c) = match rows {
+            None => (depth, depth * depth * width, 4.0 * 64.0 * depth),
+            Some(rows) => (
+                rows.len() as f64,
+                2.0 * rows.len() as f64 * width * depth,
+                16.0 * rows.len() as f64,
+            ),
+        };
+        let moved =
+            self.moves(thread, columns, of_c, ran) + self.moves(thread, panel, 8.0 * rows, ran);
+        (flops / CORE).max(moved)
+    }
+
+    /// The time of a panel by the group, at a quarter of a product's rate; its columns lie where they do.
+    fn panel(&self, number: usize, step: usize, ran: &mut Ran) -> f64 {
+        let columns = self.columns(&(number..number + 1));
+        let (rows, width) = ((self.n - columns.start) as f64, columns.len() as f64);
+        let updates: f64 = (step..number)
+            .map(|step| 2.0 * (self.n - (step + 1) * self.nb) as f64 * width * self.nb as f64)
+            .sum();
+        let a_column = 16.0 * rows * (1 + number - step) as f64 / self.group as f64;
+        let moved: f64 =
+            (0..self.group).map(|of| self.moves(of, columns.clone(), a_column, ran)).sum();
+        let flops = updates + 4.0 * rows * width * width;
+        (flops / CORE / self.group as f64).max(moved / self.group as f64)
+    }
+
+    /// Carries a whole factorisation out.
+    fn run(&self) -> Ran {
+        let threads = self.nodes.len();
+        let mut ran = Ran::default();
+        let mut doing: Vec<(f64, Doing)> = (0..threads).map(|_| (0.0, Doing::Nothing)).collect();
+        let mut called: Option<(usize, usize, usize)> = None;
+        let (mut now, panels) = (0.0, self.n.div_ceil(self.nb));
+        while self.schedule.factored.load(Ordering::Acquire) < panels {
+            for thread in 0..threads {
+                if !matches!(doing[thread].1, Doing::Nothing) {
+                    continue;
+                }
+                let next = self.schedule.factored.load(Ordering::Acquire);
+                if thread == 0 && called.is_none() && next < panels {
+                    called = self.schedule.claim_panel().map(|step| (next, step, 0));
+                }
+                if let Some((number, step, here)) = called.filter(|_| thread < self.group) {
+                    doing[thread].1 = Doing::Waiting;
+                    called = Some((number, step, here + 1));
+                    if here + 1 == self.group {
+                        let end = now + self.panel(number, step, &mut ran);
+                        (0..self.group).for_each(|of| doing[of] = (end, Doing::Panel(number)));
+                    }
+                } else if let Some(work) = self.schedule.take(self.n, thread) {
+                    doing[thread] = (now + self.takes(thread, &work, &mut ran), Doing::Work(work));
+                }
+            }
+            let busy = |one: &(f64, Doing)| matches!(one.1, Doing::Panel(_) | Doing::Work(_));
+            let next = (0..threads).filter(|of| busy(&doing[*of]));
+            let thread =
+                next.min_by(|a, b| doing[*a].0.total_cmp(&doing[*b].0)).expect("no standstill");
+            now = doing[thread].0;
+            match std::mem::replace(&mut doing[thread].1, Doing::Nothing) {
+                Doing::Panel(number) if thread == 0 => {
+                    self.schedule.publish(number);
+                    (0..self.group).for_each(|of| doing[of] = (now, Doing::Nothing));
+                    called = None;
+                }
+                Doing::Work(Work { blocks, step, rows }) => {
+                    let follows = match rows {
+                        None => self.schedule.open(blocks.start, (step + 1) * self.nb..self.n),
+                        Some(_) => self.schedule.finish_piece(blocks.start),
+                    };
+                    if let Some(work) = follows {
+                        let takes = self.takes(thread, &work, &mut ran);
+                        doing[thread] = (now + takes, Doing::Work(work));
+                    }
+                }
+                other => doing[thread].1 = other,
+            }
+            ran.seconds = now;
+        }
+        ran
+    }
+}
+
+/// A factorisation on a machine of the literature by one thread a core, with columns placed on the nodes
+/// that update them, and with columns spread over all threads and updated by whoever comes.
+fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
+    let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
+    let request = Request { bind: Some(Bind::Close), ..Request::default() };
+    let placement = nodegauge_placement::plan(&topology, &request).unwrap();
+    let nodes = crate::hpl::nodes(&topology, &placement);
+    let threads = nodes.len();
+    let group = panel_group_size(n, nb, threads);
+    let machine = |homes: Homes, lies: Box<dyn Fn(usize) -> usize>| Machine {
+        n,
+        nb,
+        nodes: nodes.clone(),
+        lies,
+        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, homes),
+        group,
+    };
+    let homes = Homes::of(&nodes, (n, nb), WIDEST);
+    let placed = machine(homes.clone(), Box::new(move |column| homes.of_column(column))).run();
+    let of_thread = nodes.clone();
+    let spread = Box::new(move |column: usize| of_thread[column / 16 % of_thread.len()]);
+    (topology.nodes.len(), placed, machine(Homes::one(), spread).run())
+}
+
+#[test]
+fn columns_are_updated_on_the_node_where_they_lie() {
+    let machines = [
+        ("Package:2 NUMANode:1 Core:8 PU:1", 16_000, 192),
+        ("Package:4 NUMANode:1 Core:4 PU:1", 16_000, 192),
+        ("Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1", 40_000, 192),
+        ("Package:2 NUMANode:1 L3Cache:12 L2Cache:8 L1dCache:1 Core:1 PU:1", 60_000, 256),
+    ];
+    for (topology, n, nb) in machines {
+        let (nodes, placed, spread) = both(topology, n, nb);
+        let share = |ran: Ran| ran.remote / ran.bytes;
+        let faster = spread.seconds / placed.seconds;
+        let (before, after) = (share(spread), share(placed));
+        let text =
+            format!("{topology}: remote {before:.3} -> {after:.3}, {faster:.3} times as fast");
+        println!("{text}");
+        let by_chance = 1.0 - 1.0 / nodes as f64;
+        assert!((before - by_chance).abs() < 0.05, "{text}");
+        assert!(after < 0.5 * before && faster > 1.0, "{text}");
+    }
+}
+
+#[test]
+fn one_node_is_as_it_was() {
+    let (_, placed, spread) = both("Package:1 NUMANode:1 Core:8 PU:1", 8_000, 128);
+    assert_eq!((placed.seconds, placed.remote), (spread.seconds, 0.0));
+}

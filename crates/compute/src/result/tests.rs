@@ -1,0 +1,123 @@
+//! What is made of peaks and ratings whose numbers are given.
+
+use super::*;
+use crate::config::ResidualConfig;
+use crate::observed::Around;
+use crate::peak::{Burst, loops};
+use nodegauge_machine::{SysRoot, Topology, TopologySource};
+use nodegauge_measure::FlopsPerSec;
+use nodegauge_measure::record::Machine;
+use nodegauge_placement::Request;
+
+/// Two cores of 32 FLOP a cycle.
+fn site() -> Site {
+    let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
+    let mut machine = Machine::default();
+    machine.processor.cores = 2;
+    machine.processor.flops_per_cycle = Some(32);
+    Site { topology: Topology::load(&source).unwrap(), machine, root: SysRoot::live() }
+}
+
+fn burst(gflops: f64, ghz: f64) -> Burst {
+    Burst { rate: gflops * 1e9, clock: Some(Hertz(ghz * 1e9)) }
+}
+
+/// The figure of that name where registers and a solution saw these.
+fn judged(name: &str, bursts: &[Burst], around: Around) -> (Measurement, Vec<String>) {
+    timed(name, bursts, around, TimeConfig::default())
+}
+
+fn timed(
+    name: &str,
+    bursts: &[Burst],
+    around: Around,
+    time: TimeConfig,
+) -> (Measurement, Vec<String>) {
+    let (site, options) = (site(), HplOptions::default());
+    let placement = nodegauge_placement::plan(&site.topology, &Request::default()).unwrap();
+    let solution = SolvedSystem {
+        order: 8000,
+        nb: 192,
+        rating: 90e9,
+        seconds: 4.0,
+        time,
+        residual: ResidualConfig::of(Some(0.01)),
+        huge_pages: None,
+        joules: None,
+        began: 0.0,
+        around,
+    };
+    let rate = FlopsPerSec(1.0);
+    let seen = Observed {
+        peaks: vec![Peak { kernel: loops()[0], bursts: bursts.to_vec() }],
+        libraries: vec![LibraryRuns {
+            tried: Tried { name: "a library".to_owned(), rate, probed: None },
+            dgemm: vec![100e9, 140e9],
+            search: Vec::new(),
+            order: None,
+            solutions: vec![solution],
+        }],
+        ..Observed::default()
+    };
+    let evidence = Evidence { site: &site, placement: &placement, options: &options, seen: &seen };
+    let figure = evidence.measurements().into_iter().find(|m| m.name == name).unwrap();
+    (figure, evidence.notices().into_iter().map(|notice| notice.text).collect())
+}
+
+#[test]
+fn the_limit_of_a_peak_is_the_clock_of_its_own_burst() {
+    // The clock fell after the best burst, which says nothing of it.
+    let (peak, _) = judged("fma_peak", &[burst(180.0, 3.0), burst(120.0, 2.0)], Around::default());
+    let limit = peak.limit.clone().unwrap();
+    assert!((limit.value / (2.0 * 3e9 * 32.0) - 1.0).abs() < 1e-12, "{limit:?}");
+    assert_eq!((peak.validity.status, limit.fraction), (Status::Valid, 180.0 / 192.0));
+}
+
+#[test]
+fn more_operations_a_cycle_than_a_core_can_do_mean_that_the_clock_was_not_measured() {
+    let (peak, _) = judged("fma_peak", &[burst(205.0, 3.0)], Around::default());
+    assert_eq!((&peak.limit, peak.validity.status), (&None, Status::Valid));
+    let config: PeakConfig = peak.read_config();
+    assert_eq!((config.clock_hz, config.flops_per_cycle, config.theoretical), (None, None, None));
+    assert_eq!(peak.value, Some(205e9));
+}
+
+#[test]
+fn a_busy_minute_is_said_with_the_rating() {
+    let quiet = [burst(190.0, 3.0), burst(188.0, 3.0), burst(126.0, 2.0)];
+    let around = |bursts: &[Burst]| Around { dgemm: vec![100e9], bursts: bursts.to_vec() };
+    let (rating, _) = judged("rating", &quiet, around(&quiet));
+    assert_eq!(rating.validity.status, Status::Valid, "{:?}", rating.validity);
+    let busy = [burst(124.0, 3.0), burst(71.0, 3.0), burst(100.0, 3.0)];
+    let (rating, _) = judged("rating", &quiet, around(&busy));
+    assert_eq!(rating.validity.status, Status::Suspect);
+    let reason = &rating.validity.reasons[0];
+    assert!(reason.starts_with("a busy minute: bursts in registers around the solution ran at 71.0 to 124.0 GFLOP/s, so that others had 47 %"), "{reason}");
+    let time = rating.read_config::<RatingConfig>().time.unwrap();
+    assert!((time.shared.unwrap() - (1.0 - 100.0 / 190.0)).abs() < 1e-12);
+}
+
+#[test]
+fn lu_is_held_against_dgemm_of_the_same_minutes() {
+    let around = |dgemm: &[f64]| Around { dgemm: dgemm.to_vec(), bursts: Vec::new() };
+    let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU loses"));
+    // DGEMM once reached 140, but 100 when LU reached 90.
+    let (rating, notices) = judged("rating", &[], around(&[98e9, 100e9, 140e9]));
+    assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(0.9));
+    assert!(!loses(&notices), "{notices:?}");
+    let (_, notices) = judged("rating", &[], around(&[138e9, 140e9, 141e9]));
+    assert!(loses(&notices), "{notices:?}");
+}
+
+#[test]
+fn a_rating_that_panels_set_is_doubted_by_what_the_threads_did_not_by_their_number() {
+    let of = |panels, waiting| {
+        let around = Around { dgemm: vec![200e9], bursts: Vec::new() };
+        timed("rating", &[], around, TimeConfig { panels, waiting, ..TimeConfig::default() }).0
+    };
+    assert_eq!(of(0.1, 0.2).validity.status, Status::Valid);
+    let doubted = of(0.2, 0.45);
+    assert_eq!(doubted.validity.status, Status::Suspect);
+    let reason = &doubted.validity.reasons[0];
+    assert!(reason.ends_with("took 65 % of the threads' time, and the rating is 45 % of DGEMM"));
+}
