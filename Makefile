@@ -20,6 +20,7 @@ check:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	./scripts/memcheck
+	./scripts/arm
 
 # nodegauge and reference programs, one after another; each file under benches/ says what its variables add,
 # e.g. STREAM_C=path/to/stream.c. One alone: make bench BENCHES=tune

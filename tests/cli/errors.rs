@@ -66,7 +66,10 @@ fn synthetic_machines() {
                 10,
                 "expected a level of Package, Die, NUMANode, L3Cache, L2Cache, L1dCache, Core, PU or Group",
             ),
-            ("PU:2 Core:4", 0, "hwloc does not accept this order of levels"),
+            ("PU:2 Core:4", 5, "a core does not lie inside a pu"),
+            ("L3Cache:2 Package:4", 0, "hwloc does not accept this order of levels"),
+            ("Package:1 PU:1(indexes=9999999999,1)", 23, "a number is less than 65536"),
+            ("Package:1(memory=-1) Core:4 PU:1", 17, "expected a size such as 16MB"),
         ] {
             let outcome = harness.run(&[command, "--topology", &format!("synthetic:{text}")]);
             let complaint = pointed("synthetic topology", text, at, problem, example);
@@ -173,6 +176,19 @@ fn topology_files() {
     );
     harness.write("cut.xml", &crate::machine::XML[..600]);
     harness.write("empty.xml", "");
+    // hwloc 2.9 itself dies over objects without the numbers that it gives them.
+    harness.write(
+        "crash.xml",
+        r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x00000001" nodeset="0x00000001">
+    <object type="NUMANode" os_index="0" cpuset="0x00000001" nodeset="0x00000001"/>
+    <object type="PU" os_index="0" cpuset="0x00000001" nodeset="0x00000001"/>
+  </object>
+</topology>
+"#,
+    );
     harness.write("bytes.xml", [0xff, 0xfe, 0]);
     for command in ["machine", "places"] {
         let described = |file: &str| harness.run(&[command, "--topology", file]).exits(2);
@@ -186,7 +202,7 @@ fn topology_files() {
         described("bytes.xml")
             .prints_nothing()
             .complains("error: cannot read topology file bytes.xml: ");
-        for broken in ["cut.xml", "empty.xml"] {
+        for broken in ["cut.xml", "empty.xml", "crash.xml"] {
             described(broken)
                 .prints_nothing()
                 .complains(&format!("error: {broken} is not an XML topology that hwloc reads: "))

@@ -163,3 +163,63 @@ fn a_full_disk_is_an_error() {
         "error: cannot write to standard output: No space left on device (os error 28)\n"
     );
 }
+
+/// Every option that names an output, with what makes it quick.
+const OUTPUTS: [&[&str]; 7] = [
+    &["places", "--json"],
+    &["machine", "--json"],
+    &["hpl", "--order", "1000", "--hpl-dat-only"],
+    &["stream", "--size", "1MiB", "--samples", "2", "--no-save", "--json"],
+    &["stream", "--size", "1MiB", "--samples", "2", "--no-save", "--csv"],
+    &["io", "--file-sizes", "256KiB", "--block-sizes", "16KiB", "--no-save", "--json"],
+    &["io", "--file-sizes", "256KiB", "--block-sizes", "16KiB", "--no-save", "--surface"],
+];
+
+#[test]
+fn outputs_go_through_links_and_replace_none() {
+    let harness = Harness::new();
+    let link = |name: &str, to: &str| std::os::unix::fs::symlink(to, harness.path(name)).unwrap();
+    let still_links = |name: &str, to: &str| {
+        assert_eq!(std::fs::read_link(harness.path(name)).unwrap().to_str(), Some(to));
+    };
+    link("new-link", "folder/new");
+    link("old-link", "old");
+    link("stdout-link", "/proc/self/fd/1");
+    std::fs::create_dir(harness.path("folder")).unwrap();
+    for output in OUTPUTS {
+        harness.write("old", "OLD CONTENT");
+        for (name, to) in [("new-link", "folder/new"), ("old-link", "old")] {
+            harness.run(&[output, &[name]].concat()).exits(0);
+            still_links(name, to);
+            let text = std::fs::read_to_string(harness.path(to)).unwrap();
+            assert!(text.len() > 40 && !text.contains("OLD CONTENT"), "{output:?}: {text}");
+        }
+        let outcome = harness.run(&[output, &["stdout-link"]].concat()).exits(0);
+        still_links("stdout-link", "/proc/self/fd/1");
+        let dashed = harness.run(&[output, &["-"]].concat()).exits(0);
+        let first = |text: &str| text.lines().next().map(str::to_owned);
+        assert_eq!(first(&outcome.stdout), first(&dashed.stdout), "{output:?}");
+        std::fs::remove_file(harness.path("folder/new")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_written_and_stays() {
+    use std::os::unix::fs::FileTypeExt;
+    let harness = Harness::new();
+    let pipe = harness.arg("pipe");
+    assert!(harness.run_other(&["mkfifo", &pipe], &[]).code == Some(0));
+    for output in OUTPUTS {
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read_to_string(pipe).unwrap()
+        });
+        harness.run(&[output, &[pipe.as_str()]].concat()).exits(0);
+        assert!(reader.join().unwrap().len() > 40, "{output:?}");
+        assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+    }
+    harness
+        .run(&["places", "--json", "/dev/full"])
+        .exits(3)
+        .complains("cannot write /dev/full: No space left on device");
+}

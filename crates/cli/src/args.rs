@@ -28,7 +28,7 @@ use std::time::Duration;
 
 mod mpi;
 
-pub(crate) use mpi::{MpiArgs, Root};
+pub(crate) use mpi::MpiArgs;
 
 /// Gauges a compute node: what it really sustains, and why.
 ///
@@ -229,8 +229,6 @@ pub(crate) struct RunArgs {
     /// Take more time for every gauge
     #[arg(long, help_heading = "How long")]
     pub(crate) full: bool,
-    #[command(flatten)]
-    pub(crate) root: Root,
     #[command(flatten)]
     pub(crate) common: Common,
 }

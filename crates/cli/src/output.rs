@@ -4,58 +4,10 @@ use crate::failure::Failure;
 use nodegauge_gauge::view::{Page, Section};
 use nodegauge_report::{Style, text};
 use serde::Serialize;
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
-/// Where `--json` or `--csv` goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sink {
-    /// Standard output, which then holds nothing else.
-    Stdout,
-    /// A file.
-    File(PathBuf),
-}
-
-impl From<&str> for Sink {
-    fn from(text: &str) -> Self {
-        if text == "-" { Self::Stdout } else { Self::File(PathBuf::from(text)) }
-    }
-}
-
-impl Sink {
-    /// Writes `text` as a whole. A file is written next to its final place and then renamed, so
-    /// that nobody reads a half and a failed write leaves the old file as it was.
-    pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
-        match self {
-            Self::Stdout => {
-                print(text);
-                Ok(())
-            }
-            Self::File(path) => write_file(path, text).map_err(|cause| cannot_write(path, &cause)),
-        }
-    }
-
-    /// Fails now, before anything is measured, when the file cannot be written.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        let Self::File(path) = self else { return Ok(()) };
-        let refuse = |cause: io::Error| Err(cannot_write(path, &cause));
-        if path.as_os_str().is_empty() {
-            return refuse(io::Error::new(io::ErrorKind::InvalidInput, "the file has no name"));
-        }
-        if path.is_dir() {
-            return refuse(io::ErrorKind::IsADirectory.into());
-        }
-        if path.exists() && !path.is_file() {
-            return Ok(());
-        }
-        let partial = part(path);
-        match File::create(&partial).and_then(|_| std::fs::remove_file(&partial)) {
-            Ok(()) => Ok(()),
-            Err(cause) => refuse(cause),
-        }
-    }
-}
+mod sink;
+pub(crate) use sink::Sink;
 
 /// A document as JSON, with a final line break.
 pub(crate) fn json(document: &impl Serialize) -> Result<String, Failure> {
@@ -83,36 +35,6 @@ pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
 /// Standard output holds one document.
 pub(crate) const BOTH_TO_STDOUT: &str =
     "--json and --csv cannot both go to standard output\nhint: give one of them a file";
-
-fn cannot_write(path: &Path, cause: &io::Error) -> Failure {
-    Failure::missing(format!(
-        "cannot write {}: {cause}\nhint: give a file in a folder that exists and that you may write",
-        path.display()
-    ))
-}
-
-/// The file that is written first, next to its final place.
-fn part(path: &Path) -> PathBuf {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}.part", std::process::id()));
-    PathBuf::from(partial)
-}
-
-fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    // A device or pipe, such as /dev/stderr, is written in place.
-    if path.exists() && !path.is_file() {
-        return File::options().write(true).open(path)?.write_all(text.as_bytes());
-    }
-    let partial = part(path);
-    let written = File::create(&partial)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        // What could be written of a file that could not be finished is of no use.
-        let _ = std::fs::remove_file(&partial);
-    }
-    written
-}
 
 /// Prints a result. A reader that has gone away (`| head`) ends the program quietly.
 pub(crate) fn print(text: &str) {

@@ -10,7 +10,7 @@ use crate::reference::{ReferenceFigure, ReferenceProgram};
 use crate::task::{CacheMode, Task};
 use crate::volume::Volume;
 use crate::workers::{OperationSample, WorkerKind};
-use crate::{GAUGE, IoEngine, TEST, counters};
+use crate::{GAUGE, IoEngine, TEST, counters, precision};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
 use nodegauge_measure::{Seconds, Unit};
 use std::collections::BTreeMap;
@@ -47,13 +47,13 @@ pub(crate) fn measurements(
     measured: &Measured,
     clock: Clock,
 ) -> Vec<Measurement> {
-    let overhead = latency::overhead(clock);
+    let (overhead, reading) = (latency::overhead(clock), precision::reading(clock));
     let mut order: Vec<(usize, &(usize, Task))> = plan.tasks.iter().enumerate().collect();
     order.sort_by_key(|(_, (path, task))| (*path, task.cache, task.cell));
     let mut out = Vec::new();
     for (number, (path, task)) in order {
         let (options, volume) = (&plan.options, &plan.volumes[*path]);
-        let cell = CellFigures { options, volume, task, clock, overhead };
+        let cell = CellFigures { options, volume, task, clock, overhead, reading };
         for operation in &task.operations {
             let samples = measured.own.get(&(number, operation.name));
             let failed = measured.failed.as_ref();
@@ -81,6 +81,7 @@ struct CellFigures<'a> {
     task: &'a Task,
     clock: Clock,
     overhead: Seconds,
+    reading: Seconds,
 }
 
 impl CellFigures<'_> {
@@ -210,7 +211,11 @@ impl CellFigures<'_> {
         let beyond = (little && reads_beyond).then(|| {
             "most of it was in the page cache although the file is larger than memory".to_owned()
         });
-        for reason in [cut, stayed, direct, beyond].into_iter().flatten() {
+        let unknown = match cut {
+            Some(_) => None,
+            None => precision::doubt(counting.iter().copied(), self.reading),
+        };
+        for reason in [cut, stayed, direct, beyond, unknown].into_iter().flatten() {
             validity.add(Status::Suspect, reason);
         }
         validity

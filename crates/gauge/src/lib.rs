@@ -66,8 +66,6 @@ pub struct Glance<'a> {
     pub depth: Depth,
     /// What the gauges before found in this run.
     pub before: &'a [Measurement],
-    /// Whether MPI launchers that refuse root are told to run all the same.
-    pub allow_root: bool,
     /// The time that was asked for, of a gauge that measures until its figures are stable.
     pub budget: Option<Duration>,
     /// The number of samples that was asked for, of the same.

@@ -9,7 +9,7 @@ use super::vector::Vector;
 macro_rules! bodies {
     ($($kernel:ident: |$x:pat_param, $s:pat_param| $value:expr;)*) => {
         $(
-            struct $kernel;
+            pub(super) struct $kernel;
             impl Body for $kernel {
                 const SPEC: &'static KernelSpec = &KERNELS[Kernel::$kernel as usize];
                 #[inline(always)]
@@ -62,4 +62,6 @@ pub(super) static BUILDS: &[&[&[Build]]] = &[
     all::<entry::Avx512>(),
     #[cfg(target_arch = "aarch64")]
     all::<entry::Neon>(),
+    #[cfg(target_arch = "aarch64")]
+    super::sve::all(),
 ];

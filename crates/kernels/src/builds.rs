@@ -8,7 +8,7 @@
 
 use super::entry::{Args, InstructionSet, Way};
 use super::pass::{Body, Pass};
-use super::shape::{Element, Prefetch, Shape, SideBySide, Stores};
+use super::shape::{Element, Isa, Shape};
 use super::table::Kernel;
 use super::vector::{Scalar, Vector};
 
@@ -17,8 +17,7 @@ use super::vector::{Scalar, Vector};
 pub(super) struct Build {
     pub kernel: Kernel,
     pub element: Element,
-    /// Its shape; the distances of its prefetch are 0, and its pages side by side
-    /// [`SideBySide::SOME`]: they are arguments.
+    /// Its shape, as [`Shape::built`] makes it.
     pub shape: Shape,
     /// Whether it is for resident sets.
     pub resident: bool,
@@ -44,21 +43,15 @@ where
     Build {
         kernel: B::SPEC.kernel,
         element: V::Scalar::ELEMENT,
-        shape: Shape {
-            isa: I::ISA,
-            stores: if NT { Stores::NonTemporal } else { Stores::Regular },
-            unroll: U as u8,
-            side_by_side: if SIDE { SideBySide::SOME } else { SideBySide::ONE },
-            prefetch: Prefetch::with_distances(P),
-        },
+        shape: Shape::built(I::ISA, NT, U as u8, SIDE, P),
         resident: RESIDENT,
         run: I::enter::<Pass<V, B, RESIDENT, NT, U, SIDE, P>>,
     }
 }
 
 /// Whether a kernel has loops with a kind of store: one that stores nothing has one kind only.
-const fn stores<I: InstructionSet, B: Body>(nontemporal: bool) -> bool {
-    !nontemporal || (I::ISA.has_nontemporal() && B::SPEC.writes.is_some())
+pub(super) const fn stores<B: Body>(isa: Isa, nontemporal: bool) -> bool {
+    !nontemporal || (isa.has_nontemporal() && B::SPEC.writes.is_some())
 }
 
 /// For passes over long arrays.
@@ -68,7 +61,7 @@ where
     V: Vector + 'static,
     B: Body + 'static,
 {
-    if !(B::SPEC.in_passes() && stores::<I, B>(NT)) {
+    if !(B::SPEC.in_passes() && stores::<B>(I::ISA, NT)) {
         return &[];
     }
     if !I::PREFETCHES {
@@ -110,7 +103,7 @@ where
     I: InstructionSet,
     B: Body + 'static,
 {
-    let stores = stores::<I, B>(NT) && (!NT || B::SPEC.write_allocates());
+    let stores = stores::<B>(I::ISA, NT) && (!NT || B::SPEC.write_allocates());
     if !(B::SPEC.is_resident() && stores) {
         return &[];
     }

@@ -11,6 +11,8 @@ mod entry;
 pub mod oracle;
 mod pass;
 mod shape;
+#[cfg(target_arch = "aarch64")]
+mod sve;
 mod table;
 pub mod values;
 mod variants;

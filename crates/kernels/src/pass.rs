@@ -80,14 +80,14 @@ impl<
 
 /// Steps that are summed in the element's own precision before the sum moves to `f64`: few enough
 /// that a sum of equal `f32` keeps seven digits.
-const STEPS_A_BLOCK: usize = 256;
+pub(super) const STEPS_A_BLOCK: usize = 256;
 
 /// Lanes of the widest vector. Lanes and sums are powers of two.
 const MOST_LANES: usize = 16;
 
 /// Bytes of a page walked side by side with others: what hardware prefetchers take for one, whatever
 /// the size of the pages in memory.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 impl<
     V: Vector,
@@ -346,14 +346,14 @@ impl<
 
 /// A sum that keeps what rounding takes from it (Kahan).
 #[derive(Default)]
-struct Compensated {
-    sum: f64,
+pub(super) struct Compensated {
+    pub sum: f64,
     carry: f64,
 }
 
 impl Compensated {
     #[inline(always)]
-    fn add(&mut self, block: f64) {
+    pub fn add(&mut self, block: f64) {
         let term = block - self.carry;
         let next = self.sum + term;
         self.carry = (next - self.sum) - term;

@@ -52,6 +52,8 @@ pub enum Isa {
     Avx512,
     /// 128-bit vectors of Arm, with fused multiply-add.
     Neon,
+    /// Vectors of Arm whose length the processor chooses, with fused multiply-add.
+    Sve,
 }
 names!(
     Isa,
@@ -60,7 +62,8 @@ names!(
     Sse2 = "sse2",
     Avx = "avx",
     Avx512 = "avx512",
-    Neon = "neon"
+    Neon = "neon",
+    Sve = "sve"
 );
 
 impl Isa {
@@ -76,6 +79,8 @@ impl Isa {
             Self::Avx512 => std::arch::is_x86_feature_detected!("avx512f"),
             #[cfg(target_arch = "aarch64")]
             Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            #[cfg(target_arch = "aarch64")]
+            Self::Sve => std::arch::is_aarch64_feature_detected!("sve"),
             #[allow(unreachable_patterns)]
             _ => false,
         }
@@ -83,13 +88,16 @@ impl Isa {
 
     /// Whether it has non-temporal stores.
     pub const fn has_nontemporal(self) -> bool {
-        matches!(self, Self::Sse2 | Self::Avx | Self::Avx512)
+        matches!(self, Self::Sse2 | Self::Avx | Self::Avx512 | Self::Sve)
     }
 
-    /// Vector width in bits; 0 where the compiler chose.
+    /// Vector width in bits; 0 where the compiler chose, and of SVE where there is none.
     pub fn vector_bits(self) -> u32 {
         match self {
-            Self::Portable => 0,
+            // SAFETY: the instruction set was just detected.
+            #[cfg(target_arch = "aarch64")]
+            Self::Sve if self.available() => unsafe { super::sve::vector_bytes() as u32 * 8 },
+            Self::Portable | Self::Sve => 0,
             Self::Sse2 | Self::Neon => 128,
             Self::Avx => 256,
             Self::Avx512 => 512,
@@ -251,6 +259,26 @@ pub struct Shape {
     pub side_by_side: SideBySide,
     /// Software prefetch.
     pub prefetch: Prefetch,
+}
+
+impl Shape {
+    /// The shape of a compiled loop with so many `distances` of prefetch: these are 0, and pages side by
+    /// side [`SideBySide::SOME`], because they are arguments of the loop.
+    pub(super) const fn built(
+        isa: Isa,
+        nontemporal: bool,
+        unroll: u8,
+        side_by_side: bool,
+        distances: u8,
+    ) -> Self {
+        Self {
+            isa,
+            stores: if nontemporal { Stores::NonTemporal } else { Stores::Regular },
+            unroll,
+            side_by_side: if side_by_side { SideBySide::SOME } else { SideBySide::ONE },
+            prefetch: Prefetch::with_distances(distances),
+        }
+    }
 }
 
 impl fmt::Display for Shape {

@@ -26,14 +26,19 @@ pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
         return Err(cursor.error("expected a level such as Package:2"));
     }
     let mut threads = 1;
+    let mut inside = None;
     while !cursor.at_end() {
         if cursor.peek() == Some('(') {
             attributes(&mut cursor)?;
         } else if cursor.eat('[') {
+            cursor.take_while(|c| c != '(' && c != ']');
+            if cursor.peek() == Some('(') {
+                attributes(&mut cursor)?;
+            }
             cursor.take_while(|c| c != ']');
             cursor.expect(']', "expected ']' to close the memory node")?;
         } else {
-            level(&mut cursor, &mut threads)?;
+            level(&mut cursor, &mut threads, &mut inside)?;
         }
         cursor.skip_blanks();
     }
@@ -64,8 +69,16 @@ pub(crate) fn says_size_of_level(description: &str, level: u32) -> bool {
 /// Hardware threads at most: hwloc takes minutes for millions.
 const MOST_THREADS: u64 = 65_536;
 
-/// Reads one level; `threads` is the product of the counts so far.
-fn level(cursor: &mut Cursor<'_>, threads: &mut u64) -> Result<(), SyntaxError> {
+/// Levels that lie within each other in this order only; caches, groups and nodes may be anywhere.
+const NESTED: [&[&str]; 4] = [&["package", "socket"], &["die"], &["core"], &["pu"]];
+
+/// Reads one level; `threads` is the product of the counts so far, `inside` the innermost level of
+/// [`NESTED`] around it.
+fn level(
+    cursor: &mut Cursor<'_>,
+    threads: &mut u64,
+    inside: &mut Option<usize>,
+) -> Result<(), SyntaxError> {
     let start = cursor.position();
     let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
     // A bare number is a level of an unnamed type, which hwloc guesses.
@@ -80,6 +93,15 @@ fn level(cursor: &mut Cursor<'_>, threads: &mut u64) -> Result<(), SyntaxError> 
                 "expected a level of Package, Die, NUMANode, L3Cache, L2Cache, L1dCache, Core, PU or Group",
             ));
         }
+        let lower = name.to_ascii_lowercase();
+        let nested = NESTED.iter().position(|names| names.contains(&lower.as_str()));
+        if let (Some(here), Some(around)) = (nested, *inside)
+            && here <= around
+        {
+            let problem = format!("a {lower} does not lie inside a {}", NESTED[around][0]);
+            return Err(cursor.error_at(start, problem));
+        }
+        *inside = nested.or(*inside);
         cursor.expect(':', "expected ':' and a count after the level")?;
         at = cursor.position();
         match cursor.number("expected a count after ':'")? {
@@ -98,10 +120,74 @@ fn level(cursor: &mut Cursor<'_>, threads: &mut u64) -> Result<(), SyntaxError> 
     }
 }
 
+/// Reads `(key=value ...)` of a level.
 fn attributes(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     cursor.expect('(', "expected '('")?;
-    cursor.take_while(|c| c != ')');
+    values(cursor, ')')?;
     cursor.expect(')', "expected ')' to close the attributes")
+}
+
+/// Reads attributes up to `end`: sizes that a machine may have, numbers that a thread may have. What hwloc
+/// ignores passes.
+fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
+    while cursor.peek().is_some_and(|next| next != end) {
+        let key = cursor.take_while(|c| c.is_ascii_alphanumeric()).to_ascii_lowercase();
+        let has_value = cursor.eat('=');
+        match key.as_str() {
+            "memory" | "size" | "memorysidecachesize" if has_value => size(cursor)?,
+            "indexes" if has_value => indexes(cursor, end)?,
+            _ => {
+                // A value of something else, or one character between attributes.
+                let rest = cursor.take_while(|c| c != end && !c.is_ascii_alphabetic());
+                if rest.is_empty() && key.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A size with a unit, or in bytes.
+fn size(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
+    /// Far beyond the memory of any node: 1 PiB.
+    const MOST: u64 = 1 << 50;
+    let at = cursor.position();
+    let number = cursor.number("expected a size such as 16MB")?;
+    let unit = cursor.take_while(|c| c.is_ascii_alphabetic()).to_ascii_lowercase();
+    let unit = match unit.as_str() {
+        "" => 1,
+        "kb" | "kib" => 1 << 10,
+        "mb" | "mib" => 1 << 20,
+        "gb" | "gib" => 1 << 30,
+        "tb" | "tib" => 1 << 40,
+        _ => return Err(cursor.error_at(at, "expected a size in kB, MB, GB or TB")),
+    };
+    match number.checked_mul(unit) {
+        Some(1..=MOST) => Ok(()),
+        _ => Err(cursor.error_at(at, "a size is from 1 byte to 1 PiB")),
+    }
+}
+
+/// A list of numbers for the objects of a level; the words of an interleaving are left to hwloc.
+fn indexes(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
+    let mut seen = std::collections::BTreeSet::new();
+    while cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
+        let at = cursor.position();
+        let number = cursor.number("expected a number")?;
+        if matches!(cursor.peek(), Some('*' | ':')) {
+            break;
+        }
+        if number >= MOST_THREADS {
+            return Err(cursor.error_at(at, format!("a number is less than {MOST_THREADS}")));
+        }
+        if !seen.insert(number) {
+            return Err(cursor.error_at(at, "two objects have this number"));
+        }
+        cursor.eat(',');
+    }
+    cursor.take_while(|c| c != end && c != ' ');
+    Ok(())
 }
 
 #[cfg(test)]
@@ -115,6 +201,10 @@ mod tests {
             "Package:2 NUMANode:4 L3Cache:4(size=16MB) L2Cache:4 L1dCache:1 Core:1 PU:1",
             "node:4 core:4 pu:4",
             "4 4 2",
+            "NUMANode:2(memory=16GB) Package:2 Die:1 Core:2 PU:2(indexes=0,4,1,5,2,6,3,7)",
+            "Package:2 [NUMANode(memory=1TiB indexes=1,0)] L2Cache:1(size=512kB) Core:2 PU:1",
+            "Package:2 Core:2 PU:2(indexes=2*2:4*2)",
+            "Package:2 Core:2 PU:2(indexes=core:pu)",
         ] {
             assert_eq!(check(text), Ok(()), "{text}");
         }
@@ -131,6 +221,17 @@ mod tests {
             ("Package:2(memory=1GB Core:4", 27),
             ("Package:2,Core:4", 9),
             ("Package:9999 Core:9999 PU:1", 18),
+            ("Package:1 PU:1(indexes=9999999999,1,2,3)", 23),
+            ("Package:1 Core:4 PU:1(indexes=0,0,1,2)", 32),
+            ("Package:1(memory=-1) Core:4 PU:1", 17),
+            ("NUMANode:1(memory=99999999999999999999GB) PU:1", 18),
+            ("NUMANode:1(memory=99999999GB) PU:1", 18),
+            ("[NUMANode(memory=-1)] PU:1", 17),
+            ("L3Cache:1(size=16XB) PU:1", 15),
+            ("L3Cache:1(size=0) PU:1", 15),
+            ("Core:2 Package:2 PU:1", 7),
+            ("Core:2 Core:2 PU:1", 7),
+            ("PU:2 Core:4", 5),
         ] {
             assert_eq!(check(text).unwrap_err().at, at, "{text}");
         }

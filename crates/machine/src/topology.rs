@@ -6,17 +6,14 @@
 //! last-level caches, which Linux may leave unnumbered, fall back to hwloc's logical index.
 
 use crate::ids::{CpuId, NodeId};
-use hwlocality::Topology as Hwloc;
-use hwlocality::object::TopologyObject;
-use hwlocality::object::attributes::ObjectAttributes;
-use hwlocality::object::types::{CacheType, ObjectType};
-use hwlocality::topology::builder::BuildFlags;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Cache;
-use std::collections::BTreeMap;
-use std::fmt;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
+
+#[allow(unsafe_code, reason = "hwloc may crash over a description, in a process of its own")]
+mod discovery;
 
 /// Which machine to describe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,7 +51,7 @@ impl FromStr for TopologySource {
 }
 
 /// One hardware thread and where it is. Indices of cores and caches point into [`Topology`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareThread {
     /// Its number.
     pub cpu: CpuId,
@@ -68,12 +65,15 @@ pub struct HardwareThread {
     pub node: Option<usize>,
     /// Which thread of its core it is, from 0.
     pub sibling: u32,
+    /// How fast its kind of core is where a machine has several kinds (hwloc's ranking by core type and
+    /// frequency, higher is faster); `None` where all cores are alike or their order is not known.
+    pub efficiency: Option<usize>,
     /// Whether this process may run on it (cpuset, affinity mask).
     pub allowed: bool,
 }
 
 /// A NUMA node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyNode {
     /// Its number.
     pub id: NodeId,
@@ -85,9 +85,10 @@ pub struct TopologyNode {
 
 /// A machine as placement sees it. Threads are in hwloc's logical order: by socket, then NUMA
 /// node, then cache, then core, so that neighbours share most.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// Where the description comes from.
+    #[serde(skip)]
     pub source: TopologySource,
     /// Every hardware thread, in logical order.
     pub threads: Vec<HardwareThread>,
@@ -114,105 +115,7 @@ impl Topology {
     /// When hwloc cannot read it; a synthetic description is checked first, so that the error
     /// points at the wrong character.
     pub fn load(source: &TopologySource) -> Result<Self, Failure> {
-        let builder = Hwloc::builder();
-        let words = |cause: &dyn fmt::Display| cause.to_string();
-        let hwloc = match source {
-            TopologySource::Live => builder
-                .with_flags(BuildFlags::INCLUDE_DISALLOWED)
-                .map_err(|cause| words(&cause))
-                .and_then(|builder| builder.build().map_err(|cause| words(&cause)))
-                .map_err(|cause| {
-                    Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
-                })?,
-            TopologySource::Xml(path) => {
-                let shown = path.display();
-                let text = std::fs::read_to_string(path).map_err(|cause| {
-                    Failure::usage(format!("cannot read topology file {shown}: {cause}"))
-                })?;
-                match newer_xml_version(&text) {
-                    Some(version) => Err(format!(
-                        "it is of hwloc {version}, newer than the installed hwloc 2 reads"
-                    )),
-                    None => builder.from_xml(&text).map_err(|cause| words(&cause)),
-                }
-                .and_then(|builder| builder.build().map_err(|cause| words(&cause)))
-                .map_err(|cause| {
-                    Failure::usage(format!(
-                        "{shown} is not an XML topology that hwloc reads: {cause}\nhint: write one with `lstopo FILE.xml`"
-                    ))
-                })?
-            }
-            TopologySource::Synthetic(description) => {
-                crate::synthetic::check(description).map_err(Failure::usage)?;
-                let built = builder.from_synthetic(description).ok();
-                built.and_then(|builder| builder.build().ok()).ok_or_else(|| {
-                    let problem = "hwloc does not accept this order of levels";
-                    Failure::usage(crate::synthetic::refused(description, problem))
-                })?
-            }
-        };
-        Ok(Self::from_hwloc(&hwloc, source))
-    }
-
-    /// Copies what is needed out of hwloc's tree.
-    fn from_hwloc(hwloc: &Hwloc, source: &TopologySource) -> Self {
-        let mut numbering = Numbering::default();
-        let llc_type = last_level_cache(hwloc);
-        let affinity = match source {
-            TopologySource::Live => nodegauge_os::affinity().ok(),
-            _ => None,
-        };
-        let affinity = affinity.map(|cpus| cpus.into_iter().map(CpuId).collect::<Vec<_>>());
-        let allowed_set = hwloc.allowed_cpuset();
-        let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
-        let nodes = nodes(hwloc, source);
-        let mut threads = Vec::new();
-        for pu in hwloc.objects_with_type(ObjectType::PU) {
-            let Some(os) = pu.os_index() else { continue };
-            let cpu = CpuId(os as u32);
-            let core = numbering.index(pu, ObjectType::Core);
-            let sibling = siblings.entry(core).or_insert(0);
-            let socket = numbering.index(pu, ObjectType::Package);
-            let llc = llc_type
-                .filter(|kind| pu.first_ancestor_with_type(*kind).is_some())
-                .map(|kind| numbering.index(pu, kind));
-            threads.push(HardwareThread {
-                cpu,
-                core,
-                llc,
-                socket,
-                // The smallest node that holds the thread is the nearest.
-                node: (0..nodes.len())
-                    .filter(|i| nodes[*i].cpus.binary_search(&cpu).is_ok())
-                    .min_by_key(|i| nodes[*i].cpus.len()),
-                sibling: *sibling,
-                allowed: allowed_set.is_set(os)
-                    && affinity.as_ref().is_none_or(|mask| mask.contains(&cpu)),
-            });
-            *sibling += 1;
-        }
-        let package = hwloc.objects_with_type(ObjectType::Package).next();
-        let info = |key: &str| {
-            package
-                .and_then(|object| object.info(key))
-                .map(|text| text.to_string_lossy().trim().to_owned())
-                .filter(|text| !text.is_empty())
-        };
-        let number = |key: &str| info(key).and_then(|text| text.parse().ok());
-        Self {
-            source: source.clone(),
-            threads,
-            cores: numbering.take(ObjectType::Core),
-            llcs: llc_type.map(|kind| numbering.take(kind)).unwrap_or_default(),
-            sockets: numbering.take(ObjectType::Package),
-            nodes,
-            caches: cache_levels(hwloc, source),
-            processor_model: info("CPUModel"),
-            identification: info("CPUVendor")
-                .zip(number("CPUFamilyNumber"))
-                .zip(number("CPUModelNumber"))
-                .map(|((vendor, family), model)| (vendor, family, model)),
-        }
+        discovery::load(source)
     }
 
     /// The threads that this process may use, in logical order.
@@ -245,122 +148,9 @@ impl Topology {
     }
 }
 
-/// Gives objects their index in order of first appearance, and keeps their numbers.
-#[derive(Default)]
-struct Numbering {
-    seen: BTreeMap<(String, usize), usize>,
-    numbers: BTreeMap<String, Vec<u32>>,
-}
-
-impl Numbering {
-    /// Index of the ancestor of `pu` of type `kind`; a machine without such objects is one object.
-    fn index(&mut self, pu: &TopologyObject, kind: ObjectType) -> usize {
-        let object = pu.first_ancestor_with_type(kind);
-        let logical = object.map_or(0, TopologyObject::logical_index);
-        let name = kind.to_string();
-        let numbers = self.numbers.entry(name.clone()).or_default();
-        *self.seen.entry((name, logical)).or_insert_with(|| {
-            let number = object.and_then(TopologyObject::os_index).unwrap_or(logical);
-            numbers.push(number as u32);
-            numbers.len() - 1
-        })
-    }
-
-    fn take(&mut self, kind: ObjectType) -> Vec<u32> {
-        self.numbers.remove(&kind.to_string()).unwrap_or_default()
-    }
-}
-
-/// The type of the largest level of data or unified cache beyond level 1.
-fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
-    [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
-        .into_iter()
-        .find(|kind| hwloc.objects_with_type(*kind).next().is_some())
-}
-
-fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
-    // hwloc invents 1 GiB a node for a synthetic machine that does not say.
-    let known = match source {
-        TopologySource::Synthetic(text) => text.contains("memory="),
-        TopologySource::Live | TopologySource::Xml(_) => true,
-    };
-    let mut nodes: Vec<TopologyNode> = hwloc
-        .objects_with_type(ObjectType::NUMANode)
-        .filter_map(|object| {
-            let mut cpus: Vec<CpuId> =
-                object.cpuset()?.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
-            cpus.sort_unstable();
-            Some(TopologyNode {
-                id: NodeId(object.os_index()? as u32),
-                bytes: known.then(|| object.total_memory()),
-                cpus,
-            })
-        })
-        .collect();
-    nodes.sort_by_key(|node| node.id);
-    nodes
-}
-
-fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
-    const TYPES: [ObjectType; 8] = [
-        ObjectType::L1Cache,
-        ObjectType::L1ICache,
-        ObjectType::L2Cache,
-        ObjectType::L2ICache,
-        ObjectType::L3Cache,
-        ObjectType::L3ICache,
-        ObjectType::L4Cache,
-        ObjectType::L5Cache,
-    ];
-    TYPES
-        .iter()
-        .filter_map(|kind| {
-            let objects: Vec<&TopologyObject> = hwloc.objects_with_type(*kind).collect();
-            let Some(ObjectAttributes::Cache(first)) = objects.first()?.attributes() else {
-                return None;
-            };
-            let cores = |cache: &&TopologyObject| {
-                cache.cpuset().map_or(0, |set| {
-                    hwloc
-                        .objects_with_type(ObjectType::Core)
-                        .filter(|core| core.is_inside_cpuset(set))
-                        .count()
-                })
-            };
-            let level = first.depth() as u32;
-            // hwloc invents sizes for a synthetic machine that does not say.
-            let known = match source {
-                TopologySource::Synthetic(text) => {
-                    crate::synthetic::says_size_of_level(text, level)
-                }
-                TopologySource::Live | TopologySource::Xml(_) => true,
-            };
-            Some(Cache {
-                level,
-                kind: match first.cache_type() {
-                    CacheType::Instruction => "instruction".to_owned(),
-                    CacheType::Data => "data".to_owned(),
-                    _ => "unified".to_owned(),
-                },
-                bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
-                line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
-                count: objects.len() as u32,
-                cores: objects.iter().map(cores).max().unwrap_or(0) as u32,
-            })
-        })
-        .collect()
-}
-
-/// The version of an hwloc XML text when it is 3 or later, which hwloc 2 refuses without a reason.
-fn newer_xml_version(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("<topology version=\"")?;
-    let (version, _) = rest.split_once('"')?;
-    let major: u32 = version.split('.').next()?.parse().ok()?;
-    (major >= 3).then_some(version)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::discovery::newer_xml_version;
     use super::*;
 
     fn synthetic(text: &str) -> Topology {
@@ -394,6 +184,16 @@ mod tests {
         let phi = synthetic("Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4");
         assert_eq!((phi.threads.len(), phi.threads_per_core(), phi.llcs.len()), (244, 4, 61));
         assert_eq!(phi.thread(CpuId(7)).map(|t| (t.core, t.sibling)), Some((1, 3)));
+    }
+
+    #[test]
+    fn kinds_of_cores_are_ranked() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");
+        let hybrid = Topology::load(&TopologySource::Xml(path.into())).unwrap();
+        let ranks: Vec<_> = hybrid.threads.iter().map(|thread| thread.efficiency).collect();
+        assert_eq!(ranks, [Some(0), Some(0), Some(1), Some(1)]);
+        let alike = synthetic("Package:1 Core:4 PU:1");
+        assert!(alike.threads.iter().all(|thread| thread.efficiency.is_none()));
     }
 
     #[test]

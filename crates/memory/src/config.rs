@@ -198,6 +198,8 @@ config! {
         repeats: u64 = Observation "repeats";
         /// Loads of a timed call.
         steps: u64 = Observation "steps";
+        /// Seconds of a load of a line that was flushed from all caches.
+        flushed_s: f64 = Observation "flushed";
         /// The level of the memory hierarchy that the figure belongs to.
         level: String = Observation "level";
         /// Size of that level as the system reports it, bytes.

@@ -2,7 +2,7 @@
 //! became of the request.
 
 use nodegauge_measure::Bytes;
-use nodegauge_os::{MapError, Mapping, PageSize};
+use nodegauge_os::{MapError, Mapping, PageSize, page_bytes};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
@@ -26,10 +26,15 @@ impl Pages {
     /// All of them, smallest first.
     pub const ALL: [Self; 4] = [Self::Base, Self::Transparent, Self::Huge2M, Self::Huge1G];
 
-    /// The name in options and records.
+    /// The name in options and records; of base pages their size, which on Arm need not be 4 KiB.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Base => "4k",
+            Self::Base => match page_bytes() {
+                4096 => "4k",
+                0x4000 => "16k",
+                0x1_0000 => "64k",
+                _ => "base",
+            },
             Self::Transparent => "thp",
             Self::Huge2M => "2m",
             Self::Huge1G => "1g",
@@ -55,10 +60,9 @@ impl fmt::Display for Pages {
 impl FromStr for Pages {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|pages| pages.name() == text)
-            .ok_or_else(|| format!("unknown kind of page '{text}': expected 4k, thp, 2m or 1g"))
+        Self::ALL.into_iter().find(|pages| pages.name() == text).ok_or_else(|| {
+            format!("unknown kind of page '{text}': expected {}, thp, 2m or 1g", Self::Base)
+        })
     }
 }
 
@@ -93,7 +97,10 @@ pub enum ArrayError {
         cause: io::Error,
     },
     /// A page size could not be asked for.
-    #[error("the kernel does not take advice on {pages} pages: {cause}\nhint: use --pages 4k")]
+    #[error(
+        "the kernel does not take advice on {pages} pages: {cause}\nhint: use --pages {}",
+        Pages::Base
+    )]
     Advice {
         /// The kind.
         pages: Pages,

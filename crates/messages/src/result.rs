@@ -118,7 +118,7 @@ fn base(mpi: &ReadyMpi<'_>, report: &StartReport, pattern: Pattern) -> MessageCo
 }
 
 /// The MPI, in the form of the record.
-fn mpi_config(mpi: &Mpi, report: Option<&StartReport>) -> MpiConfig {
+pub(crate) fn mpi_config(mpi: &Mpi, report: Option<&StartReport>) -> MpiConfig {
     let text = report.and_then(|report| report.output.library.as_deref());
     // MPICH names its device among some twenty lines about how it was built.
     let device = text

@@ -4,8 +4,9 @@ use crate::call::{SysError, check};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
-use std::io::{self, Read};
-use std::time::Duration;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 /// A forked child and what it has said. Dropped, it is killed and reaped.
 #[derive(Debug)]
@@ -78,6 +79,48 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
+/// What a child that was asked one thing came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChildAnswer {
+    /// All that it said before its end; nothing, or a part, where it crashed.
+    Said(Vec<u8>),
+    /// It was killed at its time limit.
+    TimedOut,
+}
+
+/// Has a forked child make an answer, for code that may crash or never end. Its error output goes nowhere.
+///
+/// # Errors
+/// When the kernel gives no pipe or no process.
+///
+/// # Safety
+/// As for [`fork`].
+pub unsafe fn ask_child(
+    limit: Duration,
+    body: impl FnOnce() -> Vec<u8>,
+) -> Result<ChildAnswer, SysError> {
+    let started = Instant::now();
+    // SAFETY: the caller's promise; opening and duplicating descriptors are system calls.
+    let child = unsafe {
+        fork(|mut pipe| {
+            if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
+                libc::dup2(nowhere.as_raw_fd(), libc::STDERR_FILENO);
+            }
+            // The parent may have gone.
+            let _ = pipe.write_all(&body());
+        })
+    }?;
+    let mut children = [child];
+    while children[0].open {
+        if started.elapsed() > limit {
+            return Ok(ChildAnswer::TimedOut);
+        }
+        receive(&mut children, Duration::from_millis(100));
+    }
+    let [mut child] = children;
+    Ok(ChildAnswer::Said(std::mem::take(&mut child.received)))
+}
+
 /// Takes what the children say, waiting for at most `timeout`, less than a second.
 pub fn receive(children: &mut [ForkedChild], timeout: Duration) {
     let mut open: Vec<&mut ForkedChild> = children.iter_mut().filter(|child| child.open).collect();
@@ -101,7 +144,22 @@ pub fn receive(children: &mut [ForkedChild], timeout: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+
+    #[test]
+    fn a_child_answers_crashes_or_is_killed_at_its_limit() {
+        let ask = |limit, body: fn() -> Vec<u8>| {
+            // SAFETY: the bodies use the allocator and system calls only.
+            unsafe { ask_child(limit, body) }.unwrap()
+        };
+        let long = Duration::from_secs(60);
+        assert_eq!(ask(long, || vec![7; 100_000]), ChildAnswer::Said(vec![7; 100_000]));
+        assert_eq!(ask(long, || std::process::abort()), ChildAnswer::Said(Vec::new()));
+        assert_eq!(ask(long, || panic!("not seen")), ChildAnswer::Said(Vec::new()));
+        let endless = || loop {
+            std::thread::park();
+        };
+        assert_eq!(ask(Duration::from_millis(150), endless), ChildAnswer::TimedOut);
+    }
 
     #[test]
     fn children_say_something_and_end() {

@@ -26,11 +26,12 @@ pub use child::{
     ChildEnd, ChildError, ChildOutput, KillOnDrop, KillReason, first_errors, last_lines, run_group,
     run_with_descendants,
 };
-pub use fork::{ForkedChild, fork, receive};
+pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, receive};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{mbind, nodes_of_pages, policy_at};
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{
-    effective_user, ignore_interrupts, is_root, monotonic_nanos, page_bytes, process_and_thread,
+    effective_user, huge_page_bytes, ignore_interrupts, is_root, monotonic_nanos, page_bytes,
+    process_and_thread,
 };

@@ -4,7 +4,7 @@
 
 use crate::call::{SysError, check};
 use crate::smaps;
-use crate::system::page_bytes;
+use crate::system::{huge_page_bytes, page_bytes};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -13,8 +13,11 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// A transparent huge page on x86-64 and, with 4 KiB base pages, on Arm.
-const HUGE: usize = 2 << 20;
+/// The boundary that memory of `length` bytes starts on: that of a huge page, or a smaller one (2 MiB
+/// where that is a size of pages at all) if it holds none.
+fn boundary(length: usize) -> usize {
+    [huge_page_bytes(), 2 << 20].into_iter().find(|page| *page <= length).unwrap_or_else(page_bytes)
+}
 
 /// Which pages memory is asked to lie on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +75,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `length` bytes of private memory, whole pages. From 2 MiB on it starts on a
-    /// boundary of 2 MiB, or of the reserved page. Nothing is touched: pages appear where a thread first
+    /// Maps at least `length` bytes of private memory, whole pages. It starts on a
+    /// boundary of a huge page if it holds one, else of 2 MiB if it is as long, or of the reserved page. Nothing is touched: pages appear where a thread first
     /// writes them. The caller has checked the size against the memory that can be had: strict accounting
     /// of address space would refuse what fits.
     ///
@@ -86,7 +89,7 @@ impl Mapping {
         let length = length.max(1).checked_next_multiple_of(page).ok_or(too_long)?;
         let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // Alignment: map more, and cut the ends off.
-        let mut slack = if length >= HUGE { HUGE - base } else { 0 };
+        let mut slack = boundary(length) - base;
         if let PageSize::Reserved(page) = pages {
             let needed = (length / page) as u64;
             let (total, free) = reserved_pages(page);
@@ -149,9 +152,9 @@ impl Mapping {
         }
     }
 
-    /// Keeps `length` bytes from the first boundary of a huge page on.
+    /// Keeps `length` bytes from the first boundary on.
     fn cut(&mut self, length: usize) {
-        let before = self.start.align_offset(HUGE);
+        let before = self.start.align_offset(boundary(length));
         let after = self.length - before - length;
         let start = self.at(before, length);
         for (from, bytes) in [(self.start, before), (self.at(before + length, after), after)] {
@@ -328,9 +331,10 @@ mod tests {
 
     #[test]
     fn large_mappings_are_aligned_and_read_back() {
-        let length = (4 << 20) + 4096;
+        let length = (4 << 20) + page_bytes();
         let mapping = Mapping::anonymous(length, PageSize::Base).unwrap();
-        assert_eq!((mapping.range().0 % HUGE, mapping.range().1), (0, length));
+        assert_eq!((mapping.range().0 % boundary(length), mapping.range().1), (0, length));
+        assert_eq!(boundary(3 << 30), huge_page_bytes());
         assert!(mapping.get(0, length).is_some() && mapping.get(1, length).is_none());
         assert!(mapping.get(usize::MAX, 2).is_none());
         // SAFETY: the whole mapping, which nobody else uses.

@@ -1,18 +1,19 @@
 //! What pages memory lies on, as `/proc/self/smaps` tells it.
 
+use crate::system::huge_page_bytes;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
 /// The share of a range of addresses that lies on pages of each size: page size in bytes to share
-/// (0 to 1) of what is resident. Transparent huge pages below 2 MiB are not told apart from base pages
+/// (0 to 1) of what is resident. Transparent huge pages below the largest are not told apart from base pages
 /// by the kernel and count as such.
 pub(crate) fn pages_of(range: Range<usize>) -> io::Result<BTreeMap<u64, f64>> {
-    Ok(pages_in(&std::fs::read_to_string("/proc/self/smaps")?, range))
+    Ok(pages_in(&std::fs::read_to_string("/proc/self/smaps")?, range, huge_page_bytes() as u64))
 }
 
-/// Sums up the mappings of `smaps` that overlap the range.
-fn pages_in(text: &str, range: Range<usize>) -> BTreeMap<u64, f64> {
+/// Sums up the mappings of `smaps` that overlap the range, with transparent pages of `huge` bytes.
+fn pages_in(text: &str, range: Range<usize>, huge: u64) -> BTreeMap<u64, f64> {
     let mut inside = false;
     let mut kernel_page = 0u64;
     let mut by_size: BTreeMap<u64, u64> = BTreeMap::new();
@@ -30,11 +31,11 @@ fn pages_in(text: &str, range: Range<usize>) -> BTreeMap<u64, f64> {
         let mut add = |size: u64, kib: u64| *by_size.entry(size).or_default() += kib;
         match head {
             "KernelPageSize:" => kernel_page = kib << 10,
-            // Resident memory counts as kernel pages first, and moves to 2 MiB pages below.
+            // Resident memory counts as kernel pages first, and moves to huge pages below.
             "Rss:" => add(kernel_page, kib),
             "Private_Hugetlb:" | "Shared_Hugetlb:" => add(kernel_page, kib),
             "AnonHugePages:" if kib > 0 => {
-                add(2 << 20, kib);
+                add(huge, kib);
                 let base = by_size.entry(kernel_page).or_default();
                 *base = base.saturating_sub(kib);
             }
@@ -70,10 +71,14 @@ Rss:                   0 kB
 AnonHugePages:         0 kB
 Private_Hugetlb:    4096 kB
 ";
-        let transparent = pages_in(text, 0x7f00_0000_0000..0x7f00_00c0_0000);
+        let transparent = pages_in(text, 0x7f00_0000_0000..0x7f00_00c0_0000, 2 << 20);
         assert_eq!(transparent, BTreeMap::from([(4096, 0.25), (2 << 20, 0.75)]));
-        let reserved = pages_in(text, 0x7f00_4000_0000..0x7f00_4040_0000);
+        let reserved = pages_in(text, 0x7f00_4000_0000..0x7f00_4040_0000, 2 << 20);
         assert_eq!(reserved, BTreeMap::from([(2 << 20, 1.0)]));
-        assert_eq!(pages_in(text, 0x1000..0x2000), BTreeMap::new());
+        // Base pages of 64 KiB have huge ones of 512 MiB.
+        let arm = text.replace(" 4 kB", " 64 kB");
+        let large = pages_in(&arm, 0x7f00_0000_0000..0x7f00_00c0_0000, 512 << 20);
+        assert_eq!(large, BTreeMap::from([(64 << 10, 0.25), (512 << 20, 0.75)]));
+        assert_eq!(pages_in(text, 0x1000..0x2000, 2 << 20), BTreeMap::new());
     }
 }

@@ -1,9 +1,23 @@
 //! Small questions to the system, and signals.
 
+use std::sync::OnceLock;
+
 /// Bytes in a page of the base size.
 pub fn page_bytes() -> usize {
     // SAFETY: no memory is handed over. Every Linux knows its page size.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Bytes in a transparent huge page: 2 MiB with base pages of 4 KiB, 512 MiB with base pages of 64 KiB as
+/// many Arm kernels have; where the kernel has none, what would be one with its base pages.
+pub fn huge_page_bytes() -> usize {
+    static HUGE: OnceLock<usize> = OnceLock::new();
+    *HUGE.get_or_init(|| {
+        let told = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
+        let told = told.ok().and_then(|text| text.trim().parse().ok());
+        // A table of the level above the base pages: entries of 8 bytes, a base page long.
+        told.unwrap_or_else(|| page_bytes() * (page_bytes() / 8))
+    })
 }
 
 /// The numbers of the calling process and thread.

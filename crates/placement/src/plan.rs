@@ -182,12 +182,13 @@ fn by_kmp(
 
 fn by_places(topology: &Topology, request: &Request) -> Result<Placement, PlacementError> {
     check_threads(topology, request.threads)?;
+    let mut notices = Vec::new();
     let (words, places, policy) = match &request.places {
         Some(spec) => (spec.to_string(), spec.resolve(topology)?, Bind::Close),
         None => {
             let bind = request.bind.unwrap_or(Bind::Spread);
-            let (name, places) = default_places(topology, request.threads, bind);
-            (name.name().to_owned(), places, Bind::Spread)
+            let (words, places) = default_places(topology, request.threads, bind, &mut notices);
+            (words, places, Bind::Spread)
         }
     };
     let threads = match request.threads {
@@ -196,7 +197,6 @@ fn by_places(topology: &Topology, request: &Request) -> Result<Placement, Placem
     };
     check_threads(topology, Some(threads))?;
     let bind = request.bind.unwrap_or(policy);
-    let mut notices = Vec::new();
     if bind == Bind::None {
         if request.places.is_some() {
             notices.push(format!("places {words} have no effect: threads are not bound"));
@@ -226,25 +226,55 @@ fn by_places(topology: &Topology, request: &Request) -> Result<Placement, Placem
     Ok(Placement { notices, ..Placement::new(bind, words, cpus) })
 }
 
-/// The places when none are given: the first hardware thread of each core; all hardware threads for
-/// more threads than cores; whole cores when all threads share the first.
+/// The places when none are given, in words too: the first hardware thread of each core; all hardware
+/// threads for more threads than cores; whole cores when all threads share the first. Of cores that
+/// differ (performance and efficiency cores, big.LITTLE) those of the fastest kind, if they are enough: equal shares on
+/// cores that are not equal would take the time of the slowest.
 fn default_places(
     topology: &Topology,
     threads: Option<u32>,
     bind: Bind,
-) -> (PlaceName, Vec<Place>) {
+    notices: &mut Vec<String>,
+) -> (String, Vec<Place>) {
     let cores = cpus::grouped(topology, |thread| Some(thread.core));
-    let (name, groups) = match threads {
-        _ if bind == Bind::Primary => (PlaceName::Cores, cores),
-        Some(threads) if threads as usize > cores.len() => {
-            (PlaceName::Threads, topology.allowed().map(|thread| vec![thread.cpu]).collect())
-        }
-        _ => {
-            let first = |core: Vec<CpuId>| core.into_iter().take(1).collect();
-            (PlaceName::Cores, cores.into_iter().map(first).collect())
-        }
+    let places = |groups: Vec<Vec<CpuId>>| groups.into_iter().filter_map(Place::new).collect();
+    let named = |name: PlaceName| name.name().to_owned();
+    if bind == Bind::Primary {
+        return (named(PlaceName::Cores), places(cores));
+    }
+    let first = |cores: &[Vec<CpuId>]| cores.iter().map(|core| vec![core[0]]).collect();
+    let fastest = fastest(topology, &cores);
+    let wanted = threads.map_or(0, |threads| threads as usize);
+    if wanted <= fastest.len() && fastest.len() < cores.len() {
+        let used = cpus::ranges(&fastest.iter().map(|core| core[0]).collect::<Vec<_>>());
+        notices.push(format!(
+            "the cores differ: threads go to the {} of the fastest kind ({used}), of {}; for all of them add --places cores",
+            fastest.len(),
+            cores.len(),
+        ));
+        let words: Vec<String> = fastest.iter().map(|core| format!("{{{}}}", core[0])).collect();
+        return (words.join(","), places(first(&fastest)));
+    }
+    if fastest.len() < cores.len() {
+        notices.push(
+            "the cores differ: threads have equal shares, so the slowest cores set the time"
+                .to_owned(),
+        );
+    }
+    if wanted > cores.len() {
+        let threads = topology.allowed().map(|thread| vec![thread.cpu]).collect();
+        return (named(PlaceName::Threads), places(threads));
+    }
+    (named(PlaceName::Cores), places(first(&cores)))
+}
+
+/// The cores of the fastest kind; all where they do not differ.
+fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
+    let efficiency = |core: &&Vec<CpuId>| {
+        core.first().and_then(|cpu| topology.thread(*cpu)).and_then(|thread| thread.efficiency)
     };
-    (name, groups.into_iter().filter_map(Place::new).collect())
+    let most = cores.iter().filter_map(|core| efficiency(&core)).max();
+    cores.iter().filter(|core| most.is_none() || efficiency(core) == most).cloned().collect()
 }
 
 #[cfg(test)]

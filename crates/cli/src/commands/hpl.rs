@@ -13,6 +13,7 @@ use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
+use nodegauge_toolchain::mpi::HostList;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let site = session::site(&args.common)?;
@@ -93,13 +94,13 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
 }
 
 /// The hosts that were named, else those of the Slurm job when it has several; empty for this node.
-fn hosts(named: &[String]) -> Result<Vec<String>, Failure> {
+fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
     let several = |text: String| text.trim().parse::<u32>().is_ok_and(|nodes| nodes > 1);
     let in_job = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(several);
     if named.is_empty() && in_job {
         Ok(nodegauge_messages::job_hosts()?)
     } else {
-        Ok(named.to_vec())
+        Ok(named.iter().flat_map(|HostList(names)| names.clone()).collect())
     }
 }
 

@@ -15,8 +15,10 @@ use std::time::Duration;
 pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     let surface = args.surface.as_deref().map(Sink::from);
     if let Some(sink) = &surface {
-        let taken =
-            [&args.common.json, &args.common.csv].iter().any(|to| to.as_deref() == Some("-"));
+        let taken = [&args.common.json, &args.common.csv]
+            .into_iter()
+            .flatten()
+            .any(|to| Sink::from(to.as_str()) == Sink::Stdout);
         if *sink == Sink::Stdout && (taken || args.iozone_text) {
             return Err(Failure::usage(
                 "standard output holds one document\nhint: give --surface a file",
@@ -106,7 +108,7 @@ fn options(args: &IoArgs) -> FilesOptions {
         read_percents: args.mix.clone(),
         workers: threads.or(processes),
         compressible: args.compressible,
-        samples: args.common.samples.map_or(1, |n| n as usize),
+        samples: args.common.samples.map(|n| n as usize),
         limit: args.runtime.or(short.map(|short| short.limit)),
         budget: (!unlimited).then(|| args.common.budget.unwrap_or(usual_budget)),
     }

@@ -56,6 +56,11 @@ impl OneRegime {
         self.regime.is_none_or(|regime| regime.contains(group.round_trip))
     }
 
+    /// Parts of the samples of a cell.
+    pub fn parts(&self, cell: usize) -> usize {
+        self.cells[cell].0.first().map_or(0, |sample| sample.seconds.len())
+    }
+
     /// Seconds of part number `part` in each counted sample of a cell.
     pub fn seconds(&self, cell: usize, part: usize) -> Vec<f64> {
         let of = |(samples, _, group): (&[Sample], &Sorted, &RegimeGroup)| {

@@ -23,6 +23,9 @@ pub struct Halving<T> {
 
 /// Two scores differ when they are apart by this many standard errors.
 const ERRORS_APART: f64 = 2.0;
+/// Who is behind the leader leaves when the sum of ranks says so by this many standard deviations: four samples
+/// that are all slower than the leader's four do, which chance brings about once in seventy times.
+const BEHIND: f64 = 2.3;
 /// The standard deviation of normal noise over its median absolute deviation.
 const SIGMA_OVER_MAD: f64 = 1.4826;
 
@@ -134,11 +137,23 @@ impl<T> Halving<T> {
         self.candidates.truncate(stay);
     }
 
-    /// Ranks, and says how many, the leader among them, the noise does not tell from the leader.
-    pub fn alike(&mut self) -> usize {
-        let scores = self.rank();
-        let Some(margin) = self.margin() else { return scores.len() };
-        scores.iter().take_while(|score| **score >= scores[0] * (1.0 - margin)).count()
+    /// Ranks, and has all those leave that are slower than the leader by the ranks of their rates (Mann and
+    /// Whitney 1947); those that the noise does not let tell from the leader stay. With fewer than four samples
+    /// each nobody leaves.
+    pub fn leave_behind(&mut self) {
+        self.rank();
+        let relative = self.relative();
+        let Some(leader) = relative.first() else { return };
+        let behind = |rates: &Vec<f64>| {
+            let (m, n) = (rates.len() as f64, leader.len() as f64);
+            let pairs =
+                rates.iter().flat_map(|rate| leader.iter().map(move |of| rate.total_cmp(of)));
+            let won: f64 = pairs.map(|order| (order as i8 + 1) as f64 / 2.0).sum();
+            m * n / 2.0 - won >= BEHIND * (m * n * (m + n + 1.0) / 12.0).sqrt()
+        };
+        let leave: Vec<bool> = relative.iter().map(behind).collect();
+        let mut leave = leave.into_iter();
+        self.candidates.retain(|_| !leave.next().unwrap_or(false));
     }
 
     /// Ranks, and says whether nobody can be faster than the leader by more than `tolerance`: then
@@ -190,9 +205,35 @@ mod tests {
             }
         }
         halving.cut();
-        assert_eq!((halving.len(), halving.alike()), (3, 3));
+        assert_eq!(halving.len(), 3);
+        halving.leave_behind();
+        assert_eq!(halving.len(), 3);
         assert!(!halving.is_settled(0.005));
         assert!(halving.is_settled(0.05));
+    }
+
+    #[test]
+    fn only_those_that_are_told_from_the_leader_leave_it_alone() {
+        // The second is disturbed once and alike, the third slower in all its samples but one.
+        let mut halving = Halving::new([0, 1, 2]);
+        let rates = [
+            [100.0, 98.0, 97.0, 99.0, 96.0],
+            [99.5, 60.0, 98.5, 97.5, 96.5],
+            [90.0, 96.5, 91.0, 89.0, 92.0],
+        ];
+        for sample in 0..5 {
+            if sample == 3 {
+                halving.leave_behind();
+                assert_eq!(halving.len(), 3);
+            }
+            for i in 0..3 {
+                halving.record(i, rates[*halving.get(i)][sample], f64::NAN);
+            }
+        }
+        halving.leave_behind();
+        let mut left = [*halving.get(0), *halving.get(1)];
+        left.sort_unstable();
+        assert_eq!((halving.len(), left), (2, [0, 1]));
     }
 
     proptest! {

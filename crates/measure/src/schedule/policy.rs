@@ -174,13 +174,16 @@ pub const LOOPS: Policy = Policy {
 /// The nodes of `memory matrix`; CPU to CPU gets the rest of the time.
 pub const NODES: Policy = Policy { measure: 0.6, ..CURVES };
 
-/// `io`: the grid of files and blocks, as often as samples are asked for, until the time is spent.
+/// `io`: the grid of files and blocks, as often as samples are asked for, else until figures are known,
+/// until the time is spent.
 pub const FILES: Policy = Policy {
     order: Order::AsGiven,
     seed: 1,
     warm_up: WarmUp::None,
     fewest: 0,
     least: 1,
+    // Passes over the smallest files are told of by the interval of their median, not by one more.
+    most: Some(60),
     ask_every: 1,
     tolerance: None,
     ends_within_round: true,

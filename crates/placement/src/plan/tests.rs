@@ -27,6 +27,27 @@ fn default_is_the_first_hardware_thread_of_each_core() {
 }
 
 #[test]
+fn of_cores_that_differ_the_fastest_kind_is_used_unless_more_are_asked_for() {
+    // Four small cores, then four large ones with two hardware threads each, as on a telephone or a laptop.
+    let mut topology = machine("Package:1 L3Cache:1 Core:8 PU:2");
+    topology.threads.retain(|thread| thread.core >= 4 || thread.sibling == 0);
+    for thread in &mut topology.threads {
+        thread.efficiency = Some(usize::from(thread.core >= 4));
+    }
+    let all = plan(&topology, &Request::default()).unwrap();
+    assert_eq!(cpus(&all), ["8", "10", "12", "14"]);
+    assert_eq!(all.places, "{8},{10},{12},{14}");
+    assert!(all.notices[0].contains("the 4 of the fastest kind (8,10,12,14), of 8"), "{all:?}");
+    let again = plan(&topology, &request(None, &all.places, None)).unwrap();
+    assert_eq!(cpus(&again), cpus(&all));
+    assert_eq!(cpus(&plan(&topology, &request(Some(2), "", None)).unwrap()), ["8", "12"]);
+    let six = plan(&topology, &request(Some(6), "", None)).unwrap();
+    assert!(six.notices[0].contains("the slowest cores set the time"), "{six:?}");
+    let asked = plan(&topology, &request(None, "cores", None)).unwrap();
+    assert_eq!((asked.threads.len(), asked.notices.len()), (8, 0));
+}
+
+#[test]
 fn cpus_that_may_not_be_used_are_not_used() {
     let mut topology = machine(SMT);
     for thread in &mut topology.threads {

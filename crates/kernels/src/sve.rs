@@ -1,0 +1,370 @@
+//! The loops for Arm's Scalable Vector Extension, whose vectors have a length that only the processor
+//! knows. No type can hold one, so what a kernel does with vectors is a line of assembler here, and
+//! all loops are made of one piece of it: some steps of `U` vectors each, a stride apart.
+//!
+//! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores take a
+//! predicate, so that no element needs a loop of its own at either end.
+
+use super::builds::{Build, stores};
+use super::entry::{Args, LINE, Way};
+use super::pass::{Body, Compensated, PAGE, STEPS_A_BLOCK};
+use super::shape::{Element, Isa, Shape};
+use super::table::ARRAYS;
+use super::vector::Scalar;
+use std::arch::asm;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// Bytes in a vector of this processor.
+///
+/// # Safety
+/// The processor has SVE.
+#[target_feature(enable = "sve")]
+pub(super) unsafe fn vector_bytes() -> usize {
+    let bytes;
+    // SAFETY: reads the length alone.
+    unsafe { asm!("rdvl {}, #1", out(reg) bytes, options(pure, nomem, nostack)) };
+    bytes
+}
+
+/// Where some steps lie: of each array the first, how many, how far apart in bytes, and how many
+/// elements of each vector are worked on (more than it has: all).
+#[derive(Clone, Copy)]
+pub(super) struct Steps {
+    at: [*mut u8; ARRAYS],
+    count: usize,
+    stride: usize,
+    lanes: usize,
+}
+
+/// What a kernel does with scalable vectors.
+pub(super) trait Scalable: Body {
+    /// Runs at least one step of `U` vectors; returns the sum of a kernel that sums. `P`: distances at which lines are
+    /// asked for.
+    ///
+    /// # Safety
+    /// The processor has SVE; each array that the kernel uses has the elements of all steps.
+    unsafe fn steps<T: Scalar, const NT: bool, const U: usize, const P: u8>(
+        steps: Steps,
+        scalar: f64,
+        way: Way,
+    ) -> f64;
+}
+
+/// Assembler for one element type: suffix of instructions that move elements, of registers, and form of
+/// the general register that holds the scalar. Vectors of arrays a and d (no kernel uses both) are
+/// in z0 to z7, of b in z10 to z17, of c and sums in z20 to z27, the scalar in z31; all elements are
+/// active in p1, those worked on in p0.
+macro_rules! steps {
+    ($body:literal, $result:literal, $move:literal, $lane:literal, $scalar:literal, $widen:literal;
+     $steps:ident, $bits:expr, $way:ident, $kernel:ident) => {{
+        let sum: f64;
+        let [a, b, c, d] = $steps.at;
+        // SAFETY: the caller's promise; every register that is changed is named.
+        unsafe {
+            asm!(
+                concat!(".macro body a, b, c, d, s, sum\n", $body, "\n.endm"),
+                ".macro get array, register, k",
+                concat!("ld1", $move, " {{\\register}}, p0/z, [\\array, #\\k, mul vl]"),
+                ".if {p} >= 1",
+                "add {ahead}, \\array, {near}",
+                "prfb pldl1keep, p1, [{ahead}, #\\k, mul vl]",
+                ".endif",
+                ".if {p} >= 2",
+                "add {ahead}, \\array, {far}",
+                "prfb pldl2keep, p1, [{ahead}, #\\k, mul vl]",
+                ".endif",
+                ".endm",
+                ".macro put register, k",
+                ".if {nt}",
+                concat!("stnt1", $move, " {{\\register}}, p0, [{to}, #\\k, mul vl]"),
+                ".else",
+                concat!("st1", $move, " {{\\register}}, p0, [{to}, #\\k, mul vl]"),
+                ".endif",
+                ".endm",
+                concat!("ptrue p1.", $lane),
+                concat!("whilelo p0.", $lane, ", xzr, {lanes}"),
+                concat!("dup z31.", $lane, ", ", $scalar),
+                ".if {writes} == 0",
+                ".irp k,0,1,2,3,4,5,6,7",
+                concat!("dup z2\\k\\().", $lane, ", #0"),
+                ".endr",
+                ".endif",
+                "2:",
+                ".irp k,0,1,2,3,4,5,6,7",
+                ".if \\k < {u}",
+                ".if {reads_a}",
+                concat!("get {a}, z\\k\\().", $lane, ", \\k"),
+                ".endif",
+                ".if {reads_b}",
+                concat!("get {b}, z1\\k\\().", $lane, ", \\k"),
+                ".endif",
+                ".if {reads_c}",
+                concat!("get {c}, z2\\k\\().", $lane, ", \\k"),
+                ".endif",
+                ".if {reads_d}",
+                concat!("get {d}, z\\k\\().", $lane, ", \\k"),
+                ".endif",
+                ".endif",
+                ".endr",
+                ".irp k,0,1,2,3,4,5,6,7",
+                ".if \\k < {u}",
+                concat!(
+                    "body z\\k\\().", $lane, ", z1\\k\\().", $lane, ", z2\\k\\().", $lane,
+                    ", z\\k\\().", $lane, ", z31.", $lane, ", z2\\k\\().", $lane
+                ),
+                ".if {writes}",
+                concat!("put ", $result, ".", $lane, ", \\k"),
+                ".endif",
+                ".endif",
+                ".endr",
+                "add {a}, {a}, {stride}",
+                "add {b}, {b}, {stride}",
+                "add {c}, {c}, {stride}",
+                "add {d}, {d}, {stride}",
+                "add {to}, {to}, {stride}",
+                "subs {count}, {count}, #1",
+                "b.ne 2b",
+                ".if {writes} == 0",
+                ".irp k,1,2,3,4,5,6,7",
+                ".if \\k < {u}",
+                concat!("fadd z20.", $lane, ", z20.", $lane, ", z2\\k\\().", $lane),
+                ".endif",
+                ".endr",
+                concat!("faddv ", $lane, "0, p1, z20.", $lane),
+                $widen,
+                ".endif",
+                ".purgem body",
+                ".purgem get",
+                ".purgem put",
+                a = inout(reg) a => _,
+                b = inout(reg) b => _,
+                c = inout(reg) c => _,
+                d = inout(reg) d => _,
+                to = inout(reg) $steps.at[$kernel::WRITES.unwrap_or(0)] => _,
+                count = inout(reg) $steps.count => _,
+                stride = in(reg) $steps.stride,
+                lanes = in(reg) $steps.lanes,
+                scalar = in(reg) $bits,
+                near = in(reg) $way.near,
+                far = in(reg) $way.far,
+                ahead = out(reg) _,
+                reads_a = const $kernel::READS[0] as u8,
+                reads_b = const $kernel::READS[1] as u8,
+                reads_c = const $kernel::READS[2] as u8,
+                reads_d = const $kernel::READS[3] as u8,
+                writes = const $kernel::WRITES.is_some() as u8,
+                nt = const NT as u8,
+                u = const U,
+                p = const P,
+                out("v0") sum, out("v1") _, out("v2") _, out("v3") _,
+                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                out("v10") _, out("v11") _, out("v12") _, out("v13") _,
+                out("v14") _, out("v15") _, out("v16") _, out("v17") _,
+                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
+                out("v24") _, out("v25") _, out("v26") _, out("v27") _,
+                out("v31") _, out("p0") _, out("p1") _,
+                options(nostack),
+            );
+        }
+        sum
+    }};
+}
+
+/// Of each kernel what it does with the vectors of its arrays, and which register then holds what is
+/// written: `z\k` of array a (or d), `z1\k` of b, `z2\k` of c, `z31` the scalar.
+macro_rules! scalable {
+    ($($kernel:ident: $body:literal => $result:literal;)*) => {
+        $(
+            impl Scalable for super::bodies::$kernel {
+                #[inline]
+                #[target_feature(enable = "sve")]
+                unsafe fn steps<T: Scalar, const NT: bool, const U: usize, const P: u8>(
+                    steps: Steps,
+                    scalar: f64,
+                    way: Way,
+                ) -> f64 {
+                    use super::bodies::$kernel as Of;
+                    let sum = match T::ELEMENT {
+                        Element::F64 => steps!($body, $result, "d", "d", "{scalar:x}", "";
+                            steps, scalar.to_bits(), way, Of),
+                        Element::F32 => steps!($body, $result, "w", "s", "{scalar:w}", "fcvt d0, s0";
+                            steps, (scalar as f32).to_bits(), way, Of),
+                    };
+                    if Self::WRITES.is_some() { 0.0 } else { sum }
+                }
+            }
+        )*
+
+        /// All kernels.
+        pub(super) const fn all() -> &'static [&'static [Build]] {
+            use super::bodies::*;
+            const { &[$(
+                passes::<f64, $kernel, false>(),
+                passes::<f64, $kernel, true>(),
+                passes::<f32, $kernel, false>(),
+                passes::<f32, $kernel, true>(),
+                residents::<$kernel, false>(),
+                residents::<$kernel, true>(),
+            )*] }
+        }
+    };
+}
+
+scalable! {
+    Copy: "" => "z\\k\\()";
+    Scale: "fmul \\c, \\c, \\s" => "z2\\k\\()";
+    Add: "fadd \\a, \\a, \\b" => "z\\k\\()";
+    Triad: "fmla \\b, p0/m, \\c, \\s" => "z1\\k\\()";
+    Read: "fadd \\sum, p0/m, \\sum, \\a" => "z31";
+    Write: "" => "z31";
+    Update: "fmul \\a, \\a, \\s" => "z\\k\\()";
+    Dot: "fmla \\sum, p0/m, \\a, \\b" => "z31";
+    Nstream: "fmla \\b, p0/m, \\c, \\s\nfadd \\a, \\a, \\b" => "z\\k\\()";
+    Axpy: "fmla \\a, p0/m, \\b, \\s" => "z\\k\\()";
+    Blend: "fmla \\b, p0/m, \\c, \\s\nfadd \\b, \\b, \\d" => "z1\\k\\()";
+}
+
+/// One call of a loop, as [`Pass`](super::pass::Pass) is for vectors of a known length.
+///
+/// # Safety
+/// The processor has SVE; the rest as for [`Run::run`](super::entry::Run::run).
+#[target_feature(enable = "sve")]
+unsafe fn run<
+    T: Scalar,
+    K: Scalable,
+    const RESIDENT: bool,
+    const NT: bool,
+    const U: usize,
+    const SIDE: bool,
+    const P: u8,
+>(
+    args: &Args,
+    way: Way,
+) -> f64 {
+    let end = args.n * size_of::<T>();
+    let mut total = Compensated::default();
+    // SAFETY: all offsets below are less than the end, the last vector has no more elements than are
+    // left; the rest is the caller's promise.
+    unsafe {
+        let vector = vector_bytes();
+        let from = |i: usize| args.at.map(|at| at.as_ptr().wrapping_add(i));
+        // The vectors of a line; a processor whose vectors do not fill a page has none.
+        let side = SIDE && PAGE.is_multiple_of(vector);
+        let repeats = if RESIDENT { args.repeats } else { 1 };
+        for _ in 0..repeats {
+            let mut i = match K::WRITES {
+                Some(array) if !RESIDENT => args.at[array].as_ptr().align_offset(LINE).min(end),
+                _ => 0,
+            };
+            total.add(few::<T, K, NT>(from(0), i, vector, args.scalar, way));
+            while side && end - i >= way.pages * PAGE {
+                let mut line = 0;
+                while line < PAGE {
+                    let steps = Steps {
+                        at: from(i + line),
+                        count: way.pages,
+                        stride: PAGE,
+                        lanes: usize::MAX,
+                    };
+                    total.add(match LINE / vector {
+                        4 => K::steps::<T, NT, 4, 0>(steps, args.scalar, way),
+                        2 => K::steps::<T, NT, 2, 0>(steps, args.scalar, way),
+                        _ => K::steps::<T, NT, 1, 0>(steps, args.scalar, way),
+                    });
+                    line += vector.max(LINE);
+                }
+                i += way.pages * PAGE;
+            }
+            let stride = U * vector;
+            while end - i >= stride {
+                // A sum moves to `f64` before it loses digits.
+                let most = if K::WRITES.is_some() { usize::MAX } else { STEPS_A_BLOCK };
+                let count = ((end - i) / stride).min(most);
+                let steps = Steps { at: from(i), count, stride, lanes: usize::MAX };
+                total.add(K::steps::<T, NT, U, P>(steps, args.scalar, way));
+                i += count * stride;
+            }
+            total.add(few::<T, K, NT>(from(i), end - i, vector, args.scalar, way));
+            // No pass may be merged with the next one.
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+    total.sum
+}
+
+/// So many bytes, vector by vector, the last one in part.
+///
+/// # Safety
+/// As for [`Scalable::steps`].
+#[inline]
+#[target_feature(enable = "sve")]
+unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
+    at: [*mut u8; ARRAYS],
+    bytes: usize,
+    vector: usize,
+    scalar: f64,
+    way: Way,
+) -> f64 {
+    let (mut sum, mut i) = (0.0, 0);
+    while i < bytes {
+        let at = at.map(|at| at.wrapping_add(i));
+        let steps = Steps { at, count: 1, stride: 0, lanes: (bytes - i) / size_of::<T>() };
+        // SAFETY: the caller's promise.
+        sum += unsafe { K::steps::<T, NT, 1, 0>(steps, scalar, way) };
+        i += vector;
+    }
+    sum
+}
+
+const fn build<
+    T: Scalar,
+    K: Scalable,
+    const RESIDENT: bool,
+    const NT: bool,
+    const U: usize,
+    const SIDE: bool,
+    const P: u8,
+>() -> Build {
+    Build {
+        kernel: K::SPEC.kernel,
+        element: T::ELEMENT,
+        shape: Shape::built(Isa::Sve, NT, U as u8, SIDE, P),
+        resident: RESIDENT,
+        run: run::<T, K, RESIDENT, NT, U, SIDE, P>,
+    }
+}
+
+/// For passes over long arrays.
+const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
+    if !(K::SPEC.in_passes() && stores::<K>(Isa::Sve, NT)) {
+        return &[];
+    }
+    const {
+        &[
+            build::<T, K, false, NT, 1, false, 0>(),
+            build::<T, K, false, NT, 2, false, 0>(),
+            build::<T, K, false, NT, 4, false, 0>(),
+            build::<T, K, false, NT, 8, false, 0>(),
+            build::<T, K, false, NT, 1, true, 0>(),
+            build::<T, K, false, NT, 4, false, 1>(),
+            build::<T, K, false, NT, 4, false, 2>(),
+        ]
+    }
+}
+
+/// For resident sets.
+const fn residents<K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
+    let stores = stores::<K>(Isa::Sve, NT) && (!NT || K::SPEC.write_allocates());
+    if !(K::SPEC.is_resident() && stores) {
+        return &[];
+    }
+    const {
+        &[
+            build::<f64, K, true, NT, 1, false, 0>(),
+            build::<f64, K, true, NT, 2, false, 0>(),
+            build::<f64, K, true, NT, 4, false, 0>(),
+            build::<f64, K, true, NT, 8, false, 0>(),
+            build::<f64, K, true, NT, 1, true, 0>(),
+        ]
+    }
+}

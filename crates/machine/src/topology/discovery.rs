@@ -1,0 +1,299 @@
+//! Discovery by hwloc, and what is copied out of its tree. A description from outside is read in a child
+//! process: hwloc does not survive every file, and takes minutes over some texts.
+
+use super::{HardwareThread, Topology, TopologyNode, TopologySource};
+use crate::ids::{CpuId, NodeId};
+use hwlocality::Topology as Hwloc;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::types::{CacheType, ObjectType};
+use hwlocality::topology::builder::BuildFlags;
+use nodegauge_measure::Failure;
+use nodegauge_measure::record::Cache;
+use nodegauge_os::ChildAnswer;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long hwloc may take over a description: thousands of times what the largest machine needs.
+const LIMIT: Duration = Duration::from_secs(5);
+/// No machine's description is longer, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// Describes the machine that `source` names; see [`Topology::load`].
+pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
+    match source {
+        TopologySource::Live => {
+            let built = Hwloc::builder().with_flags(BuildFlags::INCLUDE_DISALLOWED);
+            let built = built.map_err(|cause| cause.to_string());
+            built
+                .and_then(|builder| builder.build().map_err(|cause| cause.to_string()))
+                .map(|hwloc| copied(&hwloc, source))
+                .map_err(|cause| {
+                    Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
+                })
+        }
+        TopologySource::Xml(path) => {
+            let shown = path.display();
+            let text = read(path).map_err(|cause| {
+                Failure::usage(format!("cannot read topology file {shown}: {cause}"))
+            })?;
+            let described = match newer_xml_version(&text) {
+                Some(version) => {
+                    Err(format!("it is of hwloc {version}, newer than the installed hwloc 2 reads"))
+                }
+                None => described(source, &text),
+            };
+            described.map_err(|cause| {
+                Failure::usage(format!(
+                    "{shown} is not an XML topology that hwloc reads: {cause}\nhint: write one with `lstopo FILE.xml`"
+                ))
+            })
+        }
+        TopologySource::Synthetic(description) => {
+            crate::synthetic::check(description).map_err(Failure::usage)?;
+            described(source, description)
+                .map_err(|cause| Failure::usage(crate::synthetic::refused(description, &cause)))
+        }
+    }
+}
+
+/// The text of a regular file of sane length.
+fn read(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() && !found.is_dir() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    if found.len() > LONGEST {
+        return Err(io::Error::other("it is longer than any topology"));
+    }
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// What hwloc makes of a description, in a child process.
+fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
+    // SAFETY: the child reads text that is in memory, by hwloc and with the allocator, and waits for no
+    // other thread.
+    let answer = unsafe {
+        nodegauge_os::ask_child(LIMIT, || {
+            serde_json::to_vec(&built(source, text)).unwrap_or_default()
+        })
+    };
+    let said = match answer.map_err(|cause| cause.to_string())? {
+        ChildAnswer::Said(said) => said,
+        ChildAnswer::TimedOut => {
+            return Err(format!("hwloc takes more than {} s over it", LIMIT.as_secs()));
+        }
+    };
+    let crashed = |_| Err("hwloc crashes on it".to_owned());
+    let topology: Result<Topology, String> = serde_json::from_slice(&said).unwrap_or_else(crashed);
+    topology.map(|topology| Topology { source: source.clone(), ..topology })
+}
+
+fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
+    let builder = Hwloc::builder();
+    let builder = match source {
+        // hwloc gives no reason.
+        TopologySource::Synthetic(_) => builder.from_synthetic(text).map_err(|_| None),
+        _ => builder.from_xml(text).map_err(|cause| Some(cause.to_string())),
+    };
+    let hwloc = builder.and_then(|builder| {
+        builder.build().map_err(|cause| match source {
+            TopologySource::Synthetic(_) => None,
+            _ => Some(cause.to_string()),
+        })
+    });
+    match hwloc {
+        Ok(hwloc) => Ok(copied(&hwloc, source)),
+        Err(cause) => {
+            Err(cause.unwrap_or_else(|| "hwloc does not accept this order of levels".to_owned()))
+        }
+    }
+}
+
+/// Copies what is needed out of hwloc's tree.
+fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
+    let mut numbering = Numbering::default();
+    let llc_type = last_level_cache(hwloc);
+    let affinity = match source {
+        TopologySource::Live => nodegauge_os::affinity().ok(),
+        _ => None,
+    };
+    let affinity = affinity.map(|cpus| cpus.into_iter().map(CpuId).collect::<Vec<_>>());
+    let allowed_set = hwloc.allowed_cpuset();
+    let kinds = hwloc.cpu_kinds().into_iter().flatten();
+    let kinds: Vec<_> = kinds.map(|kind| (kind.cpuset, kind.efficiency)).collect();
+    let kinds = if kinds.len() > 1 { kinds } else { Vec::new() };
+    let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
+    let nodes = nodes(hwloc, source);
+    let mut threads = Vec::new();
+    for pu in hwloc.objects_with_type(ObjectType::PU) {
+        let Some(os) = pu.os_index() else { continue };
+        let cpu = CpuId(os as u32);
+        let core = numbering.index(pu, ObjectType::Core);
+        let sibling = siblings.entry(core).or_insert(0);
+        let socket = numbering.index(pu, ObjectType::Package);
+        let llc = llc_type
+            .filter(|kind| pu.first_ancestor_with_type(*kind).is_some())
+            .map(|kind| numbering.index(pu, kind));
+        threads.push(HardwareThread {
+            cpu,
+            core,
+            llc,
+            socket,
+            // The smallest node that holds the thread is the nearest.
+            node: (0..nodes.len())
+                .filter(|i| nodes[*i].cpus.binary_search(&cpu).is_ok())
+                .min_by_key(|i| nodes[*i].cpus.len()),
+            sibling: *sibling,
+            efficiency: kinds
+                .iter()
+                .find(|(cpus, _)| cpus.is_set(os))
+                .and_then(|(_, efficiency)| *efficiency),
+            allowed: allowed_set.is_set(os)
+                && affinity.as_ref().is_none_or(|mask| mask.contains(&cpu)),
+        });
+        *sibling += 1;
+    }
+    let package = hwloc.objects_with_type(ObjectType::Package).next();
+    let info = |key: &str| {
+        package
+            .and_then(|object| object.info(key))
+            .map(|text| text.to_string_lossy().trim().to_owned())
+            .filter(|text| !text.is_empty())
+    };
+    let number = |key: &str| info(key).and_then(|text| text.parse().ok());
+    Topology {
+        source: source.clone(),
+        threads,
+        cores: numbering.take(ObjectType::Core),
+        llcs: llc_type.map(|kind| numbering.take(kind)).unwrap_or_default(),
+        sockets: numbering.take(ObjectType::Package),
+        nodes,
+        caches: cache_levels(hwloc, source),
+        processor_model: info("CPUModel"),
+        identification: info("CPUVendor")
+            .zip(number("CPUFamilyNumber"))
+            .zip(number("CPUModelNumber"))
+            .map(|((vendor, family), model)| (vendor, family, model)),
+    }
+}
+
+/// Gives objects their index in order of first appearance, and keeps their numbers.
+#[derive(Default)]
+struct Numbering {
+    seen: BTreeMap<(String, usize), usize>,
+    numbers: BTreeMap<String, Vec<u32>>,
+}
+
+impl Numbering {
+    /// Index of the ancestor of `pu` of type `kind`; a machine without such objects is one object.
+    fn index(&mut self, pu: &TopologyObject, kind: ObjectType) -> usize {
+        let object = pu.first_ancestor_with_type(kind);
+        let logical = object.map_or(0, TopologyObject::logical_index);
+        let name = kind.to_string();
+        let numbers = self.numbers.entry(name.clone()).or_default();
+        *self.seen.entry((name, logical)).or_insert_with(|| {
+            let number = object.and_then(TopologyObject::os_index).unwrap_or(logical);
+            numbers.push(number as u32);
+            numbers.len() - 1
+        })
+    }
+
+    fn take(&mut self, kind: ObjectType) -> Vec<u32> {
+        self.numbers.remove(&kind.to_string()).unwrap_or_default()
+    }
+}
+
+/// The type of the largest level of data or unified cache beyond level 1.
+fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
+    [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
+        .into_iter()
+        .find(|kind| hwloc.objects_with_type(*kind).next().is_some())
+}
+
+fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
+    // hwloc invents 1 GiB a node for a synthetic machine that does not say.
+    let known = match source {
+        TopologySource::Synthetic(text) => text.contains("memory="),
+        TopologySource::Live | TopologySource::Xml(_) => true,
+    };
+    let mut nodes: Vec<TopologyNode> = hwloc
+        .objects_with_type(ObjectType::NUMANode)
+        .filter_map(|object| {
+            let mut cpus: Vec<CpuId> =
+                object.cpuset()?.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
+            cpus.sort_unstable();
+            Some(TopologyNode {
+                id: NodeId(object.os_index()? as u32),
+                bytes: known.then(|| object.total_memory()),
+                cpus,
+            })
+        })
+        .collect();
+    nodes.sort_by_key(|node| node.id);
+    nodes
+}
+
+fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
+    const TYPES: [ObjectType; 8] = [
+        ObjectType::L1Cache,
+        ObjectType::L1ICache,
+        ObjectType::L2Cache,
+        ObjectType::L2ICache,
+        ObjectType::L3Cache,
+        ObjectType::L3ICache,
+        ObjectType::L4Cache,
+        ObjectType::L5Cache,
+    ];
+    TYPES
+        .iter()
+        .filter_map(|kind| {
+            let objects: Vec<&TopologyObject> = hwloc.objects_with_type(*kind).collect();
+            let Some(ObjectAttributes::Cache(first)) = objects.first()?.attributes() else {
+                return None;
+            };
+            let cores = |cache: &&TopologyObject| {
+                cache.cpuset().map_or(0, |set| {
+                    hwloc
+                        .objects_with_type(ObjectType::Core)
+                        .filter(|core| core.is_inside_cpuset(set))
+                        .count()
+                })
+            };
+            let level = first.depth() as u32;
+            // hwloc invents sizes for a synthetic machine that does not say.
+            let known = match source {
+                TopologySource::Synthetic(text) => {
+                    crate::synthetic::says_size_of_level(text, level)
+                }
+                TopologySource::Live | TopologySource::Xml(_) => true,
+            };
+            Some(Cache {
+                level,
+                kind: match first.cache_type() {
+                    CacheType::Instruction => "instruction".to_owned(),
+                    CacheType::Data => "data".to_owned(),
+                    _ => "unified".to_owned(),
+                },
+                bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
+                line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
+                count: objects.len() as u32,
+                cores: objects.iter().map(cores).max().unwrap_or(0) as u32,
+            })
+        })
+        .collect()
+}
+
+/// The version of an hwloc XML text when it is 3 or later, which hwloc 2 refuses without a reason.
+pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("<topology version=\"")?;
+    let (version, _) = rest.split_once('"')?;
+    let major: u32 = version.split('.').next()?.parse().ok()?;
+    (major >= 3).then_some(version)
+}
