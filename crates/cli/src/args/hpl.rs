@@ -33,8 +33,9 @@ pub(crate) struct HplArgs {
     pub(crate) matrix: Option<PathBuf>,
     /// Library: a name or path, @kernel for its kernels (repeatable) [default: the fastest found]
     ///
-    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers;
-    /// several are set side by side. Example: --blas openblas --blas blis@skx
+    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers, by the
+    /// fastest of its kernels unless some are asked for; several are set side by side.
+    /// Example: --blas openblas --blas blis@skx
     #[arg(long, value_name = "LIBRARY", help_heading = "What")]
     pub(crate) blas: Vec<BlasRequest>,
     /// Show N, NB, the grid, time and memory with their formulas; measure nothing
