@@ -240,8 +240,8 @@ fn engines_carry_out_the_same_operations() {
 #[test]
 fn workers_are_threads_or_processes() {
     let harness = Harness::new();
-    let sizes =
-        ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "-o", "write,reread,random_write,fread"];
+    let operations = ["-o", "write,reread,random_write,fread", "--samples", "1"];
+    let sizes = [&["--file-sizes", "1MiB", "--block-sizes", "64KiB"], &operations[..]].concat();
     for kind in ["threads", "processes"] {
         let option = format!("--{kind}");
         let record = record(&harness, &[&[option.as_str(), "3"], &sizes[..]].concat());
