@@ -8,7 +8,8 @@ mod machine;
 mod measurement;
 
 pub use machine::{
-    Cache, Circumstances, ClockBasis, Dimm, HugePages, Machine, Memory, NumaNode, Pages, Processor,
+    Cache, Circumstances, ClockBasis, Dimm, HugePages, IMPORTED, Machine, Memory, NumaNode, Pages,
+    Processor,
 };
 pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,

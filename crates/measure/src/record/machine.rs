@@ -34,9 +34,20 @@ pub struct Machine {
     /// What else decides how fast it is; `null` for a described machine.
     #[serde(default)]
     pub circumstances: Option<Circumstances>,
-    /// Where this description comes from: `live`, `xml` or `synthetic`.
+    /// Where this description comes from: `live`, `xml`, `synthetic` or [`IMPORTED`].
     #[serde(default)]
     pub source: String,
+}
+
+/// [`Machine::source`] of figures that another program printed, perhaps elsewhere: nothing is known of
+/// the machine but what the user says.
+pub const IMPORTED: &str = "import";
+
+impl Machine {
+    /// Whether the figures with it were imported.
+    pub fn is_imported(&self) -> bool {
+        self.source == IMPORTED
+    }
 }
 
 /// What firmware, the kernel and the environment decide about a node's speed.
