@@ -8,7 +8,7 @@
 //! whose passes saw different regimes are left out whole.
 
 use crate::GAUGE;
-use crate::arrangement::Arrangement;
+use crate::arrangement::{self, Arrangement};
 use crate::arrays::{Layout, Pages};
 use crate::config::{ExplainConfig, StreamAgreement};
 use crate::kernels::{self, Kernel, Loop, Prefetch, Shape, SideBySide, Stores};
@@ -70,7 +70,8 @@ impl Planned for AblationPlan {
         let shapes = tuner::candidates(constraints, Breadth::Likely);
         let mut best = arrangement.point(observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
-        tuner::choose(&mut best, &shapes, deadline, || observer.interrupted())?;
+        let chosen = tuner::choose(&mut best, &shapes, deadline, || observer.interrupted())?;
+        arrangement.notices.push(arrangement::chosen_notice(&chosen));
 
         let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
         let steps = steps(best.config(), placement, &site.topology, notices);

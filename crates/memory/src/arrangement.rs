@@ -17,11 +17,18 @@ use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::halving::Lead;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, notice};
 use nodegauge_placement::{
     Bind, MemoryPolicy, Placement, RankPlace, RankPlan, Request, ThreadPlace,
 };
 use std::time::{Duration, Instant};
+
+/// Parts of an array that are together as large as the last-level caches: a trial of STREAM's four
+/// kernels goes over ten of them, each time others, and so beyond the caches.
+const PARTS_A_CACHE: f64 = 4.0;
+/// Parts where nobody knows how large the caches are: those of arrays that just follow STREAM's rule.
+const USUAL_PARTS: u64 = 16;
 
 /// A planned configuration.
 #[derive(Debug, Clone)]
@@ -140,18 +147,17 @@ impl Arrangement {
         observer.phase(&format!("preparing 3 arrays of {array} {owners}"));
     }
 
-    /// Chooses the loops that the options leave open, until `deadline`; returns how many there were to
-    /// choose from, 0 where none was open.
+    /// Chooses the loops that the options leave open, until `deadline`; `None` where none was open.
     pub(crate) fn choose(
         &mut self,
         target: &mut dyn Target,
         deadline: Instant,
         observer: &mut dyn Observer,
-    ) -> Result<usize, Failure> {
+    ) -> Result<Option<ChosenLoops>, Failure> {
         let shapes = candidates(&self.options, Breadth::Likely)?;
         let open = |kernel: &Kernel| self.options.loops.iter().all(|(known, _)| known != kernel);
         if shapes.len() < 2 || !self.options.kernels.iter().any(open) {
-            return Ok(0);
+            return Ok(None);
         }
         observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
         let begun = Instant::now();
@@ -161,8 +167,8 @@ impl Arrangement {
             observer.progress(gone / (deadline - begun).as_secs_f64(), "");
             observer.interrupted()
         })?;
-        self.notices.push(chosen_notice(&chosen, shapes.len()));
-        Ok(chosen.tried)
+        self.notices.push(chosen_notice(&chosen));
+        Ok(Some(chosen))
     }
 }
 
@@ -214,6 +220,7 @@ pub fn plan(
         layout: options.offset.map_or(Layout::Staggered, |offset| Layout::Sequential { offset }),
         policy: options.policy.clone(),
         kernels: options.kernels.iter().map(loop_of).collect(),
+        trial_parts: size.times_llc.map_or(USUAL_PARTS, |times| (PARTS_A_CACHE * times) as u64),
     };
     Ok((size, config))
 }
@@ -258,15 +265,59 @@ fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[Shape]) -> Shape 
     shape
 }
 
-/// What the tuner came to among `all` loops.
-pub(crate) fn chosen_notice(chosen: &ChosenLoops, all: usize) -> Notice {
-    let loops = describe(&chosen.loops);
-    let text = match chosen.tried {
-        0 => format!("not chosen by trial, for which there was no time: {loops}"),
-        n if n < all => format!("chosen by trial among {n} loops, {all} had no time: {loops}"),
-        _ => format!("chosen by trial: {loops}"),
+/// What the tuner came to: the loops, how far each is ahead of the next, and what had no turn.
+pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
+    let (tried, untried) = (chosen.tried.len(), chosen.untried.len());
+    let among = match (tried, untried) {
+        (0, _) => "not chosen by trial, for which there was no time".to_owned(),
+        (_, 0) => format!("chosen by trial among {tried} loops"),
+        _ => format!("chosen by trial among {tried} of {} loops", tried + untried),
     };
-    Notice::new(NoticeId::Chosen, GAUGE, text)
+    let mut parts = vec![format!("{among}: {}", describe(&chosen.loops))];
+    let (ahead, not_told): (Vec<_>, Vec<_>) =
+        chosen.leads.iter().partition(|(_, lead)| lead.is_told());
+    let names =
+        |kernels: &[Kernel]| kernels.iter().map(|k| k.name()).collect::<Vec<_>>().join(", ");
+    if !ahead.is_empty() {
+        let one = |(kernel, lead): &(Kernel, Lead)| format!("{kernel} {:.2} x", lead.ratio);
+        let each: Vec<String> = ahead.iter().map(one).collect();
+        parts.push(format!("ahead of the next: {}", each.join(", ")));
+    }
+    if !not_told.is_empty() {
+        let kernels: Vec<Kernel> = not_told.iter().map(|(kernel, _)| *kernel).collect();
+        parts.push(format!("not told from the next: {}", names(&kernels)));
+    }
+    if !chosen.by_default.is_empty() {
+        let kernels = names(&chosen.by_default);
+        parts.push(format!("non-temporal stores by default, as not all were tried: {kernels}"));
+    }
+    if tried > 0 && untried > 0 {
+        parts.push(format!("not tried: {}", untried_in_words(&chosen.tried, &chosen.untried)));
+    }
+    Notice::new(NoticeId::Chosen, GAUGE, parts.join("; "))
+}
+
+/// What none of the loops that were tried has, of those that were not.
+fn untried_in_words(tried: &[Shape], untried: &[Shape]) -> String {
+    type Feature = fn(&Shape) -> String;
+    let features: [(&str, Feature); 5] = [
+        ("", |shape| format!("{} stores", shape.stores)),
+        ("", |shape| shape.isa.to_string()),
+        ("unroll ", |shape| shape.unroll.to_string()),
+        ("pages side by side ", |shape| shape.side_by_side.to_string()),
+        ("prefetch ", |shape| shape.prefetch.to_string()),
+    ];
+    let mut all = Vec::new();
+    for (what, feature) in features {
+        let mut missing: Vec<String> = untried.iter().map(feature).collect();
+        missing.retain(|value| tried.iter().all(|shape| feature(shape) != *value));
+        missing.sort_unstable();
+        missing.dedup();
+        if !missing.is_empty() {
+            all.push(format!("{what}{}", missing.join(", ")));
+        }
+    }
+    if all.is_empty() { "other combinations of these".to_owned() } else { all.join("; ") }
 }
 
 /// The chosen loops in words, kernels with the same loop together.

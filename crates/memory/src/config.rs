@@ -56,6 +56,8 @@ config! {
         stopped: String = Observation "stopped";
         /// Loops of which the fastest was chosen; 0 where none was left open.
         loops_tried: u64 = Observation "loops tried";
+        /// How far the loop was ahead of the next in the trial.
+        loop_lead: LeadConfig = Observation "lead of the loop";
         /// How often all elements were checked.
         checks: u64 = Observation "checks";
         /// Smallest step of the clock, seconds.
@@ -414,6 +416,16 @@ pub struct RelativeConfig {
     pub to: Map<String, Value>,
     /// Median over median.
     pub median: Option<f64>,
+}
+
+/// How far the winner of a trial is ahead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LeadConfig {
+    /// Its rate over that of the next.
+    pub ratio: f64,
+    /// By how much two equal ones may come apart in the trial, relatively: a ratio within it of 1 is
+    /// none.
+    pub noise: f64,
 }
 
 /// Times that stream.c prints, seconds.

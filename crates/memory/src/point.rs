@@ -199,6 +199,20 @@ impl Point {
         Ok((sample, spans))
     }
 
+    /// As [`Target::trial`], and before each kernel the team waits at the gate for other processes.
+    pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
+        /// Times that all kernels may run over a part: values grow fiftyfold at most in each, and single
+        /// precision ends at 50^22.
+        const TIMES: usize = 16;
+        let parts = self.parts();
+        if self.trials >= TIMES * parts {
+            self.fill()?;
+        }
+        self.trials += 1;
+        let (sample, spans, _) = self.timed(gate, Some((self.trials % parts, parts)))?;
+        Ok((sample, spans))
+    }
+
     /// Runs each kernel once over the whole arrays, or over a part of them: `(number, of so many)` for
     /// the first kernel, and another part for each of the others, so that none finds in a cache what the
     /// one before left. Returns also what each kernel summed.
@@ -226,15 +240,13 @@ impl Point {
         Ok((sample, spans, sums))
     }
 
-    /// Parts of the arrays for trials: so many that a part still lasts far longer than a reading of the
-    /// clock and a barrier.
+    /// Parts of the arrays for trials: as many as are asked for, unless a part would not last far longer
+    /// than a reading of the clock and a barrier.
     fn parts(&self) -> usize {
         /// Bytes of one array that each thread has in a part at least.
         const LEAST: u64 = 4 << 20;
-        /// More would save no time that counts.
-        const MOST: u64 = 16;
         let each = self.arrays.array_bytes().0 / self.team.len() as u64;
-        (each / LEAST).clamp(1, MOST) as usize
+        (each / LEAST).clamp(1, self.config.trial_parts.max(1)) as usize
     }
 }
 
@@ -264,15 +276,7 @@ impl Target for Point {
     }
 
     fn trial(&mut self) -> Result<Sample, PointError> {
-        /// Times that all kernels may run over a part: values grow fiftyfold at most in each, and single
-        /// precision ends at 50^22.
-        const TIMES: usize = 16;
-        let parts = self.parts();
-        if self.trials >= TIMES * parts {
-            self.fill()?;
-        }
-        self.trials += 1;
-        Ok(self.timed(None, Some((self.trials % parts, parts)))?.0)
+        Ok(self.trial_with(None)?.0)
     }
 
     fn check(&mut self) -> Result<(), PointError> {
@@ -461,6 +465,7 @@ mod tests {
             layout: Layout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: STREAM.map(|kernel| (kernel, shape)).to_vec(),
+            trial_parts: 16,
         })
         .unwrap()
     }

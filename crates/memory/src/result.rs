@@ -6,14 +6,16 @@ mod ranks;
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::arrays::Pages;
+use crate::compiled;
 use crate::config::{
-    CodeConfig, CompilerConfig, CountersConfig, NumaConfig, PagesConfig, StreamConfig,
+    CodeConfig, CompilerConfig, CountersConfig, LeadConfig, NumaConfig, PagesConfig, StreamConfig,
 };
 use crate::kernels::{Kernel, Loop, Shape, Stores};
 use crate::pages;
 use crate::size::RULE_FACTOR;
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
+use crate::tuner::ChosenLoops;
 use nodegauge_gauge::Site;
 use nodegauge_machine::NodeId;
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
@@ -36,8 +38,8 @@ pub(crate) struct Evidence<'a> {
     pub samples: &'a [Sample],
     pub sorted: Sorted,
     pub stop: Stop,
-    /// How many loops the tuner chose from; 0 where none was left open.
-    pub tried: usize,
+    /// What the tuner chose from; `None` where nothing was left open.
+    pub chosen: Option<&'a ChosenLoops>,
     pub clock: ClockQuality,
     /// What the memory controllers counted, or why they did not; `None` where nobody asked.
     pub traffic: Option<&'a Result<Counted, String>>,
@@ -64,7 +66,7 @@ impl<'a> Evidence<'a> {
             samples,
             sorted,
             stop,
-            tried: 0,
+            chosen: None,
             clock,
             traffic: None,
         }
@@ -153,6 +155,9 @@ fn one(
     }
     let mut config = config.clone();
     describe(each, &mut config);
+    let leads = evidence.chosen.iter().flat_map(|chosen| &chosen.leads);
+    let lead = leads.filter(|(of, _)| *of == kernel).map(|(_, lead)| lead).next();
+    config.loop_lead = lead.map(|lead| LeadConfig { ratio: lead.ratio, noise: lead.noise });
     ranks::describe(evidence, i, &mut config);
     let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
     Some(m.traffic(traffic).config(&config).judged(validity))
@@ -208,9 +213,10 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
             config.side_by_side = side_by_side.several().map(u64::from);
             config.prefetch = Some(prefetch.to_string());
         }
-        Loop::Compiled(compiled) => {
-            made_by(&compiled.compiler, config);
-            config.code = compiled.code.as_ref().map(|code| CodeConfig {
+        Loop::Compiled(made) => {
+            made_by(&made.compiler, config);
+            config.side_by_side = compiled::side_by_side(&made.compiler.command).map(u64::from);
+            config.code = made.code.as_ref().map(|code| CodeConfig {
                 vector_bits: code.vector_bits.map(u64::from),
                 nontemporal: code.nontemporal,
                 fma: code.fma,
@@ -414,7 +420,7 @@ fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
         numa: Some(numa.clone()),
         passes: Some(evidence.samples.len() as u64 - 1),
         stopped: Some(evidence.stop.to_string()),
-        loops_tried: Some(evidence.tried as u64),
+        loops_tried: Some(evidence.chosen.map_or(0, |chosen| chosen.tried.len()) as u64),
         checks: Some(seen.checks.into()),
         clock_granularity_s: Some(evidence.clock.granularity.0),
         round_trip_s: trip.filter(|trip| trip.is_finite()),

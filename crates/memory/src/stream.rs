@@ -7,6 +7,7 @@
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 pub(crate) use crate::arrangement::{available, best_pages, masks};
 use crate::kernels::{Kernel, Loop};
+use crate::mixes::{self, SavedMixes};
 use crate::ranks::{Coordinator, SharedCoordinator};
 use crate::result::{self, Evidence};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -21,6 +22,7 @@ use std::time::Duration;
 pub struct StreamPlan {
     arrangement: Arrangement,
     joined: Option<SharedCoordinator>,
+    mixes: Option<SavedMixes>,
 }
 
 impl StreamPlan {
@@ -30,7 +32,12 @@ impl StreamPlan {
     /// Plans a run; `joined` are ranks that a launcher has started, else they are started when it
     /// runs.
     pub fn new(arrangement: Arrangement, joined: Option<SharedCoordinator>) -> Self {
-        Self { arrangement, joined }
+        Self { arrangement, joined, mixes: None }
+    }
+
+    /// Beside what other mixes of reads and writes reached on this machine before.
+    pub fn beside(self, mixes: Option<SavedMixes>) -> Self {
+        Self { mixes, ..self }
     }
 }
 
@@ -40,7 +47,7 @@ impl Planned for StreamPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { mut arrangement, joined } = *self;
+        let Self { mut arrangement, joined, mixes } = *self;
         let coordinator = match (&arrangement.ranks, joined) {
             (Some(plan), None) => Some(Coordinator::start(plan.ranks.len(), observer)?),
             (_, joined) => joined,
@@ -48,7 +55,8 @@ impl Planned for StreamPlan {
         let limits = arrangement.limits();
         arrangement.announce(observer);
         let mut target = arrangement.target(site, coordinator.as_ref())?;
-        let tried = arrangement.choose(&mut *target, limits.at(policy::STREAM.choose), observer)?;
+        let chosen =
+            arrangement.choose(&mut *target, limits.at(policy::STREAM.choose), observer)?;
         observer.phase("measuring");
         let mut schedule = Schedule::new(policy::STREAM, limits, 1);
         let kernels: Vec<Kernel> = target.loops().iter().map(Loop::kernel).collect();
@@ -61,12 +69,13 @@ impl Planned for StreamPlan {
         target.check()?;
         let seen = target.seen()?;
         let evidence = Evidence {
-            tried,
+            chosen: chosen.as_ref(),
             traffic: traffic.as_ref(),
             ..Evidence::new(site, &arrangement, &*target, &seen, &schedule.samples[0], stop)
         };
         let mut outcome = result::outcome(&evidence);
         outcome.notices = arrangement.notices;
+        outcome.notices.extend(mixes::notice(&outcome.measurements, mixes.as_ref()));
         if let Some(plan) = &arrangement.ranks {
             outcome.details = plan.ranks.iter().map(detail).collect();
         }

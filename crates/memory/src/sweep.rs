@@ -19,7 +19,7 @@ use crate::point::PointError;
 use crate::ranks::{Coordinator, Joined, SharedCoordinator};
 use crate::result::{self, Evidence};
 use crate::target::Target;
-use crate::tuner::{self, Breadth, Constraints};
+use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
 use grid::Combination;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::keys::Config;
@@ -216,10 +216,10 @@ impl Planned for SweepPlan {
     }
 }
 
-/// A target that is measured, and how many loops were tried for it.
+/// A target that is measured, and what was tried for its loops.
 struct Candidate {
     target: Box<dyn Target>,
-    tried: usize,
+    chosen: Option<ChosenLoops>,
 }
 
 impl Candidate {
@@ -248,7 +248,7 @@ impl Running {
         observer.phase(&format!("preparing {} configurations", cells.len()));
         let candidate = |cell: &Cell| {
             let target = cell.arrangement.target(site, coordinator)?;
-            Ok(Candidate { target, tried: 0 })
+            Ok(Candidate { target, chosen: None })
         };
         let candidates = cells.iter().map(candidate).collect::<Result<_, PointError>>()?;
         Ok(Self { cells, candidates, limits, notices: Vec::new() })
@@ -276,7 +276,7 @@ impl Running {
             Err(error) => return Err(error.into()),
         };
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
-        for ((Candidate { target, tried }, cell), samples) in
+        for ((Candidate { target, chosen }, cell), samples) in
             candidates.iter_mut().zip(&cells).zip(&schedule.samples)
         {
             let arrangement = &cell.arrangement;
@@ -286,7 +286,7 @@ impl Running {
             }
             let seen = target.seen()?;
             let evidence = Evidence::new(site, arrangement, &**target, &seen, samples, stop);
-            let evidence = Evidence { tried: *tried, ..evidence };
+            let evidence = Evidence { chosen: chosen.as_ref(), ..evidence };
             figures.push(cell.located(result::measurements(&evidence)));
         }
         relate(&mut figures, &cells);
@@ -321,10 +321,10 @@ impl Running {
             let deadline = limits.at(share * (done + 1) as f64).max(least);
             let target = &mut *candidates[widest].target;
             let chosen = tuner::choose(target, &shapes, deadline, || observer.interrupted())?;
-            notice::add_new(notices, [arrangement::chosen_notice(&chosen, shapes.len())]);
+            notice::add_new(notices, [arrangement::chosen_notice(&chosen)]);
             for i in members {
                 candidates[i].target.reshape(chosen.loops.clone())?;
-                candidates[i].tried = chosen.tried;
+                candidates[i].chosen = Some(chosen.clone());
             }
         }
         Ok(())

@@ -32,6 +32,8 @@ pub struct PointConfig {
     pub policy: MemoryPolicy,
     /// Kernels in the order of a pass, each with its native loop.
     pub kernels: Vec<(Kernel, Shape)>,
+    /// Parts into which trials of loops cut the arrays.
+    pub trial_parts: u64,
 }
 
 impl PointConfig {

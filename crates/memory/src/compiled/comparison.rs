@@ -68,7 +68,7 @@ pub(super) fn run(
 ) -> Result<Outcome, Failure> {
     let limits = arrangement.limits();
     let mut point = arrangement.point(observer)?;
-    let tried = arrangement.choose(&mut point, limits.at(policy::COMPILED.choose), observer)?;
+    let chosen = arrangement.choose(&mut point, limits.at(policy::COMPILED.choose), observer)?;
     arrangement.notices.extend(about_memcpy(compiled, &point, observer));
     // The native kernels are the first.
     let mut candidates = vec![Candidate::new(point.loops().to_vec())];
@@ -92,8 +92,8 @@ pub(super) fn run(
             point.wrong = candidate.wrong;
             let seen = point.seen()?;
             let evidence = Evidence::new(site, &arrangement, &point, &seen, samples, stop);
-            let tried = if i == 0 { tried } else { 0 };
-            of_candidate = result::outcome(&Evidence { tried, ..evidence });
+            let chosen = chosen.as_ref().filter(|_| i == 0);
+            of_candidate = result::outcome(&Evidence { chosen, ..evidence });
         }
         match i.checked_sub(1) {
             None => outcome.extend(of_candidate),

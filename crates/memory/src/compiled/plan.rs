@@ -5,6 +5,7 @@ use super::choice::{ChosenCompiler, CompilerChoice};
 use super::{comparison, self_test};
 use crate::GAUGE;
 use crate::arrangement::{Arrangement, StreamOptions};
+use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
@@ -116,7 +117,10 @@ impl CompiledPlan {
     /// # Errors
     /// When no compiler is installed.
     pub fn new(arrangement: Arrangement, choices: &[CompilerChoice]) -> Result<Self, Failure> {
-        Ok(Self { arrangement, chosen: resolve(choices)?, limits: limits()? })
+        let options = &arrangement.options;
+        let pages = tuner::pages_tried(options.constraints());
+        let chosen = resolve(choices)?.into_iter().flat_map(|one| one.with_pages(&pages));
+        Ok(Self { chosen: chosen.collect(), limits: limits()?, arrangement })
     }
 }
 

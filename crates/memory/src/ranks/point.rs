@@ -113,14 +113,11 @@ impl Target for RanksPoint {
     }
 
     fn pass(&mut self) -> Result<Sample, PointError> {
-        let ranks = self.configs.len();
-        let ping_pong = self.ping_pong;
-        let responses = self.ask(|| Request::Pass { point: self.number, ranks, ping_pong })?;
-        let parts = responses.into_iter().filter_map(|response| match response {
-            Response::Passed(passed) => Some(passed),
-            _ => None,
-        });
-        Ok(joined(&parts.collect::<Vec<_>>()))
+        self.pass_or_trial(false)
+    }
+
+    fn trial(&mut self) -> Result<Sample, PointError> {
+        self.pass_or_trial(true)
     }
 
     fn check(&mut self) -> Result<(), PointError> {
@@ -154,6 +151,17 @@ impl Target for RanksPoint {
 }
 
 impl RanksPoint {
+    fn pass_or_trial(&self, trial: bool) -> Result<Sample, PointError> {
+        let Self { number: point, ping_pong, .. } = *self;
+        let ranks = self.configs.len();
+        let responses = self.ask(|| Request::Pass { point, ranks, ping_pong, trial })?;
+        let parts = responses.into_iter().filter_map(|response| match response {
+            Response::Passed(passed) => Some(passed),
+            _ => None,
+        });
+        Ok(joined(&parts.collect::<Vec<_>>()))
+    }
+
     fn together(&self, parts: &[Seen]) -> Seen {
         let rank = |(rank, part): (usize, &Seen)| {
             let cpus: BTreeSet<u32> =

@@ -62,7 +62,7 @@ pub(super) fn run(
 ) -> Result<Outcome, Failure> {
     let limits = arrangement.limits();
     let mut point = arrangement.point(observer)?;
-    let tried = arrangement.choose(&mut point, limits.at(policy::STANDARD.choose), observer)?;
+    let chosen = arrangement.choose(&mut point, limits.at(policy::STANDARD.choose), observer)?;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("native and {several} of stream.c by turns"));
     let candidate = |build| Candidate { build, runs: Vec::new(), failure: None };
@@ -83,7 +83,7 @@ pub(super) fn run(
 
     let seen = point.seen()?;
     let evidence = Evidence::new(site, &arrangement, &point, &seen, &native, stop);
-    let evidence = Evidence { tried, ..evidence };
+    let evidence = Evidence { chosen: chosen.as_ref(), ..evidence };
     let mut outcome = result::outcome(&evidence);
     let regimes = all_regimes(&native, &candidates);
     let llc = site.topology.llc_in_use(&arrangement.placement.cpus());
