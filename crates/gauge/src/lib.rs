@@ -82,7 +82,7 @@ pub struct Glance<'a> {
     pub samples: Option<usize>,
     /// What the variables of OpenMP programs say of threads.
     pub environment: &'a Environment,
-    /// The newest saved record of this host that has a figure of this test and name.
+    /// The newest saved run of this node with a figure of this test and name that it measured itself.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
