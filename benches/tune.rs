@@ -34,7 +34,7 @@ fn main() {
         nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
     let options = StreamOptions::default();
     let request = Request::default();
-    let site = Site { topology, machine, root: SysRoot::live() };
+    let site = Site::new(topology, machine, SysRoot::live());
     let plan = TunePlan::new(&site, &request, options.clone(), Vec::new()).expect("a plan");
     let space = &plan.space;
 

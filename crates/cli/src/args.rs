@@ -183,6 +183,9 @@ pub(crate) struct Common {
     /// Exit with 1 unless this holds (repeatable), e.g. --expect 'triad>=300GB/s'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
+    /// Let suspect figures meet what is expected
+    #[arg(long, help_heading = "Output")]
+    pub(crate) accept_suspect: bool,
     #[command(flatten)]
     pub(crate) db: Database,
     /// Do not save the record in the history

@@ -8,7 +8,7 @@ mod machine;
 mod measurement;
 
 pub use machine::{
-    Cache, ClockBasis, Dimm, HugePages, Machine, Memory, NumaNode, Pages, Processor,
+    Cache, ClockBasis, Dimm, HugePages, IMPORTED, Machine, Memory, NumaNode, Pages, Processor,
 };
 pub use measurement::{
     Category, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status, Traffic,

@@ -76,6 +76,17 @@ pub fn sort(samples: &[Sample]) -> Sorted {
     sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes: None })
 }
 
+/// Sorts `samples`, of which the first is the warm-up, with round trips of other runs between the same
+/// CPUs.
+pub fn sort_beside(samples: &[Sample], known: &[f64]) -> Sorted {
+    let measured = samples.iter().skip(1);
+    let trips: Vec<f64> =
+        measured.flat_map(|sample| [sample.round_trips.0, sample.round_trips.1]).collect();
+    let regimes = (!known.is_empty()).then(|| regime::among(&trips, known));
+    let regimes = regimes.as_deref();
+    sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes })
+}
+
 /// Sorts `samples` with what else is known of them.
 pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     let Sorting { warm_up, least, regimes } = known;

@@ -55,7 +55,9 @@ impl<'a> Evidence<'a> {
         samples: &'a [Sample],
         stop: Stop,
     ) -> Self {
-        let (sorted, clock) = (samples::sort(samples), clock::quality());
+        let places = seen.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
+        let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
+        let (sorted, clock) = (samples::sort_beside(samples, &known), clock::quality());
         Self {
             site,
             arrangement,

@@ -184,7 +184,7 @@ pub(crate) fn finding(finding: &Finding) -> Note {
 /// The caches of the last level and the memory in a few words, for the one-page summary.
 pub(crate) fn brief(machine: &Machine) -> Section {
     let mut section = Section::new("machine");
-    if machine.source == "import" {
+    if machine.is_imported() {
         section.note("machine", "not known: the figures were imported");
         return section;
     }

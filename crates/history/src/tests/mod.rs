@@ -11,6 +11,7 @@ use std::path::Path;
 mod concurrent;
 mod find;
 mod open;
+mod own;
 mod save;
 
 fn record(triad: f64) -> Record {

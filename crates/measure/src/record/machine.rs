@@ -30,9 +30,20 @@ pub struct Machine {
     /// Frequency governor of CPU 0, when the kernel shows one.
     #[serde(default)]
     pub governor: Option<String>,
-    /// Where this description comes from: `live`, `xml` or `synthetic`.
+    /// Where this description comes from: `live`, `xml`, `synthetic` or [`IMPORTED`].
     #[serde(default)]
     pub source: String,
+}
+
+/// [`Machine::source`] of figures that another program printed, perhaps elsewhere: nothing is known of
+/// the machine but what the user says.
+pub const IMPORTED: &str = "import";
+
+impl Machine {
+    /// Whether the figures with it were imported.
+    pub fn is_imported(&self) -> bool {
+        self.source == IMPORTED
+    }
 }
 
 /// The processors of a node; counts are over all sockets.

@@ -1,6 +1,6 @@
 //! Cells of one run judged in one regime, so that a regime does not become a step in a curve.
 
-use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort};
+use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_beside};
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
@@ -16,10 +16,10 @@ pub struct OneRegime {
 
 impl OneRegime {
     /// Sorts the samples of each cell and chooses the regime in which most cells were measured; of
-    /// several, the one with most samples.
-    pub fn new(samples: Vec<Vec<Sample>>) -> Self {
+    /// several, the one with most samples. `known` are round trips of other runs.
+    pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
         let sorted = |samples: Vec<Sample>| {
-            let sorted = sort(&samples);
+            let sorted = sort_beside(&samples, known);
             (samples, sorted)
         };
         let cells: Vec<(Vec<Sample>, Sorted)> = samples.into_iter().map(sorted).collect();
@@ -30,7 +30,7 @@ impl OneRegime {
                 trips.extend([before, after]);
             }
         }
-        let regimes = regime::regimes(&trips);
+        let regimes = regime::among(&trips, known);
         let in_regime = |regime: &Regime| -> (usize, usize) {
             let of = |group: &&RegimeGroup| regime.contains(group.round_trip);
             let passes = cells.iter().map(|(_, sorted)| {
@@ -103,7 +103,7 @@ mod tests {
             .collect();
         let mut second = vec![sample(4.0, near, near); 8];
         second.push(sample(1.5, far, far));
-        let judged = OneRegime::new(vec![first, second]);
+        let judged = OneRegime::new(vec![first, second], &[]);
         assert_eq!(judged.seconds(0, 0), [2.0; 6]);
         assert_eq!(judged.seconds(1, 0), [4.0; 7]);
         assert_eq!(judged.trips.len(), 2);
@@ -113,13 +113,16 @@ mod tests {
     #[test]
     fn a_cell_without_the_runs_regime_still_has_its_samples_and_says_so() {
         let (near, far) = (90e-9, 380e-9);
-        let judged = OneRegime::new(vec![
-            vec![sample(1.0, near, near); 9],
-            vec![sample(2.0, near, near); 9],
-            vec![sample(3.0, far, far); 5],
-            vec![sample(4.0, near, far); 5],
-            vec![sample(5.0, near, near)],
-        ]);
+        let judged = OneRegime::new(
+            vec![
+                vec![sample(1.0, near, near); 9],
+                vec![sample(2.0, near, near); 9],
+                vec![sample(3.0, far, far); 5],
+                vec![sample(4.0, near, far); 5],
+                vec![sample(5.0, near, near)],
+            ],
+            &[],
+        );
         assert_eq!(judged.seconds(2, 0), [3.0; 4]);
         assert!(judged.doubts(2)[0].contains("took 380.0 ns between the cpus"));
         // Moved in every sample: of no regime, and no number is made of that.

@@ -81,9 +81,17 @@ impl Run<'_> {
         let mut schedule = Schedule::new(policy, self.limits, cells);
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
         self.outcome.stop = Some(stop);
-        let judged = OneRegime::new(schedule.samples);
+        let judged = OneRegime::new(schedule.samples, &self.known_trips());
         self.outcome.findings.extend(result::several_regimes(&judged.trips, self.setup.guest()));
         Ok(judged)
+    }
+
+    /// Round trips of saved runs between the CPUs of the placement.
+    fn known_trips(&self) -> Vec<f64> {
+        let places = masks(self.setup.placement);
+        let places: Vec<Vec<u32>> =
+            places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect();
+        self.setup.site.round_trips.between(&places)
     }
 
     /// A worker for each thread.

@@ -207,7 +207,7 @@ mod tests {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = Some(1 << 40);
-        Site { topology, machine, root: SysRoot::live() }
+        Site::new(topology, machine, SysRoot::live())
     }
 
     fn cell(site: &Site, threads: u32) -> Cell {
