@@ -404,7 +404,7 @@ mod tests {
         };
         let numa_nodes = vec![node(0, Some(64 << 30)), node(1, None)];
         let machine = Machine { numa_nodes, ..Machine::default() };
-        let site = Site { topology, machine, root: SysRoot::live() };
+        let site = Site::new(topology, machine, SysRoot::live());
         let caches = |threads| {
             let request =
                 Request { threads: Some(threads), bind: Some(Bind::Close), ..Request::default() };
@@ -422,7 +422,7 @@ mod tests {
         let topology = Topology::load(&source).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = Some(100_000_000);
-        let site = Site { topology, machine, root: SysRoot::live() };
+        let site = Site::new(topology, machine, SysRoot::live());
         let check = SizeCheck { kernel: Kernel::Triad, ratio: 1.4, within: [1.3, 1.5], rounds: 3 };
         let plan = |size| {
             let options = StreamOptions { size, ..StreamOptions::default() };

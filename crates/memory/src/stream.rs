@@ -160,7 +160,7 @@ mod tests {
         let topology = Topology::load(&source).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = Some(1 << 40);
-        let site = Site { topology, machine, root: SysRoot::live() };
+        let site = Site::new(topology, machine, SysRoot::live());
         let budget = Duration::from_secs_f64(budget);
         let options = StreamOptions { size, budget, ..StreamOptions::default() };
         let arrangement =
