@@ -83,7 +83,7 @@ fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
         harness
             .run(&[&own[..], &["--ranks", "4000", "-M", "1TB"]].concat())
             .exits(3)
-            .complains("the buffers of alltoall among 4000 ranks need 32");
+            .complains("the buffers of alltoall among 4000 ranks need 30");
         let few = [&own[..], &["--ranks", "2", "-M", "1MiB", "--size-limit", "0.01"]].concat();
         harness.run(&few).exits(0).tells("alltoall among 2 ranks goes to 8 B only");
     }

@@ -122,23 +122,26 @@ impl CellFigures<'_> {
             verified: Some(self.task.setup.verify),
             ..self.config(operation)
         };
-        let Some(first) = counting.first() else { return config };
+        // Of several passes, the one in the middle.
+        let mut by_rate: Vec<&&OperationSample> = counting.iter().collect();
+        by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        let Some(pass) = by_rate.get(by_rate.len() / 2) else { return config };
         let latency = Latency::of_pairs(counting.iter().flat_map(|sample| &sample.latencies));
         let operations: u64 = counting.iter().map(|sample| sample.operations.0).sum();
         let seconds: f64 = counting.iter().map(|sample| sample.seconds).sum();
-        let workers = first.workers.as_ref();
+        let workers = pass.workers.as_ref();
         let rates = workers.map_or(&[][..], |workers| &workers.rates);
         FilesConfig {
-            operations: Some(first.operations.0),
-            operations_planned: Some(first.operations.1),
-            seconds: Some(first.seconds),
+            operations: Some(pass.operations.0),
+            operations_planned: Some(pass.operations.1),
+            seconds: Some(pass.seconds),
             iops: Some(operations as f64 / seconds),
             latency_s: Some(Latencies::All(latency.quantiles(self.clock))),
             clock: Some(ClockUsed {
                 source: self.clock.source().to_owned(),
                 overhead_s: self.overhead.0,
             }),
-            ended: Some(first.ended),
+            ended: Some(pass.ended),
             device_share: Some(share.map(|(share, _)| share)),
             device_share_basis: Some(share.map(|(_, basis)| basis.to_owned())),
             served: Some(share.map(|(share, _)| counters::label(share).to_owned())),

@@ -18,6 +18,7 @@ fn config() -> PointConfig {
         layout: Layout::Staggered,
         policy: nodegauge_placement::MemoryPolicy::Default,
         kernels: vec![(Kernel::Copy, shape), (Kernel::Triad, shape)],
+        trial_parts: 1,
     }
 }
 
