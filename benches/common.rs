@@ -25,10 +25,11 @@ pub fn nodegauge(args: &[&str]) -> Record {
     serde_json::from_slice(&output.stdout).expect("a record")
 }
 
-/// The figure that likwid-bench prints after `label` for a kernel on a work group, in units.
-pub fn likwid_bench(kernel: &str, group: &str, label: &str) -> Option<f64> {
+/// The figure that likwid-bench prints after `label` for a kernel on a work group, in units; `more` are
+/// further arguments.
+pub fn likwid_bench(kernel: &str, group: &str, label: &str, more: &[&str]) -> Option<f64> {
     let args = ["-t", kernel, "-w", group];
-    let output = Command::new("likwid-bench").args(args).output().ok()?;
+    let output = Command::new("likwid-bench").args(args).args(more).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let number = text.lines().find_map(|line| line.strip_prefix(label))?;
     // Its first note may follow on the same line.

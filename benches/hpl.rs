@@ -151,7 +151,7 @@ fn main() {
             keep(format!("peak {}", kernel.isa), peak.expect("threads").best().0);
         }
         for kernel in PEAKS {
-            if let Some(rate) = likwid_bench(kernel, &group, "MFlops/s:") {
+            if let Some(rate) = likwid_bench(kernel, &group, "MFlops/s:", &[]) {
                 keep(format!("likwid {kernel}"), rate);
             }
         }

@@ -1,7 +1,7 @@
 //! nodegauge's files beside IOzone and fio, interleaved in one run, and what a latency costs.
 //!
 //! `IOZONE=PATH` names an iozone (it is not free, so no package is relied on); fio is taken from the
-//! `PATH`. `FOLDER=DIR` is where files are made (default: here), `ROUNDS` how often (default 4),
+//! `PATH`. `ONLY=agreement` compares two runs by turns of the default grid, and nothing else. `FOLDER=DIR` is where files are made (default: here), `ROUNDS` how often (default 4),
 //! `MAX_MIB` the largest file of the grid (default 64). Prints Markdown for docs/io.md.
 
 mod common;
@@ -14,7 +14,7 @@ use nodegauge_files::{
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::progress::Silent;
-use nodegauge_measure::record::{Category, Measurement};
+use nodegauge_measure::record::{Category, Measurement, Status};
 use nodegauge_measure::stats::median;
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,6 +27,9 @@ fn main() {
     let rounds: usize = variable("ROUNDS").unwrap_or(4);
     let mib: u64 = variable("MAX_MIB").unwrap_or(64);
     let folder = variable("FOLDER").unwrap_or_else(|| PathBuf::from("."));
+    if variable::<String>("ONLY").is_some_and(|only| only == "agreement") {
+        return agreement(&folder, variable("MAX_MIB").map(Bytes::mib));
+    }
     cost();
     match variable::<PathBuf>("IOZONE") {
         Some(program) => grid(&program, &folder, mib, rounds),
@@ -54,13 +57,51 @@ fn cost() {
     ));
 }
 
+/// The default grid twice, and how far its figures are apart: those that are valid, and the others.
+fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
+    let options = FilesOptions {
+        paths: vec![folder.to_owned()],
+        max_file,
+        budget: Some(Duration::from_secs(120)),
+        ..FilesOptions::default()
+    };
+    let runs = [(); 2].map(|()| {
+        let started = Instant::now();
+        let found = measured(options.clone(), Vec::new());
+        note(&format!("a run took {:.1} s", started.elapsed().as_secs_f64()));
+        found
+    });
+    print("| figures | number | median of A/B | within 10 % | within 20 % |");
+    print("| --- | --- | --- | --- | --- |");
+    for status in [Status::Valid, Status::Suspect] {
+        let both = runs[0].iter().zip(&runs[1]).filter(|(a, b)| {
+            a.validity.status.max(b.validity.status) == status
+                && a.value.is_some()
+                && b.value.is_some()
+        });
+        let ratios: Vec<f64> = both.filter_map(|(a, b)| Some(a.value? / b.value?)).collect();
+        let within = |share: f64| {
+            let near = ratios.iter().filter(|ratio| ratio.ln().abs() <= share.ln_1p()).count();
+            100.0 * near as f64 / ratios.len() as f64
+        };
+        print(&format!(
+            "| {} | {} | {:.3} | {:.1} % | {:.1} % |",
+            status.name(),
+            ratios.len(),
+            median(&ratios),
+            within(0.1),
+            within(0.2)
+        ));
+    }
+}
+
 /// The grid by turns with IOzone, cell by cell; then both as a whole, timed.
 fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: usize) {
     let iozone = ReferenceProgram::iozone(program, None).expect("this is an iozone");
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
         max_file: Some(Bytes::mib(mib)),
-        samples: rounds,
+        samples: Some(rounds),
         ..FilesOptions::default()
     };
     let found = measured(options.clone(), vec![iozone]);
@@ -71,7 +112,7 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
     let mut times = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let started = Instant::now();
-        measured(FilesOptions { samples: 1, ..options.clone() }, Vec::new());
+        measured(FilesOptions { samples: Some(1), ..options.clone() }, Vec::new());
         times.0.push(started.elapsed().as_secs_f64());
         let started = Instant::now();
         let max = format!("{mib}M");
@@ -112,7 +153,7 @@ fn device(folder: &std::path::Path, rounds: usize) {
             setup: Setup { engine, depth, ..Setup::default() },
             caches: vec![CacheMode::Direct],
             limit: Some(limit),
-            samples: rounds,
+            samples: Some(rounds),
             ..FilesOptions::default()
         };
         let found = measured(options, vec![fio]);

@@ -9,6 +9,10 @@
  * it has taken them out of their parallel regions, and may do the same to them: vectors, streaming
  * stores, fused multiply-add, calls of memcpy and memset.
  *
+ * With PAGES, say -DPAGES=4, the same loops take so many pages of 4 KiB side by side: the same line of
+ * each, then the next line. It is what a user writes by hand where a core's bandwidth is limited by
+ * the pages that its prefetchers follow.
+ *
  * ELEMENT is double or float. C of 1989 but for __restrict and the attribute, and C++ as well, so
  * that the user's own flags do not stand in the way.
  */
@@ -17,6 +21,23 @@
 #ifndef ELEMENT
 #define ELEMENT double
 #endif
+
+#ifndef PAGES
+#define PAGES 1
+#endif
+
+/*
+ * Elements of a cache line, and from one of the pages side by side to the next: each is walked for four
+ * pages, so that it goes on into the page behind it where arrays begin in the middle of one.
+ */
+enum { LINE = 64 / sizeof(ELEMENT), SPAN = 16384 / sizeof(ELEMENT) };
+
+/* The loops over them, from the outermost on; without PAGES there are none. */
+#define GROUPS for (; PAGES > 1 && n - i >= PAGES * SPAN; i += PAGES * SPAN)
+#define LINES for (line = i; line < i + SPAN; line += LINE)
+#define ELEMENTS                                                                                   \
+    for (page = line; page < line + PAGES * SPAN; page += SPAN)                                    \
+        for (j = page; j < page + LINE; j++)
 
 /* Found by name however the user's flags hide what is not said to be visible. */
 #ifdef __cplusplus
@@ -37,12 +58,13 @@
     KERNEL double nodegauge_##name(SHARE)                                                          \
     {                                                                                              \
         const ELEMENT s = (ELEMENT)scalar;                                                         \
-        ptrdiff_t j;                                                                               \
+        ptrdiff_t i = 0, line, page, j;                                                            \
         UNUSED(a);                                                                                 \
         UNUSED(b);                                                                                 \
         UNUSED(c);                                                                                 \
         UNUSED(s);                                                                                 \
-        for (j = 0; j < n; j++)                                                                    \
+        GROUPS LINES ELEMENTS statement;                                                           \
+        for (j = i; j < n; j++)                                                                    \
             statement;                                                                             \
         return 0;                                                                                  \
     }
@@ -57,11 +79,21 @@
     KERNEL double nodegauge_##name(SHARE)                                                          \
     {                                                                                              \
         double total = 0;                                                                          \
-        ptrdiff_t j = 0;                                                                           \
+        ptrdiff_t i = 0, line, page, j;                                                            \
         UNUSED(a);                                                                                 \
         UNUSED(b);                                                                                 \
         UNUSED(c);                                                                                 \
         UNUSED(scalar);                                                                            \
+        GROUPS {                                                                                   \
+            double group = 0;                                                                      \
+            LINES {                                                                                \
+                ELEMENT block = 0;                                                                 \
+                ELEMENTS block += term;                                                            \
+                group += block;                                                                    \
+            }                                                                                      \
+            total += group;                                                                        \
+        }                                                                                          \
+        j = i;                                                                                     \
         while (j < n) {                                                                            \
             const ptrdiff_t group_end = STRETCH(j, GROUP, n);                                      \
             double group = 0;                                                                      \
@@ -81,7 +113,7 @@ enum { BLOCK = 512, GROUP = 512 * BLOCK };
 /* Where a stretch of `length` that begins at `from` ends, before `end` at the latest. */
 #define STRETCH(from, length, end) ((end) - (from) < (length) ? (end) : (from) + (length))
 
-/* One line a kernel, as in the table of crates/memory/src/kernels/table.rs. */
+/* One line a kernel, as in the table of crates/kernels/src/table.rs. */
 MAP(copy, c[j] = a[j])
 MAP(scale, b[j] = s * c[j])
 MAP(add, c[j] = a[j] + b[j])

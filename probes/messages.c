@@ -12,6 +12,7 @@
  *
  *   nodegauge-messages 1
  *   mpi <version> <ranks> <thread level>       library <text>
+ *   variable <name> <value>                    a control variable of MPI_T that speaks of eager messages
  *   rank <n> <pid> <cpus> <host>               one line a rank, CPUs as the kernel reports them
  *   refused <pattern> <why>
  *   size <pattern> <bytes> <a> <b> <pairs>     a size begins; a and b are world ranks
@@ -160,13 +161,14 @@ static void run_pattern(const Request *request, MPI_Comm comm, int first, int se
     t.pairs = t.participants == PAIRS ? t.ranks / 2 : 1;
     t.sender = t.rank < t.pairs;
     t.partner = t.sender ? t.rank + t.pairs : t.rank - t.pairs;
+    if (t.rank >= 2 * t.pairs)
+        t.partner = MPI_PROC_NULL; /* one of an odd number has none */
     t.senders = asked.senders, t.receivers = asked.receivers;
     t.buffers = asked.multiple && !collective ? (int)asked.window : 1;
     for (const char *at = request->sizes; *at;) {
         at = read_size(&t, at);
         largest = t.bytes > largest ? t.bytes : largest;
     }
-    const size_t room = (size_t)largest * (size_t)(collective ? t.ranks : 1);
     t.out = calloc((size_t)t.buffers, sizeof *t.out);
     t.in = calloc((size_t)t.buffers, sizeof *t.in);
     t.requests = calloc(2 * (size_t)asked.window, sizeof *t.requests);
@@ -174,7 +176,8 @@ static void run_pattern(const Request *request, MPI_Comm comm, int first, int se
     if (!t.out || !t.in || !t.requests || !t.statuses)
         fail("no memory");
     for (int b = 0; b < t.buffers; b++)
-        t.out[b] = page(room), t.in[b] = page(room);
+        t.out[b] = page((size_t)(largest * blocks_out(&t))),
+        t.in[b] = page((size_t)(largest * blocks_in(&t)));
     open_line(&t);
     for (const char *at = request->sizes; *at;) {
         at = read_size(&t, at);
@@ -283,6 +286,37 @@ static void my_cpus(char *list, size_t room) {
         snprintf(list, room, "?");
 }
 
+/* Tells the library's control variables whose names speak of eager messages: whole numbers of no object. */
+static void tell_variables(void) {
+#if MPI_VERSION >= 3
+    int level, count = 0;
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) || MPI_T_cvar_get_num(&count))
+        return;
+    for (int i = 0; i < count; i++) {
+        char name[200], words[2];
+        int length = sizeof name, room = sizeof words, verbosity, object, scope, size = 0, values;
+        union {
+            int whole;
+            long long large;
+        } value = {.large = 0};
+        MPI_Datatype type;
+        MPI_T_enum names;
+        MPI_T_cvar_handle handle;
+        if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, &names, words, &room, &object,
+                                &scope)
+            || object != MPI_T_BIND_NO_OBJECT || (!strstr(name, "eager") && !strstr(name, "EAGER"))
+            || (type != MPI_INT && type != MPI_UNSIGNED_LONG && type != MPI_UNSIGNED_LONG_LONG)
+            || MPI_Type_size(type, &size) || size > (int)sizeof value
+            || MPI_T_cvar_handle_alloc(i, NULL, &handle, &values))
+            continue;
+        if (values == 1 && MPI_T_cvar_read(handle, &value) == MPI_SUCCESS)
+            say("variable %s %lld\n", name, type == MPI_INT ? value.whole : value.large);
+        MPI_T_cvar_handle_free(&handle);
+    }
+    MPI_T_finalize();
+#endif
+}
+
 static void introduce(int level) {
     char mine[512] = "", cpus[200], host[256] = "", library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     char *all = malloc((size_t)world_ranks * sizeof mine);
@@ -300,6 +334,7 @@ static void introduce(int level) {
             *c = *c == '\n' ? '|' : *c == '\t' ? ' ' : *c;
         say("nodegauge-messages 1\nmpi %d.%d %d %d\n", version, subversion, world_ranks, level);
         say("library %.400s\n", library);
+        tell_variables();
         for (int r = 0; r < world_ranks; r++)
             say("rank %d %s\n", r, all + (size_t)r * sizeof mine);
         flush();

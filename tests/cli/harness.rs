@@ -93,9 +93,15 @@ impl Harness {
     /// Starts the program and does not wait for it. Its standard error is a terminal, on which it
     /// shows how far it is.
     pub fn start(&self, args: &[&str]) -> Running {
+        self.start_with(&[], args)
+    }
+
+    /// The same with variables.
+    pub fn start_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Running {
         let (terminal, theirs) = Terminal::open();
         let mut command = self.command(PROGRAM);
-        command.args(args).env("TERM", "xterm").stdout(Stdio::piped()).stderr(theirs);
+        command.args(args).env("TERM", "xterm").envs(variables.iter().copied());
+        command.stdout(Stdio::piped()).stderr(theirs);
         let words = words(&command);
         let child = command.spawn().unwrap();
         Running { process: child.id(), child: Some(child), terminal: Some(terminal), words }

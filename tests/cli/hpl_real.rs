@@ -200,12 +200,10 @@ fn widths_and_grids_are_searched_with_the_real_hpl() {
 #[test]
 fn a_job_of_several_nodes_gives_its_hosts() {
     let harness = Harness::new();
-    let scontrol = launcher(&harness, "scontrol", "");
-    std::fs::write(&scontrol, "#!/bin/sh\nprintf 'n1\\nn2\\nn3\\nn4\\n'\n").unwrap();
-    let path = format!("{}:{}", harness.arg(""), std::env::var("PATH").unwrap_or_default());
-    let job =
-        [("SLURM_JOB_NUM_NODES", "4"), ("SLURM_JOB_NODELIST", "n[1-4]"), ("PATH", path.as_str())];
+    let job = [("SLURM_JOB_NUM_NODES", "4"), ("SLURM_JOB_NODELIST", "n[1-3],m")];
     let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--ranks", "2"];
     let text = harness.run_with(&job, &args).exits(0).stdout;
     assert!(text.contains("\n2            Ps\n4            Qs\n"), "{text}");
+    let foul = [("SLURM_JOB_NUM_NODES", "2"), ("SLURM_JOB_NODELIST", "n1,-oProxyCommand=id")];
+    harness.run_with(&foul, &args).exits(2).complains("SLURM_JOB_NODELIST: ");
 }

@@ -33,7 +33,7 @@ pub fn installed(harness: &Harness) -> Vec<Mpi> {
     all.iter().copied().filter(there).collect()
 }
 
-/// `nodegauge mpi` with this MPI; root may start ranks.
+/// `nodegauge mpi` with this MPI; root may start OSU's programs.
 pub fn mpi(harness: &Harness, mpi: Mpi, args: &[&str]) -> Outcome {
     let own = ["mpi", "--allow-run-as-root", "--mpicc", mpi.mpicc];
     harness.run(&[&own[..], args].concat())
@@ -142,6 +142,31 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
             .tells(which.name);
         assert_eq!(programs(&harness), before);
         no_orphans(&harness);
+    }
+}
+
+#[test]
+fn where_eager_messages_end_is_asked_of_the_library() {
+    let harness = Harness::new();
+    let curve = |which: Mpi, launcher: &str| {
+        let args =
+            [&FAST[..], &["--patterns", "latency", "--launcher", launcher, "--json"]].concat();
+        of(&mpi(&harness, which, &args).exits(0).json(), "latency", 8)["config"].clone()
+    };
+    for which in installed(&harness) {
+        // UCX beneath MPICH tells MPI nothing.
+        let config = curve(which, which.mpirun);
+        let device = config["mpi"]["device"].as_str().unwrap_or_default();
+        let transport = config["mpi"]["transport"].as_str().unwrap_or_default();
+        if device.ends_with("ucx") {
+            assert_eq!(config["curve"]["rendezvous_bytes"], Value::Null);
+        }
+        let Some(way) = transport.strip_prefix("pml ob1, btl ") else { continue };
+        let variable = format!("btl_{way}_eager_limit");
+        assert_eq!(config["curve"]["rendezvous_source"], variable);
+        // It is asked, not known: the user may have set it.
+        let set = curve(which, &format!("{} --mca {variable} 512", which.mpirun));
+        assert_eq!(set["curve"]["rendezvous_bytes"], 512, "{transport}");
     }
 }
 

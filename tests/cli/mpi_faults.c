@@ -1,7 +1,9 @@
 /* Misfortunes between an MPI and a program, through MPI's profiling interface: preloaded into ranks.
- * FAULT says which: hang, die, corrupt, single. */
+ * FAULT says which: hang, die, corrupt, single. With count, none: rank 0 writes how often it met all
+ * others in a barrier into the file of this library's name and .count. */
 #include <mpi.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,4 +35,27 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_
     if (count == 1024 && fault("corrupt"))
         ((unsigned char *)buffer)[13] ^= 0x20;
     return code;
+}
+
+static long barriers;
+
+int MPI_Barrier(MPI_Comm comm) {
+    barriers++;
+    return PMPI_Barrier(comm);
+}
+
+int MPI_Finalize(void) {
+    char path[4096];
+    int rank;
+    FILE *file;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (fault("count") && rank == 0) {
+        snprintf(path, sizeof path, "%s.count", getenv("LD_PRELOAD"));
+        file = fopen(path, "w");
+        if (file) {
+            fprintf(file, "%ld", barriers);
+            fclose(file);
+        }
+    }
+    return PMPI_Finalize();
 }

@@ -25,21 +25,68 @@ fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outc
 }
 
 #[test]
-fn root_is_refused_by_open_mpi_with_the_option_that_helps() {
+fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     let harness = Harness::new();
     let root = std::fs::metadata("/proc/self")
         .is_ok_and(|data| std::os::unix::fs::MetadataExt::uid(&data) == 0);
     if !root {
         return skip(Part::Root, "whoever is not root is not refused");
     }
-    if !harness.has(Part::Mpi, OPEN_MPI.mpicc) {
+    if !harness.has(Part::Mpi, OPEN_MPI.mpicc) || !harness.has_cpus(2) {
         return;
     }
-    let args = [&["mpi", "--mpicc", "mpicc.openmpi"], &FAST[..]].concat();
+    let args = [&["mpi", "--mpicc", "mpicc.openmpi", "--patterns", "latency"], &FAST[..]].concat();
+    let option = "ranks run as root: /usr/bin/mpirun.openmpi was given --allow-run-as-root";
+    harness.run(&args).exits(0).tells(option);
+    let launcher = harness.latest()["measurements"][0]["config"]["mpi"]["launcher"].clone();
+    assert!(launcher.as_str().unwrap().contains(" --allow-run-as-root "), "{launcher}");
+    // Whoever has told Open MPI by the environment is not told again.
+    let told = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+    harness.run_with(&told, &[&args[..], &["--json"]].concat()).exits(0);
+    let notices = harness.latest()["notices"].to_string();
+    assert!(!notices.contains("as root"), "{notices}");
+    std::fs::write(harness.path("osu_latency"), "#!/bin/sh\n").unwrap();
+    make_program(&harness.arg("osu_latency"));
+    let folder = harness.arg("");
     harness
-        .run(&args)
+        .run(&[&args[..], &["--osu", &folder]].concat())
         .exits(3)
-        .complains("refuses to start programs of root\nhint: give --allow-run-as-root");
+        .complains("refuses to start OSU's programs as root\nhint: give --allow-run-as-root");
+}
+
+#[test]
+fn pairs_start_together_and_no_barrier_hides_between_barriers() {
+    let harness = Harness::new();
+    for which in installed(&harness) {
+        let barriers = |pattern: &str, sizes: &str| -> u64 {
+            let args =
+                ["--patterns", pattern, "-m", sizes, "-i", "1000", "-x", "0", "--validate", "0"];
+            with_fault(&harness, which, "count", &args).exits(0);
+            let count = std::fs::read_to_string(harness.path("faults-count.so.count")).unwrap();
+            count.parse().unwrap()
+        };
+        // One before each batch, each at least one of 1000 operations; an untimed one more would make 2000.
+        let counted = barriers("barrier", "0");
+        assert!((1000..1900).contains(&counted), "{} {counted}", which.name);
+        // The first of a size, the last of all; the others are of batches.
+        let together = barriers("multi_lat", "8");
+        assert!(together > 3, "{} {together}", which.name);
+        assert_eq!(barriers("latency", "8"), 2, "{}", which.name);
+    }
+}
+
+#[test]
+fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
+    let harness = Harness::new();
+    for which in installed(&harness).into_iter().take(1) {
+        let own = ["mpi", "--mpicc", which.mpicc, "--patterns", "alltoall", "-m", "8,1MiB"];
+        harness
+            .run(&[&own[..], &["--ranks", "4000", "-M", "1TB"]].concat())
+            .exits(3)
+            .complains("the buffers of alltoall among 4000 ranks need 30");
+        let few = [&own[..], &["--ranks", "2", "-M", "1MiB", "--size-limit", "0.01"]].concat();
+        harness.run(&few).exits(0).tells("alltoall among 2 ranks goes to 8 B only");
+    }
 }
 
 #[test]
@@ -186,26 +233,42 @@ fn a_missing_or_broken_compiler_is_told() {
 fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        let running = harness.start(&[
-            "mpi",
-            "--allow-run-as-root",
-            "--mpicc",
-            which.mpicc,
-            "-m",
-            "8,64",
-            "--size-limit",
-            "30",
-            "--samples",
-            "1000000",
-            "--patterns",
-            "latency",
-        ]);
+        // A launcher that is killed with all its folders there.
+        let temporary = harness.arg(which.mpirun);
+        std::fs::create_dir(&temporary).unwrap();
+        let launcher = harness.arg(&format!("stubborn-{}", which.mpirun));
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exec {mpirun} \"$@\"\ntrap '' INT TERM HUP\n{mpirun} \"$@\"\n",
+            mpirun = which.mpirun
+        );
+        std::fs::write(&launcher, text).unwrap();
+        make_program(&launcher);
+        let running = harness.start_with(
+            &[("TMPDIR", &temporary)],
+            &[
+                "mpi",
+                "--launcher",
+                &launcher,
+                "--mpicc",
+                which.mpicc,
+                "-m",
+                "8,64",
+                "--size-limit",
+                "30",
+                "--samples",
+                "1000000",
+                "--patterns",
+                "latency",
+            ],
+        );
         // A size of messages under way.
         let running = running.shows(": latency, ");
         running.signal("INT");
         running.end().exits(130).complains("interrupted");
         no_orphans(&harness);
         assert_eq!(harness.latest()["complete"], false);
+        let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 

@@ -2,11 +2,23 @@
 //! its updates are done, because a product reads and writes its C once and A and B are small beside it.
 //! Pure.
 
+use nodegauge_machine::Topology;
+use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use std::ops::Range;
 
 /// Groups of columns that each node has at least, where there are so many blocks: columns fall out of the
 /// work from the left, and with fewer groups some nodes would run out of them long before others.
 const GROUPS: usize = 8;
+
+/// The NUMA node of each thread; none where a thread may be on several.
+pub fn of_threads(topology: &Topology, placement: &Placement) -> Vec<usize> {
+    let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
+    let node = |thread: &ThreadPlace| match thread.nodes(topology).as_slice() {
+        [node] => Some(node.0 as usize),
+        _ => None,
+    };
+    bound.map(node).collect::<Option<_>>().unwrap_or_default()
+}
 
 /// Columns by node, and threads by node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use crate::choose::Tried;
 use crate::config::{SearchStep, TimeConfig};
 use crate::engine::Multiplier;
-use crate::homes::Homes;
+use crate::homes::{self, Homes};
 use crate::lu::{self, LuError, LuProgress};
 use crate::matrix::Matrix;
 use crate::observed::{Around, LibraryRuns, Observed, SolvedSystem};
@@ -15,11 +15,11 @@ use crate::result::Evidence;
 use crate::size::{self, OrderSpec};
 use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
+use nodegauge_machine::CpuId;
 use nodegauge_machine::power::{self, EnergyMeter};
-use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, interference};
-use nodegauge_placement::{Bind, Placement, ThreadPlace};
+use nodegauge_placement::{Bind, Placement};
 use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -55,16 +55,6 @@ pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
     placement.threads.iter().map(|thread| place(&thread.cpus)).collect()
 }
 
-/// The NUMA node of each thread; none where a thread may be on several.
-pub(crate) fn nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
-    let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
-    let node = |thread: &ThreadPlace| match thread.nodes(topology).as_slice() {
-        [node] => Some(node.0 as usize),
-        _ => None,
-    };
-    bound.map(node).collect::<Option<_>>().unwrap_or_default()
-}
-
 struct Run<'a> {
     site: &'a Site,
     options: &'a HplOptions,
@@ -96,7 +86,7 @@ pub(crate) fn run(
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
     let seen = Observed::default();
-    let nodes = nodes(&site.topology, placement);
+    let nodes = homes::of_threads(&site.topology, placement);
     let mut run = Run { site, options, multiple, observer, team, meter, seen, nodes };
     run.peaks()?;
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 /// Share of the peak that DGEMM reaches, where no DGEMM of this node is known.
 const USUAL_DGEMM: f64 = 0.9;
-/// Share of the budget for choosing among libraries and kernels, behind two turns of each.
+/// Share of the budget for choosing among libraries and kernels, behind four turns of each.
 const CHOOSE: f64 = 0.15;
 /// Of a core of which nothing is known: a clock and operations a cycle that most reach.
 const ASSUMED_CORE: (f64, f64) = (2e9, 16.0);

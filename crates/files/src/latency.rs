@@ -75,6 +75,14 @@ impl Latency {
         (!self.0.is_empty()).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
     }
 
+    /// Half the 95 % interval of their mean, two standard errors, as a share of it; infinite for one.
+    pub(crate) fn mean_error(&self) -> f64 {
+        match self.0.len() {
+            0 | 1 => f64::INFINITY,
+            n => 2.0 * self.0.stdev() / (self.0.mean() * (n as f64).sqrt()),
+        }
+    }
+
     /// As the record has them.
     pub(crate) fn quantiles(&self, clock: Clock) -> Quantiles {
         let of = |quantile| self.quantile(quantile, clock).map(|seconds| seconds.0);

@@ -21,6 +21,7 @@ mod operation;
 mod pass;
 mod pattern;
 mod plan;
+mod precision;
 pub mod reference;
 mod result;
 mod run;
@@ -65,8 +66,9 @@ impl Gauge for Files {
     }
 
     /// A look at the current folder, or at that for temporary files where nothing can be written there.
-    fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let plan_in = |path| plan(FilesOptions::glance(path), Vec::new());
+    fn glance(&self, _: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
+        let options = |path| FilesOptions { samples: ask.samples, ..FilesOptions::glance(path) };
+        let plan_in = |path| plan(options(path), Vec::new());
         let plan = plan_in(PathBuf::from(".")).or_else(|_| plan_in(std::env::temp_dir()))?;
         Ok(Some(Box::new(plan)))
     }

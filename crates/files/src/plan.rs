@@ -74,8 +74,9 @@ pub struct FilesOptions {
     pub workers: Option<Workers>,
     /// Share of the data that compresses, percent.
     pub compressible: u8,
-    /// How often each cell is measured, once at least.
-    pub samples: usize,
+    /// How often each cell is measured; else until its figures are known or its share of the budget is
+    /// spent, beside other programs once.
+    pub samples: Option<usize>,
     /// Time for each operation.
     pub limit: Option<Duration>,
     /// Time for everything.

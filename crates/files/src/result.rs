@@ -10,7 +10,7 @@ use crate::reference::{ReferenceFigure, ReferenceProgram};
 use crate::task::{CacheMode, Task};
 use crate::volume::Volume;
 use crate::workers::{OperationSample, WorkerKind};
-use crate::{GAUGE, IoEngine, TEST, counters};
+use crate::{GAUGE, IoEngine, TEST, counters, precision};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
 use nodegauge_measure::{Seconds, Unit};
 use std::collections::BTreeMap;
@@ -47,13 +47,13 @@ pub(crate) fn measurements(
     measured: &Measured,
     clock: Clock,
 ) -> Vec<Measurement> {
-    let overhead = latency::overhead(clock);
+    let (overhead, reading) = (latency::overhead(clock), precision::reading(clock));
     let mut order: Vec<(usize, &(usize, Task))> = plan.tasks.iter().enumerate().collect();
     order.sort_by_key(|(_, (path, task))| (*path, task.cache, task.cell));
     let mut out = Vec::new();
     for (number, (path, task)) in order {
         let (options, volume) = (&plan.options, &plan.volumes[*path]);
-        let cell = CellFigures { options, volume, task, clock, overhead };
+        let cell = CellFigures { options, volume, task, clock, overhead, reading };
         for operation in &task.operations {
             let samples = measured.own.get(&(number, operation.name));
             let failed = measured.failed.as_ref();
@@ -81,6 +81,7 @@ struct CellFigures<'a> {
     task: &'a Task,
     clock: Clock,
     overhead: Seconds,
+    reading: Seconds,
 }
 
 impl CellFigures<'_> {
@@ -121,23 +122,26 @@ impl CellFigures<'_> {
             verified: Some(self.task.setup.verify),
             ..self.config(operation)
         };
-        let Some(first) = counting.first() else { return config };
+        // Of several passes, the one in the middle.
+        let mut by_rate: Vec<&&OperationSample> = counting.iter().collect();
+        by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        let Some(pass) = by_rate.get(by_rate.len() / 2) else { return config };
         let latency = Latency::of_pairs(counting.iter().flat_map(|sample| &sample.latencies));
         let operations: u64 = counting.iter().map(|sample| sample.operations.0).sum();
         let seconds: f64 = counting.iter().map(|sample| sample.seconds).sum();
-        let workers = first.workers.as_ref();
+        let workers = pass.workers.as_ref();
         let rates = workers.map_or(&[][..], |workers| &workers.rates);
         FilesConfig {
-            operations: Some(first.operations.0),
-            operations_planned: Some(first.operations.1),
-            seconds: Some(first.seconds),
+            operations: Some(pass.operations.0),
+            operations_planned: Some(pass.operations.1),
+            seconds: Some(pass.seconds),
             iops: Some(operations as f64 / seconds),
             latency_s: Some(Latencies::All(latency.quantiles(self.clock))),
             clock: Some(ClockUsed {
                 source: self.clock.source().to_owned(),
                 overhead_s: self.overhead.0,
             }),
-            ended: Some(first.ended),
+            ended: Some(pass.ended),
             device_share: Some(share.map(|(share, _)| share)),
             device_share_basis: Some(share.map(|(_, basis)| basis.to_owned())),
             served: Some(share.map(|(share, _)| counters::label(share).to_owned())),
@@ -210,7 +214,11 @@ impl CellFigures<'_> {
         let beyond = (little && reads_beyond).then(|| {
             "most of it was in the page cache although the file is larger than memory".to_owned()
         });
-        for reason in [cut, stayed, direct, beyond].into_iter().flatten() {
+        let unknown = match cut {
+            Some(_) => None,
+            None => precision::doubt(counting.iter().copied(), self.reading),
+        };
+        for reason in [cut, stayed, direct, beyond, unknown].into_iter().flatten() {
             validity.add(Status::Suspect, reason);
         }
         validity

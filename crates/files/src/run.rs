@@ -3,12 +3,13 @@
 use crate::cell::{CellContext, CellRunner, Ending};
 use crate::clock::Clock;
 use crate::data::Data;
+use crate::operation::Operation;
 use crate::pass::PassEnd;
 use crate::plan::FilesPlan;
 use crate::result::{self, Measured};
 use crate::scratch::{self, Leftover, ScratchDirectory};
 use crate::task::Task;
-use crate::{GAUGE, cache, error, latency};
+use crate::{GAUGE, cache, error, latency, precision};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
@@ -21,7 +22,7 @@ use nodegauge_measure::{
 };
 use std::cell::RefCell;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Planned for FilesPlan {
     fn foreseen(&self) -> Foreseen {
@@ -65,7 +66,10 @@ pub fn run(
     observer.phase(&format!("{} cells of files", tasks.len()));
     let shared = SharedObserver::new(observer);
     let latest = RefCell::new(String::new());
-    let limits = Limits::new(options.budget.unwrap_or(UNLIMITED), Some(options.samples.max(1)));
+    let once = (!plan.programs.is_empty()).then_some(1);
+    let samples = options.samples.or(once).map(|samples| samples.max(1));
+    let budget = options.budget.unwrap_or(UNLIMITED);
+    let limits = Limits::new(budget, samples);
     let mut turns = Turns {
         plan: &plan,
         scratch: &scratch,
@@ -74,10 +78,17 @@ pub fn run(
         interrupted: &|| (&shared).interrupted(),
         deadline: options.budget.map(|budget| clock.now() + clock.ticks(budget)),
         seed,
+        reading: precision::reading(clock),
+        spent: vec![Duration::ZERO; tasks.len()],
+        share: budget / tasks.len() as u32,
         measured: Measured::default(),
     };
     let mut schedule = Schedule::new(FILES, limits, tasks.len());
     let ended = schedule.run(&mut &shared, Some(&|_| latest.borrow().clone()), |turn| {
+        // A cell that returns no sample leaves.
+        if turn.due.is_none() && turns.is_enough(turn.cell) {
+            return Ok(Vec::new());
+        }
         let sample = turns.turn(turn.cell, turn.round)?;
         latest.replace(turns.latest(turn.cell));
         Ok(vec![sample])
@@ -146,13 +157,32 @@ struct Turns<'a> {
     /// End of everything, in ticks of the clock.
     deadline: Option<u64>,
     seed: u64,
+    /// What reading the clock costs.
+    reading: Seconds,
+    /// Time of the turns of each cell.
+    spent: Vec<Duration>,
+    /// What each may take of the budget.
+    share: Duration,
     measured: Measured,
 }
 
 impl Turns<'_> {
+    /// Whether all figures of a cell are known, or its share of the budget is spent on as many passes as
+    /// tell anything.
+    fn is_enough(&self, cell: usize) -> bool {
+        let of = |operation: &&Operation| self.measured.own.get(&(cell, operation.name));
+        let samples: Option<Vec<_>> = self.plan.tasks[cell].1.operations.iter().map(of).collect();
+        samples.is_some_and(|samples| {
+            let known = |own: &&Vec<_>| precision::doubt(own.iter(), self.reading).is_none();
+            let few = samples.iter().any(|own| own.len() < precision::FEWEST);
+            !few && (self.spent[cell] >= self.share || samples.iter().all(known))
+        })
+    }
+
     /// The operations of a cell, and the same by the reference programs: in every other turn, these
     /// come first.
     fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, Ending> {
+        let begun = Instant::now();
         let own_first = (cell + round).is_multiple_of(2);
         if !own_first {
             self.references(cell)?;
@@ -161,6 +191,7 @@ impl Turns<'_> {
         if own_first {
             self.references(cell)?;
         }
+        self.spent[cell] += begun.elapsed();
         Ok(Sample::of_times(seconds))
     }
 

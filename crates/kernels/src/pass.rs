@@ -13,7 +13,10 @@
 //!
 //! A core's bandwidth is limited by the lines it has under way, and a hardware prefetcher follows an
 //! access stream within a page of 4 KiB: pages side by side keep several of them busy. glibc's
-//! `memcpy` of long ranges does alike (`large_memcpy_4x` in memmove-vec-unaligned-erms.S).
+//! `memcpy` of long ranges does alike (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each goes on
+//! into the pages behind it before the next group begins: arrays that lie staggered within a page have
+//! their boundaries in the middle of a walk, and where it ended after one page, every page would be
+//! begun twice (docs/benchmarks.md).
 
 use super::entry::{Args, LINE, Run, Way};
 use super::table::{ARRAYS, KernelSpec};
@@ -85,9 +88,9 @@ pub(super) const STEPS_A_BLOCK: usize = 256;
 /// Lanes of the widest vector. Lanes and sums are powers of two.
 const MOST_LANES: usize = 16;
 
-/// Bytes of a page walked side by side with others: what hardware prefetchers take for one, whatever
-/// the size of the pages in memory.
-pub(super) const PAGE: usize = 4096;
+/// Bytes from one of the pages walked side by side to the next, each of which is walked so far: four
+/// pages of what hardware prefetchers take for one, whatever the size of the pages in memory.
+pub(super) const SPAN: usize = 4 * 4096;
 
 impl<
     V: Vector,
@@ -103,8 +106,8 @@ impl<
     const STEP: usize = V::LANES * U;
     /// Elements of a line.
     const LINE: usize = LINE / size_of::<V::Scalar>();
-    /// Elements of a page.
-    const PAGE: usize = PAGE / size_of::<V::Scalar>();
+    /// Elements of a span.
+    const SPAN: usize = SPAN / size_of::<V::Scalar>();
 
     /// One step, from element `i` on: loads all vectors, then stores what the kernel makes of each, or
     /// adds it to a sum of its own.
@@ -163,7 +166,7 @@ impl<
         x
     }
 
-    /// The same line of each of `pages` pages, the first from element `i` on, then the next line, so
+    /// The same line of each of `pages` spans, the first from element `i` on, then the next line, so
     /// many `lines`.
     ///
     /// # Safety
@@ -176,18 +179,18 @@ impl<
         s: V,
         sums: &mut [V; U],
     ) {
-        // A bound that the compiler does not know, or it unrolls a whole page.
+        // A bound that the compiler does not know, or it unrolls a whole span.
         let end = std::hint::black_box(i + lines * Self::LINE);
         while i < end {
-            let mut page = i;
-            while page < i + pages * Self::PAGE {
+            let mut at_line = i;
+            while at_line < i + pages * Self::SPAN {
                 let mut k = 0;
                 while k < Self::LINE {
                     // SAFETY: the caller's promise.
-                    unsafe { Self::step(at, page + k, s, sums) };
+                    unsafe { Self::step(at, at_line + k, s, sums) };
                     k += Self::STEP;
                 }
-                page += Self::PAGE;
+                at_line += Self::SPAN;
             }
             i += Self::LINE;
         }
@@ -241,9 +244,9 @@ impl<
                 ends::<V::Scalar, B>(&at, 0..head, scalar);
             }
             let mut i = head;
-            while SIDE && n - i >= way.pages * Self::PAGE {
-                Self::side_by_side(&at, i, (PAGE / LINE, way.pages), s, &mut [s; U]);
-                i += way.pages * Self::PAGE;
+            while SIDE && n - i >= way.pages * Self::SPAN {
+                Self::side_by_side(&at, i, (SPAN / LINE, way.pages), s, &mut [s; U]);
+                i += way.pages * Self::SPAN;
             }
             while n - i >= Self::STEP {
                 Self::prefetch(&at, i, way);
@@ -276,18 +279,18 @@ impl<
         unsafe {
             let none = V::splat(zero);
             let mut i = 0;
-            while SIDE && n - i >= way.pages * Self::PAGE {
+            while SIDE && n - i >= way.pages * Self::SPAN {
                 let most = STEPS_A_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
-                let lines = 1 << most.max(1).ilog2().min((PAGE / LINE).ilog2());
+                let lines = 1 << most.max(1).ilog2().min((SPAN / LINE).ilog2());
                 let mut line = 0;
-                while line < PAGE / LINE {
+                while line < SPAN / LINE {
                     let mut sums = [none; U];
                     let first = i + line * Self::LINE;
                     Self::side_by_side(&at, first, (lines, way.pages), none, &mut sums);
                     total.add(sum_of(sums));
                     line += lines;
                 }
-                i += way.pages * Self::PAGE;
+                i += way.pages * Self::SPAN;
             }
             while n - i >= Self::STEP {
                 let block_end = i + ((n - i) / Self::STEP).min(STEPS_A_BLOCK) * Self::STEP;
@@ -319,9 +322,9 @@ impl<
             let mut sums = [V::splat(V::Scalar::from_f64(0.0)); U];
             for _ in 0..args.repeats {
                 let mut i = 0;
-                while SIDE && n - i >= way.pages * Self::PAGE {
-                    Self::side_by_side(&at, i, (PAGE / LINE, way.pages), s, &mut sums);
-                    i += way.pages * Self::PAGE;
+                while SIDE && n - i >= way.pages * Self::SPAN {
+                    Self::side_by_side(&at, i, (SPAN / LINE, way.pages), s, &mut sums);
+                    i += way.pages * Self::SPAN;
                 }
                 while i < stepped {
                     Self::step(&at, i, s, &mut sums);

@@ -7,7 +7,7 @@
 
 use super::builds::{Build, stores};
 use super::entry::{Args, LINE, Way};
-use super::pass::{Body, Compensated, PAGE, STEPS_A_BLOCK};
+use super::pass::{Body, Compensated, SPAN, STEPS_A_BLOCK};
 use super::shape::{Element, Isa, Shape, sve_vector_bytes};
 use super::table::ARRAYS;
 use super::vector::Scalar;
@@ -237,7 +237,7 @@ unsafe fn run<
         let vector = sve_vector_bytes();
         let from = |i: usize| args.at.map(|at| at.as_ptr().wrapping_add(i));
         // The vectors of a line; a processor whose vectors do not fill a page has none.
-        let side = SIDE && PAGE.is_multiple_of(vector);
+        let side = SIDE && SPAN.is_multiple_of(vector);
         let repeats = if RESIDENT { args.repeats } else { 1 };
         for _ in 0..repeats {
             let mut i = match K::WRITES {
@@ -245,13 +245,13 @@ unsafe fn run<
                 _ => 0,
             };
             total.add(few::<T, K, NT>(from(0), i, vector, args.scalar, way));
-            while side && end - i >= way.pages * PAGE {
+            while side && end - i >= way.pages * SPAN {
                 let mut line = 0;
-                while line < PAGE {
+                while line < SPAN {
                     let steps = Steps {
                         at: from(i + line),
                         count: way.pages,
-                        stride: PAGE,
+                        stride: SPAN,
                         lanes: usize::MAX,
                     };
                     total.add(match LINE / vector {
@@ -261,7 +261,7 @@ unsafe fn run<
                     });
                     line += vector.max(LINE);
                 }
-                i += way.pages * PAGE;
+                i += way.pages * SPAN;
             }
             let stride = U * vector;
             while end - i >= stride {

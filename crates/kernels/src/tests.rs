@@ -7,7 +7,7 @@ const MAX: usize = 4 * 16 * 8 + 3;
 
 /// Lengths around groups of pages: none, one and two, with heads and tails of all kinds.
 fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> {
-    let group = pages * 4096 / element.bytes() as usize;
+    let group = pages * pass::SPAN / element.bytes() as usize;
     [group - 1, group, group + 17, group + 8 * 64 + 5, 2 * group + 31].into_iter()
 }
 
@@ -43,8 +43,8 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
 
 #[test]
 fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
-    // Around the longest step, 8 vectors of a line each, and the longest group, 8 pages of 64.
-    let lines = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 128, 511, 512, 513, 1027];
+    // Around the longest step, 8 vectors of a line each, and the longest group, 8 spans of 256.
+    let lines = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 511, 512, 513, 2047, 2048, 2049, 4103];
     let cases = || lines.into_iter().flat_map(|lines| [0, 1, 2, 5].map(|times| (lines, times)));
     let mut checked = 0;
     for kernel in KERNELS.iter().map(|spec| spec.kernel) {

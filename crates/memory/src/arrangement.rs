@@ -11,17 +11,26 @@ use crate::arrays::Layout;
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::ranks::{RanksPoint, SharedCoordinator};
+use crate::size::check::SizeCheck;
 use crate::size::{self, Size, SizeSpec, Surroundings};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_machine::CpuId;
+use nodegauge_measure::record::NumaNode;
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, notice};
+use nodegauge_measure::schedule::halving::Lead;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, clock, notice};
 use nodegauge_placement::{
     Bind, MemoryPolicy, Placement, RankPlace, RankPlan, Request, ThreadPlace,
 };
 use std::time::{Duration, Instant};
+
+/// Parts of an array that are together as large as the last-level caches: a trial of STREAM's four
+/// kernels goes over ten of them, each time others, and so beyond the caches.
+const PARTS_A_CACHE: f64 = 4.0;
+/// Parts where nobody knows how large the caches are: those of arrays that just follow STREAM's rule.
+const USUAL_PARTS: u64 = 16;
 
 /// A planned configuration.
 #[derive(Debug, Clone)]
@@ -34,7 +43,7 @@ pub struct Arrangement {
     /// Of the arrays of all processes together.
     pub(crate) size: Size,
     /// What each process sets up.
-    configs: Vec<PointConfig>,
+    pub(crate) configs: Vec<PointConfig>,
     /// What was honoured, clamped and chosen.
     pub(crate) notices: Vec<Notice>,
 }
@@ -97,6 +106,38 @@ impl Arrangement {
         self.configs[0].elements
     }
 
+    /// The kernels of a pass with the loops that they begin with.
+    pub(crate) fn kernels(&self) -> Vec<(Kernel, Shape)> {
+        self.configs[0].kernels.clone()
+    }
+
+    /// Whether it is one process that differs from `config` in nothing but its loops.
+    pub(crate) fn is_of(&self, config: &PointConfig) -> bool {
+        let own = &self.configs[0];
+        self.ranks.is_none()
+            && *own == PointConfig { kernels: own.kernels.clone(), ..config.clone() }
+    }
+
+    /// Doubles the arrays, because of what a check of their size came to; `false` where the user chose
+    /// the length, or twice does not fit.
+    pub(crate) fn double(&mut self, site: &Site, check: &SizeCheck) -> bool {
+        let spec = SizeSpec::Elements(2 * self.elements());
+        let around = surroundings(site, &self.placement, &self.options);
+        let twice = size::choose(spec, self.options.element, &around);
+        let (SizeSpec::Auto, Ok(size)) = (self.options.size, twice) else { return false };
+        self.configs.iter_mut().for_each(|config| config.elements = size.elements);
+        let text = format!(
+            "arrays are doubled to {}: over half of them {} was {:.2} times as fast, so a cache helped that is \
+             larger than the system says",
+            Bytes(size.elements * self.options.element.bytes()),
+            check.kernel,
+            check.ratio
+        );
+        self.notices.push(Notice::new(NoticeId::Contradicted, GAUGE, text));
+        self.size = size;
+        true
+    }
+
     /// What it needs, with `copies` of its arrays.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
         let elements: u64 = self.configs.iter().map(|config| config.elements).sum();
@@ -140,29 +181,28 @@ impl Arrangement {
         observer.phase(&format!("preparing 3 arrays of {array} {owners}"));
     }
 
-    /// Chooses the loops that the options leave open, until `deadline`; returns how many there were to
-    /// choose from, 0 where none was open.
+    /// Chooses the loops that the options leave open, until `deadline`; `None` where none was open.
     pub(crate) fn choose(
         &mut self,
         target: &mut dyn Target,
         deadline: Instant,
         observer: &mut dyn Observer,
-    ) -> Result<usize, Failure> {
+    ) -> Result<Option<ChosenLoops>, Failure> {
         let shapes = candidates(&self.options, Breadth::Likely)?;
         let open = |kernel: &Kernel| self.options.loops.iter().all(|(known, _)| known != kernel);
         if shapes.len() < 2 || !self.options.kernels.iter().any(open) {
-            return Ok(0);
+            return Ok(None);
         }
         observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
-        let begun = Instant::now();
+        let begun = clock::now();
         let deadline = deadline.max(begun + Duration::from_millis(200));
         let chosen = tuner::choose(target, &shapes, deadline, || {
-            let gone = begun.elapsed().as_secs_f64();
+            let gone = (clock::now() - begun).as_secs_f64();
             observer.progress(gone / (deadline - begun).as_secs_f64(), "");
             observer.interrupted()
         })?;
-        self.notices.push(chosen_notice(&chosen, shapes.len()));
-        Ok(chosen.tried)
+        self.notices.push(chosen_notice(&chosen));
+        Ok(Some(chosen))
     }
 }
 
@@ -185,6 +225,25 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     MemoryPolicy::Bind(all)
 }
 
+/// All caches that may hold what the threads go over again and again: the last-level caches that they reach,
+/// and those that stand before the memory near them; `None` when the former are not known.
+pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes> {
+    let cpus = placement.cpus();
+    let near = |node: &&NumaNode| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0));
+    let beside = site.machine.numa_nodes.iter().filter(near).filter_map(|node| node.cache_bytes);
+    Some(Bytes(site.topology.llc_in_use(&cpus)?.0 + beside.sum::<u64>()))
+}
+
+/// What is known of the machine when the length of the arrays is chosen.
+fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
+    Surroundings {
+        llc: caches_in_use(site, placement),
+        guest: site.machine.virtualisation.is_some(),
+        available: available(&site.machine, options.pages, &options.policy),
+        fraction: options.memory_fraction,
+    }
+}
+
 /// Plans a run on a team: how long the arrays are and on which pages.
 ///
 /// # Errors
@@ -195,14 +254,7 @@ pub fn plan(
     options: &StreamOptions,
 ) -> Result<(Size, PointConfig), Failure> {
     let machine = &site.machine;
-    let around = Surroundings {
-        llc: site
-            .topology
-            .llc_in_use(&placement.cpus())
-            .map(|(bytes, count)| (Bytes(bytes), count)),
-        available: available(machine, options.pages, &options.policy),
-        fraction: options.memory_fraction,
-    };
+    let around = surroundings(site, placement, options);
     let size = size::choose(options.size, options.element, &around)?;
     let shapes = candidates(options, Breadth::Likely)?;
     let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
@@ -214,6 +266,7 @@ pub fn plan(
         layout: options.offset.map_or(Layout::Staggered, |offset| Layout::Sequential { offset }),
         policy: options.policy.clone(),
         kernels: options.kernels.iter().map(loop_of).collect(),
+        trial_parts: size.times_llc.map_or(USUAL_PARTS, |times| (PARTS_A_CACHE * times) as u64),
     };
     Ok((size, config))
 }
@@ -258,15 +311,59 @@ fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[Shape]) -> Shape 
     shape
 }
 
-/// What the tuner came to among `all` loops.
-pub(crate) fn chosen_notice(chosen: &ChosenLoops, all: usize) -> Notice {
-    let loops = describe(&chosen.loops);
-    let text = match chosen.tried {
-        0 => format!("not chosen by trial, for which there was no time: {loops}"),
-        n if n < all => format!("chosen by trial among {n} loops, {all} had no time: {loops}"),
-        _ => format!("chosen by trial: {loops}"),
+/// What the tuner came to: the loops, how far each is ahead of the next, and what had no turn.
+pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
+    let (tried, untried) = (chosen.tried.len(), chosen.untried.len());
+    let among = match (tried, untried) {
+        (0, _) => "not chosen by trial, for which there was no time".to_owned(),
+        (_, 0) => format!("chosen by trial among {tried} loops"),
+        _ => format!("chosen by trial among {tried} of {} loops", tried + untried),
     };
-    Notice::new(NoticeId::Chosen, GAUGE, text)
+    let mut parts = vec![format!("{among}: {}", describe(&chosen.loops))];
+    let (ahead, not_told): (Vec<_>, Vec<_>) =
+        chosen.leads.iter().partition(|(_, lead)| lead.is_told());
+    let names =
+        |kernels: &[Kernel]| kernels.iter().map(|k| k.name()).collect::<Vec<_>>().join(", ");
+    if !ahead.is_empty() {
+        let one = |(kernel, lead): &(Kernel, Lead)| format!("{kernel} {:.2} x", lead.ratio);
+        let each: Vec<String> = ahead.iter().map(one).collect();
+        parts.push(format!("ahead of the next: {}", each.join(", ")));
+    }
+    if !not_told.is_empty() {
+        let kernels: Vec<Kernel> = not_told.iter().map(|(kernel, _)| *kernel).collect();
+        parts.push(format!("not told from the next: {}", names(&kernels)));
+    }
+    if !chosen.by_default.is_empty() {
+        let kernels = names(&chosen.by_default);
+        parts.push(format!("non-temporal stores by default, as not all were tried: {kernels}"));
+    }
+    if tried > 0 && untried > 0 {
+        parts.push(format!("not tried: {}", untried_in_words(&chosen.tried, &chosen.untried)));
+    }
+    Notice::new(NoticeId::Chosen, GAUGE, parts.join("; "))
+}
+
+/// What none of the loops that were tried has, of those that were not.
+fn untried_in_words(tried: &[Shape], untried: &[Shape]) -> String {
+    type Feature = fn(&Shape) -> String;
+    let features: [(&str, Feature); 5] = [
+        ("", |shape| format!("{} stores", shape.stores)),
+        ("", |shape| shape.isa.to_string()),
+        ("unroll ", |shape| shape.unroll.to_string()),
+        ("pages side by side ", |shape| shape.side_by_side.to_string()),
+        ("prefetch ", |shape| shape.prefetch.to_string()),
+    ];
+    let mut all = Vec::new();
+    for (what, feature) in features {
+        let mut missing: Vec<String> = untried.iter().map(feature).collect();
+        missing.retain(|value| tried.iter().all(|shape| feature(shape) != *value));
+        missing.sort_unstable();
+        missing.dedup();
+        if !missing.is_empty() {
+            all.push(format!("{what}{}", missing.join(", ")));
+        }
+    }
+    if all.is_empty() { "other combinations of these".to_owned() } else { all.join("; ") }
 }
 
 /// The chosen loops in words, kernels with the same loop together.
@@ -283,4 +380,61 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
         .map(|(shape, names)| format!("{} with {shape}", names.join(", ")))
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::record::Machine;
+
+    #[test]
+    fn memory_in_cache_mode_counts_as_a_cache() {
+        let source = TopologySource::Synthetic(
+            "Package:2 NUMANode:1 L3Cache:1(size=16MB) Core:2 PU:1".to_owned(),
+        );
+        let topology = Topology::load(&source).unwrap();
+        let node = |id: u32, cache_bytes| NumaNode {
+            id,
+            bytes: None,
+            free: None,
+            cache_bytes,
+            cpus: vec![2 * id, 2 * id + 1],
+            distances: None,
+        };
+        let numa_nodes = vec![node(0, Some(64 << 30)), node(1, None)];
+        let machine = Machine { numa_nodes, ..Machine::default() };
+        let site = Site::new(topology, machine, SysRoot::live());
+        let caches = |threads| {
+            let request =
+                Request { threads: Some(threads), bind: Some(Bind::Close), ..Request::default() };
+            let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
+            caches_in_use(&site, &placement).unwrap().0
+        };
+        assert_eq!(caches(2), (64 << 30) + 16_000_000);
+        assert_eq!(caches(4), (64 << 30) + 32_000_000);
+    }
+
+    #[test]
+    fn arrays_are_doubled_where_nobody_chose_them_and_memory_allows() {
+        let source =
+            TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let mut machine = Machine::default();
+        machine.memory.available = Some(100_000_000);
+        let site = Site::new(topology, machine, SysRoot::live());
+        let check = SizeCheck { kernel: Kernel::Triad, ratio: 1.4, within: [1.3, 1.5], rounds: 3 };
+        let plan = |size| {
+            let options = StreamOptions { size, ..StreamOptions::default() };
+            Arrangement::new(&site, &Request::default(), options, Vec::new()).unwrap()
+        };
+        let mut auto = plan(SizeSpec::Auto);
+        let rule = auto.elements();
+        assert!(auto.double(&site, &check));
+        assert_eq!((auto.elements(), auto.size.elements), (2 * rule, 2 * rule));
+        assert!(auto.notices.iter().any(|notice| notice.id == NoticeId::Contradicted));
+        // Four times the rule do not fit into 80 MB.
+        assert!(!auto.double(&site, &check));
+        assert!(!plan(SizeSpec::TimesLlc(4.0)).double(&site, &check));
+    }
 }

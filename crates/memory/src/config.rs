@@ -31,11 +31,11 @@ config! {
         /// Each of them.
         ranks: Vec<RankConfig> = Observation "ranks";
         /// `regular` or `nontemporal`; absent for kernels that only read, and where it is not known.
-        stores: String = Setting "stores" @ 24;
+        stores: String = Choice "stores" @ 24;
         /// Pages of the arrays.
         pages: PagesConfig = Setting "pages" @ 25;
         /// Software prefetch: `off`, or distances in bytes.
-        prefetch: String = Setting "prefetch";
+        prefetch: String = Choice "prefetch";
         /// Type of the elements.
         element: String = Identity "elements" @ 23;
         /// Bytes of one array.
@@ -44,6 +44,8 @@ config! {
         array_elements: u64 = Observation "array elements";
         /// Size of an array over the last-level caches in use.
         array_times_llc: f64 = Observation "arrays over caches";
+        /// Whether a cache helps the arrays.
+        size_check: SizeCheckConfig = Observation "size check";
         /// How the arrays lie to each other.
         layout: Layout = Setting "layout";
         /// The policy that the arrays' memory was given.
@@ -56,6 +58,8 @@ config! {
         stopped: String = Observation "stopped";
         /// Loops of which the fastest was chosen; 0 where none was left open.
         loops_tried: u64 = Observation "loops tried";
+        /// How far the loop was ahead of the next in the trial.
+        loop_lead: LeadConfig = Observation "lead of the loop";
         /// How often all elements were checked.
         checks: u64 = Observation "checks";
         /// Smallest step of the clock, seconds.
@@ -63,13 +67,13 @@ config! {
         /// Round trip of a cache line between two threads, of the regime of the figures, seconds.
         round_trip_s: f64 = Observation "round trip";
         /// Instruction set of the loop.
-        isa: String = Setting "isa";
+        isa: String = Choice "isa";
         /// Width of its vectors.
-        vector_bits: u64 = Setting "vector bits";
+        vector_bits: u64 = Choice "vector bits";
         /// How often its body is repeated.
-        unroll: u64 = Setting "unroll";
+        unroll: u64 = Choice "unroll";
         /// Pages of 4 KiB that it walks side by side; absent where it is one after another.
-        side_by_side: u64 = Setting "pages side by side";
+        side_by_side: u64 = Choice "pages side by side";
         /// Who compiled it.
         compiler: CompilerConfig = Setting "compiler" @ 27, speaks;
         /// What the compiled code says; `null` where it could not be read.
@@ -111,7 +115,7 @@ config! {
         /// `regular` or `nontemporal`.
         stores: String = Setting "stores" @ 24;
         /// The loops of all kernels in words.
-        loops: String = Setting "loops";
+        loops: String = Choice "loops";
         /// Type of the elements.
         element: String = Identity "elements" @ 23;
         /// Whether it is what a run without tuning would take.
@@ -187,7 +191,7 @@ config! {
         /// The kernel as a formula.
         formula: String = Observation "formula";
         /// Instruction set of the loop.
-        isa: String = Setting "isa";
+        isa: String = Choice "isa";
         /// Width of its vectors.
         vector_bits: u64 = Observation "vector bits";
         /// How often its body is repeated.
@@ -198,6 +202,8 @@ config! {
         repeats: u64 = Observation "repeats";
         /// Loads of a timed call.
         steps: u64 = Observation "steps";
+        /// Seconds of a load of a line that was flushed from all caches.
+        flushed_s: f64 = Observation "flushed";
         /// The level of the memory hierarchy that the figure belongs to.
         level: String = Observation "level";
         /// Size of that level as the system reports it, bytes.
@@ -373,6 +379,21 @@ pub struct CodeConfig {
     pub calls: Vec<String>,
 }
 
+/// A loop over half the arrays, beside the same over the whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeCheckConfig {
+    /// The loop.
+    pub kernel: String,
+    /// Rate over the half over that over the whole, median of the rounds.
+    pub half_over_whole: f64,
+    /// Where that median lies: its 95 % interval, or all ratios where there are fewer than six.
+    pub within: [f64; 2],
+    /// Rounds.
+    pub rounds: usize,
+    /// Whether a cache helps, as far as the noise lets tell.
+    pub cached: bool,
+}
+
 /// What the memory controllers counted, or why they did not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
@@ -412,6 +433,16 @@ pub struct RelativeConfig {
     pub to: Map<String, Value>,
     /// Median over median.
     pub median: Option<f64>,
+}
+
+/// How far the winner of a trial is ahead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LeadConfig {
+    /// Its rate over that of the next.
+    pub ratio: f64,
+    /// By how much two equal ones may come apart in the trial, relatively: a ratio within it of 1 is
+    /// none.
+    pub noise: f64,
 }
 
 /// Times that stream.c prints, seconds.

@@ -9,14 +9,16 @@ pub mod arrays;
 pub mod axis;
 pub mod compiled;
 pub mod config;
-pub mod core_to_core;
 pub mod curves;
 pub mod kernels;
 mod mapping;
+pub mod mixes;
 pub mod pages;
 pub mod point;
 pub mod ranks;
 mod result;
+#[cfg(test)]
+mod simulated;
 pub mod size;
 pub mod standard;
 pub mod stream;
@@ -35,7 +37,6 @@ use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Planned, Site};
 use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
-use nodegauge_measure::schedule::halving;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_placement::Request;
 use std::time::Duration;
@@ -87,7 +88,8 @@ impl Gauge for Memory {
             notices.push(remembered.notice);
         }
         let arrangement = Arrangement::new(site, &request, options, notices)?;
-        Ok(Some(Box::new(StreamPlan::new(arrangement, None))))
+        let mixes = mixes::saved(site, ask.newest);
+        Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

@@ -122,6 +122,7 @@ mod tests {
             layout: Layout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: STREAM.iter().map(|kernel| (*kernel, shape)).collect(),
+            trial_parts: 16,
         })
         .unwrap()
     }

@@ -1,16 +1,18 @@
-//! `auto`: which stores, vector width, unroll, pages side by side and prefetch serve each kernel best here, found by
-//! measuring shortly on the very arrays and threads of the run.
+//! `auto`: which stores, vector width, unroll, pages side by side and prefetch serve each kernel best
+//! here, found by measuring shortly on the very arrays and threads of the run.
 //!
 //! Candidates run interleaved in random order, so that drift of the machine hits all alike; the slower
-//! half leaves after each round ([`halving`](crate::halving)). Each kernel gets a loop of its own, since
-//! the best unroll differs (on a Zen 5 guest Copy gained 7 % from one line a step, reads from four).
+//! half leaves after each round ([`halving`](nodegauge_measure::schedule::halving)), and how far the winner is ahead is
+//! told. Each kernel gets a loop of its own, since the best unroll differs (on a Zen 5 guest Copy
+//! gained 7 % from one line a step, reads from four). What a processor says of itself leaves nothing
+//! out: no leaf of CPUID says how many lines a core has under way or what its prefetchers follow.
 
-use crate::halving::{Halving, Shuffler};
 use crate::kernels::{self, Element, Isa, Kernel, Prefetch, Shape, SideBySide, Stores};
 use crate::point::PointError;
 use crate::target::Target;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::{regime, schedule};
+use nodegauge_measure::schedule::halving::{Halving, Lead, Shuffler};
+use nodegauge_measure::{clock, regime, schedule};
 use std::time::Instant;
 
 /// What the user left open.
@@ -68,11 +70,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
         Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
         Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
     };
-    let pages: Vec<SideBySide> = match constraints.side_by_side {
-        Some(SideBySide::ONE) => Vec::new(),
-        Some(pages) => vec![pages],
-        None => pages.iter().filter_map(|pages| SideBySide::new(*pages)).collect(),
-    };
+    let pages = several_pages(constraints, pages);
     // Several pages side by side are walked line by line, and without prefetch.
     let several = constraints.prefetch.is_none_or(|prefetch| prefetch == Prefetch::Off);
     let one_by_one = constraints.side_by_side.is_none_or(|pages| pages == SideBySide::ONE);
@@ -123,15 +121,35 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<Shape> {
     shapes
 }
 
+/// Numbers of pages side by side that are tried, of several.
+pub(crate) fn pages_tried(constraints: Constraints) -> Vec<SideBySide> {
+    several_pages(constraints, &SIDE_BY_SIDE_TRIED)
+}
+
+fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
+    match constraints.side_by_side {
+        Some(SideBySide::ONE) => Vec::new(),
+        Some(pages) => vec![pages],
+        None => usual.iter().filter_map(|pages| SideBySide::new(*pages)).collect(),
+    }
+}
+
 /// What was chosen.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChosenLoops {
     /// A loop for each kernel.
     pub loops: Vec<(Kernel, Shape)>,
-    /// How many loops were tried; fewer than there are when time was short, and none when there
-    /// was not even time for two: then the loops are the best guess.
-    pub tried: usize,
-    /// Passes that it took.
+    /// How far it is ahead of the next, where that is known.
+    pub leads: Vec<(Kernel, Lead)>,
+    /// The loops that were tried, of the kernel with most of them; none when there was not even time
+    /// for two: then the loops are the best guess.
+    pub tried: Vec<Shape>,
+    /// Those of the same kernel that had no turn.
+    pub untried: Vec<Shape>,
+    /// Kernels in which regular stores led, but had not met all non-temporal ones: theirs is the best
+    /// of these, because beyond the caches it is non-temporal stores that save traffic.
+    pub by_default: Vec<Kernel>,
+    /// Trials that it took.
     pub passes: usize,
 }
 
@@ -150,33 +168,58 @@ pub fn choose(
     deadline: Instant,
     stop: impl FnMut() -> bool,
 ) -> Result<ChosenLoops, PointError> {
-    // The first pass touches everything; what follows tells how many passes there is time for.
-    target.pass()?;
-    let begun = Instant::now();
+    // The first trial warms up; what follows tells how many there is time for.
     target.trial()?;
-    let pass = begun.elapsed();
-    let affordable = deadline.saturating_duration_since(Instant::now()).as_secs_f64()
-        / pass.as_secs_f64().max(1e-9);
+    let begun = clock::now();
+    target.trial()?;
+    let trial = clock::now() - begun;
+    let affordable = deadline.saturating_duration_since(clock::now()).as_secs_f64()
+        / trial.as_secs_f64().max(1e-9);
     let tried = match affordable as usize / PASSES_A_CANDIDATE {
         0 | 1 if affordable < 2.0 * shapes.len() as f64 => affordable as usize / 2,
         n => n,
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
-    let (element, shapes) = (target.config().element, &shapes[..tried.max(1)]);
-    let candidates = |kernel| (kernel, Halving::new(loops(kernel, element, shapes)));
-    let left = target.config().kernels.iter().map(|(kernel, _)| candidates(*kernel)).collect();
+    let element = target.config().element;
+    let of = |kernel| Halving::new(loops(kernel, element, &shapes[..tried.max(1)]));
+    let left = target.config().kernels.iter().map(|(kernel, _)| (*kernel, of(*kernel))).collect();
     let mut tuner = Tuner { target, left, passes: 2 };
     if tried > 0 {
         tuner.halve(PASSES_A_CANDIDATE * tried, deadline, stop)?;
     }
     let Tuner { target, mut left, passes } = tuner;
-    let winner = |(kernel, halving): &mut (Kernel, Halving<Shape>)| {
+    let mut chosen = ChosenLoops { passes, ..ChosenLoops::default() };
+    for (kernel, halving) in &mut left {
         halving.rank();
-        (*kernel, *halving.leader())
-    };
-    let loops: Vec<(Kernel, Shape)> = left.iter_mut().map(winner).collect();
-    target.reshape(loops.clone())?;
-    Ok(ChosenLoops { loops, tried, passes })
+        chosen.take(*kernel, halving, loops(*kernel, element, shapes));
+    }
+    target.reshape(chosen.loops.clone())?;
+    Ok(chosen)
+}
+
+impl ChosenLoops {
+    /// Takes the winner of a kernel, of `all` its loops.
+    fn take(&mut self, kernel: Kernel, halving: &Halving<Shape>, all: Vec<Shape>) {
+        let tried: Vec<Shape> = halving.measured().into_iter().copied().collect();
+        let untried: Vec<Shape> = all.into_iter().filter(|shape| !tried.contains(shape)).collect();
+        let streams = |shape: &&Shape| shape.stores == Stores::NonTemporal;
+        let leader = *halving.leader();
+        let passed_over = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
+        let first = untried.iter().find(streams).filter(|_| passed_over);
+        match first.map(|untried| tried.iter().find(streams).unwrap_or(untried)) {
+            Some(best) => {
+                self.loops.push((kernel, *best));
+                self.by_default.push(kernel);
+            }
+            None => {
+                self.loops.push((kernel, leader));
+                self.leads.extend(halving.lead().map(|lead| (kernel, lead)));
+            }
+        }
+        if tried.len() + untried.len() > self.tried.len() + self.untried.len() {
+            (self.tried, self.untried) = (tried, untried);
+        }
+    }
 }
 
 /// The loops of each kernel that are still in, and what they run on.
@@ -207,7 +250,7 @@ impl Tuner<'_> {
                 }
                 let longest = self.left.iter().map(|(_, halving)| halving.len()).max();
                 for turn in 0..longest.unwrap_or(0) {
-                    if self.passes > most || Instant::now() >= deadline || stop() {
+                    if self.passes > most || clock::now() >= deadline || stop() {
                         return Ok(());
                     }
                     self.turn(turn)?;
@@ -226,7 +269,7 @@ impl Tuner<'_> {
         let picked = picked.collect();
         self.target.reshape(picked)?;
         let disturbed = |sample: &Sample| {
-            !sample.causes.is_empty() || !regime::same(sample.round_trips.0, sample.round_trips.1)
+            !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
         };
         let sample = schedule::undisturbed(TRIES, disturbed, || {
             self.passes += 1;
@@ -257,6 +300,37 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[Shape]) -> Vec<S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn regular_stores_win_only_over_all_non_temporal_ones() {
+        let shape = |stores, unroll| Shape {
+            isa: Isa::Avx,
+            stores,
+            unroll,
+            side_by_side: SideBySide::ONE,
+            prefetch: Prefetch::Off,
+        };
+        let (nt, more) = (shape(Stores::NonTemporal, 4), shape(Stores::NonTemporal, 1));
+        let regular = shape(Stores::Regular, 4);
+        let mut halving = Halving::new([nt, regular]);
+        for (i, rate) in [(0, 90.0), (0, 91.0), (1, 100.0), (1, 101.0)] {
+            halving.record(i, rate, f64::NAN);
+        }
+        halving.rank();
+        let chosen = |kernel, all: &[Shape]| {
+            let mut chosen = ChosenLoops::default();
+            chosen.take(kernel, &halving, all.to_vec());
+            chosen
+        };
+        let whole = chosen(Kernel::Copy, &[nt, regular]);
+        assert_eq!((whole.loops[0].1, whole.by_default.len()), (regular, 0));
+        assert!(whole.leads[0].1.is_told() && whole.untried.is_empty());
+        let part = chosen(Kernel::Copy, &[nt, regular, more]);
+        assert_eq!((part.loops[0].1, part.by_default), (nt, vec![Kernel::Copy]));
+        assert_eq!((part.tried.len(), part.untried), (2, vec![more]));
+        // What is read anyhow is not read for the store's sake.
+        assert_eq!(chosen(Kernel::Update, &[nt, regular, more]).loops[0].1, regular);
+    }
 
     #[test]
     fn constraints_limit_the_candidates() {

@@ -2,13 +2,9 @@
 
 use crate::MessagesError;
 use crate::osu::OsuPrograms;
-use nodegauge_toolchain::mpi::{Mpi, USUAL};
-use nodegauge_toolchain::{CommandLine, Job};
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::mpi::{HostList, Mpi, USUAL};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// Time for Slurm to tell its hosts.
-const SLURM_LIMIT: Duration = Duration::from_secs(10);
 
 const NO_MPI: &str = "there is no MPI\nhint: name its compiler with --mpicc";
 const NO_JOB: &str = "this is no Slurm job: SLURM_JOB_NODELIST is not set\nhint: run it under salloc or \
@@ -32,7 +28,7 @@ impl MpiRequest {
     /// When one is not there, or there are not as many launchers or folders as MPIs.
     pub(crate) fn find(&self) -> Result<Vec<Mpi>, MessagesError> {
         let mpis = if self.mpicc.is_empty() {
-            vec![usual(self.launcher.first(), |_| Ok(()))?]
+            vec![usual(self.launcher.first())?]
         } else {
             let paired = self.launcher.len() == self.mpicc.len();
             let launcher = |at: usize| self.launcher.get(at).filter(|_| paired);
@@ -65,19 +61,12 @@ impl MpiRequest {
     }
 }
 
-/// The first MPI under one of the usual names that is `fit`.
-pub(crate) fn usual(
-    launcher: Option<&CommandLine>,
-    fit: impl Fn(&Mpi) -> Result<(), MessagesError>,
-) -> Result<Mpi, MessagesError> {
+/// The first MPI under one of the usual names.
+pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, MessagesError> {
     let mut first = None;
     for name in USUAL {
         match Mpi::find(&CommandLine::new(name, []), launcher, &|| false) {
-            // One that is there tells more than one that is not.
-            Ok(mpi) => match fit(&mpi) {
-                Ok(()) => return Ok(mpi),
-                Err(error) => first = Some(error),
-            },
+            Ok(mpi) => return Ok(mpi),
             Err(error) => first = first.or(Some(error.into())),
         }
     }
@@ -87,12 +76,12 @@ pub(crate) fn usual(
 /// The hosts of the Slurm job that this runs in.
 ///
 /// # Errors
-/// When it runs in none, or Slurm does not answer.
+/// When it runs in none, or the environment names what no host can be called.
 pub fn job_hosts() -> Result<Vec<String>, MessagesError> {
     let list = std::env::var("SLURM_JOB_NODELIST")
         .map_err(|_| MessagesError::Missing(NO_JOB.to_owned()))?;
-    let command = CommandLine::new("scontrol", ["show", "hostnames", list.as_str()]);
-    let job = Job::new(command, SLURM_LIMIT);
-    let printed = job.success(nodegauge_toolchain::run(&job, &|| false)?)?;
-    Ok(printed.split_whitespace().map(str::to_owned).collect())
+    match list.parse::<HostList>() {
+        Ok(HostList(hosts)) => Ok(hosts),
+        Err(error) => Err(MessagesError::Request(format!("SLURM_JOB_NODELIST: {error}"))),
+    }
 }

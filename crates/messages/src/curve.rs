@@ -1,11 +1,13 @@
-//! What a curve over message sizes tells: where the protocol changes, which size dips, and the two
-//! numbers of Hockney's model. Pure.
+//! What a curve over message sizes tells: where it leaps, which size dips, and the two numbers of
+//! Hockney's model. Pure.
 //!
 //! Hockney ("The communication challenge for MPP", Parallel Computing 20, 1994) models the time of
 //! a message of s bytes as t(s) = t0 + s / r; half of the rate r is reached at n1/2 = t0 r bytes. By
-//! this model a message of twice the size takes at most twice as long. Where the measured time
-//! leaps beyond that, another protocol begins: eager messages are copied on arrival, larger ones
-//! wait for the receiver (rendezvous). The model is therefore fitted to each protocol by itself.
+//! this model a message of twice the size takes at most twice as long. Where the measured time goes
+//! beyond that, and the line through the larger sizes lies above the smaller ones too, t0 has grown:
+//! another protocol begins. Where only the rate sinks, as beyond a cache, that line falls below them.
+//! Which of the protocols waits for the receiver (rendezvous) no time tells: the library does. The
+//! model is fitted to each protocol by itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,10 +19,12 @@ pub type CurvePoint = (u64, f64);
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Curve {
-    /// Where the protocol changes.
+    /// Where the time leaps and stays up.
     pub switches: Vec<Switch>,
-    /// The largest of these leaps: from eager to rendezvous.
+    /// From how many bytes on messages wait for the receiver; `null` when the library does not tell.
     pub rendezvous_bytes: Option<u64>,
+    /// The library's variable that says so.
+    pub rendezvous_source: Option<String>,
     /// Sizes that take far longer than their neighbours let expect.
     pub dips: Vec<u64>,
     /// Hockney's model of each protocol.
@@ -28,25 +32,45 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Of points of ascending sizes.
-    pub fn of(points: &[CurvePoint]) -> Self {
-        let switches = switches(points);
+    /// Of points of ascending sizes, of a library that sends eagerly what is smaller than `limit`.
+    pub fn of(points: &[CurvePoint], limit: Option<&EagerLimit>) -> Self {
+        let bytes = limit.map(|limit| limit.bytes);
+        let dips = dips(points, bytes);
+        let sound: Vec<CurvePoint> =
+            points.iter().copied().filter(|(size, _)| *size > 0 && !dips.contains(size)).collect();
+        let switches = switches(&sound);
+        let goes_on = |last: &CurvePoint, next: &CurvePoint| {
+            !is_between(bytes, last, next) && switches.iter().all(|switch| switch.bytes != next.0)
+        };
         Self {
-            rendezvous_bytes: switches
-                .iter()
-                .max_by(|a, b| a.leap.total_cmp(&b.leap))
-                .map(|switch| switch.bytes),
-            dips: dips(points),
-            hockney: fits(points, &switches),
+            rendezvous_bytes: bytes,
+            rendezvous_source: limit.map(|limit| limit.variable.clone()),
+            hockney: points.chunk_by(goes_on).filter_map(fit).collect(),
+            dips,
             switches,
         }
     }
+
+    /// Where rendezvous begins, bytes, and who says so. Older records have a leap in its place, which
+    /// says nothing of a protocol.
+    pub fn rendezvous(&self) -> Option<(u64, &str)> {
+        self.rendezvous_bytes.zip(self.rendezvous_source.as_deref())
+    }
+}
+
+/// Up to where a library sends messages without waiting for the receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EagerLimit {
+    /// Smaller messages are sent at once.
+    pub bytes: u64,
+    /// The variable that says so.
+    pub variable: String,
 }
 
 /// A leap of the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Switch {
-    /// The first size of the new protocol, bytes.
+    /// The first size beyond it, bytes.
     pub bytes: u64,
     /// The time there over what the sizes below let expect.
     pub leap: f64,
@@ -76,13 +100,57 @@ const DIP: f64 = 1.3;
 /// Points that a fit needs: two numbers, and two more to judge them.
 const FIT_POINTS: usize = 4;
 
-/// The leaps of a curve of ascending sizes, without what is only a dip.
+/// Whether the `limit` lies between two sizes that follow one another.
+fn is_between(limit: Option<u64>, last: &CurvePoint, next: &CurvePoint) -> bool {
+    limit.is_some_and(|limit| (last.0 + 1..=next.0).contains(&limit))
+}
+
+/// The leaps of a curve of ascending sizes without dips: above what the sizes below let expect, while
+/// the sizes from there on let expect more below.
 fn switches(points: &[CurvePoint]) -> Vec<Switch> {
-    let dips = dips(points);
-    let sound: Vec<CurvePoint> =
-        points.iter().copied().filter(|(bytes, _)| *bytes > 0 && !dips.contains(bytes)).collect();
-    let leap = |i: usize| Switch { bytes: sound[i].0, leap: sound[i].1 / from_below(&sound, i) };
-    (1..sound.len()).map(leap).filter(|switch| switch.leap > LEAP).collect()
+    let leap = |i: usize| {
+        let above = lines(&points[i..]).map(|line| line.at(points[i - 1].0));
+        let stays = above.reduce(f64::min).unwrap_or(0.0) / points[i - 1].1;
+        Switch { bytes: points[i].0, leap: (points[i].1 / from_below(points, i)).min(stays) }
+    };
+    (1..points.len()).map(leap).filter(|switch| switch.leap > LEAP).collect()
+}
+
+/// A line that never falls.
+struct Line {
+    latency_s: f64,
+    per_byte: f64,
+}
+
+impl Line {
+    /// Through points, by least squares of (t0 + s / r - t) / t, so that small sizes count as much as
+    /// large ones; flat where they fall.
+    fn through(points: &[CurvePoint]) -> Self {
+        // Unknowns t0 and 1/r; each row is (1/t, s/t) and must be 1.
+        let sum = |term: fn(f64, f64) -> f64| -> f64 {
+            points.iter().map(|(bytes, time)| term(1.0 / time, *bytes as f64 / time)).sum()
+        };
+        let (aa, ab, bb) = (sum(|a, _| a * a), sum(|a, b| a * b), sum(|_, b| b * b));
+        let (a1, b1) = (sum(|a, _| a), sum(|_, b| b));
+        let determinant = aa * bb - ab * ab;
+        let per_byte = (aa * b1 - ab * a1) / determinant;
+        match per_byte > 0.0 {
+            true => Self { latency_s: (a1 * bb - b1 * ab) / determinant, per_byte },
+            false => Self { latency_s: a1 / aa, per_byte: 0.0 },
+        }
+    }
+
+    fn at(&self, bytes: u64) -> f64 {
+        self.latency_s + self.per_byte * bytes as f64
+    }
+}
+
+/// What the first points let expect of smaller sizes: by two, and by as many as judge each other, for
+/// one noisy size tilts the former and a leap among them the latter.
+fn lines(points: &[CurvePoint]) -> impl Iterator<Item = Line> {
+    let counts =
+        [2, FIT_POINTS.min(points.len())].into_iter().filter(|n| (2..=points.len()).contains(n));
+    counts.map(|n| Line::through(&points[..n]))
 }
 
 /// The time that the sizes below `i` let expect: what the model allows at most beyond the last one.
@@ -97,10 +165,17 @@ fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     (time + slope * (size - below as f64)).min(time * size / below as f64).max(time)
 }
 
-/// Sizes that take far longer than the sizes on both sides let expect, ascending.
-pub fn dips(points: &[CurvePoint]) -> Vec<u64> {
-    let mut points: Vec<CurvePoint> =
-        points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
+/// Sizes that take far longer than the sizes on both sides let expect, ascending. Sizes on the other
+/// side of the library's own `limit` let expect nothing.
+pub fn dips(points: &[CurvePoint], limit: Option<u64>) -> Vec<u64> {
+    let points: Vec<CurvePoint> = points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
+    let protocols = points.chunk_by(|last, next| !is_between(limit, last, next));
+    protocols.flat_map(dips_within).collect()
+}
+
+/// The dips of one protocol.
+fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
+    let mut points = points.to_vec();
     let mut found = Vec::new();
     // The deepest first and then without it: a dip makes its neighbours look odd.
     while let Some((at, _)) = (1..points.len().saturating_sub(1))
@@ -114,55 +189,36 @@ pub fn dips(points: &[CurvePoint]) -> Vec<u64> {
     found
 }
 
-/// The time at an inner point over what both sides let expect, the milder of the two.
+/// The time at an inner point over what both sides let expect, the milder of the two: a leap that the
+/// larger sizes continue is no dip.
 fn depth(points: &[CurvePoint], i: usize) -> f64 {
     let ((b0, t0), (b1, t1), (b2, t2)) = (points[i - 1], points[i], points[i + 1]);
     let between = t0 + (t2 - t0) * (b1 - b0) as f64 / (b2 - b0) as f64;
-    // From above: a leap that the larger sizes continue is no dip.
-    let above = match points.get(i + 2) {
-        Some((b3, t3)) => t2 - (t3 - t2).max(0.0) * (b2 - b1) as f64 / (b3 - b2) as f64,
-        None => 0.0,
-    };
     // A slope beyond the model is itself a leap, and says nothing about what is below it; nor does
     // a single point.
-    let above = above.max(t2 * b1 as f64 / b2 as f64);
+    let proportion = t2 * b1 as f64 / b2 as f64;
+    let above = lines(&points[i + 1..]).map(|line| line.at(b1)).fold(proportion, f64::max);
     (t1 / between).min(t1 / above)
 }
 
-/// The model for each protocol that has sizes enough: between the leaps of a curve of ascending
-/// sizes. Residuals are weighed by the time, so that small sizes count as much as large ones.
-fn fits(points: &[CurvePoint], switches: &[Switch]) -> Vec<Fit> {
-    let goes_on = |_: &_, next: &CurvePoint| switches.iter().all(|switch| switch.bytes != next.0);
-    points.chunk_by(goes_on).filter_map(fit).collect()
-}
-
-/// Least squares of (t0 + s / r - t) / t.
+/// The model of a protocol that has sizes enough.
 fn fit(points: &[CurvePoint]) -> Option<Fit> {
     if points.len() < FIT_POINTS || points.iter().any(|(_, t)| !t.is_finite() || *t <= 0.0) {
         return None;
     }
-    // Unknowns t0 and 1/r; each row is (1/t, s/t) and must be 1.
-    let sum = |term: fn(f64, f64) -> f64| -> f64 {
-        points.iter().map(|(bytes, time)| term(1.0 / time, *bytes as f64 / time)).sum()
-    };
-    let (aa, ab, bb) = (sum(|a, _| a * a), sum(|a, b| a * b), sum(|_, b| b * b));
-    let (a1, b1) = (sum(|a, _| a), sum(|_, b| b));
-    let determinant = aa * bb - ab * ab;
-    let latency = (a1 * bb - b1 * ab) / determinant;
-    let per_byte = (aa * b1 - ab * a1) / determinant;
-    if !(determinant > 0.0 && latency > 0.0 && per_byte > 0.0) {
+    let line = Line::through(points);
+    let Line { latency_s, per_byte } = line;
+    if !(latency_s > 0.0 && per_byte > 0.0) {
         return None;
     }
-    let squares: f64 = points
-        .iter()
-        .map(|(bytes, time)| ((latency + per_byte * *bytes as f64) / time - 1.0).powi(2))
-        .sum();
+    let squares: f64 =
+        points.iter().map(|(bytes, time)| (line.at(*bytes) / time - 1.0).powi(2)).sum();
     Some(Fit {
         from_bytes: points[0].0,
         to_bytes: points[points.len() - 1].0,
-        latency_s: latency,
+        latency_s,
         bytes_per_s: 1.0 / per_byte,
-        half_bytes: latency / per_byte,
+        half_bytes: latency_s / per_byte,
         error: (squares / points.len() as f64).sqrt(),
     })
 }
@@ -178,18 +234,37 @@ mod tests {
         2.0, 2.46, 3.41, 5.31, 9.1, 17.0, 32.9, 66.2, 133.0, 280.0,
     ];
 
+    /// Those of Open MPI 4.1.4 and MPICH 4.0.2 on two cores of a Sapphire Rapids guest. Open MPI's time
+    /// stays up from its eager limit of 4096 B on; both overflow a cache at 1 MiB.
+    const GUEST_OPEN_MPI: [f64; 23] = [
+        0.443, 0.453, 0.473, 0.491, 0.579, 0.571, 0.674, 0.662, 0.717, 0.979, 1.205, 1.609, 2.419,
+        2.653, 3.118, 4.239, 5.915, 9.497, 16.462, 32.322, 102.038, 272.171, 600.555,
+    ];
+    const GUEST_MPICH: [f64; 23] = [
+        0.525, 0.525, 0.550, 0.558, 0.549, 0.626, 0.638, 0.877, 0.840, 0.965, 1.257, 1.475, 1.912,
+        2.949, 4.417, 5.063, 7.556, 10.748, 18.087, 34.505, 104.831, 312.951, 635.629,
+    ];
+
     fn curve(microseconds: &[f64]) -> Vec<CurvePoint> {
         microseconds.iter().enumerate().map(|(i, t)| (1 << i, t * 1e-6)).collect()
     }
 
+    fn vader() -> EagerLimit {
+        EagerLimit { bytes: 4096, variable: "btl_vader_eager_limit".to_owned() }
+    }
+
+    fn leaps(points: &[CurvePoint]) -> Vec<u64> {
+        Curve::of(points, None).switches.iter().map(|switch| switch.bytes).collect()
+    }
+
     #[test]
-    fn the_change_to_rendezvous_is_found_and_is_no_dip() {
+    fn a_leap_is_found_and_is_no_dip() {
         let points = curve(&OPEN_MPI);
-        assert!(dips(&points).is_empty());
-        let switches = switches(&points);
-        assert_eq!(switches.iter().map(|s| s.bytes).collect::<Vec<_>>(), [4096]);
-        assert!(switches[0].leap > 5.0);
-        let fits = Curve::of(&points).hockney;
+        assert!(dips(&points, None).is_empty());
+        let found = Curve::of(&points, None);
+        assert_eq!((leaps(&points), found.rendezvous_bytes), (vec![4096], None));
+        assert!(found.switches[0].leap > 5.0);
+        let fits = found.hockney;
         assert_eq!(fits.len(), 2);
         assert_eq!((fits[1].from_bytes, fits[1].to_bytes), (4096, 4 << 20));
         assert!((1.3e-6..1.7e-6).contains(&fits[1].latency_s), "{:?}", fits[1]);
@@ -198,13 +273,50 @@ mod tests {
     }
 
     #[test]
-    fn a_dip_is_found_wherever_it_is_and_is_no_switch() {
+    fn leaps_of_saved_curves_are_where_the_protocol_changes() {
+        // OSU 7.2 beside Open MPI 4.1.4 and MPICH 4.0.2 on a Zen 4 guest, microseconds.
+        let zen = [
+            0.13, 0.12, 0.12, 0.14, 0.13, 0.13, 0.12, 0.18, 0.19, 0.21, 0.24, 0.30, 0.44, 0.73,
+            4.21, 5.96, 9.30, 14.60, 27.06, 51.70, 105.91, 237.42, 607.77,
+        ];
+        assert_eq!(leaps(&curve(&zen)), [16_384]);
+    }
+
+    #[test]
+    fn the_overflow_of_a_cache_is_no_change_of_protocol() {
+        for times in [GUEST_OPEN_MPI, GUEST_MPICH] {
+            let found = Curve::of(&curve(&times), None);
+            assert_eq!((found.switches, found.rendezvous_bytes), (vec![], None));
+        }
+    }
+
+    #[test]
+    fn a_step_after_which_the_curve_stays_up_is_no_dip() {
+        // As it was measured before a run in which the sizes beyond were faster by chance.
+        for (step, next) in [(3.1, [3.3, 3.8]), (3.1, [2.9, 4.4]), (3.3, [2.8, 3.3])] {
+            let mut times = GUEST_OPEN_MPI;
+            (times[12], times[13], times[14]) = (step, next[0], next[1]);
+            assert!(dips(&curve(&times), None).is_empty(), "{step} {next:?}");
+        }
+        // Where the library tells, no noise can hide it.
+        let mut times = GUEST_OPEN_MPI;
+        times[12] *= 2.0;
+        assert_eq!(dips(&curve(&times), None), [4096]);
+        let told = Curve::of(&curve(&times), Some(&vader()));
+        assert!(told.dips.is_empty());
+        assert_eq!(told.rendezvous_bytes, Some(4096));
+        assert_eq!(told.rendezvous_source.as_deref(), Some("btl_vader_eager_limit"));
+        assert_eq!(told.hockney[0].to_bytes, 2048);
+    }
+
+    #[test]
+    fn a_dip_is_found_wherever_it_is_and_is_no_leap() {
         for at in [5, 9, 14, 18, 21] {
             let mut times = OPEN_MPI;
             times[at] *= 2.0;
             let points = curve(&times);
-            assert_eq!(dips(&points), [1 << at], "a dip at {}", 1 << at);
-            assert!(switches(&points).iter().all(|s| s.bytes == 4096), "{:?}", switches(&points));
+            assert_eq!(dips(&points, None), [1 << at], "a dip at {}", 1 << at);
+            assert_eq!(leaps(&points), [4096]);
         }
     }
 
@@ -217,7 +329,7 @@ mod tests {
             .enumerate()
             .map(|(i, rate)| (4096 << i, (4096 << i) as f64 / (rate * 1e9)))
             .collect();
-        assert!(dips(&points).is_empty() && switches(&points).is_empty());
+        assert!(dips(&points, None).is_empty() && leaps(&points).is_empty());
     }
 
     proptest! {
@@ -225,8 +337,8 @@ mod tests {
         fn the_model_is_found_in_its_own_curve(t0 in 1e-7f64..1e-4, rate in 1e8f64..1e11) {
             let points: Vec<CurvePoint> =
                 (0..23).map(|i| (1u64 << i, t0 + (1u64 << i) as f64 / rate)).collect();
-            prop_assert!(switches(&points).is_empty() && dips(&points).is_empty());
-            let fits = Curve::of(&points).hockney;
+            prop_assert!(leaps(&points).is_empty() && dips(&points, None).is_empty());
+            let fits = Curve::of(&points, None).hockney;
             prop_assert_eq!(fits.len(), 1);
             prop_assert!((fits[0].latency_s / t0 - 1.0).abs() < 1e-3);
             prop_assert!(fits[0].error < 1e-6);
@@ -235,7 +347,7 @@ mod tests {
         #[test]
         fn no_curve_makes_it_fail(times in proptest::collection::vec(1e-9f64..1.0, 0..30)) {
             let points = curve(&times.iter().map(|t| t * 1e6).collect::<Vec<_>>());
-            let _ = Curve::of(&points);
+            let _ = Curve::of(&points, None);
         }
     }
 }

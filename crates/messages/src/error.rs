@@ -36,7 +36,7 @@ impl MessagesError {
     /// Open MPI does not start ranks of root unless it is told to.
     pub(crate) fn root(launcher: &str) -> Self {
         Self::Missing(format!(
-            "{launcher} refuses to start programs of root\nhint: give --allow-run-as-root, as in a container, or be another user"
+            "{launcher} refuses to start OSU's programs as root\nhint: give --allow-run-as-root, as in a container, or be another user"
         ))
     }
 

@@ -1,6 +1,7 @@
 //! A run: the probes compiled, every start with every MPI, dips measured again, curves judged.
 
-use crate::curve::{self, Curve, CurvePoint};
+use crate::curve::{self, Curve, CurvePoint, EagerLimit};
+use crate::eager;
 use crate::launch::{Launch, Where};
 use crate::nodes;
 use crate::osu::reference;
@@ -9,12 +10,13 @@ use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe;
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
-use crate::start::{Broken, ReadyMpi, StartReport};
+use crate::start::{Broken, ReadyMpi, StartReport, cares_for_root};
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice};
+use nodegauge_placement::emit::OpenMpi;
 use std::collections::BTreeSet;
 
 impl Planned for MessagesPlan {
@@ -52,6 +54,11 @@ fn run(
         let probe = probe::build(mpi, folder.as_deref(), &|| observer.interrupted())?;
         notice::add_new(&mut outcome.notices, probe.notice.clone());
         probes.push(probe);
+        if cares_for_root(mpi) {
+            let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
+            let text = format!("{}: ranks run as root: {launcher} was given {option}", mpi.library);
+            outcome.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+        }
     }
     let (topology, options) = (&site.topology, &plan.options);
     let with_probes = plan.mpis.iter().zip(&probes);
@@ -154,11 +161,12 @@ fn start(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let mut report = mpi.run_often(launch, observer)?;
+    let limit = eager::limit(&result::mpi_config(mpi.mpi, Some(&report)), &report.output.variables);
     if report.broken.is_none() && launch.steps.is_empty() {
-        measure_dips_again(mpi, launch, &mut report.output.sizes, observer)?;
+        measure_dips_again(mpi, launch, limit.as_ref(), &mut report.output.sizes, observer)?;
     }
     let mut figures = result::figures(mpi, &report);
-    judge_curves(&mut figures);
+    judge_curves(&mut figures, limit.as_ref());
     let mut outcome = Outcome {
         measurements: figures.into_iter().map(Measurement::from).collect(),
         notices: notices(mpi, &report),
@@ -184,6 +192,7 @@ fn start(
 fn measure_dips_again(
     mpi: &ReadyMpi<'_>,
     launch: &Launch,
+    limit: Option<&EagerLimit>,
     sizes: &mut [SizeRun],
     observer: &mut dyn Observer,
 ) -> Result<(), MessagesError> {
@@ -192,7 +201,8 @@ fn measure_dips_again(
         let own = sizes.iter().filter(|run| run.pattern == *pattern);
         let points = own.map(|run| (run.bytes, run.median()));
         let points: Vec<CurvePoint> = points.filter(|(_, median)| median.is_finite()).collect();
-        dips.extend(curve::dips(&points).into_iter().map(|bytes| (*pattern, bytes)));
+        let limit = limit.filter(|_| !pattern.is_collective()).map(|limit| limit.bytes);
+        dips.extend(curve::dips(&points, limit).into_iter().map(|bytes| (*pattern, bytes)));
     }
     if dips.is_empty() || observer.interrupted() {
         return Ok(());
@@ -226,8 +236,9 @@ fn is_curve(figure: &MessageFigure) -> bool {
     figure.measurement.unit != Unit::MessagesPerSecond
 }
 
-/// Puts what a whole curve tells into the figure of its first size.
-fn judge_curves(figures: &mut [MessageFigure]) {
+/// Puts what a whole curve tells into the figure of its first size. The `limit` is of messages; what a
+/// collective makes of its size, it does not say.
+fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
     let point = |figure: &MessageFigure| {
         let bytes = figure.config.message_bytes?;
         let median = figure.measurement.summary.as_ref()?.median;
@@ -241,7 +252,9 @@ fn judge_curves(figures: &mut [MessageFigure]) {
     }) {
         let points: Vec<CurvePoint> = curve.iter().filter_map(point).collect();
         if points.len() > 1 {
-            curve[0].config.curve = Some(Curve::of(&points));
+            let collective = |name: &str| name.parse().is_ok_and(Pattern::is_collective);
+            let limit = limit.filter(|_| !collective(&curve[0].measurement.name));
+            curve[0].config.curve = Some(Curve::of(&points, limit));
         }
     }
 }

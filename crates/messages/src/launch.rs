@@ -9,7 +9,7 @@ use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_placement::Distance;
-use nodegauge_placement::emit::{self, OpenMpiVersion};
+use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
 use nodegauge_placement::ranks::{RankPlace, RankPlan};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 use nodegauge_toolchain::CommandLine;
@@ -61,12 +61,32 @@ impl Launch {
         }
     }
 
-    /// The sizes of a pattern in this start.
+    /// The sizes of a pattern in this start: of those asked for, as many as the memory limit leaves.
     pub fn sizes_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
+        let mut sizes = self.asked_of(pattern, options);
+        let (sent, received) = self.blocks(pattern, options);
+        sizes.retain(|bytes| bytes.saturating_mul(sent.max(received)) <= options.memory_limit);
+        sizes
+    }
+
+    /// The sizes of a pattern that were asked for.
+    pub fn asked_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         match &self.sizes {
             Some(sizes) => pattern.sizes_of(sizes),
             None => options.sizes_of(pattern),
         }
+    }
+
+    /// Messages that a rank's two buffers hold.
+    fn blocks(&self, pattern: Pattern, options: &MessageOptions) -> (u64, u64) {
+        options.blocks(pattern, self.ranks() as u64)
+    }
+
+    /// Bytes of the buffers of all ranks for a pattern.
+    pub fn buffer_bytes(&self, pattern: Pattern, options: &MessageOptions) -> u64 {
+        let (sent, received) = self.blocks(pattern, options);
+        let largest = self.sizes_of(pattern, options).into_iter().max().unwrap_or(0);
+        largest.saturating_mul(sent + received).saturating_mul(self.ranks() as u64)
     }
 
     /// CPUs of each rank on this node.
@@ -145,7 +165,7 @@ impl Launch {
         in_job: bool,
     ) -> (CommandLine, Option<String>) {
         let fixed: &[&str] = match launcher.kind {
-            LauncherKind::OpenMpi if as_root => &["--allow-run-as-root"],
+            LauncherKind::OpenMpi if as_root => &[OpenMpi::AS_ROOT],
             // Steps of one job may share its CPUs.
             LauncherKind::Slurm => &["--overlap"],
             _ => &[],

@@ -9,6 +9,7 @@
 mod choice;
 mod config;
 pub mod curve;
+mod eager;
 mod error;
 mod gauge;
 mod launch;

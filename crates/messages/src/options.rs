@@ -95,9 +95,14 @@ pub struct MessageOptions {
     pub threads: Option<SideThreads>,
     /// What the clock is read around.
     pub timing: Timing,
-    /// Let Open MPI start ranks of root.
+    /// Bytes of a rank's buffer at most: larger messages are left out.
+    pub memory_limit: u64,
+    /// Let Open MPI start programs of the user's as root; the probe it may start.
     pub as_root: bool,
 }
+
+/// Bytes of a rank's buffer at most, as the OSU micro-benchmarks have it (`-M`).
+pub const MEMORY_LIMIT: u64 = 512 << 20;
 
 impl Default for MessageOptions {
     fn default() -> Self {
@@ -116,6 +121,7 @@ impl Default for MessageOptions {
             validate: 1,
             threads: None,
             timing: Timing::Batch,
+            memory_limit: MEMORY_LIMIT,
             as_root: false,
         }
     }
@@ -125,6 +131,15 @@ impl MessageOptions {
     /// The sizes that a pattern takes of those asked for.
     pub fn sizes_of(&self, pattern: Pattern) -> Vec<u64> {
         pattern.sizes_of(&self.sizes)
+    }
+
+    /// Messages that a rank's two buffers hold.
+    pub(crate) fn blocks(&self, pattern: Pattern, ranks: u64) -> (u64, u64) {
+        let buffers = match self.buffers {
+            Buffers::Single => 1,
+            Buffers::Multiple => u64::from(self.window),
+        };
+        pattern.blocks(ranks, buffers)
     }
 
     /// The patterns in which these take part.

@@ -30,6 +30,17 @@ names!(
     All = "all"
 );
 
+/// Which of a rank's buffers have a block for every rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gathered {
+    /// None: each holds one message.
+    Neither,
+    /// What it receives.
+    Received,
+    /// What it receives, and what it sends.
+    Both,
+}
+
 /// What is known of a pattern.
 pub(crate) struct PatternRow {
     /// As options, records and the probe name it.
@@ -45,6 +56,8 @@ pub(crate) struct PatternRow {
     sizes: (u64, u64),
     /// Sizes are multiples of this; of one byte, unless ranks send numbers to calculate with.
     pub(crate) multiple_of: u64,
+    /// Which buffers have a block for every rank; the probe knows it by what `arrives`.
+    gathered: Gathered,
     /// Operations that warm up by custom: of small and of large messages.
     warm_up: (u64, u64),
     /// Timed operations of the OSU micro-benchmarks: of small and of large messages.
@@ -61,6 +74,7 @@ const TIME: PatternRow = PatternRow {
     counts_messages: false,
     sizes: (0, u64::MAX),
     multiple_of: 1,
+    gathered: Gathered::Neither,
     warm_up: (100, 10),
     operations: (10_000, 1000),
     title: "",
@@ -145,11 +159,17 @@ patterns! {
         ..COLLECTIVE
     };
     /// `MPI_Allgather`.
-    Allgather => PatternRow { name: "allgather", title: "Allgather Latency", ..COLLECTIVE };
+    Allgather => PatternRow {
+        name: "allgather",
+        title: "Allgather Latency",
+        gathered: Gathered::Received,
+        ..COLLECTIVE
+    };
     /// `MPI_Alltoall`.
     Alltoall => PatternRow {
         name: "alltoall",
         title: "All-to-All Personalized Exchange Latency",
+        gathered: Gathered::Both,
         ..COLLECTIVE
     };
 }
@@ -200,6 +220,16 @@ impl Pattern {
         }
     }
 
+    /// Messages that a rank's sending and receiving buffers hold, of `ranks` with `buffers` a side.
+    pub(crate) fn blocks(self, ranks: u64, buffers: u64) -> (u64, u64) {
+        match self.row().gathered {
+            _ if !self.is_collective() => (buffers, buffers),
+            Gathered::Neither => (1, 1),
+            Gathered::Received => (1, ranks),
+            Gathered::Both => (ranks, ranks),
+        }
+    }
+
     /// Warm-up operations (windows, for rates) by custom, and timed ones of the OSU micro-benchmarks.
     pub(crate) fn customary_operations(self, bytes: u64) -> (u64, u64) {
         let PatternRow { warm_up, operations, .. } = self.row();
@@ -242,7 +272,8 @@ pub fn usual_sizes() -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::Pattern::{
-        Allreduce, Barrier, Bcast, Bibw, Bw, Latency, LatencyMt, MbwMr, MultiLat,
+        Allgather, Allreduce, Alltoall, Barrier, Bcast, Bibw, Bw, Latency, LatencyMt, MbwMr,
+        MultiLat,
     };
     use super::*;
 
@@ -264,6 +295,23 @@ mod tests {
             assert!(functions.contains(&format!("{{\"{pattern}\", ")), "{pattern} in C");
             assert!(chapter.contains(&format!("`{pattern}`")), "{pattern} in docs/mpi.md");
         }
+    }
+
+    #[test]
+    fn buffers_are_those_of_the_probe() {
+        let functions = include_str!("../../../probes/messages_patterns.h");
+        for pattern in Pattern::ALL {
+            let line =
+                functions.lines().find(|l| l.contains(&format!("{{\"{pattern}\", "))).unwrap();
+            let in_c = match line {
+                line if line.contains(" FROM_EACH_FOR_ME,") => Gathered::Both,
+                line if line.contains(" FROM_EACH,") => Gathered::Received,
+                _ => Gathered::Neither,
+            };
+            assert_eq!(pattern.row().gathered, in_c, "{pattern}");
+        }
+        assert_eq!((Bw.blocks(2, 64), Bcast.blocks(8, 1)), ((64, 64), (1, 1)));
+        assert_eq!((Allgather.blocks(8, 1), Alltoall.blocks(8, 1)), ((1, 8), (8, 8)));
     }
 
     #[test]

@@ -3,16 +3,16 @@
 use crate::choice::{MpiRequest, job_hosts, usual};
 use crate::launch::{Launch, Where};
 use crate::nodes;
-use crate::options::{Buffers, MessageOptions, SideThreads};
+use crate::options::{MessageOptions, SideThreads};
 use crate::osu::OsuPrograms;
 use crate::pattern::{Participants, Pattern};
-use crate::start::refuses_root;
+use crate::start::cares_for_root;
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_measure::{Bytes, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
-use nodegauge_toolchain::mpi::Mpi;
+use nodegauge_toolchain::mpi::{HostList, Mpi};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -47,13 +47,14 @@ impl RankPairs {
     ///
     /// # Errors
     /// When there are not two, or there is no job.
-    pub fn hosts(names: &[String]) -> Result<Self, MessagesError> {
+    pub fn hosts(lists: &[HostList]) -> Result<Self, MessagesError> {
         let mut hosts: Vec<String> = Vec::new();
-        for name in names {
-            match name.trim() {
-                "slurm" => hosts.extend(job_hosts()?),
-                "" => return Err(MessagesError::Request("--hosts has an empty name".to_owned())),
-                name => hosts.push(name.to_owned()),
+        for HostList(names) in lists {
+            for name in names {
+                match name.as_str() {
+                    "slurm" => hosts.extend(job_hosts()?),
+                    name => hosts.push(name.to_owned()),
+                }
             }
         }
         let mut seen = BTreeSet::new();
@@ -85,7 +86,7 @@ impl MessagesPlan {
     /// # Errors
     /// When there are no two ranks or no such pair, or an MPI or a program is not there.
     pub fn new(
-        topology: &Topology,
+        site: &Site,
         mut options: MessageOptions,
         between: RankPairs,
         ranks: Option<usize>,
@@ -97,9 +98,15 @@ impl MessagesPlan {
             options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
             options.like_osu = true;
         }
-        let mut plan = Self::with(topology, options, between, ranks, Vec::new())?;
+        let mut plan = Self::with(&site.topology, options, between, ranks, Vec::new())?;
+        plan.check_memory(site.machine.memory.available)?;
         plan.mpis = request.find()?;
         plan.osu = request.programs()?;
+        // Whether programs of the user's run as root is the user's choice.
+        let refused = |mpi: &&Mpi| cares_for_root(mpi) && !plan.options.as_root;
+        if let Some(mpi) = plan.mpis.iter().find(refused).filter(|_| !plan.osu.is_empty()) {
+            return Err(MessagesError::root(mpi.launcher.command.program()));
+        }
         plan.rounds = rounds;
         Ok(plan)
     }
@@ -112,7 +119,6 @@ impl MessagesPlan {
         let mut options = MessageOptions {
             patterns: vec![Pattern::Latency, Pattern::Bw],
             named: true,
-            as_root: ask.allow_root,
             ..MessageOptions::default()
         };
         if ask.depth == Depth::Quick {
@@ -120,7 +126,7 @@ impl MessagesPlan {
             options.size_limit = QUICK_LIMIT;
             options.starts = 1;
         }
-        let mpi = usual(None, |mpi| refuses_root(mpi, ask.allow_root))?;
+        let mpi = usual(None)?;
         Self::with(&site.topology, options, RankPairs::EachDistance, None, vec![mpi])
     }
 
@@ -132,25 +138,67 @@ impl MessagesPlan {
         ranks: Option<usize>,
         mpis: Vec<Mpi>,
     ) -> Result<Self, MessagesError> {
-        let (launches, notices) = launches(topology, &options, &between, ranks)?;
+        let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
+        notices.extend(capped(&launches, &options)?);
         Ok(Self { options, between, launches, notices, mpis, osu: Vec::new(), rounds: 1 })
     }
 
-    /// Bytes of the buffers of all ranks of the largest start.
+    /// Bytes of the buffers of all ranks, of the pattern that has most.
     pub(crate) fn buffer_bytes(&self) -> u64 {
-        let of = |launch: &Launch, pattern: Pattern| {
-            let ranks = launch.ranks() as u64;
-            let a_rank = match self.options.buffers {
-                _ if pattern.is_collective() => ranks,
-                Buffers::Multiple => u64::from(self.options.window),
-                Buffers::Single => 1,
-            };
-            let largest = launch.sizes_of(pattern, &self.options).into_iter().max().unwrap_or(0);
-            2 * largest * a_rank * ranks
-        };
-        let largest = |launch: &Launch| launch.patterns.iter().map(|p| of(launch, *p)).max();
-        self.launches.iter().filter_map(largest).max().unwrap_or(0)
+        self.largest_buffers().map_or(0, |(bytes, ..)| bytes)
     }
+
+    fn largest_buffers(&self) -> Option<(u64, Pattern, usize)> {
+        let of = |launch: &Launch, pattern: &Pattern| {
+            (launch.buffer_bytes(*pattern, &self.options), *pattern, launch.ranks())
+        };
+        let all = self.launches.iter().flat_map(|l| l.patterns.iter().map(move |p| of(l, p)));
+        all.max_by_key(|(bytes, ..)| *bytes)
+    }
+
+    /// Refuses what the memory of this node cannot hold.
+    ///
+    /// # Errors
+    /// When the buffers of a start need more than is `available`.
+    fn check_memory(&self, available: Option<u64>) -> Result<(), MessagesError> {
+        let here = !matches!(self.between, RankPairs::Hosts(_));
+        match self.largest_buffers().zip(available) {
+            Some(((bytes, pattern, ranks), available)) if here && bytes > available => {
+                Err(MessagesError::Missing(format!(
+                    "the buffers of {pattern} among {ranks} ranks need {}, and {} of memory are available\nhint: take smaller --sizes, fewer --ranks, or a lower --mem-limit",
+                    Bytes(bytes),
+                    Bytes(available)
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Tells which sizes the memory limit leaves out.
+///
+/// # Errors
+/// When it leaves nothing of a pattern.
+fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, MessagesError> {
+    let mut notices = Vec::new();
+    for (launch, pattern) in launches.iter().flat_map(|l| l.patterns.iter().map(move |p| (l, *p))) {
+        let (asked, kept) = (launch.asked_of(pattern, options), launch.sizes_of(pattern, options));
+        if kept.len() == asked.len() {
+            continue;
+        }
+        let (ranks, limit) = (launch.ranks(), Bytes(options.memory_limit));
+        let Some(largest) = kept.last() else {
+            return Err(MessagesError::Request(format!(
+                "a buffer of {pattern} among {ranks} ranks is larger than {limit} for every size\nhint: take smaller --sizes, fewer --ranks, or a higher --mem-limit"
+            )));
+        };
+        let text = format!(
+            "{pattern} among {ranks} ranks goes to {} only: a buffer of a larger size has more than {limit} (--mem-limit)",
+            Bytes(*largest)
+        );
+        notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
+    }
+    Ok(notices)
 }
 
 /// The starts of a run, and what should be said of them.

@@ -105,6 +105,8 @@ pub struct ProbeOutput {
     pub level: u32,
     /// What the library says of itself, lines joined by `|`.
     pub library: Option<String>,
+    /// The library's own variables that speak of eager messages, with their values.
+    pub variables: Vec<(String, i64)>,
     pub ranks: Vec<ProbeRank>,
     /// In order.
     pub sizes: Vec<SizeRun>,
@@ -151,6 +153,7 @@ impl ProbeOutput {
                 self.level = next(&mut words)?;
             }
             "library" => self.library = Some(rest.trim_end_matches('|').to_owned()),
+            "variable" => self.variables.push((next(&mut words)?, next(&mut words)?)),
             "rank" => {
                 let (_number, _process): (u32, u32) = (next(&mut words)?, next(&mut words)?);
                 let cpus = words.next().filter(|cpus| *cpus != "?").map(str::to_owned);
@@ -207,6 +210,7 @@ mod tests {
     const PRINTED: &str = "nodegauge-messages 1
 mpi 3.1 2 0
 library Open MPI v4.1.4, package: Debian OpenMPI|
+variable btl_vader_eager_limit 4096
 rank 0 23642 0 vm
 rank 1 23643 1,4-5 vm
 [vm:1] a line of the library
@@ -233,6 +237,7 @@ spread 1.5e-6 2.5e-6
             (Some("3.1"), Some(2), 0)
         );
         assert_eq!(output.library.as_deref(), Some("Open MPI v4.1.4, package: Debian OpenMPI"));
+        assert_eq!(output.variables, [("btl_vader_eager_limit".to_owned(), 4096)]);
         assert_eq!(output.ranks[1].cpus.as_deref(), Some("1,4-5"));
         assert_eq!(output.foreign, ["[vm:1] a line of the library"]);
         assert_eq!(output.sizes.len(), 2);

@@ -182,21 +182,27 @@ impl ReadyMpi<'_> {
         program: &str,
         arguments: &[String],
     ) -> Result<(Job, String, Scratch), MessagesError> {
-        refuses_root(self.mpi, self.options.as_root)?;
         let folder = Scratch::new()?;
         let path = folder.path().join("ranks");
+        let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
         let (command, rankfile) = launch.words(
             &self.mpi.launcher,
             self.topology,
-            self.options.as_root,
+            cares_for_root(self.mpi),
             &path.display().to_string(),
-            std::env::var_os("SLURM_JOB_ID").is_some(),
+            in_job,
         );
         if let Some(content) = rankfile {
             std::fs::write(&path, content).map_err(|cause| MessagesError::write(&path, &cause))?;
         }
         let all = command.with([program.to_owned()]).with(arguments.iter().cloned());
         let mut job = Job::new(all, FOREVER);
+        // What Open MPI leaves in its session's folder when it is killed goes with this one. Slurm hands
+        // variables on to other hosts, which have no such folder.
+        if launch.hosts().is_none() || !in_job {
+            let own = folder.path().display().to_string();
+            job.environment.push(("TMPDIR".to_owned(), Some(own)));
+        }
         // What UCX tells of its transport, it tells once at its start.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             job.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
@@ -225,9 +231,6 @@ impl ReadyMpi<'_> {
                 launch.ranks(),
                 self.mpi.compiler.command.program()
             ));
-        }
-        if text.contains("attempt to run as root") {
-            return MessagesError::root(launcher);
         }
         if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))
         {
@@ -259,21 +262,14 @@ impl ReadyMpi<'_> {
     }
 }
 
-/// Whether the launcher of this MPI would refuse to start ranks of root.
-///
-/// # Errors
-/// When it would.
-pub(crate) fn refuses_root(mpi: &Mpi, as_root: bool) -> Result<(), MessagesError> {
-    // Open MPI's own variables; version 5 reads its runtime's names, too.
+/// Whether the launcher of this MPI starts programs of root, as this is, only when it is told to. The
+/// environment may have told it: by Open MPI's own variables; version 5 reads its runtime's names, too.
+pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
     let told = ["OMPI_", "PRTE_"].iter().any(|prefix| {
         let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
         set("ALLOW_RUN_AS_ROOT") && set("ALLOW_RUN_AS_ROOT_CONFIRM")
     });
-    let cares = mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root();
-    match cares && !as_root && !told {
-        true => Err(MessagesError::root(mpi.launcher.command.program())),
-        false => Ok(()),
-    }
+    mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !told
 }
 
 /// The last lines that say something to a person, without the chatter that was asked for.

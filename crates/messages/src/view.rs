@@ -132,7 +132,7 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
             best(Pattern::Bw, Unit::BytesPerSecond),
             best(Pattern::Bibw, Unit::BytesPerSecond),
             best(Pattern::MbwMr, Unit::MessagesPerSecond),
-            bytes(curve.rendezvous_bytes).into(),
+            bytes(curve.rendezvous().map(|(bytes, _)| bytes)).into(),
             bytes(half).into(),
         ]);
     }

@@ -16,7 +16,7 @@ mod hosts;
 mod linked;
 mod words;
 
-pub use hosts::HostRanks;
+pub use hosts::{HostList, HostRanks};
 pub use linked::library_of_program;
 pub use words::{launcher_of, library_of};
 

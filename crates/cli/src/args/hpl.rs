@@ -4,6 +4,7 @@ use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
+use nodegauge_toolchain::mpi::HostList;
 use std::path::PathBuf;
 
 /// `hpl`.
@@ -32,8 +33,9 @@ pub(crate) struct HplArgs {
     pub(crate) matrix: Option<PathBuf>,
     /// Library: a name or path, @kernel for its kernels (repeatable) [default: the fastest found]
     ///
-    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers;
-    /// several are set side by side. Example: --blas openblas --blas blis@skx
+    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library of 32- or 64-bit integers, by the
+    /// fastest of its kernels unless some are asked for; several are set side by side.
+    /// Example: --blas openblas --blas blis@skx
     #[arg(long, value_name = "LIBRARY", help_heading = "What")]
     pub(crate) blas: Vec<BlasRequest>,
     /// Show N, NB, the grid, time and memory with their formulas; measure nothing
@@ -65,10 +67,10 @@ pub(crate) struct RealArgs {
     /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
     #[arg(long, value_name = "COMMAND", help_heading = "The real HPL")]
     pub(crate) launcher: Option<CommandLine>,
-    /// Hosts to spread the ranks over, as the launcher names them, each with --ranks of them
+    /// Hosts to spread the ranks over, e.g. node[01-04],b, each with --ranks of them
     /// [default: those of the Slurm job, else this node]
-    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', help_heading = "The real HPL")]
-    pub(crate) hosts: Vec<String>,
+    #[arg(long, value_name = "HOSTS", help_heading = "The real HPL")]
+    pub(crate) hosts: Vec<HostList>,
     /// Also start ranks as root (containers)
     #[arg(long, help_heading = "The real HPL")]
     pub(crate) allow_run_as_root: bool,

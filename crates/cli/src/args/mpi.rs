@@ -7,16 +7,9 @@ use nodegauge_measure::{Bytes, UnknownName};
 use nodegauge_messages::options::{Buffers, SideThreads, Timing};
 use nodegauge_messages::{Pattern, RankPairs, pattern};
 use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::mpi::HostList;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Whether root may start ranks.
-#[derive(Debug, Clone, Copy, ClapArgs)]
-pub(crate) struct Root {
-    /// Let Open MPI start programs of root, as in containers
-    #[arg(long, help_heading = "MPI")]
-    pub(crate) allow_run_as_root: bool,
-}
 
 /// `mpi`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -29,8 +22,9 @@ pub(crate) struct MpiArgs {
     /// Words are split as in a shell. Example: --launcher 'srun --mpi=pmi2'
     #[arg(long, value_name = "'MPIRUN'", help_heading = "MPI")]
     pub(crate) launcher: Vec<CommandLine>,
-    #[command(flatten)]
-    pub(crate) root: Root,
+    /// Let Open MPI start OSU's programs as root, as in containers; the own probe it starts anyway
+    #[arg(long, help_heading = "MPI")]
+    pub(crate) allow_run_as_root: bool,
     /// Patterns: latency, bw, bibw, multi_lat, mbw_mr, latency_mt; barrier, bcast, allreduce,
     /// allgather, alltoall; p2p, collectives, all
     #[arg(long, value_name = "NAMES", default_value = "p2p", value_parser = patterns, help_heading = "What")]
@@ -47,6 +41,10 @@ pub(crate) struct MpiArgs {
     /// Operations before timing [default: 100, large messages 10; windows: 10 and 2]
     #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000), help_heading = "How")]
     pub(crate) warm_up: Option<u64>,
+    /// Largest buffer of a rank: sizes of collectives and windows beyond it are left out
+    /// [default: 512MiB]
+    #[arg(long, short = 'M', value_name = "SIZE", help_heading = "How")]
+    pub(crate) mem_limit: Option<Bytes>,
     /// Buffers: single (rates within a node are cache rates), multiple (one a message of the window)
     #[arg(long, short = 'b', value_name = "KIND", default_value = "single", help_heading = "How")]
     pub(crate) buffers: Buffers,
@@ -69,10 +67,10 @@ pub(crate) struct MpiArgs {
     /// Ranks of multi_lat, mbw_mr and collectives [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
-    /// Measure between these hosts, one rank on each: a ring, then pairs by chance; 'slurm' for
-    /// those of the job
-    #[arg(long, value_name = "HOSTS", value_delimiter = ',', help_heading = "Where")]
-    pub(crate) hosts: Vec<String>,
+    /// Measure between these hosts, e.g. node[01-04],b, one rank on each: a ring, then pairs by
+    /// chance; 'slurm' for those of the job
+    #[arg(long, value_name = "HOSTS", help_heading = "Where")]
+    pub(crate) hosts: Vec<HostList>,
     /// Folder with a build of the OSU micro-benchmarks, run by turns (one for each --mpicc)
     #[arg(long, value_name = "DIR", conflicts_with = "hosts", help_heading = "What")]
     pub(crate) osu: Vec<PathBuf>,

@@ -79,7 +79,8 @@ pub(crate) struct CompilerArgs {
     ///
     /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or what it has
     /// instead, with --standard -fopenmp too. all is every compiler that is known and installed, each
-    /// with several flags. With --standard and without this: gcc and clang. Example:
+    /// with several flags. One that is named is also shown with -DPAGES=4 and 8, pages side by side in
+    /// the same source. With --standard and without this: gcc and clang. Example:
     /// --compiler 'gcc -O2' --compiler clang
     #[arg(long = "compiler", value_name = "'CC FLAGS'", help_heading = "What")]
     pub(crate) choices: Vec<Compiler>,

@@ -108,7 +108,7 @@ fn options(args: &IoArgs) -> FilesOptions {
         read_percents: args.mix.clone(),
         workers: threads.or(processes),
         compressible: args.compressible,
-        samples: args.common.samples.map_or(1, |n| n as usize),
+        samples: args.common.samples.map(|n| n as usize),
         limit: args.runtime.or(short.map(|short| short.limit)),
         budget: (!unlimited).then(|| args.common.budget.unwrap_or(usual_budget)),
     }

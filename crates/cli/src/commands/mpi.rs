@@ -23,7 +23,7 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     let ranks = args.ranks.map(|ranks| ranks as usize);
     let rounds = args.common.samples.unwrap_or(osu::ROUNDS);
     // Everything that can be refused is refused before the history is touched.
-    let plan = MessagesPlan::new(&node.topology, options, between, ranks, &request, rounds)?;
+    let plan = MessagesPlan::new(&node, options, between, ranks, &request, rounds)?;
     session::conduct(
         &args.common,
         node,
@@ -54,7 +54,8 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
         validate: args.validate,
         threads: args.threads,
         timing: args.timing,
-        as_root: args.root.allow_run_as_root,
+        memory_limit: args.mem_limit.map_or(usual.memory_limit, |limit| limit.0),
+        as_root: args.allow_run_as_root,
         ..usual
     };
     // A matrix has a pair for every two cores: without sizes of the user's, the two that matter.

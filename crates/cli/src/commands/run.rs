@@ -30,7 +30,6 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 let ask = Glance {
                     depth: if args.full { Depth::Full } else { Depth::Quick },
                     before: &found.measurements,
-                    allow_root: args.root.allow_run_as_root,
                     budget: common.budget,
                     samples: common.samples.map(|n| n as usize),
                     environment: &environment,

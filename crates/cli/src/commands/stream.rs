@@ -14,6 +14,7 @@ use nodegauge_memory::Memory;
 use nodegauge_memory::axis::Axis;
 use nodegauge_memory::compiled::CompiledPlan;
 use nodegauge_memory::kernels::STREAM;
+use nodegauge_memory::mixes;
 use nodegauge_memory::ranks::{Joined, Started};
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::standard::StandardPlan;
@@ -159,7 +160,8 @@ fn plain(args: &StreamArgs, site: &Site, joined: Option<&Joined>) -> Result<Stre
         remembered.fill(&mut team.request, &mut options);
         team.notices.push(remembered.notice);
     }
-    Ok(StreamPlan::new(Arrangement::new(site, &team.request, options, team.notices)?, None))
+    let arrangement = Arrangement::new(site, &team.request, options, team.notices)?;
+    Ok(StreamPlan::new(arrangement, None).beside(mixes::saved(site, &newest)))
 }
 
 /// The classic table; without a valid result the reason on standard error, and no table.

@@ -15,14 +15,35 @@ struct Candidate<T> {
     samples: Vec<(f64, f64)>,
 }
 
-/// Candidates that are still in.
+/// Candidates, some of which are still in.
 #[derive(Debug, Clone)]
 pub struct Halving<T> {
+    /// Those still in, then those that left.
     candidates: Vec<Candidate<T>>,
+    still_in: usize,
+}
+
+/// How far the leader is ahead of the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lead {
+    /// Its rate over that of the next.
+    pub ratio: f64,
+    /// By how much two equal ones may come apart, relatively.
+    pub noise: f64,
+}
+
+impl Lead {
+    /// Whether it is told from the next.
+    pub fn is_told(self) -> bool {
+        self.ratio > 1.0 + self.noise
+    }
 }
 
 /// Two scores differ when they are apart by this many standard errors.
 const ERRORS_APART: f64 = 2.0;
+/// Who is behind the leader leaves when the sum of ranks says so by this many standard deviations: four samples
+/// that are all slower than the leader's four do, which chance brings about once in seventy times.
+const BEHIND: f64 = 2.3;
 /// The standard deviation of normal noise over its median absolute deviation.
 const SIGMA_OVER_MAD: f64 = 1.4826;
 
@@ -30,17 +51,18 @@ impl<T> Halving<T> {
     /// Of these candidates.
     pub fn new(candidates: impl IntoIterator<Item = T>) -> Self {
         let start = |what| Candidate { what, samples: Vec::new() };
-        Self { candidates: candidates.into_iter().map(start).collect() }
+        let candidates: Vec<Candidate<T>> = candidates.into_iter().map(start).collect();
+        Self { still_in: candidates.len(), candidates }
     }
 
     /// How many are still in.
     pub fn len(&self) -> usize {
-        self.candidates.len()
+        self.still_in
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.candidates.is_empty()
+        self.still_in == 0
     }
 
     /// Number `i` of those still in.
@@ -55,8 +77,9 @@ impl<T> Halving<T> {
 
     /// Puts those still in into a random order, then those of one `group` together.
     pub fn shuffle<K: Ord>(&mut self, order: &mut Shuffler, group: impl Fn(&T) -> K) {
-        order.shuffle(&mut self.candidates);
-        self.candidates.sort_by_key(|candidate| group(&candidate.what));
+        let still_in = &mut self.candidates[..self.still_in];
+        order.shuffle(still_in);
+        still_in.sort_by_key(|candidate| group(&candidate.what));
     }
 
     /// What number `i` reached: `rate` in any unit, and the round trip of its regime, seconds.
@@ -64,56 +87,47 @@ impl<T> Halving<T> {
         self.candidates[i].samples.push((rate, round_trip));
     }
 
-    /// Sorts those still in, fastest first, and returns their scores: the upper quartile of their
-    /// rates relative to the median rate of all in the same regime. The upper quartile, because
-    /// whatever interferes only makes a sample slower. Whoever has no sample scores 0.
+    /// Sorts those still in, fastest first, and returns their scores.
     pub fn rank(&mut self) -> Vec<f64> {
-        let relative = self.relative();
-        let score = |rates: &Vec<f64>| {
-            let score = stats::quantile(rates, 0.75);
-            if score.is_nan() { 0.0 } else { score }
-        };
+        let left = self.candidates.split_off(self.still_in);
+        let scores = scores(&relative(&self.candidates));
         let mut scored: Vec<(f64, Candidate<T>)> =
-            relative.iter().map(score).zip(self.candidates.drain(..)).collect();
+            scores.into_iter().zip(self.candidates.drain(..)).collect();
         scored.sort_by(|x, y| y.0.total_cmp(&x.0));
         let (scores, candidates) = scored.into_iter().unzip();
         self.candidates = candidates;
+        self.candidates.extend(left);
         scores
     }
 
-    /// Each one's rates over the median rate of its regime.
-    fn relative(&self) -> Vec<Vec<f64>> {
-        let all = || self.candidates.iter().flat_map(|c| c.samples.iter().copied());
-        let trips: Vec<f64> = all().map(|(_, trip)| trip).collect();
-        let regimes = regime::regimes(&trips);
-        let regime_of = |trip: f64| regimes.iter().position(|r| r.contains(trip));
-        let mut by_regime: BTreeMap<Option<usize>, Vec<f64>> = BTreeMap::new();
-        for (rate, trip) in all() {
-            by_regime.entry(regime_of(trip)).or_default().push(rate);
-        }
-        let typical: BTreeMap<Option<usize>, f64> =
-            by_regime.iter().map(|(regime, rates)| (*regime, stats::median(rates))).collect();
-        self.candidates
-            .iter()
-            .map(|c| {
-                c.samples.iter().map(|(rate, trip)| rate / typical[&regime_of(*trip)]).collect()
-            })
-            .collect()
+    /// Those that were measured, whether they are still in or not, fastest first.
+    pub fn measured(&self) -> Vec<&T> {
+        let mut scored: Vec<(f64, &Candidate<T>)> =
+            scores(&relative(&self.candidates)).into_iter().zip(&self.candidates).collect();
+        scored.sort_by(|x, y| y.0.total_cmp(&x.0));
+        let measured = scored.into_iter().filter(|(_, candidate)| !candidate.samples.is_empty());
+        measured.map(|(_, candidate)| &candidate.what).collect()
     }
 
-    /// How far two scores must be apart, relatively, to be different: from the scatter of each one's
-    /// samples about their own median, pooled. `None` before anyone has two samples.
+    /// How far the leader is ahead of the best of the others, whether they are still in or not; `None`
+    /// where there are none, or nobody has two samples.
+    pub fn lead(&self) -> Option<Lead> {
+        let relative = relative(&self.candidates);
+        let scored = scores(&relative).into_iter().zip(relative.iter().map(Vec::len));
+        let mut scored = scored.filter(|(_, samples)| *samples > 0);
+        let own = scored.next()?;
+        let next = scored.max_by(|x, y| x.0.total_cmp(&y.0))?;
+        let errors = (1.0 / own.1 as f64 + 1.0 / next.1 as f64).sqrt();
+        let noise = ERRORS_APART * scatter(&relative)? * errors;
+        Some(Lead { ratio: own.0 / next.0, noise })
+    }
+
+    /// How far two scores of those still in must be apart, relatively, to be different. `None` before
+    /// anyone has two samples.
     fn margin(&self) -> Option<f64> {
-        let relative = self.relative();
-        let mut scatter = Vec::new();
-        for rates in relative.iter().filter(|rates| rates.len() > 1) {
-            let median = stats::median(rates);
-            scatter.extend(rates.iter().map(|rate| (rate / median - 1.0).abs()));
-        }
+        let relative = relative(&self.candidates[..self.still_in]);
         let samples = relative.iter().map(Vec::len).min()?.max(1);
-        (!scatter.is_empty()).then(|| {
-            ERRORS_APART * SIGMA_OVER_MAD * stats::median(&scatter) * (2.0 / samples as f64).sqrt()
-        })
+        Some(ERRORS_APART * scatter(&relative)? * (2.0 / samples as f64).sqrt())
     }
 
     /// The slower half leaves, but for those that the noise does not let tell from the last that
@@ -131,14 +145,30 @@ impl<T> Halving<T> {
                 stay += 1;
             }
         }
-        self.candidates.truncate(stay);
+        self.still_in = stay;
     }
 
-    /// Ranks, and says how many, the leader among them, the noise does not tell from the leader.
-    pub fn alike(&mut self) -> usize {
-        let scores = self.rank();
-        let Some(margin) = self.margin() else { return scores.len() };
-        scores.iter().take_while(|score| **score >= scores[0] * (1.0 - margin)).count()
+    /// Ranks, and has all those leave that are slower than the leader by the ranks of their rates (Mann and
+    /// Whitney 1947); those that the noise does not let tell from the leader stay. With fewer than four samples
+    /// each nobody leaves.
+    pub fn leave_behind(&mut self) {
+        self.rank();
+        let relative = relative(&self.candidates[..self.still_in]);
+        let Some(leader) = relative.first() else { return };
+        let behind = |rates: &Vec<f64>| {
+            let (m, n) = (rates.len() as f64, leader.len() as f64);
+            let pairs =
+                rates.iter().flat_map(|rate| leader.iter().map(move |of| rate.total_cmp(of)));
+            let won: f64 = pairs.map(|order| (order as i8 + 1) as f64 / 2.0).sum();
+            m * n / 2.0 - won >= BEHIND * (m * n * (m + n + 1.0) / 12.0).sqrt()
+        };
+        let leave: Vec<bool> = relative.iter().map(behind).collect();
+        let mut leave = leave.into_iter();
+        let (left, still_in): (Vec<_>, Vec<_>) =
+            self.candidates.drain(..).partition(|_| leave.next().unwrap_or(true));
+        self.still_in = still_in.len();
+        self.candidates = still_in;
+        self.candidates.extend(left);
     }
 
     /// Ranks, and says whether nobody can be faster than the leader by more than `tolerance`: then
@@ -153,6 +183,45 @@ impl<T> Halving<T> {
             (Some(_), None) => false,
         }
     }
+}
+
+/// Each one's rates over the median rate of its regime.
+fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
+    let all = || candidates.iter().flat_map(|c| c.samples.iter().copied());
+    let trips: Vec<f64> = all().map(|(_, trip)| trip).collect();
+    let regimes = regime::regimes(&trips);
+    let regime_of = |trip: f64| regimes.iter().position(|r| r.contains(trip));
+    let mut by_regime: BTreeMap<Option<usize>, Vec<f64>> = BTreeMap::new();
+    for (rate, trip) in all() {
+        by_regime.entry(regime_of(trip)).or_default().push(rate);
+    }
+    let typical: BTreeMap<Option<usize>, f64> =
+        by_regime.iter().map(|(regime, rates)| (*regime, stats::median(rates))).collect();
+    let of = |c: &Candidate<T>| {
+        c.samples.iter().map(|(rate, trip)| rate / typical[&regime_of(*trip)]).collect()
+    };
+    candidates.iter().map(of).collect()
+}
+
+/// The upper quartile of each one's relative rates, because whatever interferes only makes a sample
+/// slower. Whoever has no sample scores 0.
+fn scores(relative: &[Vec<f64>]) -> Vec<f64> {
+    let score = |rates: &Vec<f64>| {
+        let score = stats::quantile(rates, 0.75);
+        if score.is_nan() { 0.0 } else { score }
+    };
+    relative.iter().map(score).collect()
+}
+
+/// The standard deviation of a sample, relatively: from the scatter of each one's samples about their
+/// own median, pooled. `None` before anyone has two samples.
+fn scatter(relative: &[Vec<f64>]) -> Option<f64> {
+    let mut scatter = Vec::new();
+    for rates in relative.iter().filter(|rates| rates.len() > 1) {
+        let median = stats::median(rates);
+        scatter.extend(rates.iter().map(|rate| (rate / median - 1.0).abs()));
+    }
+    (!scatter.is_empty()).then(|| SIGMA_OVER_MAD * stats::median(&scatter))
 }
 
 #[cfg(test)]
@@ -190,9 +259,46 @@ mod tests {
             }
         }
         halving.cut();
-        assert_eq!((halving.len(), halving.alike()), (3, 3));
+        assert_eq!(halving.len(), 3);
+        halving.leave_behind();
+        assert_eq!(halving.len(), 3);
         assert!(!halving.is_settled(0.005));
         assert!(halving.is_settled(0.05));
+        assert_eq!(halving.measured(), [&0, &1, &2, &3]);
+        // The best two differ by less than the noise; against the last alone the lead is real.
+        assert!(!halving.lead().unwrap().is_told());
+        let mut two = Halving::new([0, 3]);
+        for (i, rate) in [(0, 98.0), (0, 100.0), (0, 102.0), (1, 59.0), (1, 60.0), (1, 61.0)] {
+            two.record(i, rate, f64::NAN);
+        }
+        two.cut();
+        let lead = two.lead().unwrap();
+        assert!(lead.is_told() && (lead.ratio - 101.0 / 60.5).abs() < 1e-9, "{lead:?}");
+        assert_eq!((two.len(), Halving::new([0]).lead()), (1, None));
+    }
+
+    #[test]
+    fn only_those_that_are_told_from_the_leader_leave_it_alone() {
+        // The second is disturbed once and alike, the third slower in all its samples but one.
+        let mut halving = Halving::new([0, 1, 2]);
+        let rates = [
+            [100.0, 98.0, 97.0, 99.0, 96.0],
+            [99.5, 60.0, 98.5, 97.5, 96.5],
+            [90.0, 96.5, 91.0, 89.0, 92.0],
+        ];
+        for sample in 0..5 {
+            if sample == 3 {
+                halving.leave_behind();
+                assert_eq!(halving.len(), 3);
+            }
+            for i in 0..3 {
+                halving.record(i, rates[*halving.get(i)][sample], f64::NAN);
+            }
+        }
+        halving.leave_behind();
+        let mut left = [*halving.get(0), *halving.get(1)];
+        left.sort_unstable();
+        assert_eq!((halving.len(), left), (2, [0, 1]));
     }
 
     proptest! {

@@ -98,6 +98,21 @@ pub const STREAM: Policy = Policy {
     measure: 0.95,
 };
 
+/// Whether a cache helps the arrays of `stream`: whole and half by turns, each of which warms itself up.
+pub const SIZE: Policy = Policy {
+    order: Order::Shuffled,
+    seed: 0x7369_7A65,
+    warm_up: WarmUp::None,
+    // Nine ratios have an interval of their median; three tell a cache that is plain to see.
+    most: Some(9),
+    ask_every: 1,
+    tolerance: None,
+    samples_despite_time: false,
+    choose: 0.0,
+    measure: 0.35,
+    ..STREAM
+};
+
 /// `stream --sweep`: many cells; what is left of the budget measures broken trends again.
 pub const SWEEP: Policy = Policy {
     order: Order::Shuffled,
@@ -174,13 +189,16 @@ pub const LOOPS: Policy = Policy {
 /// The nodes of `memory matrix`; CPU to CPU gets the rest of the time.
 pub const NODES: Policy = Policy { measure: 0.6, ..CURVES };
 
-/// `io`: the grid of files and blocks, as often as samples are asked for, until the time is spent.
+/// `io`: the grid of files and blocks, as often as samples are asked for, else until figures are known,
+/// until the time is spent.
 pub const FILES: Policy = Policy {
     order: Order::AsGiven,
     seed: 1,
     warm_up: WarmUp::None,
     fewest: 0,
     least: 1,
+    // Passes over the smallest files are told of by the interval of their median, not by one more.
+    most: Some(60),
     ask_every: 1,
     tolerance: None,
     ends_within_round: true,

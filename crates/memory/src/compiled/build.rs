@@ -255,21 +255,25 @@ mod tests {
     fn what_a_compiler_makes_is_loaded_and_right() {
         let kernels: Vec<Kernel> =
             KERNELS.iter().filter(|spec| spec.in_passes()).map(|spec| spec.kernel).collect();
-        for element in Element::ALL {
+        let plain = CommandLine::new("cc", ["-O2"]);
+        let commands = [plain.clone(), plain.with(["-DPAGES=4"])];
+        let cases =
+            Element::ALL.iter().flat_map(|element| commands.iter().map(move |c| (element, c)));
+        for (element, command) in cases {
             let passed = CommandLine::new("sh", ["-c", "echo passed"]);
             let mut builder =
                 KernelBuilder::open(passed, CompileLimits::USUAL, &kernels, *element).unwrap();
-            let made = builder.make(&CommandLine::new("cc", ["-O2"]), &|| false).unwrap();
+            let made = builder.make(command, &|| false).unwrap();
             assert_eq!(made.refusal(), None);
             let loops = made.loops();
             assert_eq!(loops.len(), kernels.len());
             for each in loops {
-                let lengths = (0..=70).step_by(5).chain([515, 4099]);
+                let lengths = (0..=70).step_by(5).chain([515, 4099, 40_009]);
                 let outcome = oracle::check(each.kernel(), *element, lengths, &mut |args| {
                     // SAFETY: the oracle's buffers hold `n` elements each and do not overlap.
                     unsafe { each.run(args) }
                 });
-                assert_eq!(outcome, Ok(()), "{} of {element}", each.kernel());
+                assert_eq!(outcome, Ok(()), "{} of {element}, {command}", each.kernel());
             }
         }
     }

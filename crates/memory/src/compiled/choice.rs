@@ -1,6 +1,7 @@
 //! `--compiler` and the axis `compiler`: a command, all compilers that are installed, or the native
 //! kernels.
 
+use crate::kernels::SideBySide;
 use nodegauge_measure::SyntaxError;
 use nodegauge_toolchain::presets::Installed;
 use nodegauge_toolchain::{CommandLine, presets};
@@ -16,6 +17,39 @@ pub enum CompilerChoice {
     All,
     /// A compiler with its flags; without any it gets the usual ones.
     Command(CommandLine),
+}
+
+/// Macros by which stream.c is told what options of this program say: here they would be shown and
+/// mean nothing.
+const TOLD_BY_OPTIONS: [(&str, &str); 6] = [
+    ("STREAM_ARRAY_SIZE", "--size"),
+    ("N", "--size"),
+    ("NTIMES", "--samples"),
+    ("OFFSET", "--offset"),
+    ("STREAM_TYPE", "--element"),
+    ("ELEMENT", "--element"),
+];
+
+/// The macro of `probes/kernels.c` for pages side by side.
+const PAGES: &str = "PAGES";
+
+/// The value of a macro that a command defines, empty where it has none.
+pub(crate) fn defined<'a>(command: &'a CommandLine, name: &str) -> Option<&'a str> {
+    let words = command.arguments().iter().map(String::as_str);
+    let before = std::iter::once(command.program()).chain(words.clone());
+    let definition = |(before, word): (&str, &'a str)| match word.strip_prefix("-D") {
+        Some(definition) => Some(definition),
+        None => (before == "-D").then_some(word),
+    };
+    before.zip(words).filter_map(definition).find_map(|definition| {
+        let (defined, value) = definition.split_once('=').unwrap_or((definition, ""));
+        (defined == name).then_some(value)
+    })
+}
+
+/// How many pages side by side the kernels of a command walk; `None` of plain loops.
+pub(crate) fn side_by_side(command: &CommandLine) -> Option<u8> {
+    defined(command, PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
 }
 
 /// What it comes to on this system: never all.
@@ -50,6 +84,24 @@ impl CompilerChoice {
     }
 }
 
+impl ChosenCompiler {
+    /// This and, of a command that was given by name, the same with each of these numbers of pages side
+    /// by side; presets stay plain, as they are there to compare flags.
+    pub(super) fn with_pages(self, pages: &[SideBySide]) -> Vec<Self> {
+        let mut all = vec![self];
+        if let Self { choice: CompilerChoice::Command(command), preset: false } = &all[0]
+            && defined(command, PAGES).is_none()
+        {
+            let several = pages.iter().filter_map(|pages| pages.several());
+            let with = |pages| command.with([format!("-D{PAGES}={pages}")]);
+            let more = several.map(|pages| CompilerChoice::Command(with(pages)));
+            let more: Vec<CompilerChoice> = more.collect();
+            all.extend(more.into_iter().map(|choice| Self { choice, preset: false }));
+        }
+        all
+    }
+}
+
 /// A compiler without flags gets those of its family.
 fn with_usual_flags(command: &CommandLine) -> CommandLine {
     match command.arguments().is_empty() {
@@ -65,7 +117,20 @@ impl FromStr for CompilerChoice {
         match text.trim() {
             "native" => Ok(Self::Native),
             "all" => Ok(Self::All),
-            _ => text.parse().map(Self::Command),
+            _ => {
+                let command: CommandLine = text.parse()?;
+                let told = |(name, _): &&(&str, &str)| defined(&command, name).is_some();
+                match TOLD_BY_OPTIONS.iter().find(told) {
+                    Some((name, option)) => Err(SyntaxError {
+                        what: "compiler",
+                        input: text.to_owned(),
+                        at: text.find(name).unwrap_or(0),
+                        problem: format!("expected {option} for what {name} says"),
+                        example: "--samples 50 --compiler 'gcc -O3'",
+                    }),
+                    None => Ok(Self::Command(command)),
+                }
+            }
         }
     }
 }
@@ -83,6 +148,24 @@ impl fmt::Display for CompilerChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_given_by_name_get_pages_side_by_side_too() {
+        let of = |text: &str, preset| {
+            let pages = [SideBySide::ONE, SideBySide::new(4).unwrap()];
+            let chosen = ChosenCompiler { choice: text.parse().unwrap(), preset };
+            let all = chosen.with_pages(&pages).into_iter();
+            all.map(|chosen| chosen.choice.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("cc -O2", false), ["cc -O2", "cc -O2 -DPAGES=4"]);
+        for (text, preset) in [("cc -O2", true), ("native", false), ("cc -D PAGES=2", false)] {
+            assert_eq!(of(text, preset).len(), 1, "{text}");
+        }
+        let pages = |text: &str| side_by_side(&text.parse().unwrap());
+        assert_eq!(pages("cc -DPAGES=8"), Some(8));
+        assert_eq!(pages("cc -D PAGES=2 -DX"), Some(2));
+        assert_eq!([pages("cc"), pages("cc -DPAGES=1"), pages("-DPAGES=x")], [None; 3]);
+    }
 
     #[test]
     fn choices_become_commands_each_once() {

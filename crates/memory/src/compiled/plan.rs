@@ -5,6 +5,7 @@ use super::choice::{ChosenCompiler, CompilerChoice};
 use super::{comparison, self_test};
 use crate::GAUGE;
 use crate::arrangement::{Arrangement, StreamOptions};
+use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
@@ -103,12 +104,11 @@ pub fn make(
 pub struct CompiledPlan {
     arrangement: Arrangement,
     chosen: Vec<ChosenCompiler>,
-    limits: CompileLimits,
+    compile_limits: CompileLimits,
 }
 
 impl CompiledPlan {
-    /// Time for everything but compiling unless the user says otherwise: a dozen variants have some
-    /// ten turns each.
+    /// Time for everything unless the user says otherwise: a dozen variants have some ten turns each.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
     /// Plans a comparison with the compilers of `choices`.
@@ -116,7 +116,10 @@ impl CompiledPlan {
     /// # Errors
     /// When no compiler is installed.
     pub fn new(arrangement: Arrangement, choices: &[CompilerChoice]) -> Result<Self, Failure> {
-        Ok(Self { arrangement, chosen: resolve(choices)?, limits: limits()? })
+        let options = &arrangement.options;
+        let pages = tuner::pages_tried(options.constraints());
+        let chosen = resolve(choices)?.into_iter().flat_map(|one| one.with_pages(&pages));
+        Ok(Self { chosen: chosen.collect(), compile_limits: limits()?, arrangement })
     }
 }
 
@@ -126,8 +129,10 @@ impl Planned for CompiledPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { mut arrangement, chosen, limits } = *self;
-        let Some(made) = make(&chosen, &arrangement.options, limits, observer)? else {
+        let Self { mut arrangement, chosen, compile_limits } = *self;
+        let limits = arrangement.limits();
+        let made = make(&chosen, &arrangement.options, compile_limits, observer)?;
+        let Some(made) = made else {
             // The record says that nothing was measured.
             let (notices, stop) = (arrangement.notices, Some(Stop::Interrupted));
             return Ok(Outcome { notices, stop, ..Outcome::default() });
@@ -135,6 +140,6 @@ impl Planned for CompiledPlan {
         arrangement.notices.extend(made.notices);
         let variants: Vec<CompiledKernels> =
             made.variants.into_iter().map(|(_, variant)| variant).collect();
-        comparison::run(site, arrangement, &variants, observer)
+        comparison::run(site, arrangement, (&variants, limits), observer)
     }
 }

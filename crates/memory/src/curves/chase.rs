@@ -136,6 +136,19 @@ impl Chain {
         Self { elements, at: address(0) }
     }
 
+    /// The addresses of the next `steps` elements.
+    ///
+    /// # Safety
+    /// As [`Self::run`].
+    unsafe fn next(mut self, steps: usize) -> Vec<usize> {
+        let mut step = || {
+            // SAFETY: every element holds the address of another.
+            self.at = unsafe { *(self.at as *const usize) };
+            self.at
+        };
+        (0..steps).map(|_| step()).collect()
+    }
+
     /// Takes at least `steps` steps, whole runs of unrolled loads; returns how many it took.
     ///
     /// # Safety
@@ -162,14 +175,42 @@ impl Chain {
 const UNROLLED: usize = 32;
 /// A pass that is not faster by this share than the one before it was as warm.
 const WARMER: f64 = 0.02;
-/// A step that takes less than this share of memory's is not memory's.
+/// A cache serves a step that takes less than this share of one whose lines were flushed.
 const NEAR: f64 = 0.85;
+/// Lines that are flushed, at most: as many as a fraction of a millisecond visits.
+const FLUSHED: usize = 2048;
 /// Warming ends after the pass in which it took so long, seconds.
 const WARM_SECONDS: f64 = 0.1;
 /// Steps of a timed stretch at least.
 const LEAST_STEPS: usize = 1024;
 /// A stretch through a set beyond the caches is at least this part of the steps that warm for it.
 const WARM_OVER_STRETCH: usize = 8;
+
+/// Whether a cache serves steps of `step` seconds, where those through flushed lines take `flushed`.
+pub(crate) fn is_cached(step: f64, flushed: f64) -> bool {
+    step < flushed * NEAR
+}
+
+/// Takes the lines of these addresses, which are mapped, out of all caches; `false` where the processor
+/// has no instruction for that.
+fn flush(addresses: &[usize]) -> bool {
+    // SAFETY: flushing a line changes no memory; both architectures let programs do it.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+        addresses.iter().for_each(|address| _mm_clflush(*address as *const u8));
+        _mm_mfence();
+    }
+    // SAFETY: as above; Linux lets programs clean and invalidate by address (SCTLR_EL1.UCI).
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        for address in addresses {
+            std::arch::asm!("dc civac, {}", in(reg) *address, options(nostack, preserves_flags));
+        }
+        std::arch::asm!("dsb ish", options(nostack, preserves_flags));
+    }
+    !addresses.is_empty() && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
+}
 
 /// A chain in a region, and how it is chased.
 pub(crate) struct Chase<'a> {
@@ -240,17 +281,12 @@ impl<'a> Chase<'a> {
     }
 
     /// Takes steps that do not count, by the first worker, so that what can be near is near; the first
-    /// time sets how many a timed stretch of `seconds` takes. A set that takes as long as one far beyond
-    /// the caches, `memory` seconds a step, right after a pass through it, need not be warmed again:
-    /// its lines do not stay.
-    pub(crate) fn warm(
-        &mut self,
-        pool: &mut WorkerPool,
-        seconds: f64,
-        memory: Option<f64>,
-    ) -> Result<(), PointError> {
-        let begun = Instant::now();
+    /// time sets how many a timed stretch of `seconds` takes. A set whose steps take as long right after
+    /// a pass through it as with its lines flushed need not be warmed again: they do not stay.
+    pub(crate) fn warm(&mut self, pool: &mut WorkerPool, seconds: f64) -> Result<(), PointError> {
         let first = self.steps == 0;
+        let flushed = if first { self.flushed(pool)? } else { None };
+        let begun = Instant::now();
         let mut step = f64::INFINITY;
         for pass in 0.. {
             let steps = match (self.stays, self.fits || pass == 0) {
@@ -271,7 +307,7 @@ impl<'a> Chase<'a> {
             }
         }
         if first {
-            self.stays &= memory.is_none_or(|memory| step < memory * NEAR);
+            self.stays &= flushed.is_none_or(|flushed| is_cached(step, flushed));
             // A whole pass through what fits: any part of it may be nearer than the rest. Beyond,
             // long warming pays for a longer stretch.
             let least = match (self.stays, self.fits) {
@@ -284,13 +320,29 @@ impl<'a> Chase<'a> {
         Ok(())
     }
 
+    /// Seconds a step, by the first worker, through lines that no cache holds: flushed just before, on
+    /// the pages of the set. `None` where the processor has no such instruction.
+    pub(crate) fn flushed(&mut self, pool: &mut WorkerPool) -> Result<Option<f64>, PointError> {
+        let (chain, steps) = (self.chain, self.chain.elements.min(FLUSHED));
+        let stretch = self.stretch(steps);
+        let flush_and_run = || {
+            // SAFETY: as for the stretch.
+            let lines = unsafe { chain.next(steps) };
+            flush(&lines).then(&stretch)
+        };
+        let timed = pool.timed(|worker| (worker == 0).then(flush_and_run).flatten())?;
+        drop(stretch);
+        let step = self.ended(timed.made);
+        Ok(step.is_finite().then_some(step))
+    }
+
     /// A stretch by the first worker alone: a sample of seconds a step.
     pub(crate) fn sample(&mut self, pool: &mut WorkerPool) -> Result<Sample, PointError> {
         pool.sample(|pool| {
             let stretch = self.stretch(self.steps);
             let timed = pool.undisturbed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
-            Ok((vec![self.ended(timed.made)], timed.causes))
+            Ok((vec![self.ended(timed.made)], vec![timed.causes]))
         })
     }
 }

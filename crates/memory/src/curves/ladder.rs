@@ -155,7 +155,7 @@ impl Mode for Ladder {
                 Some(workers as f64 * traffic.counted() / best)
             };
             let values: Option<Vec<f64>> = steps[i].iter().enumerate().map(rate).collect();
-            Some(Dot { bytes: *set, values: values? })
+            Some(Dot { bytes: *set, values: values?, cached: None })
         };
         let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
         let named = run.levels(&dots, &caches, dots.len() == sets.len());

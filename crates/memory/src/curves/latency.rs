@@ -10,12 +10,12 @@
 
 use crate::arrays::Pages;
 use crate::config::CurveConfig;
-use crate::curves::chase::{Chase, SLOTS};
+use crate::curves::chase::{self, Chase, SLOTS};
 use crate::curves::ladder::{self, SMALLEST};
 use crate::curves::levels::{self, Dot, Named};
 use crate::curves::region::MemoryRegion;
 use crate::curves::run::{Figure, Run, Value};
-use crate::curves::{Mode, Setup, TIMES_LLC, refuse_below};
+use crate::curves::{Mode, Setup, refuse_below};
 use crate::point::PointError;
 use crate::stream;
 use nodegauge_measure::record::Quoted;
@@ -97,27 +97,25 @@ impl Mode for Latency {
                 cells.push(unsafe { Chase::write(region, at, *slot, options.order, held) });
             }
         }
-        // A set far beyond the caches tells what a step takes that none of them serves.
-        let mut memory = vec![None; self.kinds.len()];
-        if sets[sets.len() - 1] >= TIMES_LLC * setup.held() {
-            for (memory, of_kind) in memory.iter_mut().zip(cells.chunks_mut(sets.len())) {
-                let far = &mut of_kind[sets.len() - 1];
-                far.warm(&mut pool, CHASE_SECONDS, None)?;
-                *memory = Some(far.sample(&mut pool)?.seconds[0]);
-            }
-        }
         let phase = "chasing through all sets by turns";
         let judged = run.samples(policy::CURVES, cells.len(), phase, |i| {
-            cells[i].warm(&mut pool, CHASE_SECONDS, memory[i / sets.len()])?;
-            cells[i].sample(&mut pool)
+            cells[i].warm(&mut pool, CHASE_SECONDS)?;
+            let mut sample = cells[i].sample(&mut pool)?;
+            sample.seconds.extend(cells[i].flushed(&mut pool)?);
+            Ok(sample)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
         // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
         let last = (regions.len() - 1) * sets.len();
+        let parts = judged.parts(last);
+        let median = |cell, part| {
+            let seconds = if part < parts { judged.seconds(cell, part) } else { Vec::new() };
+            Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
+        };
         let dot = |(i, set): (usize, &u64)| {
-            let seconds = judged.seconds(last + i, 0);
-            (!seconds.is_empty())
-                .then(|| Dot { bytes: *set, values: vec![stats::median(&seconds)] })
+            let step = median(last + i, 0)?;
+            let cached = median(last + i, 1).map(|flushed| chase::is_cached(step, flushed));
+            Some(Dot { bytes: *set, values: vec![step], cached })
         };
         let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
         let named = run.levels(&dots, &caches, dots.len() == sets.len());
@@ -131,6 +129,7 @@ impl Mode for Latency {
                     set_bytes: Some(*set),
                     thread_bytes: Some(*set),
                     steps: Some(cells[first + i].steps as u64),
+                    flushed_s: median(first + i, 1),
                     level: level.map(|named| named.name.clone()),
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()

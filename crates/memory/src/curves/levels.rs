@@ -11,7 +11,8 @@
 //! of outliers", 2019). A piece that is long and flat enough is a level; what lies between is a slope.
 //!
 //! A level is of the cache in which the curves leave it, and of memory when it goes on beyond the last
-//! cache. The machine's word gives names, and nothing else. Pure: no clock, no kernel.
+//! cache, or when its loads take as long as those of flushed lines: memory has several levels where the
+//! TLB has. The machine's word gives names, and nothing else. Pure: no clock, no kernel.
 
 use nodegauge_measure::{Bytes, stats};
 
@@ -22,6 +23,8 @@ pub(crate) struct Dot {
     pub bytes: u64,
     /// What each curve has there, as many in every dot, in any unit, above zero.
     pub values: Vec<f64>,
+    /// Whether a cache served it, where that was tried: loads of lines that had been flushed took longer.
+    pub cached: Option<bool>,
 }
 
 /// A plateau of the curves.
@@ -200,9 +203,10 @@ impl Curves {
     }
 }
 
-/// Gives plateaus their names: `memory` to the one that goes on to the end, beyond the last of the
-/// caches; to every other that of the smallest cache that holds the sets up to where the curves leave
-/// it. Of several with the same name the longest keeps it; the others are part of a slope.
+/// Gives plateaus their names: `memory` to those that no cache served, and where that was not tried to
+/// the one that goes on to the end, beyond the last of the caches; to every other that of the smallest
+/// cache that holds the sets up to where the curves leave it, or of the last one. Of several of a cache
+/// the longest keeps its name; the others are part of a slope.
 ///
 /// Where the sets end within the last cache, nothing tells it from memory when a hypervisor's word is
 /// all there is (`guest`).
@@ -219,26 +223,38 @@ pub(crate) fn name(
         let edge = (end as f64 * next as f64).sqrt();
         let to_the_end = end == next;
         let past = end as f64 > beyond as f64 * EDGE_SLACK;
-        let cache = match to_the_end && past {
-            true => None,
-            false => reported.iter().find(|cache| edge <= cache.bytes as f64 * EDGE_SLACK),
+        let fits = |cache: &&Reported| edge <= cache.bytes as f64 * EDGE_SLACK;
+        let tried = cached(&dots[level.first..=level.last]);
+        let cache = match tried {
+            Some(true) => reported.iter().find(fits).or(reported.last()),
+            Some(false) => None,
+            None if to_the_end && past => None,
+            None => reported.iter().find(fits),
         };
         let name = match cache {
-            Some(cache) if guest && to_the_end && cache.bytes == beyond => {
+            Some(cache) if guest && tried.is_none() && to_the_end && cache.bytes == beyond => {
                 format!("L{} or memory", cache.level)
             }
             Some(cache) => format!("L{}", cache.level),
-            None if past => "memory".to_owned(),
+            None if past || tried == Some(false) => "memory".to_owned(),
             None => continue,
         };
         let this = Named { name, level, reported: cache.copied() };
-        match named.iter_mut().find(|other| other.name == this.name) {
+        let same = |other: &&mut Named| cache.is_some() && other.name == this.name;
+        match named.iter_mut().find(same) {
             Some(other) if length(&this.level) > length(&other.level) => *other = this,
             Some(_) => {}
             None => named.push(this),
         }
     }
     named
+}
+
+/// Whether a cache served most of these dots, where that was tried.
+fn cached(dots: &[Dot]) -> Option<bool> {
+    let tried: Vec<bool> = dots.iter().filter_map(|dot| dot.cached).collect();
+    let served = tried.iter().filter(|cached| **cached).count();
+    (!tried.is_empty()).then_some(2 * served > tried.len())
 }
 
 /// The last set of a level, and the first behind it; the last again at the end of the curves.

@@ -129,7 +129,8 @@ impl Load<'_> {
             let (stretches, rates): (Vec<_>, Vec<f64>) = timed.made.into_iter().unzip();
             let mut seconds = vec![chase.ended(stretches)];
             seconds.extend(turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
-            Ok((seconds, timed.causes))
+            let causes = vec![timed.causes; seconds.len()];
+            Ok((seconds, causes))
         })
     }
 }
@@ -153,7 +154,7 @@ impl Mode for Loaded {
         let mut chase = unsafe { Chase::write(&chased, at, 0, options.order, held) };
         let blocks = (self.piece as usize / BLOCK).max(1);
         let load = Load { pieces: loaded.pieces(), variant: traffic::reader(), blocks };
-        chase.warm(&mut pool, SAMPLE_SECONDS, None)?;
+        chase.warm(&mut pool, SAMPLE_SECONDS)?;
         // The time of a block at full rate, and of a turn of a wait.
         let full = load.sample(&mut pool, &mut chase, Some(0), 0)?;
         let block_seconds = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);

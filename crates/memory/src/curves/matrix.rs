@@ -161,10 +161,10 @@ impl Matrix {
             let (pool, chaser) = (&mut pools[cells[i].0], &mut chasers[cells[i].0]);
             loops[0].prepare(pool, *pieces)?;
             let mut sample = traffic::sample(loops, pool, *pieces)?;
-            chase.warm(chaser, CHASE_SECONDS, None)?;
+            chase.warm(chaser, CHASE_SECONDS)?;
             let chased = chase.sample(chaser)?;
             sample.seconds.extend(chased.seconds);
-            sample.causes.extend(chased.causes);
+            sample.part_causes.extend(chased.part_causes);
             Ok(sample)
         })?;
         for (i, (reader, memory)) in cells.iter().enumerate() {

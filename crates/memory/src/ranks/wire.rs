@@ -17,9 +17,9 @@ pub(super) enum Request {
     Prepare { point: u32, config: Box<PointConfig> },
     /// Take other loops.
     Reshape { point: u32, kernels: Vec<(Kernel, Shape)> },
-    /// Run one pass together with `ranks - 1` others, with the core-to-core latency between ranks
-    /// before and after if `ping_pong`.
-    Pass { point: u32, ranks: usize, ping_pong: bool },
+    /// Run one pass, or trial of loops, together with `ranks - 1` others, with the core-to-core
+    /// latency between ranks before and after if `ping_pong`.
+    Pass { point: u32, ranks: usize, ping_pong: bool, trial: bool },
     /// Check the arrays.
     Check { point: u32 },
     /// Ask the kernel what was got.
@@ -82,8 +82,10 @@ pub(super) struct Passed {
     /// Core-to-core latency before and after; `None` for a single thread, and for the rank of a pair
     /// that answers.
     pub(super) round_trips: (Option<f64>, Option<f64>),
-    /// Why the pass does not count.
+    /// What interfered with nobody knows which kernel.
     pub(super) causes: Vec<Cause>,
+    /// What interfered with each kernel.
+    pub(super) part_causes: Vec<Vec<Cause>>,
 }
 
 /// Writes one message.

@@ -95,7 +95,9 @@ impl Rank {
             Request::Reshape { point, kernels } => {
                 self.point(point)?.reshape(kernels).map_err(in_words)?;
             }
-            Request::Pass { point, ranks, ping_pong } => return self.pass(point, ranks, ping_pong),
+            Request::Pass { point, ranks, ping_pong, trial } => {
+                return self.pass((point, trial), ranks, ping_pong);
+            }
             Request::Check { point } => self.point(point)?.check().map_err(in_words)?,
             Request::Inspect { point } => {
                 return Ok(Response::Seen(Box::new(self.point(point)?.seen().map_err(in_words)?)));
@@ -112,7 +114,12 @@ impl Rank {
         self.points.get_mut(&number).ok_or_else(|| format!("there is no point {number}"))
     }
 
-    fn pass(&mut self, number: u32, ranks: usize, ping_pong: bool) -> Result<Response, String> {
+    fn pass(
+        &mut self,
+        (number, trial): (u32, bool),
+        ranks: usize,
+        ping_pong: bool,
+    ) -> Result<Response, String> {
         let point = self.points.get_mut(&number);
         let point = point.ok_or_else(|| format!("there is no point {number}"))?;
         let barrier = self.barrier.as_ref().ok_or("there is no barrier")?;
@@ -136,7 +143,11 @@ impl Rank {
             false => Ok(None),
         };
         let before = latency(point).map_err(in_words)?;
-        let (sample, spans) = point.pass_with(Some(&gate)).map_err(in_words)?;
+        let passed = match trial {
+            true => point.trial_with(Some(&gate)),
+            false => point.pass_with(Some(&gate)),
+        };
+        let (sample, spans) = passed.map_err(in_words)?;
         let after = latency(point).map_err(in_words)?;
         let known = |trip: f64| Some(trip).filter(|trip| trip.is_finite());
         let own = (known(sample.round_trips.0), known(sample.round_trips.1));
@@ -144,6 +155,7 @@ impl Rank {
             spans,
             round_trips: (before.or(own.0), after.or(own.1)),
             causes: sample.causes,
+            part_causes: sample.part_causes,
         }))
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::options::MEMORY_LIMIT;
 use nodegauge_machine::TopologySource;
 
 fn machine(text: &str) -> Topology {
@@ -96,4 +97,46 @@ fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
     let (launches, notices) = launches(&three, &options, &RankPairs::EachDistance, None).unwrap();
     assert_eq!(launches[0].ranks(), 2);
     assert_eq!(notices[0].text, "2 of 3 ranks take part: pairs need two");
+}
+
+/// A plan for collectives on two sockets of 64 cores.
+fn collectives(patterns: &[Pattern], memory_limit: u64) -> Result<MessagesPlan, MessagesError> {
+    let topology = machine("Package:2 Core:64 PU:1");
+    let patterns = patterns.to_vec();
+    let options = MessageOptions { patterns, memory_limit, ..MessageOptions::default() };
+    MessagesPlan::with(&topology, options, RankPairs::EachDistance, None, Vec::new())
+}
+
+#[test]
+fn buffers_that_memory_cannot_hold_are_refused() {
+    let gib = 1 << 30;
+    let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], MEMORY_LIMIT).unwrap();
+    // 1 MiB for each of 128 ranks, sent and received, by 128 ranks.
+    assert_eq!((plan.buffer_bytes(), plan.notices.len()), (32 * gib, 0));
+    assert!(plan.check_memory(Some(32 * gib)).is_ok() && plan.check_memory(None).is_ok());
+    let error = plan.check_memory(Some(16 * gib)).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "the buffers of alltoall among 128 ranks need 32 GiB, and 16 GiB of memory"
+        ),
+        "{error}"
+    );
+    // What is received is gathered, what is sent is not; one message is all that others need.
+    let bytes = |pattern| collectives(&[pattern], MEMORY_LIMIT).unwrap().buffer_bytes();
+    assert_eq!(bytes(Pattern::Allgather), 129 * (128 << 20));
+    assert_eq!(bytes(Pattern::Bcast), 2 * (128 << 20));
+    assert_eq!(bytes(Pattern::Barrier), 0);
+}
+
+#[test]
+fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
+    let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], 32 << 20).unwrap();
+    let sizes = |pattern| plan.launches[0].sizes_of(pattern, &plan.options).into_iter().max();
+    assert_eq!((sizes(Pattern::Alltoall), sizes(Pattern::Bcast)), (Some(256 << 10), Some(1 << 20)));
+    assert_eq!(
+        plan.notices[0].text,
+        "alltoall among 128 ranks goes to 256 KiB only: a buffer of a larger size has more than 32 MiB (--mem-limit)"
+    );
+    let error = collectives(&[Pattern::Alltoall], 100).unwrap_err().to_string();
+    assert!(error.contains("is larger than 100 B for every size\nhint: take smaller"), "{error}");
 }

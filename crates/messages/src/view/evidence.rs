@@ -1,6 +1,7 @@
 //! What figures are of, and what speaks against them.
 
 use super::{SMALL, ShownFigure, distinct, grouped};
+use crate::curve::Switch;
 use nodegauge_gauge::view::{Note, Section};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
@@ -64,17 +65,16 @@ pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     }
 }
 
-/// Hockney's model and the changes of protocol, in words.
+/// Hockney's model, the library's change of protocol and the leaps, in words.
 pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     let curve = figure.config.curve.as_ref()?;
     let mut parts: Vec<String> = Vec::new();
-    for switch in &curve.switches {
-        let kind = match curve.rendezvous_bytes == Some(switch.bytes) {
-            true => "eager to rendezvous",
-            false => "another protocol",
-        };
-        parts.push(format!("{kind} at {} (x {:.1})", Bytes(switch.bytes), switch.leap));
+    if let Some((bytes, source)) = curve.rendezvous() {
+        parts.push(format!("eager to rendezvous at {} ({source})", Bytes(bytes)));
     }
+    let leap =
+        |switch: &Switch| format!("a leap at {} (x {:.1})", Bytes(switch.bytes), switch.leap);
+    parts.extend(curve.switches.iter().map(leap));
     let dip = |bytes: &u64| format!("{} falls out of the curve", Bytes(*bytes));
     parts.extend(curve.dips.iter().map(dip));
     for fit in &curve.hockney {

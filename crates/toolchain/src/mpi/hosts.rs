@@ -1,6 +1,109 @@
-//! How launchers are told to start the same number of ranks on each of some hosts. Pure.
+//! Names of hosts, and how launchers are told to start the same number of ranks on each of some. Pure.
+//!
+//! Launchers hand names on to ssh, to which one that begins with a hyphen is an option: only names that
+//! hosts can have get there.
 
 use super::LauncherKind;
+use nodegauge_measure::grammar::{Cursor, SyntaxError};
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+/// Hosts as users and Slurm list them: names (RFC 1123) or IPv6 addresses with commas between, and
+/// ranges of numbers in brackets, as many as a name has room for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostList(pub Vec<String>);
+
+/// Hosts of a list at most: Slurm's own limit of a job (`MAX_SLURM_NODES`) is not larger.
+const MOST_HOSTS: usize = 65_536;
+/// Characters of a name, and of each of its parts between points (RFC 1123, 2.1; RFC 1035, 2.3.4).
+const MOST_CHARACTERS: usize = 253;
+const MOST_OF_PART: usize = 63;
+
+impl FromStr for HostList {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("hosts", "node1,node2 or node[01-16].site", text);
+        let mut hosts = Vec::new();
+        loop {
+            let start = cursor.position();
+            let names = names(&mut cursor)?;
+            if let Some(why) = names.iter().find_map(|name| wrong(name)) {
+                return Err(cursor.error_at(start, why));
+            }
+            hosts.extend(names);
+            if hosts.len() > MOST_HOSTS {
+                return Err(cursor.error_at(start, format!("expected at most {MOST_HOSTS} hosts")));
+            }
+            if !cursor.eat(',') {
+                break;
+            }
+        }
+        cursor.finish("expected ',', '[' or the end after a host")?;
+        Ok(Self(hosts))
+    }
+}
+
+/// The names that one word with ranges stands for.
+fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
+    let mut names = vec![String::new()];
+    loop {
+        let part = cursor.take_while(|c| c.is_ascii_alphanumeric() || ".-:".contains(c));
+        names.iter_mut().for_each(|name| name.push_str(part));
+        if !cursor.eat('[') {
+            return match names[0].is_empty() {
+                true => Err(cursor.error("expected the name of a host")),
+                false => Ok(names),
+            };
+        }
+        let start = cursor.position();
+        let numbers = numbers(cursor)?;
+        if names.len() * numbers.len() > MOST_HOSTS {
+            return Err(cursor.error_at(start, format!("expected at most {MOST_HOSTS} hosts")));
+        }
+        let with =
+            |name: &String| numbers.iter().map(move |n| format!("{name}{n}")).collect::<Vec<_>>();
+        names = names.iter().flat_map(with).collect();
+    }
+}
+
+/// `01-04,7]`: numbers with as many digits as the first of their range.
+fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
+    let mut all = Vec::new();
+    loop {
+        let start = cursor.position();
+        let first = cursor.number("expected a number")?;
+        let digits = cursor.position() - start;
+        let last = match cursor.eat('-') {
+            true => cursor.number("expected the last number of the range")?,
+            false => first,
+        };
+        if last < first || last - first >= MOST_HOSTS as u64 {
+            return Err(cursor.error_at(start, format!("expected a range of 1 to {MOST_HOSTS}")));
+        }
+        all.extend((first..=last).map(|n| format!("{n:0digits$}")));
+        if !cursor.eat(',') {
+            break;
+        }
+    }
+    cursor.expect(']', "expected ',', '-' or ']' after a number")?;
+    Ok(all)
+}
+
+/// Why no host can have this name.
+fn wrong(name: &str) -> Option<&'static str> {
+    if name.contains(':') {
+        let fits = name.parse::<Ipv6Addr>().is_ok();
+        return (!fits).then_some("expected an IPv6 address");
+    }
+    let part = |part: &str| {
+        let ends = part.starts_with('-') || part.ends_with('-');
+        !part.is_empty() && part.len() <= MOST_OF_PART && !ends
+    };
+    let fits = name.len() <= MOST_CHARACTERS && name.split('.').all(part);
+    (!fits)
+        .then_some("expected parts of 1 to 63 letters, digits and hyphens, no hyphen at their ends")
+}
 
 /// Ranks on hosts, the same number on each, bound to cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +151,30 @@ impl HostRanks<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(text: &str) -> Vec<String> {
+        text.parse::<HostList>().unwrap().0
+    }
+
+    #[test]
+    fn names_addresses_and_ranges_are_hosts() {
+        assert_eq!(read("a,b-1.site,10.0.0.7,fe80::1"), ["a", "b-1.site", "10.0.0.7", "fe80::1"]);
+        assert_eq!(read("n[08-10,3],x"), ["n08", "n09", "n10", "n3", "x"]);
+        assert_eq!(read("r[0-1]n[1-2]-ib"), ["r0n1-ib", "r0n2-ib", "r1n1-ib", "r1n2-ib"]);
+        assert_eq!(read("n[1-4]").len(), 4);
+        assert_eq!(read(&"a".repeat(63)).len(), 1);
+    }
+
+    #[test]
+    fn what_ssh_or_a_shell_would_take_for_something_else_is_none() {
+        let at = |text: &str| text.parse::<HostList>().unwrap_err().at;
+        assert_eq!((at("-oProxyCommand=id"), at("a,-oX"), at("a,b=c")), (0, 2, 3));
+        assert_eq!((at("$(id)"), at("a;id"), at("a b"), at("a,,b"), at("")), (0, 1, 1, 2, 0));
+        assert_eq!((at("a-"), at("a..b"), at(".a"), at("a."), at("u@h")), (0, 0, 0, 0, 1));
+        assert_eq!((at("a:b"), at("n[2-1]"), at("n[1"), at("n[1-9999999]")), (0, 2, 3, 2));
+        assert_eq!((at("n[1-300][1-300]"), at("näh"), at("a\n")), (9, 1, 1));
+        assert_eq!(at(&"a".repeat(64)), 0);
+    }
 
     #[test]
     fn each_launcher_has_its_own_words() {

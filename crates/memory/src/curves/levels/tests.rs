@@ -10,7 +10,10 @@ fn sizes(count: usize) -> impl Iterator<Item = u64> {
 /// Dots of curves over the same sizes.
 fn curves(all: &[&[f64]]) -> Vec<Dot> {
     let values = |i: usize| all.iter().map(|curve| curve[i]).collect();
-    sizes(all[0].len()).enumerate().map(|(i, bytes)| Dot { bytes, values: values(i) }).collect()
+    sizes(all[0].len())
+        .enumerate()
+        .map(|(i, bytes)| Dot { bytes, values: values(i), cached: None })
+        .collect()
 }
 
 /// L1 and L2 of a thread, and its part of a last-level cache.
@@ -188,6 +191,38 @@ fn where_sets_end_within_a_cache_a_guest_does_not_know_its_name() {
     let last = |guest| found(&dots, &caches, guest).pop().unwrap().0;
     assert_eq!((last(true).as_str(), last(false).as_str()), ("L3 or memory", "L3"));
     assert!(said(&dots, &caches).is_empty());
+}
+
+/// The chase of a busy minute there, nanoseconds a step: memory has levels of its own, by how many pages
+/// the TLB holds, and L3 would fit the sizes of the first.
+const CHASE_BUSY: [f64; 35] = [
+    2.46, 2.54, 2.55, 2.51, 2.5, 2.6, 2.85, 6.22, 7.02, 6.78, 6.89, 6.85, 6.91, 8.24, 17.2, 9.14,
+    11.3, 145.9, 345.3, 143.3, 152.5, 438.0, 146.8, 476.5, 148.5, 148.6, 164.6, 195.0, 189.6,
+    193.6, 239.6, 235.9, 255.2, 252.2, 233.7,
+];
+
+#[test]
+fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
+    let caches = sapphire_rapids(1);
+    let with = |cached: &dyn Fn(u64) -> bool| {
+        let mut dots = curves(&[&CHASE_BUSY]);
+        dots.iter_mut().for_each(|dot| dot.cached = Some(cached(dot.bytes)));
+        dots
+    };
+    let dots = with(&|bytes| bytes < 3 << 19);
+    let found = found(&dots, &caches, true);
+    let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names[..2], ["L1", "L2"], "{found:?}");
+    assert!(names.len() > 3 && names[2..].iter().all(|name| *name == "memory"), "{found:?}");
+    assert!(
+        said(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as the system"))
+    );
+    // A cache that is larger than a hypervisor says is none the less one.
+    let told = reported(48, 2048, (4 << 10, 4 << 10));
+    let mut dots = curves(&[&ZEN5]);
+    dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
+    let named = name(&dots, levels(&dots), &told, true);
+    assert_eq!(named.iter().map(|n| &*n.name).collect::<Vec<_>>(), ["L1", "L2", "L3", "memory"]);
 }
 
 #[test]

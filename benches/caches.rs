@@ -1,0 +1,126 @@
+//! The caches and reference programs, interleaved in one run: the latency of `memory latency` and of the
+//! multichase that `MULTICHASE=PATH` names, and the bandwidth of `memory ladder` in the first two
+//! caches and of likwid-bench where it is installed; all on one core.
+//!
+//! Every program runs once a round, in turn, `ROUNDS` times (default 7), and each round gives one
+//! ratio of bests for each row, so that what the machine does to a round it does to both. Prints
+//! Markdown for docs/benchmarks.md.
+
+mod common;
+
+use common::{is_installed, likwid_bench, nodegauge, note, print, variable};
+use nodegauge_measure::record::Record;
+use nodegauge_measure::stats;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Working sets of the latencies, bytes: in each cache of a common core, and in memory.
+const SETS: [u64; 4] = [16 << 10, 256 << 10, 4 << 20, 128 << 20];
+/// Working sets of the bandwidths, bytes: in the first cache and in the second.
+const LEVELS: [(&str, u64); 2] = [("L1", 16 << 10), ("L2", 192 << 10)];
+/// Patterns of the ladder, and likwid-bench's kernels of the same loop.
+const LOOPS: [(&str, &[&str]); 2] = [
+    ("read", &["load", "load_sse", "load_avx", "load_avx512"]),
+    ("copy", &["copy", "copy_sse", "copy_avx", "copy_avx512"]),
+];
+
+/// One round: what was measured to its figure, and that of the reference program.
+type Round = BTreeMap<String, (f64, f64)>;
+
+fn main() {
+    let rounds = variable("ROUNDS").unwrap_or(7);
+    let chase = variable::<String>("MULTICHASE");
+    if chase.is_none() {
+        note("MULTICHASE is not set: no multichase");
+    }
+    let likwid = is_installed("likwid-bench");
+    if !likwid {
+        note("likwid-bench is not installed: skipped");
+    }
+    let mut all: Vec<Round> = Vec::new();
+    for round in 0..rounds {
+        note(&format!("round {} of {rounds}", round + 1));
+        let mut figures = Round::new();
+        if let Some(chase) = &chase {
+            latencies(chase, &mut figures);
+        }
+        if likwid {
+            bandwidths(&mut figures);
+        }
+        all.push(figures);
+    }
+    print(&report(&all));
+}
+
+fn one_core(args: &[&str]) -> Record {
+    nodegauge(&[&["memory"], args, &["--threads", "1", "--places", "{0}"]].concat())
+}
+
+fn latencies(chase: &str, figures: &mut Round) {
+    let record = one_core(&["latency"]);
+    for set in SETS {
+        for (pages, options) in [("4k", &[][..]), ("thp", &["-H"][..])] {
+            let own = record.measurements.iter().find(|m| {
+                let asked = m.config.get("pages").and_then(|pages| pages.get("asked"));
+                m.name == set.to_string() && asked.and_then(|asked| asked.as_str()) == Some(pages)
+            });
+            let bytes = set.to_string();
+            let output = Command::new(chase)
+                // A line each, in random order over the whole set, as the own chase.
+                .args(["-s", "64", "-m", &bytes, "-T", &bytes, "-n", "3"])
+                .args(options)
+                .output()
+                .expect("multichase runs");
+            let said = String::from_utf8_lossy(&output.stdout);
+            let theirs = said.trim().parse::<f64>().map(|ns| ns * 1e-9);
+            if let (Some(own), Ok(theirs)) = (own.and_then(|m| m.value), theirs) {
+                let name = format!("latency {} KiB, {pages} pages, ns", set >> 10);
+                figures.insert(name, (own * 1e9, theirs * 1e9));
+            }
+        }
+    }
+}
+
+fn bandwidths(figures: &mut Round) {
+    let record = one_core(&["ladder", "--size", "512KiB"]);
+    for (level, set) in LEVELS {
+        for (pattern, kernels) in LOOPS {
+            let own = record.measurements.iter().find(|m| {
+                let kernel = m.config.get("kernel").and_then(|kernel| kernel.as_str());
+                m.name == set.to_string() && kernel == Some(pattern)
+            });
+            let theirs = kernels.iter().filter_map(|kernel| {
+                likwid_bench(kernel, &format!("S0:{}kB:1", set >> 10), "MByte/s:", &[])
+            });
+            let theirs = theirs.fold(0.0, f64::max);
+            if let (Some(own), true) = (own.and_then(|m| m.value), theirs > 0.0) {
+                let name = format!("{pattern} in {level}, {} KiB, GB/s", set >> 10);
+                figures.insert(name, (own / 1e9, theirs / 1e9));
+            }
+        }
+    }
+}
+
+fn report(rounds: &[Round]) -> String {
+    let mut out = String::from(
+        "| what | nodegauge | reference | ratio, median of rounds | least to most | rounds |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    let mut names: Vec<&String> = rounds.iter().flat_map(|round| round.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(|r| r.get(name)).copied().collect();
+        let column = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).collect::<Vec<f64>>();
+        let ratios = column(|pair| pair.0 / pair.1);
+        out.push_str(&format!(
+            "| {name} | {:.2} | {:.2} | {:.3} | {:.3} to {:.3} | {} |\n",
+            stats::median(&column(|pair| pair.0)),
+            stats::median(&column(|pair| pair.1)),
+            stats::median(&ratios),
+            ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            ratios.iter().copied().fold(0.0, f64::max),
+            ratios.len(),
+        ));
+    }
+    out
+}

@@ -1,0 +1,139 @@
+//! How well samples of an operation tell its rate: when a cell has been measured often enough, and what
+//! is said where it has not. Pure.
+//!
+//! Passes over a small file last microseconds, and one page fault or interrupt is much of that; passes
+//! over a large one hold thousands of operations and average by themselves. So no time and no number
+//! serves all cells: the spread decides, that between passes and, of few passes, that of single
+//! operations.
+
+use crate::clock::Clock;
+use crate::latency::Latency;
+use crate::workers::OperationSample;
+use nodegauge_measure::Seconds;
+use nodegauge_measure::stats::{self, Better, Summary};
+
+/// The median is to be known to this share on each side, so that two runs agree within twice as much.
+const PRECISION: f64 = 0.05;
+/// One pass has no spread.
+pub(crate) const FEWEST: usize = 2;
+/// A pass lasts at least as long as so many readings of the clock: its ends are known to one each.
+const READINGS: f64 = 100.0;
+
+/// Why these samples do not tell the rate; `None` where they do. `reading` is what the clock costs.
+pub(crate) fn doubt<'a>(
+    samples: impl IntoIterator<Item = &'a OperationSample>,
+    reading: Seconds,
+) -> Option<String> {
+    let samples: Vec<&OperationSample> = samples.into_iter().collect();
+    let shortest = samples.iter().map(|sample| sample.seconds).fold(f64::INFINITY, f64::min);
+    if samples.len() < FEWEST {
+        return Some("one pass tells nothing of its spread".to_owned());
+    }
+    if shortest < READINGS * reading.0 {
+        return Some(format!("a pass is shorter than {READINGS} readings of the clock"));
+    }
+    let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
+    let off = deviation(&rates, || mean_error(&samples));
+    // Without the figure, so that equal reasons are told once.
+    (off.is_nan() || off > PRECISION)
+        .then(|| format!("the median of the passes is not known to {:.0} %", 100.0 * PRECISION))
+}
+
+/// How far the median may be off, as a share of it: by the 95 % interval of order statistics, which
+/// there is from six on; of fewer, by the farthest of them or by the error of their mean.
+fn deviation(rates: &[f64], mean_error: impl Fn() -> f64) -> f64 {
+    let Some(summary) = Summary::of(rates, Better::Higher) else { return f64::NAN };
+    let farthest = |low: f64, high: f64| (high - summary.median).max(summary.median - low);
+    let off = match summary.ci95 {
+        Some([low, high]) => farthest(low, high) / summary.median,
+        None => {
+            let end = |share| stats::quantile(rates, share);
+            (farthest(end(0.0), end(1.0)) / summary.median).max(mean_error())
+        }
+    };
+    // An infinite rate is none.
+    if summary.median.is_finite() { off } else { f64::NAN }
+}
+
+/// Half the 95 % interval of the mean latency over it: two standard errors.
+fn mean_error(samples: &[&OperationSample]) -> f64 {
+    Latency::of_pairs(samples.iter().flat_map(|sample| &sample.latencies)).mean_error()
+}
+
+/// What reading the clock costs.
+pub(crate) fn reading(clock: Clock) -> Seconds {
+    const READINGS: u32 = 1000;
+    let start = clock.now();
+    let last = (0..READINGS).map(|_| clock.now()).max().unwrap_or(start);
+    Seconds(clock.seconds(last - start).0 / f64::from(READINGS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pass::PassEnd;
+
+    const READING: Seconds = Seconds(20e-9);
+
+    /// A pass of `operations` that took as long as the first of `latencies` says, the rest its spread.
+    fn pass(rate: f64, seconds: f64, latencies: &[(u64, u64)]) -> OperationSample {
+        let operations = latencies.iter().map(|(_, count)| count).sum();
+        OperationSample {
+            rate,
+            seconds,
+            operations: (operations, operations),
+            ended: PassEnd::Through,
+            latencies: latencies.to_vec(),
+            share: None,
+            not_dropped: None,
+            workers: None,
+        }
+    }
+
+    fn of(rates: &[f64], seconds: f64, latencies: &[(u64, u64)]) -> Option<String> {
+        let passes: Vec<_> = rates.iter().map(|rate| pass(*rate, seconds, latencies)).collect();
+        doubt(&passes, READING)
+    }
+
+    #[test]
+    fn one_pass_never_tells() {
+        assert!(of(&[1e9], 10.0, &[(1000, 10_000)]).is_some_and(|why| why.starts_with("one pass")));
+        assert!(of(&[], 1.0, &[]).is_some());
+    }
+
+    #[test]
+    fn two_passes_of_many_even_operations_tell() {
+        let even = [(1000, 9000), (3000, 1000)];
+        assert_eq!(of(&[1e9, 1.05e9], 0.1, &even), None);
+        assert!(of(&[1e9, 1.3e9], 0.1, &even).is_some(), "passes that differ");
+        assert!(of(&[1e9, 1.0e9], 0.1, &[(1000, 9), (90_000, 1)]).is_some(), "a few uneven ones");
+    }
+
+    #[test]
+    fn many_passes_of_few_operations_tell_when_they_agree() {
+        let few = [(1000, 15), (9000, 1)];
+        let close = [1.0, 1.02, 0.99, 1.01, 0.98, 1.03, 1.0];
+        assert_eq!(of(&close, 1e-5, &few), None);
+        assert!(of(&close[..5], 1e-5, &few).is_some(), "five do not hold the median");
+        let far = [1.0, 1.4, 0.7, 1.2, 0.8, 1.1, 1.0];
+        assert!(of(&far, 1e-5, &few).is_some());
+        // Enough of them do, whatever the farthest are.
+        let many: Vec<f64> = (0..200).map(|i| 1.0 + 0.2 * f64::from(i % 21 - 10) / 10.0).collect();
+        assert_eq!(of(&many, 1e-5, &few), None);
+    }
+
+    #[test]
+    fn the_clock_sets_the_least_time() {
+        let close = [1.0; 10];
+        assert_eq!(of(&close, 2.1e-6, &[(1000, 2)]), None);
+        assert!(of(&close, 1.9e-6, &[(1000, 2)]).is_some_and(|why| why.contains("clock")));
+        let cost = reading(Clock::get()).0;
+        assert!((1e-10..1e-4).contains(&cost), "{cost}");
+    }
+
+    #[test]
+    fn a_rate_that_is_none_is_doubted() {
+        assert!(of(&[f64::INFINITY; 7], 1.0, &[(1, 1)]).is_some());
+        assert!(of(&[f64::NAN; 7], 1.0, &[(1, 1)]).is_some());
+    }
+}

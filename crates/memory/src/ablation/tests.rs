@@ -1,0 +1,113 @@
+use super::*;
+use nodegauge_measure::interference::Cause;
+use nodegauge_measure::record::Status;
+
+fn config() -> PointConfig {
+    let shape = Shape {
+        isa: kernels::available_isas()[0],
+        stores: Stores::Regular,
+        unroll: 4,
+        side_by_side: SideBySide::ONE,
+        prefetch: Prefetch::Off,
+    };
+    PointConfig {
+        places: vec![Vec::new()],
+        elements: 8,
+        element: kernels::Element::F64,
+        pages: Pages::Base,
+        layout: Layout::Staggered,
+        policy: nodegauge_placement::MemoryPolicy::Default,
+        kernels: vec![(Kernel::Copy, shape), (Kernel::Triad, shape)],
+        trial_parts: 1,
+    }
+}
+
+/// Rounds of two steps behind a baseline, seconds of Copy and Triad, with `memcpy` last.
+fn round(triads: [f64; 3], memcpy: f64) -> Vec<Sample> {
+    let step = |triad: f64| Sample::of_times(vec![1.0, triad]);
+    triads.map(step).into_iter().chain([Sample::of_times(vec![memcpy])]).collect()
+}
+
+fn steps() -> [Step; 3] {
+    let step = |name| Step { name, what: String::new(), config: config() };
+    ["baseline", "binding", "loop"].map(step)
+}
+
+fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample]) -> Measured<'a> {
+    let (counted, settled) = of_one_regime(rounds, &[false, true, true, true]);
+    Measured {
+        steps,
+        kernels: vec![Kernel::Copy, Kernel::Triad],
+        bytes: vec![16.0, 24.0],
+        copy: Some(0),
+        left_out: rounds.len() - counted.len(),
+        rounds: counted,
+        settled,
+        alone,
+        wrong: None,
+        follows_rule: None,
+        array_bytes: Bytes(64),
+    }
+}
+
+#[test]
+fn factors_of_steps_multiply_to_the_whole() {
+    let rounds: Vec<Vec<Sample>> = (0..12)
+        .map(|i| {
+            let slower = 1.0 + 0.01 * f64::from(i % 5);
+            round([3.0, 2.0 * slower, 1.0 * slower], 0.8 + 0.01 * f64::from(i % 3))
+        })
+        .collect();
+    let alone: Vec<Sample> = (0..11).map(|_| Sample::of_times(vec![1.0, 1.01])).collect();
+    let steps = steps();
+    let measured = measured(&steps, &rounds, &alone);
+    let figures = measured.figures();
+    let names: Vec<&str> = figures.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["binding", "loop", WHOLE, MEMCPY]);
+    let values: Vec<f64> = figures.iter().filter_map(|m| m.value).collect();
+    assert!((values[0] * values[1] / values[2] - 1.0).abs() < 1e-12, "{values:?}");
+    assert!((values[2] - 3.0).abs() < 1e-12 && (values[3] - 1.25).abs() < 1e-12, "{values:?}");
+    let config: ExplainConfig = figures[2].read_config();
+    let (from, to) = (config.from.unwrap(), config.to.unwrap());
+    assert!((to / from / values[2] - 1.0).abs() < 1e-12);
+    assert_eq!((config.rounds, config.rounds_left_out), (Some(12), Some(0)));
+    assert!(figures.iter().all(|m| m.validity.status == Status::Valid), "{figures:?}");
+    assert_eq!(figures[3].category, Category::Reference);
+    // The end is stream's statistic, and what stream would say stands beside it.
+    let stream = config.stream.unwrap();
+    assert_eq!(stream.passes, 10);
+    assert!((stream.rate - 24.0 / 1.01).abs() < 1e-9 && (stream.ratio - 1.0 / 1.01).abs() < 1e-9);
+    let config: ExplainConfig = figures[0].read_config();
+    assert_eq!(config.factors.unwrap()["copy"], 1.0);
+    let [low, high] = config.interval.unwrap()[..] else { panic!("no interval") };
+    assert!(low <= 1.5 && 1.5 <= high && high < 1.6, "{low} {high}");
+    assert!(measured.leader().unwrap().starts_with("memcpy of the C library leads"));
+}
+
+#[test]
+fn a_busy_minute_keeps_its_rounds_and_says_how_few_they_are() {
+    let mut rounds = vec![round([3.0, 2.0, 1.0], 1.2); 5];
+    for sample in rounds.iter_mut().flatten() {
+        sample.causes = vec![Cause::Faults(99)];
+    }
+    let steps = steps();
+    let figures = measured(&steps, &rounds, &[]).figures();
+    let config: ExplainConfig = figures[2].read_config();
+    assert_eq!((config.rounds, config.rounds_left_out), (Some(5), Some(0)));
+    let reasons = &figures[0].validity.reasons;
+    assert!(reasons[0].starts_with("only 5 rounds count"), "{reasons:?}");
+    assert!(measured(&steps, &rounds, &[]).leader().is_none());
+}
+
+#[test]
+fn rounds_of_another_regime_are_left_out() {
+    let of = |trip: f64| {
+        let mut round = round([3.0, 2.0, 1.0], 1.2);
+        round.iter_mut().for_each(|sample| sample.round_trips = (trip, trip));
+        round
+    };
+    let mut rounds = vec![of(115e-9); 11];
+    rounds.extend(vec![of(390e-9); 4]);
+    let (counted, settled) = of_one_regime(&rounds, &[false, true, true, true]);
+    assert_eq!((counted.len(), settled), (11, true));
+}

@@ -1,0 +1,144 @@
+//! That Triad is not the most that a node moves: which other mix of reads and writes reaches clearly more,
+//! among the kernels of a run and the newest `memory mix` that was saved on this machine. Nothing is
+//! measured for it.
+
+use crate::GAUGE;
+use crate::config::StreamConfig;
+use crate::kernels::Kernel;
+use nodegauge_gauge::Site;
+use nodegauge_measure::compare::machine_changes;
+use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::{BytesPerSec, Notice, NoticeId, regime};
+
+/// Mixes that were measured on this machine before.
+#[derive(Debug, Clone)]
+pub struct SavedMixes {
+    measurements: Vec<Measurement>,
+    /// When, and in which run.
+    from: String,
+}
+
+/// The newest mixes of this machine as it is; `newest` finds the newest record with a figure of a test
+/// and a name.
+pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Option<SavedMixes> {
+    let record = newest("mix", "1:1")?;
+    if !machine_changes(&record.machine, &site.machine).is_empty() {
+        return None;
+    }
+    let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
+    let from = format!("memory mix of {day}, run {}", record.id);
+    let mixes = record.measurements.into_iter().filter(|m| m.test == "mix");
+    Some(SavedMixes { measurements: mixes.collect(), from })
+}
+
+/// The mix other than Triad's that reaches most, if its median is above 95 % of Triad's samples in the same
+/// regime and neither is in doubt.
+pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<Notice> {
+    let good = |m: &&Measurement| m.value.is_some() && m.validity.status == Status::Valid;
+    let triad = run.iter().filter(good).find(|m| m.name == Kernel::Triad.name())?;
+    let of_triad = triad.summary.as_ref()?;
+    let own_mix = mix_of(Kernel::Triad);
+    let trip = |m: &Measurement| m.config.get("round_trip_s").and_then(serde_json::Value::as_f64);
+    let alike = |m: &&Measurement| match (trip(m), trip(triad)) {
+        (Some(one), Some(other)) => regime::same(one, other),
+        _ => true,
+    };
+    let own = run.iter().filter(good).filter_map(|m| {
+        let kernel: Kernel = m.name.parse().ok()?;
+        let named = format!("{kernel}, {}", mix_of(kernel));
+        (mix_of(kernel) != own_mix && counts_all(m, kernel)).then_some((m, named, "this run"))
+    });
+    let before = saved.iter().flat_map(|saved| {
+        let other = |m: &&Measurement| mix_name(m) != own_mix;
+        let named = |m| (m, mix_name(m).to_owned(), saved.from.as_str());
+        saved.measurements.iter().filter(good).filter(alike).filter(other).map(named)
+    });
+    let median = |m: &Measurement| m.summary.as_ref().map_or(f64::NAN, |summary| summary.median);
+    let (most, mix, from) = own
+        .chain(before)
+        .filter(|(m, ..)| median(m) > of_triad.p95)
+        .max_by(|(x, ..), (y, ..)| median(x).total_cmp(&median(y)))?;
+    let text = format!(
+        "this node moves more than Triad says: {mix} reads to writes reaches {} ({from}; medians), {:.2} x \
+         Triad, which is {own_mix}; a program may expect the figure of its own mix",
+        BytesPerSec(median(most)),
+        median(most) / of_triad.median,
+    );
+    Some(Notice::new(NoticeId::Method, GAUGE, text))
+}
+
+/// Arrays that a kernel reads to those that it writes.
+fn mix_of(kernel: Kernel) -> String {
+    format!("{}:{}", kernel.spec().reads.len(), usize::from(kernel.writes()))
+}
+
+/// Whether what a kernel counts is all that it moves.
+fn counts_all(m: &Measurement, kernel: Kernel) -> bool {
+    let config: StreamConfig = m.read_config();
+    !kernel.spec().write_allocates() || config.stores.as_deref() == Some("nontemporal")
+}
+
+/// The mix of a saved figure, without the kind of its stores.
+fn mix_name(m: &Measurement) -> &str {
+    m.name.trim_end_matches("-nt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::Quoted;
+
+    fn figure(test: &str, name: &str, stores: Option<&str>, middle: f64) -> Measurement {
+        let config = StreamConfig {
+            stores: stores.map(str::to_owned),
+            round_trip_s: Some(100e-9),
+            ..StreamConfig::default()
+        };
+        let samples = (-10..=10).map(|i| middle * (1.0 + f64::from(i) / 100.0)).collect();
+        Measurement::new(GAUGE, test, name, Unit::BytesPerSecond)
+            .sampled(Quoted::Best, samples)
+            .config(&config)
+    }
+
+    fn stream(name: &str, stores: Option<&str>, middle: f64) -> Measurement {
+        figure("stream", name, stores, middle)
+    }
+
+    #[test]
+    fn what_clearly_moves_more_than_triad_is_told_with_its_source() {
+        let nt = Some("nontemporal");
+        let triad = || stream("triad", nt, 40e9);
+        let text = |run: &[Measurement], saved: Option<&SavedMixes>| {
+            notice(run, saved).map(|notice| notice.text).unwrap_or_default()
+        };
+        let run = [triad(), stream("copy", nt, 43e9), stream("update", Some("regular"), 50e9)];
+        let told = text(&run, None);
+        assert!(
+            told.contains("update, 1:1 reads to writes reaches 50.00 GB/s (this run"),
+            "{told}"
+        );
+        assert!(told.contains("1.25 x Triad"), "{told}");
+        // Within Triad's own spread, of its own mix, and of what moves more than it counts, nothing is said;
+        // nor of figures that are in doubt.
+        assert_eq!(text(&[triad(), stream("add", nt, 60e9)], None), "");
+        let mut doubtful = stream("copy", nt, 60e9);
+        doubtful.validity.suspect("disturbed");
+        assert_eq!(text(&[triad(), doubtful], None), "");
+        assert_eq!(text(&[triad(), stream("copy", nt, 43e9)], None), "");
+        assert_eq!(text(&[triad(), stream("copy", Some("regular"), 60e9)], None), "");
+        let mixes = |trip: f64| {
+            let mut mix = figure("mix", "1:1-nt", nt, 60e9);
+            mix.config.insert("round_trip_s".to_owned(), trip.into());
+            SavedMixes {
+                measurements: vec![mix],
+                from: "memory mix of 2026-01-02, run X".to_owned(),
+            }
+        };
+        let told = text(&run, Some(&mixes(100e-9)));
+        assert!(told.contains("1:1 reads to writes reaches 60.00 GB/s (memory mix of"), "{told}");
+        // Another regime is another machine.
+        assert!(text(&run, Some(&mixes(400e-9))).contains("update"));
+        assert_eq!(text(&run[1..], None), "");
+    }
+}

@@ -1,0 +1,77 @@
+//! Up to which size messages are sent eagerly, in the library's own word: a control variable (MPI_T) of
+//! the layer that carries them. Pure.
+//!
+//! Of Open MPI that is `btl_NAME_eager_limit` of the transport that its ob1 layer uses: what does not fit
+//! with the layer's header waits for the receiver. Of MPICH it is a variable of the device, which most
+//! often leaves the choice to what is beneath: then nobody tells.
+
+use crate::config::MpiConfig;
+use crate::curve::EagerLimit;
+
+/// Devices of MPICH, and the variables that they heed.
+const DEVICES: [(&str, &str); 3] = [
+    ("ch4:ofi", "MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE"),
+    ("ch3:nemesis", "MPIR_CVAR_NEMESIS_SHM_EAGER_MAX_SZ"),
+    ("ch3:sock", "MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE"),
+];
+
+/// The limit of an MPI that went as its configuration says, by the variables of a rank; `None` where it
+/// has none, has one for each of several transports, or leaves it to others (a negative one).
+pub(crate) fn limit(mpi: &MpiConfig, variables: &[(String, i64)]) -> Option<EagerLimit> {
+    let variable = match (&mpi.transport, &mpi.device) {
+        (Some(transport), None) => {
+            let way = transport.strip_prefix("pml ob1, btl ").filter(|way| !way.contains(','))?;
+            format!("btl_{way}_eager_limit")
+        }
+        (_, Some(device)) => DEVICES.iter().find(|(name, _)| name == device)?.1.to_owned(),
+        _ => return None,
+    };
+    let (_, value) = variables.iter().find(|(name, _)| *name == variable)?;
+    let bytes = u64::try_from(*value).ok().filter(|bytes| *bytes > 0)?;
+    Some(EagerLimit { bytes, variable })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(transport: Option<&str>, device: Option<&str>) -> Option<(u64, String)> {
+        let mpi = MpiConfig {
+            transport: transport.map(str::to_owned),
+            device: device.map(str::to_owned),
+            ..MpiConfig::default()
+        };
+        // As Open MPI 4.1.4 and MPICH 4.0.2 tell them.
+        let variables = [
+            ("btl_tcp_eager_limit", 65_536),
+            ("btl_vader_rndv_eager_limit", 32_768),
+            ("btl_vader_eager_limit", 4096),
+            ("MPIR_CVAR_NEMESIS_SHM_EAGER_MAX_SZ", -1),
+            ("MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE", 131_072),
+            ("MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE", -1),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value));
+        limit(&mpi, &variables).map(|limit| (limit.bytes, limit.variable))
+    }
+
+    #[test]
+    fn the_variable_of_the_transport_tells() {
+        let vader = Some((4096, "btl_vader_eager_limit".to_owned()));
+        assert_eq!(told(Some("pml ob1, btl vader"), None), vader);
+        let tcp = Some((65_536, "btl_tcp_eager_limit".to_owned()));
+        assert_eq!(told(Some("pml ob1, btl tcp"), None), tcp);
+        let sock = Some((131_072, "MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE".to_owned()));
+        assert_eq!(told(None, Some("ch3:sock")), sock);
+    }
+
+    #[test]
+    fn what_is_left_to_others_is_not_told() {
+        for transport in ["pml ob1, btl vader, btl tcp", "pml ucx", "pml ob1, btl sm", "pml ob1"] {
+            assert_eq!(told(Some(transport), None), None, "{transport}");
+        }
+        for device in ["ch4:ofi", "ch3:nemesis", "ch4:ucx"] {
+            assert_eq!(told(Some("ucx sysv/memory"), Some(device)), None, "{device}");
+        }
+        assert_eq!(told(None, None), None);
+    }
+}
