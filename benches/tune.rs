@@ -11,6 +11,7 @@ use common::variable;
 use nodegauge_gauge::Site;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::Silent;
+use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{regime, stats};
 use nodegauge_memory::config::TuneConfig;
 use nodegauge_memory::kernels::{Kernel, Shape};
@@ -34,12 +35,14 @@ fn main() {
         nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
     let options = StreamOptions::default();
     let request = Request::default();
-    let site = Site { topology, machine, root: SysRoot::live() };
+    let site = Site::new(topology, machine, SysRoot::live());
     let plan = TunePlan::new(&site, &request, options.clone(), Vec::new()).expect("a plan");
     let space = &plan.space;
 
     let begun = Instant::now();
-    let (tuned, choice) = plan.search(Duration::from_secs(20), &mut Silent).expect("a search");
+    let limits = Limits::new(Duration::from_secs(28), None);
+    let found = plan.search(limits, &mut Silent).expect("a search");
+    let (tuned, choice) = (found.outcome, found.choice);
     let tuning = begun.elapsed();
     let choice = choice.expect("nobody interrupts");
 

@@ -4,7 +4,7 @@ use crate::harness::{FAST, Harness, has_fields};
 use serde_json::Value;
 
 /// What stream.c prints, with these rates in MB/s.
-fn stream_c(rates: [f64; 4]) -> String {
+pub(crate) fn stream_c(rates: [f64; 4]) -> String {
     const ELEMENTS: f64 = 430_080_000.0;
     let mut text = "STREAM version $Revision: 5.10 $\n\
         This system uses 8 bytes per array element.\n\
@@ -44,7 +44,7 @@ fn pair<'a>(comparison: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn the_published_pair_differs_by_five_per_cent_without_confidence() {
+fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
     let harness = Harness::new();
     published(&harness);
     harness
@@ -52,8 +52,8 @@ fn the_published_pair_differs_by_five_per_cent_without_confidence() {
         .exits(0)
         .quietly()
         .tells("differs A B label nps 1 4")
-        .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % - no confidence")
-        .tells("no samples: no confidence");
+        .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % - cannot tell")
+        .tells("nothing tells how much such runs differ by themselves: make three runs a side");
     let json = harness.run(&["compare", "nps=1", "nps=4", "--json", "-"]).exits(0).json();
     assert_eq!(json["schema"], "nodegauge/1");
     has_fields(
@@ -68,6 +68,8 @@ fn the_published_pair_differs_by_five_per_cent_without_confidence() {
             ("ratio", "number"),
             ("statistic", "string"),
             ("ci95", "array?"),
+            ("visible", "number?"),
+            ("basis", "string?"),
             ("verdict", "string"),
             ("reasons", "array"),
         ],
@@ -88,8 +90,8 @@ fn conditions_decide_the_exit_code() {
     fails("triad<-5%").exits(0).quietly();
     fails("triad>5%").exits(1).complains("error: triad>5%: triad +5.3 %\n");
     fails("any>4%").exits(1).complains("copy +5.6 %; add +4.2 %; triad +5.3 %");
-    // Without samples nobody can say that anything is slower.
-    fails("slower").exits(0).quietly();
+    // Of one run a side nobody can say that anything is slower.
+    fails("slower").exits(0).complains("slower cannot be told of copy; scale; add; triad");
     fails("traid<-5%").exits(1).complains("both sides have no such measurement; they have copy");
     fails("triad<-5").exits(2).complains("expected % after the number, but the text ends here");
 }
@@ -115,18 +117,93 @@ fn a_run_is_within_noise_of_itself() {
     let harness = Harness::new();
     let sampled = ["stream", "-q", "--size", "1000000", "--samples", "60", "--json", "run.json"];
     harness.run(&[&sampled[..], &["--dimms", "1024x20000"]].concat()).exits(0);
-    for sides in [["latest", "latest"], ["latest", "run.json"]] {
-        let json = harness.run(&["compare", sides[0], sides[1], "--json", "-"]).exits(0).json();
+    let sides = [["latest", "latest"], ["latest", "run.json"]];
+    let compare = |sides: [&str; 2], more: &[&str]| {
+        harness.run(&[&["compare", "--accept-suspect"], &sides[..], more].concat())
+    };
+    for sides in sides {
+        let json = compare(sides, &["--json", "-"]).exits(0).json();
         assert_eq!(json["notices"][0], "both sides are the same");
         assert_eq!(pair(&json, "triad")["verdict"], "within noise");
         assert_eq!(pair(&json, "triad")["ratio"], 1.0);
         assert_eq!(json["differences"].as_array().unwrap().len(), 0);
     }
-    harness
-        .run(&["compare", "latest", "run.json", "--fail-on", "slower", "--fail-on", "triad<0%"])
+    compare(sides[1], &["--fail-on", "slower", "--fail-on", "triad<0%"])
         .exits(0)
         .tells("differs nothing that the records know of")
         .tells("verdict B to A, 4 compared: 4 within noise");
+}
+
+/// Runs that differ as those of a noisy node do, and one that is far from them.
+#[test]
+fn how_runs_differ_is_taken_from_saved_ones_of_the_same_command() {
+    let harness = Harness::new();
+    // One thread: round trips tell no regimes.
+    let quick = ["stream", "-q", "--threads", "1", "--kernels", "copy,triad"];
+    let quick = [&quick[..], &FAST].concat();
+    for _ in 0..12 {
+        harness.run(&quick).exits(0);
+    }
+    let compare = |more: &[&str]| {
+        let all = ["compare", "latest~1", "latest", "--accept-suspect", "--json"];
+        let json = harness.run(&[&all[..], more].concat()).exits(0).json();
+        (pair(&json, "triad")["basis"].clone(), pair(&json, "triad")["visible"].clone())
+    };
+    let (basis, visible) = compare(&[]);
+    assert!(basis == "history" && visible.as_f64().unwrap() > 0.0, "{basis} {visible}");
+    // Where there is no such history, nothing is known.
+    harness.run(&["history", "show", "latest~1", "--json", "a.json"]).exits(0);
+    harness.run(&["history", "show", "latest", "--json", "b.json"]).exits(0);
+    harness
+        .run(&["compare", "a.json", "b.json", "--accept-suspect", "--db", "none.db"])
+        .exits(0)
+        .tells("2 cannot tell");
+}
+
+#[test]
+fn two_commands_are_started_by_turns() {
+    let harness = Harness::new();
+    let fast = "--size 1000000 --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";
+    let (a, b) =
+        (format!("OMP_NUM_THREADS=1 stream {fast}"), format!("nodegauge stream {fast} -q"));
+    let turns = ["compare", "--run", &a, &b, "--blocks", "3", "--accept-suspect"];
+    let json = harness.run(&[&turns[..], &["--json", "c.json", "--csv", "-"]].concat());
+    assert_eq!(json.exits(0).stdout.lines().count(), 3);
+    let json: Value =
+        serde_json::from_slice(&std::fs::read(harness.path("c.json")).unwrap()).unwrap();
+    let runs = |side: &str| json[side]["runs"].as_array().unwrap().len();
+    assert_eq!((runs("a"), runs("b")), (6, 6));
+    assert_eq!(
+        (&json["a"]["asked"], &pair(&json, "triad")["basis"]),
+        (&a.into(), &"blocks".into())
+    );
+    let ci95 = pair(&json, "triad")["ci95"].as_array().unwrap();
+    assert!(ci95[0].as_f64() <= pair(&json, "triad")["ratio"].as_f64(), "{json}");
+    // All are saved, in the order of blocks, and found again by their labels.
+    let ids = |side: &str| -> Vec<String> {
+        let runs = json[side]["runs"].as_array().unwrap();
+        runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut all: Vec<(String, char)> = ids("a").into_iter().map(|id| (id, 'A')).collect();
+    all.extend(ids("b").into_iter().map(|id| (id, 'B')));
+    all.sort();
+    assert_eq!(all.iter().map(|(_, side)| side).collect::<String>(), "ABBAABBAABBA");
+    let record = harness.run(&["history", "show", &all[0].0, "--json"]).exits(0).json();
+    assert_eq!(record["measurements"][0]["config"]["threads"], 1);
+    let label = format!("turns={}", record["labels"]["turns"].as_str().unwrap());
+    harness.run(&["compare", &label, &label]).exits(0).tells(&format!("A {label}: 6 runs pooled"));
+}
+
+#[test]
+fn a_command_that_measures_nothing_cannot_run_by_turns() {
+    let harness = Harness::new();
+    let run = |a: &str| harness.run(&["compare", "--no-save", "--run", a, "stream"]).exits(2);
+    run("stream --nonsense").complains("ended with exit status 2: error: unexpected argument");
+    run("true")
+        .complains("'true --no-save --json -'")
+        .complains("hint: give commands that measure");
+    run("./none").complains("./none");
+    assert!(!harness.path(".local").exists(), "nothing was saved");
 }
 
 #[test]

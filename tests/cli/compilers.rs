@@ -141,9 +141,8 @@ fn native_and_compiled_loops_stand_in_one_record() {
         let [copy, triad] = [compiled(&record)[0], compiled(&record)[3]];
         assert_eq!((&copy["config"]["stores"], &copy["traffic"]), (&Value::Null, &Value::Null));
         assert_eq!(triad["config"]["stores"], "regular");
-        let traffic =
-            triad["traffic"]["value"].as_f64().unwrap() / triad["value"].as_f64().unwrap();
-        assert!((traffic - 4.0 / 3.0).abs() < 1e-9);
+        // Nor of arrays in a cache.
+        assert_eq!(triad["traffic"], Value::Null);
     } else {
         assert!(compiled(&record).iter().all(|m| m["config"]["code"].is_null()));
     }

@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 14] = [
+const COMMANDS: [&[&str]; 26] = [
     &[],
     &["run"],
     &["machine"],
@@ -11,9 +11,21 @@ const COMMANDS: [&[&str]; 14] = [
     &["places"],
     &["stream"],
     &["explain"],
+    &["memory"],
+    &["memory", "ladder"],
+    &["memory", "latency"],
+    &["memory", "matrix"],
+    &["memory", "loaded"],
+    &["memory", "mix"],
+    &["mpi"],
+    &["hpl"],
+    &["io"],
+    &["compare"],
+    &["schema"],
     &["history"],
     &["history", "list"],
     &["history", "show"],
+    &["history", "import"],
     &["history", "label"],
     &["history", "remove"],
     &["completions"],

@@ -360,7 +360,8 @@ fn a_budget_gives_a_part_that_spans_the_grid() {
 #[test]
 fn expectations_and_csv_know_files() {
     let harness = Harness::new();
-    let args = ["-o", "write,read", "--expect", "read>=1kB/s@16KiB", "--csv", "-"];
+    let args =
+        ["-o", "write,read", "--expect", "read>=1kB/s@16KiB", "--accept-suspect", "--csv", "-"];
     let csv = io(&harness, &[&SMALL[..], &args[..]].concat()).exits(0).stdout;
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 3);

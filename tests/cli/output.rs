@@ -45,7 +45,7 @@ fn csv_is_a_line_a_measurement() {
     assert_eq!(cells("name"), ["copy", "scale", "add", "triad"]);
     assert_eq!(cells("unit"), ["B/s"; 4]);
     assert_eq!(cells("category"), ["variant"; 4]);
-    // Passes that something disturbed do not count.
+    // Kernels that something disturbed count for the best alone.
     assert!(cells("n").iter().all(|n| (1..=3).contains(&n.parse::<u32>().unwrap())));
     assert!(cells("value").iter().all(|value| value.parse::<f64>().unwrap() > 0.0));
     assert_eq!(cells("value"), cells("best"));

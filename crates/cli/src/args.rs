@@ -171,7 +171,7 @@ pub(crate) struct Common {
     /// Write a line a measurement as CSV; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) csv: Option<String>,
-    /// Time for everything, in seconds
+    /// Time for everything, setting up and checking too, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
     /// Take exactly this many samples, whatever the time
@@ -183,6 +183,9 @@ pub(crate) struct Common {
     /// Exit with 1 unless this holds (repeatable), e.g. --expect 'triad>=300GB/s'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
+    /// Let suspect figures meet what is expected
+    #[arg(long, help_heading = "Output")]
+    pub(crate) accept_suspect: bool,
     #[command(flatten)]
     pub(crate) db: Database,
     /// Do not save the record in the history

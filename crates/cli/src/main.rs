@@ -15,6 +15,8 @@ use clap::{CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Samples are dated from here on.
+    nodegauge_measure::clock::since_start();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(&error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     parsed.color.write_global();

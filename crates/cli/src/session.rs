@@ -8,10 +8,11 @@ use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use nodegauge_gauge::{Gauge, Site};
-use nodegauge_history::Store;
+use nodegauge_history::{RunFilter, Store};
 use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_measure::record::{self, Machine, Measurement, Record, Status, Tool};
+use nodegauge_measure::record::{self, Category, Machine, Measurement, Record, Status, Tool};
+use nodegauge_measure::regime::SavedTrips;
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 use nodegauge_report::{Style, run, text};
 use std::path::PathBuf;
@@ -34,13 +35,27 @@ pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     Ok(Store::open(&store_path(db)?)?)
 }
 
-/// What finds the newest saved record of this host that has a figure of a test and a name. Without a
-/// history that can be read there is none.
+/// What finds the newest saved run of this node with a figure of a test and a name, see
+/// [`Store::own_runs`]. Without a history that can be read there is none.
 pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
-        store.newest_with_measurement(test, name, site.machine.host.as_deref()).ok()?
+        store.own_runs(site.machine.host.as_deref(), test, Some(name), 1).ok()?.pop()
     }
+}
+
+/// Round trips of the latest saved runs that this node measured itself.
+fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
+    /// A day of runs, read in a tenth of a second.
+    const LATEST: usize = 20;
+    let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
+    let host = site.machine.host.clone();
+    let own = |record: &Record| record.machine.source == site.machine.source;
+    let latest = RunFilter { limit: Some(LATEST), host, label: None };
+    let runs = store.list(&latest).ok()?.into_iter().filter_map(|run| store.find(&run.id).ok());
+    let runs: Vec<Record> = runs.filter(own).collect();
+    let figures = runs.iter().flat_map(|run| &run.measurements);
+    Some(SavedTrips::of(figures.filter(|m| m.category == Category::Variant)))
 }
 
 /// The program that writes records.
@@ -106,7 +121,9 @@ struct Session {
 pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let (topology, machine) = this_machine(&describe)?;
-    Ok(Site { topology, machine, root: SysRoot::live() })
+    let site = Site::new(topology, machine, SysRoot::live());
+    let round_trips = saved_trips(&common.db, &site).unwrap_or_default();
+    Ok(Site { round_trips, ..site })
 }
 
 /// What standard output gets.
@@ -284,7 +301,7 @@ fn has_invalid(record: &Record) -> bool {
 fn unmet(common: &Common, record: &Record) -> bool {
     let mut any = false;
     for expectation in &common.expect {
-        let verdict = expectation.check(&record.measurements);
+        let verdict = expectation.check(&record.measurements, common.accept_suspect);
         if !verdict.is_met() {
             any = true;
             output::error(&verdict.in_words(expectation));

@@ -87,7 +87,7 @@ nodegauge_measure::config! {
         /// `f64` or `f32`.
         element: String = Identity "elements" @ 23;
         /// Instruction set of the fastest loop.
-        isa: String = Setting "instruction set";
+        isa: String = Choice "instruction set";
         /// The clock during the best burst, Hz.
         clock_hz: f64 = Observation "clock";
         /// Operations a cycle and core.

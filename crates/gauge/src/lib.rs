@@ -12,6 +12,7 @@ pub mod view;
 use nodegauge_machine::{SysRoot, Topology};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Machine, Measurement, Record};
+use nodegauge_measure::regime::SavedTrips;
 use nodegauge_measure::{Bytes, Failure, Observer, Outcome};
 use nodegauge_placement::Environment;
 use std::time::Duration;
@@ -25,6 +26,15 @@ pub struct Site {
     pub machine: Machine,
     /// Where `/proc` and `/sys` are read.
     pub root: SysRoot,
+    /// Round trips of saved runs of this node.
+    pub round_trips: SavedTrips,
+}
+
+impl Site {
+    /// A node without a history.
+    pub fn new(topology: Topology, machine: Machine, root: SysRoot) -> Self {
+        Self { topology, machine, root, round_trips: SavedTrips::default() }
+    }
 }
 
 /// What a run will need, as far as it is known before.
@@ -72,7 +82,7 @@ pub struct Glance<'a> {
     pub samples: Option<usize>,
     /// What the variables of OpenMP programs say of threads.
     pub environment: &'a Environment,
-    /// The newest saved record of this host that has a figure of this test and name.
+    /// The newest saved run of this node with a figure of this test and name that it measured itself.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 

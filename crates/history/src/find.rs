@@ -4,7 +4,7 @@ use crate::error::{Access, HistoryError};
 use crate::selector::{self, Selector};
 use crate::store::Store;
 use nodegauge_measure::record::Record;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::OptionalExtension;
 use std::path::Path;
 
 /// What is offered when nothing is found.
@@ -17,30 +17,6 @@ const ALIKE: f64 = 0.7;
 const SHORTEST: usize = 4;
 
 impl Store {
-    /// The newest complete record on `host` with a measurement of this test and name.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub fn newest_with_measurement(
-        &self,
-        test: &str,
-        name: &str,
-        host: Option<&str>,
-    ) -> Result<Option<Record>, HistoryError> {
-        let id: Option<String> = self
-            .connection
-            .query_row(
-                "SELECT id FROM run WHERE complete AND host IS ?3 AND EXISTS (
-                     SELECT 1 FROM measurement WHERE run = run.id AND test = ?1 AND name = ?2)
-                 ORDER BY started DESC, id DESC LIMIT 1",
-                params![test, name, host],
-                |row| row.get(0),
-            )
-            .optional()
-            .map_err(self.failed(Access::Read))?;
-        id.map(|id| self.record(&id)).transpose()
-    }
-
     /// The record that `selector` names: an identifier or its beginning of four characters or
     /// more, `latest`, `latest~N`, a label `key=value` or its value alone (the newest run with
     /// it), or a file that holds a record. What is saved comes before a file of the same name.
@@ -85,7 +61,7 @@ impl Store {
     }
 
     /// The record of this identifier, with its labels of today.
-    fn record(&self, id: &str) -> Result<Record, HistoryError> {
+    pub(crate) fn record(&self, id: &str) -> Result<Record, HistoryError> {
         let failed = self.failed(Access::Read);
         let text: String = self
             .connection

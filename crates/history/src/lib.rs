@@ -9,12 +9,13 @@
 mod edit;
 mod error;
 mod find;
+mod own;
 mod schema;
 mod selector;
 mod store;
 
 pub use error::HistoryError;
-pub use selector::read_file;
+pub use selector::{parse, read_file};
 pub use store::{Headline, RunFilter, RunLine, Store};
 
 use std::ffi::OsString;

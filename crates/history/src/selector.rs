@@ -54,7 +54,10 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
 }
 
 /// A record from JSON; the schema is looked at first, so that a newer one is named as such.
-pub(crate) fn parse(text: &str) -> Result<Record, String> {
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse(text: &str) -> Result<Record, String> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
         Some(SCHEMA) => serde_json::from_value(value).map_err(|error| error.to_string()),

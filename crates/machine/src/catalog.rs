@@ -76,6 +76,7 @@ pub struct ProcessorEntry {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProcessorTables {
+    write_allocate: Vec<String>,
     flops: BTreeMap<String, Vec<Throughput>>,
     microarchitecture: Vec<Microarchitecture>,
     generation: Vec<Generation>,
@@ -184,6 +185,11 @@ pub(crate) fn microarchitecture_named(name: &str) -> Option<&'static Microarchit
 }
 
 impl Microarchitecture {
+    /// Whether regular stores are known to read each line that they miss; `None` where they may avoid it.
+    pub(crate) fn write_allocate(&self) -> Option<bool> {
+        tables().write_allocate.contains(&self.name).then_some(true)
+    }
+
     /// Operations a cycle of a processor named `name` that shows the instruction sets `isa`
     /// (`None`: not known, taken as complete); `None` when the table does not know.
     pub(crate) fn throughput(
@@ -306,6 +312,9 @@ mod tests {
     #[test]
     fn the_table_is_consistent() {
         let tables = tables();
+        for name in &tables.write_allocate {
+            assert!(microarchitecture_named(name).is_some(), "{name}");
+        }
         for row in &tables.microarchitecture {
             assert!(row.flops.as_ref().is_none_or(|key| tables.flops.contains_key(key)));
             assert!(row.models.iter().all(|range| range[0] <= range[1]), "{}", row.name);

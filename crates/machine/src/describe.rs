@@ -4,7 +4,7 @@
 //! measured. A machine that is only described (XML, synthetic) has its topology, and what the
 //! catalog knows of its processor; what would be state (host, pages, free memory) stays unknown.
 
-use crate::catalog::{self, ProcessorEntry};
+use crate::catalog::{self, Microarchitecture, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
 use crate::ids::CpuId;
 use crate::processor::{self, Chip, Identity};
@@ -44,9 +44,16 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),
         governor: if live { host::governors(root, &cpus).into_keys().next() } else { None },
+        circumstances: live.then(|| host::circumstances(root, variables(root))),
         source: topology.source.kind().to_owned(),
         processor,
     }
+}
+
+/// The environment of this process; a recorded machine has none.
+fn variables(root: &SysRoot) -> impl Iterator<Item = (String, String)> {
+    let own = root.is_live().then(std::env::vars_os).into_iter().flatten();
+    own.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// The processor as it identifies itself, or as hwloc and the user describe it.
@@ -114,6 +121,7 @@ fn processor(
         threads: topology.threads.len() as u32,
         threads_per_core: topology.threads_per_core(),
         isa: chip.isa.clone().unwrap_or_default(),
+        write_allocate: row.and_then(Microarchitecture::write_allocate),
         flops_per_cycle: throughput.as_ref().map(|throughput| throughput.per_cycle),
         flops_basis: throughput.map(|throughput| throughput.basis),
         hz: clock.as_ref().map(|(hz, _)| hz.0),
@@ -152,6 +160,7 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
                 id: node.id.0,
                 bytes: memory.map(|(total, _)| total).or(node.bytes),
                 free: memory.map(|(_, free)| free),
+                cache_bytes: root.and_then(|root| memory::side_cache(root, node.id)),
                 cpus: node.cpus.iter().map(|cpu| cpu.0).collect(),
                 distances: root.and_then(|root| memory::distances(root, node.id)),
             }
@@ -233,7 +242,7 @@ mod tests {
     fn a_described_machine_has_no_state() {
         let machine = described(GENOA, &named("EPYC 9654"));
         assert_eq!((machine.host, machine.kernel, machine.virtualisation), (None, None, None));
-        assert_eq!((machine.pages, machine.governor), (None, None));
+        assert_eq!((machine.pages, machine.governor, machine.circumstances), (None, None, None));
         assert_eq!((machine.memory.bytes, machine.memory.available), (None, None));
         assert_eq!(machine.memory.swap_used, None);
         assert_eq!(machine.source, "synthetic");

@@ -3,6 +3,7 @@
 
 use crate::processor::Chip;
 use crate::root::{SysRoot, list};
+use nodegauge_measure::record::Circumstances;
 use std::collections::BTreeMap;
 
 /// Kernel name and release, e.g. `Linux 6.1.0`.
@@ -111,6 +112,51 @@ pub fn smt(root: &SysRoot) -> Option<bool> {
     root.value::<u8>("sys/devices/system/cpu/smt/active").map(|active| active != 0)
 }
 
+/// Prefixes of the variables that OpenMP runtimes and BLAS libraries read.
+const RUNTIMES: [&str; 12] = [
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "LIBOMP_",
+    "ACC_",
+    "OPENBLAS_",
+    "GOTO_",
+    "BLIS_",
+    "MKL_",
+    "ARMPL_",
+    "NVPL_",
+    "FLEXIBLAS",
+];
+
+/// What firmware, the kernel and `environment` decide about the node's speed.
+pub fn circumstances(
+    root: &SysRoot,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Circumstances {
+    let cpuinfo = || root.text("proc/cpuinfo").unwrap_or_default();
+    let in_cpuinfo = || {
+        let value =
+            |line: &str| Some(line.strip_prefix("microcode")?.split_once(':')?.1.trim().to_owned());
+        cpuinfo().lines().find_map(value)
+    };
+    let vulnerabilities = "sys/devices/system/cpu/vulnerabilities";
+    let mitigation = |name: String| {
+        let state = root.text(&format!("{vulnerabilities}/{name}"))?;
+        (state != "Not affected").then_some((name, state))
+    };
+    Circumstances {
+        microcode: root.text("sys/devices/system/cpu/cpu0/microcode/version").or_else(in_cpuinfo),
+        mitigations: root.names(vulnerabilities).into_iter().filter_map(mitigation).collect(),
+        clocksource: root.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        boost: turbo(root),
+        smt: smt(root),
+        numa_balancing: root.value::<u8>("proc/sys/kernel/numa_balancing").map(|mode| mode != 0),
+        environment: environment
+            .filter(|(name, _)| RUNTIMES.iter().any(|prefix| name.starts_with(prefix)))
+            .collect(),
+    }
+}
+
 /// CPUs that are there but switched off.
 pub fn offline(root: &SysRoot) -> Option<Vec<u32>> {
     let cpus = |file: &str| list(&root.text(&format!("sys/devices/system/cpu/{file}"))?);
@@ -172,5 +218,31 @@ mod tests {
             (turbo(&root), smt(&root), offline(&root), is_root(&root)),
             (None, None, None, None)
         );
+    }
+
+    #[test]
+    fn circumstances_are_those_of_the_tree_and_of_the_runtimes() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/cpuinfo", "processor\t: 0\nmicrocode\t: 0x2b000603\n");
+        write("proc/sys/kernel/numa_balancing", "2\n");
+        write("sys/devices/system/cpu/smt/active", "0\n");
+        write("sys/devices/system/cpu/vulnerabilities/meltdown", "Not affected\n");
+        write("sys/devices/system/cpu/vulnerabilities/retbleed", "Mitigation: Enhanced IBRS\n");
+        let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+        write(file, "hpet\n");
+        let variables = [("OMP_PLACES", "cores"), ("HOME", "/root"), ("OPENBLAS_CORETYPE", "ZEN")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let found = circumstances(&SysRoot::recorded(folder.path()), variables.into_iter());
+        assert_eq!(found.microcode.as_deref(), Some("0x2b000603"));
+        assert_eq!(found.clocksource.as_deref(), Some("hpet"));
+        assert_eq!((found.boost, found.smt, found.numa_balancing), (None, Some(false), Some(true)));
+        assert_eq!(found.mitigations.into_keys().collect::<Vec<_>>(), ["retbleed"]);
+        let names: Vec<String> = found.environment.into_keys().collect();
+        assert_eq!(names, ["OMP_PLACES", "OPENBLAS_CORETYPE"]);
     }
 }

@@ -46,6 +46,15 @@ pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64)> {
     Some((keyed(&text, "MemTotal")?, keyed(&text, "MemFree")?))
 }
 
+/// Bytes of the caches that stand before the memory of a NUMA node, such as HBM in cache mode; `None` where
+/// the kernel shows none.
+pub(crate) fn side_cache(root: &SysRoot, node: NodeId) -> Option<u64> {
+    let folder = format!("sys/devices/system/node/node{node}/memory_side_cache");
+    let levels = root.names(&folder).into_iter().filter(|name| name.starts_with("index"));
+    let bytes = levels.map(|level| root.value::<u64>(&format!("{folder}/{level}/size")));
+    bytes.sum::<Option<u64>>().filter(|bytes| *bytes > 0)
+}
+
 /// Relative distances from a node to all nodes.
 pub(crate) fn distances(root: &SysRoot, node: NodeId) -> Option<Vec<u32>> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/distance"))?;
@@ -141,5 +150,16 @@ mod tests {
         let info = info(&SysRoot::live());
         assert!(info.total > info.available && info.available > Some(0));
         assert!(pages(&SysRoot::live()).base.is_power_of_two());
+    }
+
+    #[test]
+    fn memory_in_cache_mode_is_a_cache_of_its_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let level = folder.path().join("sys/devices/system/node/node1/memory_side_cache/index1");
+        std::fs::create_dir_all(&level).unwrap();
+        std::fs::write(level.join("size"), "68719476736\n").unwrap();
+        let root = SysRoot::recorded(folder.path());
+        assert_eq!(side_cache(&root, NodeId(1)), Some(64 << 30));
+        assert_eq!(side_cache(&root, NodeId(0)), None);
     }
 }

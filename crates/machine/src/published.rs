@@ -410,6 +410,7 @@ mod tests {
                 .map(|id| nodegauge_measure::record::NumaNode {
                     id,
                     bytes: None,
+                    cache_bytes: None,
                     free: None,
                     cpus: Vec::new(),
                     distances: None,

@@ -4,7 +4,29 @@
 //! Its granularity and the cost of a reading are measured, not assumed.
 
 use crate::quantity::Seconds;
-use std::time::Instant;
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Seconds since the first call, which the program makes when it begins: what samples are dated by.
+pub fn since_start() -> f64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+thread_local! {
+    static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Now, on the clock by which budgets are kept.
+pub fn now() -> Instant {
+    Instant::now() + AHEAD.get()
+}
+
+/// Lets that clock run ahead on this thread as if `by` had passed: for simulations of slow machines.
+pub fn run_ahead(by: Duration) {
+    AHEAD.set(AHEAD.get() + by);
+}
 
 /// What the clock can tell apart and what asking it costs.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,34 +7,47 @@
 //! and why is said. The arithmetic of ratios is in [`crate::ratio`].
 
 mod figures;
+mod judge;
 mod pairing;
 mod settings;
 mod table;
 pub mod threshold;
 
 pub use figures::Figure;
+pub use pairing::Unpaired;
 pub use settings::{Difference, machine_changes};
 pub use threshold::Threshold;
 
-use crate::expect;
-use crate::keys::{self, Registry, Role};
-use crate::ratio::{self, NoInterval, Statistic};
-use crate::record::{Measurement, Record, SCHEMA};
-use crate::stats::Better;
+use crate::keys::Registry;
+use crate::ratio::Basis;
+use crate::record::{Record, SCHEMA};
 use crate::{Bytes, Unit};
-use figures::{Chosen, Matched};
-use pairing::Point;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// One of the two settings.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Side {
-    /// What the user called it: an identifier, `latest`, a label, a file.
+    /// What the user called it: an identifier, `latest`, a label, a file, a command.
     pub asked: String,
     /// Its runs.
     pub runs: Vec<Record>,
+    /// Other runs of its node, newest first. Those that are like its own in all that was asked tell how
+    /// such runs differ.
+    pub others: Vec<Record>,
+}
+
+/// The label by which runs by turns are found again.
+pub const TURNS: &str = "turns";
+
+/// How the runs were made, and what is taken for a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Design {
+    /// Runs 2k and 2k + 1 of both sides are a block A B B A of runs by turns.
+    pub blocks: bool,
+    /// Suspect figures count like valid ones.
+    pub accept_suspect: bool,
 }
 
 /// What is said of a pair of figures.
@@ -52,9 +65,9 @@ pub enum Verdict {
     /// The interval of the ratio holds 1.
     #[serde(rename = "within noise")]
     WithinNoise,
-    /// There are too few samples for an interval.
-    #[serde(rename = "no confidence")]
-    NoConfidence,
+    /// Nothing tells how such runs differ, or a side is suspect.
+    #[serde(rename = "cannot tell")]
+    CannotTell,
     /// The two are not of the same thing.
     #[serde(rename = "not comparable")]
     NotComparable,
@@ -69,7 +82,7 @@ impl Verdict {
             Self::Higher => "higher",
             Self::Lower => "lower",
             Self::WithinNoise => "within noise",
-            Self::NoConfidence => "no confidence",
+            Self::CannotTell => "cannot tell",
             Self::NotComparable => "not comparable",
         }
     }
@@ -98,17 +111,23 @@ pub struct Pair {
     pub a: Figure,
     /// The figures of B.
     pub b: Figure,
-    /// Of what of the samples: `best`, `median` or `mean`, which is what the field quotes of them;
-    /// `quoted` of figures without samples.
+    /// Which statistic of its samples a run quotes, as in the record.
     pub statistic: &'static str,
     /// B over A; `null` when they are not comparable.
     pub ratio: Option<f64>,
-    /// 95 % confidence interval of the ratio.
+    /// 95 % confidence interval of the ratio; `null` where nothing tells how runs differ.
     pub ci95: Option<[f64; 2]>,
+    /// Smallest relative change that would be found in nine of ten comparisons like this one.
+    pub visible: Option<f64>,
+    /// From what it is known how runs differ.
+    pub basis: Option<Basis>,
     /// Median of B over median of A; `null` without samples or when they are not comparable.
     pub median_ratio: Option<f64>,
     /// What it comes to.
     pub verdict: Verdict,
+    /// Which side is suspect and why, where there is no verdict because of it.
+    #[serde(skip)]
+    pub suspect: Option<String>,
     /// Why it is not comparable or not certain, and what to keep in mind.
     pub reasons: Vec<String>,
 }
@@ -149,26 +168,23 @@ pub struct Comparison {
     /// What was measured on both sides, in the order of A.
     pub pairs: Vec<Pair>,
     /// What was measured on A alone.
-    pub only_a: Vec<String>,
+    pub only_a: Vec<Unpaired>,
     /// What was measured on B alone.
-    pub only_b: Vec<String>,
+    pub only_b: Vec<Unpaired>,
     /// What to keep in mind of all of it.
     pub notices: Vec<String>,
 }
 
 /// Compares two settings.
-pub fn compare(a: &Side, b: &Side, registry: &Registry) -> Comparison {
-    let (points, others) = pairing::pair(&a.runs, &b.runs, registry);
-    let differences = settings::differences(&a.runs, &b.runs, &points, registry);
+pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Comparison {
+    let (points, [only_a, only_b]) = pairing::pair(&a.runs, &b.runs, registry);
+    let question = judge::Question::of(a, b, design);
     Comparison {
         schema: SCHEMA,
-        pairs: {
-            let watched = regimes_matter(a, b);
-            points.iter().map(|point| judge(point, watched, registry)).collect()
-        },
-        differences,
-        only_a: others.0,
-        only_b: others.1,
+        differences: settings::differences(&a.runs, &b.runs, &points, question.same, registry),
+        pairs: points.iter().map(|point| question.judge(point, registry)).collect(),
+        only_a,
+        only_b,
         notices: notices(a, b),
         a: runners(a),
         b: runners(b),
@@ -187,7 +203,7 @@ fn runners(side: &Side) -> Runners {
 
 fn notices(a: &Side, b: &Side) -> Vec<String> {
     let mut notices = Vec::new();
-    let shared = a.runs.iter().filter(|run| b.runs.iter().any(|other| other.id == run.id)).count();
+    let shared = judge::shared(a, b);
     match (shared, a.runs.len() == b.runs.len() && shared == a.runs.len()) {
         (0, _) => {}
         (_, true) => notices.push("both sides are the same".to_owned()),
@@ -200,121 +216,6 @@ fn notices(a: &Side, b: &Side) -> Vec<String> {
         }
     }
     notices
-}
-
-/// Whether round trips from core to core tell regimes apart: of virtual machines on processors of one
-/// model. On bare metal bound threads stay where they are, and round trips differ with the setting.
-fn regimes_matter(a: &Side, b: &Side) -> bool {
-    let mut all = a.runs.iter().chain(&b.runs).map(|run| &run.machine);
-    let model = all.clone().next().and_then(|machine| machine.processor.model.as_ref());
-    all.all(|machine| machine.virtualisation.is_some() && machine.processor.model.as_ref() == model)
-}
-
-/// The verdict on a measurement that both sides have.
-fn judge(point: &Point<'_>, regimes_matter: bool, registry: &Registry) -> Pair {
-    let first = point.a[0];
-    let mut pair = Pair {
-        gauge: first.gauge.clone(),
-        test: first.test.clone(),
-        name: first.name.clone(),
-        unit: first.unit,
-        place: point.place.clone(),
-        at: point.at.clone(),
-        size: expect::size_of(first),
-        a: Figure::of(&point.a),
-        b: Figure::of(&point.b),
-        statistic: QUOTED,
-        ratio: None,
-        ci95: None,
-        median_ratio: None,
-        verdict: Verdict::NotComparable,
-        reasons: obstacles(point, registry),
-    };
-    if !pair.reasons.is_empty() {
-        return pair;
-    }
-    let Matched { a, b, remark } = match figures::matched(&point.a, &point.b, regimes_matter) {
-        Ok(matched) => matched,
-        Err(reason) => {
-            pair.reasons.push(reason);
-            return pair;
-        }
-    };
-    pair.reasons.extend(remark);
-    for (name, side) in [("A", &point.a), ("B", &point.b)] {
-        pair.reasons.extend(figures::doubts(name, side));
-    }
-    settle(&mut pair, figures::statistic(first), a, b);
-    pair
-}
-
-/// The name of a figure that comes without samples.
-const QUOTED: &str = "quoted";
-
-/// Ratio, interval and verdict from samples, or from what is quoted where there are none.
-fn settle(pair: &mut Pair, statistic: Statistic, a: Chosen, b: Chosen) {
-    let interval = ratio::ci95(&a.runs, &b.runs, statistic);
-    let sampled = interval != Err(NoInterval::NoSamples);
-    pair.a.take(&a, sampled.then_some(statistic));
-    pair.b.take(&b, sampled.then_some(statistic));
-    let over = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| b / a);
-    pair.ratio = over(pair.a.value, pair.b.value).filter(|ratio| ratio.is_finite());
-    pair.verdict = Verdict::NoConfidence;
-    if sampled {
-        pair.statistic = figures::name(statistic);
-        pair.median_ratio = over(pair.a.median, pair.b.median);
-    }
-    match interval {
-        Err(NoInterval::NoSamples) => {
-            pair.reasons.insert(0, "no samples: no confidence".to_owned())
-        }
-        Err(NoInterval::TooFew(n)) => {
-            let (samples, runs) = (ratio::LEAST_SAMPLES, ratio::LEAST_RUNS);
-            let needed = format!("an interval needs {samples} samples or {runs} runs");
-            pair.reasons.insert(0, format!("{n} samples on a side: {needed}"));
-        }
-        Ok([low, high]) => {
-            pair.ci95 = Some([low, high]);
-            pair.verdict = match (pair.unit.direction(), low > 1.0, high < 1.0) {
-                (_, false, false) => Verdict::WithinNoise,
-                (Some(Better::Higher), true, _) | (Some(Better::Lower), _, true) => Verdict::Faster,
-                (Some(_), ..) => Verdict::Slower,
-                (None, true, _) => Verdict::Higher,
-                (None, ..) => Verdict::Lower,
-            };
-        }
-    }
-}
-
-/// Why the two are not of the same thing; empty when they are.
-fn obstacles(point: &Point<'_>, registry: &Registry) -> Vec<String> {
-    let differ = |what: &str, of: &dyn Fn(&Measurement) -> Option<String>| {
-        let [a, b] = [&point.a, &point.b].map(|side| distinct(side.iter().map(|m| of(m))));
-        match (a.as_str(), b.as_str()) {
-            ("", _) | (_, "") => None,
-            (a, b) if a == b => None,
-            (a, b) => Some(format!("{what}: {a} against {b}")),
-        }
-    };
-    let mut reasons = Vec::new();
-    reasons.extend(differ("unit", &|m| Some(m.unit.to_string())));
-    reasons.extend(differ("category", &|m| {
-        serde_json::to_value(m.category).ok()?.as_str().map(str::to_owned)
-    }));
-    let first = point.a[0];
-    let identities = first.config.keys().filter_map(|name| {
-        let key = registry.key(&first.gauge, &first.test, name)?;
-        matches!(key.role, Role::Size | Role::Identity).then_some(key)
-    });
-    for key in identities {
-        reasons.extend(differ(key.words, &|m| {
-            let value = m.config.get(key.name)?;
-            let bytes = value.as_u64().filter(|_| keys::is_size(key.name));
-            // In full: a size that is rounded may look like the other.
-            bytes.map(expect::exact_bytes).or_else(|| pairing::scalar(value))
-        }));
-    }
-    reasons
 }
 
 /// Distinct values in order of appearance, joined.

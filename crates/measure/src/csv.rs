@@ -3,7 +3,7 @@
 //! Figures are in base units, and the measurement's unit is in a column of its own. A cell is empty
 //! where a record does not say. New columns go to the end, before which nothing moves.
 
-use crate::keys::Registry;
+use crate::keys::{Registry, scalar};
 use crate::record::{Measurement, Record};
 use serde_json::Value;
 
@@ -76,18 +76,11 @@ pub(crate) fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// An entry of the configuration; where it tells what was asked and what was got, what was asked;
-/// of a compiler, its command.
+/// An entry of the configuration in a word; lists as JSON.
 fn config(measurement: &Measurement, key: &str) -> String {
-    match measurement.config.get(key) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Object(map)) => {
-            let asked = map.get("asked").or_else(|| map.get("command"));
-            asked.and_then(Value::as_str).unwrap_or_default().to_owned()
-        }
-        Some(other) => other.to_string(),
-    }
+    let value = measurement.config.get(key);
+    let list = || value.filter(|value| value.is_array()).map(Value::to_string);
+    value.and_then(scalar).or_else(list).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -224,6 +224,8 @@ pub enum Verdict {
     NotMet(f64),
     /// There is no such measurement; these there are, nearest first.
     NoSuch(Vec<String>),
+    /// It holds of a figure that is suspect, for this reason.
+    Suspect(f64, String),
     /// The measurement gave no valid result.
     NoValue,
     /// The measurement has another unit.
@@ -248,6 +250,11 @@ impl Verdict {
             Self::NotMet(value) => {
                 format!("expected {expected}, measured {}", expectation.shown(*value))
             }
+            Self::Suspect(value, why) => format!(
+                "expected {expected}, measured {}, which is suspect: {why}\n\
+                 hint: --accept-suspect takes it for a result",
+                expectation.shown(*value)
+            ),
             Self::NoSuch(known) if known.is_empty() => {
                 format!("expected {expected}, but nothing was measured")
             }
@@ -276,10 +283,16 @@ impl Verdict {
 
 impl Expectation {
     /// Holds the condition against measurements. Of several that it names, all must meet it, and
-    /// the verdict is on the one that is furthest from doing so.
-    pub fn check(&self, measurements: &[Measurement]) -> Verdict {
+    /// the verdict is on the one that is furthest from doing so. A suspect one meets nothing, unless
+    /// `accept_suspect`.
+    pub fn check(&self, measurements: &[Measurement], accept_suspect: bool) -> Verdict {
         let mut worst: Option<f64> = None;
+        let mut suspect: Option<&str> = None;
         for measurement in measurements.iter().filter(|m| self.names(m)) {
+            if measurement.validity.status == Status::Suspect && !accept_suspect {
+                let why = measurement.validity.reasons.first();
+                suspect = suspect.or(Some(why.map_or("", String::as_str)));
+            }
             let value = match self.figure(measurement) {
                 Ok(value) => value,
                 Err(verdict) => return verdict,
@@ -290,10 +303,13 @@ impl Expectation {
             }));
         }
         let bound = self.bound * base_of(self.unit).map_or(1.0, |(_, factor)| factor);
-        match worst {
-            Some(value) if self.comparison.holds(value, bound) => Verdict::Met(value),
-            Some(value) => Verdict::NotMet(value),
-            None => Verdict::NoSuch(self.near(measurements)),
+        match (worst, suspect) {
+            (Some(value), suspect) if self.comparison.holds(value, bound) => match suspect {
+                Some(why) => Verdict::Suspect(value, why.to_owned()),
+                None => Verdict::Met(value),
+            },
+            (Some(value), _) => Verdict::NotMet(value),
+            (None, _) => Verdict::NoSuch(self.near(measurements)),
         }
     }
 

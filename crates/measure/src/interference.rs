@@ -123,7 +123,7 @@ pub enum Cause {
     Preempted {
         /// Involuntary context switches of all threads.
         switches: u64,
-        /// Longest time that a thread was off its CPU.
+        /// By how much the end came later for it.
         lost: Seconds,
     },
     /// Pages were faulted in inside the timed loops.
@@ -147,6 +147,9 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WarmUp => f.write_str("warm-up"),
+            Self::Preempted { switches: 0, lost } => {
+                write!(f, "off its cpu for {lost}, stolen or in an interrupt")
+            }
             Self::Preempted { switches, lost } => {
                 write!(f, "preempted {switches} times for {lost}")
             }

@@ -16,6 +16,9 @@ pub enum Role {
     /// How it was asked to be measured, e.g. the number of threads: tells figures of one record apart
     /// where identities do not, and is listed where two records differ.
     Setting,
+    /// What may be chosen on the way, e.g. the loop that is fastest: differs from run to run of one
+    /// question, is listed where two records differ, and tells figures apart only where nothing else does.
+    Choice,
     /// What was found out: differs from run to run without a difference in setting.
     Observation,
 }
@@ -38,6 +41,23 @@ pub struct Key {
 /// Whether the values of a key are bytes: in the record, names end with their unit.
 pub(crate) fn is_size(name: &str) -> bool {
     name.ends_with("_bytes")
+}
+
+/// A value in a word, for a place or a cell: a word, a number; of an object what was asked, the command of a
+/// compiler, or a library with its version. `None` for lists and other objects.
+pub(crate) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Null | Value::Array(_) => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Object(map) => match map.get("library").and_then(scalar) {
+            Some(library) => {
+                let version = map.get("version").and_then(scalar);
+                Some(version.map_or(library.clone(), |version| format!("{library} {version}")))
+            }
+            None => scalar(map.get("asked").or_else(|| map.get("command"))?),
+        },
+        other => Some(other.to_string()),
+    }
 }
 
 /// The configuration of a kind of figure. Implemented by [`config!`](crate::config) only.

@@ -125,12 +125,17 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A figure of `unit` with a prefix that leaves one to three digits before the point.
+pub(crate) fn prefixed(value: f64, unit: impl fmt::Display) -> String {
+    let (value, prefix) = si(value);
+    format!("{} {prefix}{unit}", significant(value))
+}
+
 macro_rules! display_si {
     ($($type:ident $unit:literal),*) => {$(
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let (value, prefix) = si(self.0);
-                f.pad(&format!("{} {prefix}{}", significant(value), $unit))
+                f.pad(&prefixed(self.0, $unit))
             }
         }
     )*};

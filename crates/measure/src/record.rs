@@ -8,11 +8,12 @@ mod machine;
 mod measurement;
 
 pub use machine::{
-    Cache, ClockBasis, Dimm, HugePages, Machine, Memory, NumaNode, Pages, Processor,
+    Cache, Circumstances, ClockBasis, Dimm, HugePages, IMPORTED, Machine, Memory, NumaNode, Pages,
+    Processor,
 };
 pub use measurement::{
-    Category, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status, Traffic,
-    Validity,
+    Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,
+    Traffic, Validity,
 };
 
 use crate::notice::Notice;

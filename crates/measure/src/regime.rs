@@ -11,7 +11,9 @@
 //! would hardly leave so wide a gap, and where both sides lie as far apart as two kinds of way do; then
 //! each side is cut in the same way. Pure functions of slices.
 
+use crate::record::Measurement;
 use crate::stats;
+use serde_json::Value;
 
 /// Regimes differ by this factor at least. From one class of distance to the next, published round
 /// trips differ by 2.1 and more (N. Viennot, "core-to-core-latency", single and dual sockets of 2002
@@ -56,14 +58,57 @@ pub fn is_of_a_line(round_trip: f64) -> bool {
     round_trip > 0.0 && round_trip <= LONGEST
 }
 
+/// Round trips of saved runs of a node, seconds, each with the CPUs of the threads of its figure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SavedTrips(Vec<(Value, f64)>);
+
+impl SavedTrips {
+    /// Those of some figures, one a regime that each met.
+    pub fn of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Self {
+        let mut all: Vec<(Value, f64)> = Vec::new();
+        for m in figures {
+            let Some(places) = m.config.get("places") else { continue };
+            let own = m.config.get("round_trip_s").and_then(Value::as_f64);
+            let regimes = m.regimes.iter().map(|regime| regime.round_trip_s);
+            for trip in own.into_iter().chain(regimes).filter(|trip| is_of_a_line(*trip)) {
+                // All kernels of a run have the same.
+                let this = (places.clone(), trip);
+                if !all.contains(&this) {
+                    all.push(this);
+                }
+            }
+        }
+        Self(all)
+    }
+
+    /// Those of figures whose threads ran on these CPUs: others say nothing of them.
+    pub fn between(&self, places: &[Vec<u32>]) -> Vec<f64> {
+        let places = serde_json::json!(places);
+        self.0.iter().filter(|(other, _)| *other == places).map(|(_, trip)| *trip).collect()
+    }
+}
+
 /// The regimes in a set of round trips, shortest first. Empty only where none is a cache line's.
 pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
-    let of_lines = round_trips.iter().copied().filter(|trip| is_of_a_line(*trip));
-    let mut logs: Vec<f64> = of_lines.map(f64::ln).collect();
-    logs.sort_by(f64::total_cmp);
-    let least = (logs.len() as f64 * MIN_SHARE).max(if logs.len() > 4 { 2.0 } else { 1.0 });
-    let enough = |part: &&[f64]| part.len() as f64 >= least;
-    parts(&logs).into_iter().filter(enough).map(Regime::of).collect()
+    among(round_trips, &[])
+}
+
+/// The same, where `known` round trips of other runs help to tell what is near and what is far; regimes
+/// that these alone met are left out.
+pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
+    let logs = |trips: &[f64]| -> Vec<f64> {
+        let of_lines = trips.iter().copied().filter(|trip| is_of_a_line(*trip));
+        of_lines.map(f64::ln).collect()
+    };
+    let own = logs(round_trips);
+    let mut all = [own.clone(), logs(known)].concat();
+    all.sort_by(f64::total_cmp);
+    let least = (own.len() as f64 * MIN_SHARE).max(if own.len() > 4 { 2.0 } else { 1.0 });
+    let met = |part: &[f64]| {
+        let (from, to) = (part[0], part[part.len() - 1]);
+        own.iter().filter(|x| (from..=to).contains(*x)).count() as f64 >= least
+    };
+    parts(&all).into_iter().filter(|part| met(part)).map(Regime::of).collect()
 }
 
 /// Ascending logarithms, cut wherever a cut stands.
@@ -193,6 +238,33 @@ mod tests {
             }
         }
         assert!(regimes(&[]).is_empty());
+    }
+
+    #[test]
+    fn saved_runs_between_the_same_cpus_tell_what_is_near() {
+        let figure = |places: &[[u32; 1]], trip: f64| {
+            let unit = crate::Unit::BytesPerSecond;
+            let mut m = Measurement::new("memory", "stream", "triad", unit);
+            m.config.insert("places".to_owned(), serde_json::json!(places));
+            m.config.insert("round_trip_s".to_owned(), serde_json::json!(trip));
+            m
+        };
+        let figures = [
+            figure(&[[0], [1]], 115e-9),
+            figure(&[[0], [1]], 115e-9),
+            figure(&[[0], [1]], 6e-3),
+            figure(&[[0], [2]], 390e-9),
+        ];
+        let saved = SavedTrips::of(&figures);
+        assert_eq!(saved.between(&[vec![0], vec![1]]), [115e-9]);
+        assert!(saved.between(&[vec![1], vec![0]]).is_empty());
+        // Two round trips that alone could be of a mesh are told apart by twenty of other runs; what the
+        // run did not meet is none of its regimes.
+        let known = histogram(3, &[(10, 115.0, 1.05), (10, 390.0, 1.05), (10, 900.0, 1.05)]);
+        let own = [118e-9, 400e-9, 395e-9];
+        assert_eq!(among(&own, &known).len(), 2);
+        assert_eq!(assign(&among(&own, &known), 395e-9, 400e-9), Some(1));
+        assert_eq!(among(&[115e-9; 6], &known).len(), 1);
     }
 
     #[test]

@@ -11,9 +11,11 @@ pub mod shuffle;
 
 pub use policy::{Leave, Order, Policy, WarmUp};
 
+use crate::clock;
+use crate::notice::{Notice, NoticeId};
 use crate::progress::Observer;
 use crate::repeat::{Stop, StopRule};
-use crate::samples::{self, Sample, Sorted};
+use crate::samples::{self, Sample};
 use crate::stats::Better;
 use shuffle::Shuffler;
 use std::time::{Duration, Instant};
@@ -27,12 +29,41 @@ pub struct Limits {
     pub budget: Duration,
     /// Exactly this many samples of each cell behind the warm-up, whatever the time.
     pub samples: Option<usize>,
+    /// Time that checking and ending will take.
+    pub reserve: Duration,
 }
 
 impl Limits {
     /// Limits that begin now.
     pub fn new(budget: Duration, samples: Option<usize>) -> Self {
-        Self { started: Instant::now(), budget, samples }
+        Self { started: clock::now(), budget, samples, reserve: Duration::ZERO }
+    }
+
+    /// Time that is spent.
+    pub fn elapsed(&self) -> Duration {
+        clock::now().saturating_duration_since(self.started)
+    }
+
+    /// By how much a run may miss its budget: a tenth, and a second where that is more.
+    pub fn grace(&self) -> Duration {
+        self.budget.div_f64(10.0).max(Duration::from_secs(1))
+    }
+
+    /// What to say when everything took longer than that, of which setting up took `setting_up`; `None`
+    /// when it did not, or a number of samples decided.
+    pub fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
+        let took = self.elapsed();
+        (self.samples.is_none() && took > self.budget + self.grace()).then(|| {
+            let text = format!(
+                "took {:.1} s instead of {:.1}, of which setting up took {:.1}: the least that works here is \
+                 --budget {:.0}",
+                took.as_secs_f64(),
+                self.budget.as_secs_f64(),
+                setting_up.as_secs_f64(),
+                took.as_secs_f64().ceil()
+            );
+            Notice::new(NoticeId::Budget, gauge, text)
+        })
     }
 
     /// The time at which the share `share` (0 to 1) of the budget is spent.
@@ -96,23 +127,30 @@ impl Schedule {
         latest: Option<Latest<'_>>,
         mut turn: impl FnMut(Turn) -> Result<Vec<Sample>, E>,
     ) -> Result<Stop, E> {
-        let begun = Instant::now();
+        let begun = clock::now();
+        let elapsed = || clock::now().saturating_duration_since(begun);
         let rule = self.rule(begun);
+        // Half of what a run may miss its budget by; the other half is for what nobody foresees.
+        let end = rule.at_most + self.limits.grace() / 2;
         let time = rule.at_most.as_secs_f64().max(1e-3);
-        let mut round = 0;
+        let (mut round, mut last_round) = (0, Duration::ZERO);
         loop {
             let cells = self.round_order();
             if cells.is_empty() {
                 return Ok(Stop::Stable);
             }
             let count = cells.len();
+            let round_begun = elapsed();
             for (place, cell) in cells.into_iter().enumerate() {
                 if observer.interrupted() {
                     return Ok(Stop::Interrupted);
                 }
-                let late = !self.exactly() && begun.elapsed() >= rule.at_most;
-                if self.policy.ends_within_round && late && self.passes(round) >= self.policy.fewest
-                {
+                let passes = self.passes(round);
+                let late = self.policy.ends_within_round
+                    && elapsed() >= rule.at_most
+                    && passes >= self.policy.fewest;
+                // One figure each is the least; the fewest that say something may take too long.
+                if !self.exactly() && (late || (passes >= 1 && elapsed() > end)) {
                     return Ok(Stop::Budget);
                 }
                 if !self.active.contains(&cell) {
@@ -128,15 +166,16 @@ impl Schedule {
                     let warm_up = usize::from(self.policy.warm_up == WarmUp::Round);
                     let rounds = round as f64 + (place + 1) as f64 / count as f64;
                     let taken = self.limits.samples.map_or(0.0, |n| rounds / (n + warm_up) as f64);
-                    let spent =
-                        if self.exactly() { 0.0 } else { begun.elapsed().as_secs_f64() / time };
+                    let spent = if self.exactly() { 0.0 } else { elapsed().as_secs_f64() / time };
                     let words = latest.map_or_else(String::new, |of| of(&self.samples));
                     observer.progress(taken.max(spent).min(1.0), &words);
                 }
             }
             round += 1;
+            last_round = last_round.max(elapsed() - round_begun);
             let passes = self.passes(round);
-            let late = begun.elapsed() >= rule.at_most && passes >= self.policy.fewest;
+            let late = (elapsed() >= rule.at_most && passes >= self.policy.fewest)
+                || (elapsed() + last_round > end && passes >= 1);
             let asked = passes.is_multiple_of(self.policy.ask_every)
                 || self.limits.samples.is_some_and(|n| self.taken() >= n);
             if !(late || asked) {
@@ -144,11 +183,11 @@ impl Schedule {
             }
             let share = match self.limits.samples.or(self.policy.most) {
                 Some(n) => self.taken() as f64 / n.max(1) as f64,
-                None => begun.elapsed().as_secs_f64() / time,
+                None => elapsed().as_secs_f64() / time,
             };
             let words = latest.map_or_else(|| format!("round {round}"), |of| of(&self.samples));
             observer.progress(share.min(1.0), &words);
-            if let Some(stop) = self.stop(&rule, begun.elapsed(), late) {
+            if let Some(stop) = self.stop(&rule, elapsed(), late) {
                 return Ok(stop);
             }
         }
@@ -187,7 +226,8 @@ impl Schedule {
     }
 
     fn rule(&self, begun: Instant) -> StopRule {
-        let end = self.limits.at(self.policy.measure);
+        let last = self.limits.at(1.0).checked_sub(self.limits.reserve).unwrap_or(begun);
+        let end = self.limits.at(self.policy.measure).min(last);
         let at_most = end.saturating_duration_since(begun);
         let whole = if self.policy.least_time_of_budget { self.limits.budget } else { at_most };
         StopRule {
@@ -285,7 +325,7 @@ impl Schedule {
         let Some(group) = sorted.headline() else { return false };
         let parts = samples.first().map_or(0, |sample| sample.seconds.len());
         let rates: Vec<Vec<f64>> =
-            (0..parts).map(|part| Sorted::rates(samples, group, part, 1.0)).collect();
+            (0..parts).map(|part| group.values(samples, part, &|seconds| 1.0 / seconds)).collect();
         let slices: Vec<&[f64]> = rates.iter().map(Vec::as_slice).collect();
         rule.decide(&slices, elapsed, Better::Higher) == Some(Stop::Stable)
     }

@@ -1,6 +1,6 @@
 //! The units of figures, and which direction is better in each.
 
-use crate::quantity::{BytesPerSec, FlopsPerSec, Seconds, significant};
+use crate::quantity::{Seconds, prefixed, significant};
 use crate::stats::Better;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -71,10 +71,9 @@ impl Unit {
     /// A figure in this unit, for people: `78.40 GB/s`, `2.310 us`, `7.032 x`.
     pub fn in_words(self, value: f64) -> String {
         match self {
-            Self::BytesPerSecond => BytesPerSec(value).to_string(),
-            Self::FlopsPerSecond => FlopsPerSec(value).to_string(),
             Self::Seconds => Seconds(value).to_string(),
-            _ => format!("{} {self}", significant(value)),
+            Self::Factor => format!("{} {self}", significant(value)),
+            _ => prefixed(value, self),
         }
     }
 

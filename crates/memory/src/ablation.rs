@@ -20,8 +20,8 @@ use nodegauge_machine::Topology;
 use nodegauge_measure::bests::{self, Ratio};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
-use nodegauge_measure::samples::{self, Sorted};
-use nodegauge_measure::schedule::{Schedule, policy};
+use nodegauge_measure::samples;
+use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
 use std::time::Duration;
@@ -76,6 +76,7 @@ impl Planned for AblationPlan {
         let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
         let steps = steps(best.config(), placement, &site.topology, notices);
         observer.phase(&format!("preparing {} steps", steps.len()));
+        let begun = limits.elapsed();
         let mut points = vec![best];
         let mut cells = Vec::new();
         for step in &steps {
@@ -92,6 +93,8 @@ impl Planned for AblationPlan {
         let copy = kernels.iter().position(|kernel| *kernel == Kernel::Copy);
         cells.extend(copy.map(|_| (0, vec![Loop::Memcpy(points[0].config().element)])));
 
+        let setting_up = limits.elapsed();
+        let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
         observer.phase("measuring all steps by turns");
         let mut schedule = Schedule::new(policy::EXPLAIN, limits, cells.len());
         let mut pass = |(point, loops): &(usize, Vec<Loop>)| {
@@ -129,6 +132,7 @@ impl Planned for AblationPlan {
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
         let notices = &mut arrangement.notices;
+        notices.extend(limits.overrun(GAUGE, setting_up));
         notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
         Ok(Outcome {
             measurements: measured.figures(),
@@ -143,7 +147,8 @@ impl Planned for AblationPlan {
 /// enough; all rounds when they are not. What interfered only makes a pass slower, and does not touch
 /// the best.
 fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [Sample]>, bool) {
-    let quiet = |sample: &Sample| Sample { causes: Vec::new(), ..sample.clone() };
+    let quiet =
+        |sample: &Sample| Sample { causes: Vec::new(), part_causes: Vec::new(), ..sample.clone() };
     let as_quiet: Vec<Vec<Sample>> =
         rounds.iter().map(|round| round.iter().map(quiet).collect()).collect();
     let of_one = samples::clean_numbers(&as_quiet, watched);
@@ -228,7 +233,8 @@ impl Measured<'_> {
         let sorted = samples::sort(self.alone);
         let group = sorted.headline()?;
         let kernel = self.explained();
-        let rates = Sorted::rates(self.alone, group, kernel, self.bytes[kernel]);
+        let rate = |pass: &usize| self.bytes[kernel] / self.alone[*pass].seconds[kernel];
+        let rates: Vec<f64> = group.all.iter().map(rate).collect();
         let ratio = Ratio::of_bests(&self.rates(self.steps.len() - 1, kernel, kernel), &rates)?;
         Some(StreamAgreement {
             passes: rates.len(),

@@ -11,14 +11,16 @@ use crate::arrays::Layout;
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::ranks::{RanksPoint, SharedCoordinator};
+use crate::size::check::SizeCheck;
 use crate::size::{self, Size, SizeSpec, Surroundings};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_machine::CpuId;
+use nodegauge_measure::record::NumaNode;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::Lead;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, notice};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, clock, notice};
 use nodegauge_placement::{
     Bind, MemoryPolicy, Placement, RankPlace, RankPlan, Request, ThreadPlace,
 };
@@ -41,7 +43,7 @@ pub struct Arrangement {
     /// Of the arrays of all processes together.
     pub(crate) size: Size,
     /// What each process sets up.
-    configs: Vec<PointConfig>,
+    pub(crate) configs: Vec<PointConfig>,
     /// What was honoured, clamped and chosen.
     pub(crate) notices: Vec<Notice>,
 }
@@ -104,6 +106,38 @@ impl Arrangement {
         self.configs[0].elements
     }
 
+    /// The kernels of a pass with the loops that they begin with.
+    pub(crate) fn kernels(&self) -> Vec<(Kernel, Shape)> {
+        self.configs[0].kernels.clone()
+    }
+
+    /// Whether it is one process that differs from `config` in nothing but its loops.
+    pub(crate) fn is_of(&self, config: &PointConfig) -> bool {
+        let own = &self.configs[0];
+        self.ranks.is_none()
+            && *own == PointConfig { kernels: own.kernels.clone(), ..config.clone() }
+    }
+
+    /// Doubles the arrays, because of what a check of their size came to; `false` where the user chose
+    /// the length, or twice does not fit.
+    pub(crate) fn double(&mut self, site: &Site, check: &SizeCheck) -> bool {
+        let spec = SizeSpec::Elements(2 * self.elements());
+        let around = surroundings(site, &self.placement, &self.options);
+        let twice = size::choose(spec, self.options.element, &around);
+        let (SizeSpec::Auto, Ok(size)) = (self.options.size, twice) else { return false };
+        self.configs.iter_mut().for_each(|config| config.elements = size.elements);
+        let text = format!(
+            "arrays are doubled to {}: over half of them {} was {:.2} times as fast, so a cache helped that is \
+             larger than the system says",
+            Bytes(size.elements * self.options.element.bytes()),
+            check.kernel,
+            check.ratio
+        );
+        self.notices.push(Notice::new(NoticeId::Contradicted, GAUGE, text));
+        self.size = size;
+        true
+    }
+
     /// What it needs, with `copies` of its arrays.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
         let elements: u64 = self.configs.iter().map(|config| config.elements).sum();
@@ -160,10 +194,10 @@ impl Arrangement {
             return Ok(None);
         }
         observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
-        let begun = Instant::now();
+        let begun = clock::now();
         let deadline = deadline.max(begun + Duration::from_millis(200));
         let chosen = tuner::choose(target, &shapes, deadline, || {
-            let gone = begun.elapsed().as_secs_f64();
+            let gone = (clock::now() - begun).as_secs_f64();
             observer.progress(gone / (deadline - begun).as_secs_f64(), "");
             observer.interrupted()
         })?;
@@ -191,6 +225,25 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     MemoryPolicy::Bind(all)
 }
 
+/// All caches that may hold what the threads go over again and again: the last-level caches that they reach,
+/// and those that stand before the memory near them; `None` when the former are not known.
+pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes> {
+    let cpus = placement.cpus();
+    let near = |node: &&NumaNode| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0));
+    let beside = site.machine.numa_nodes.iter().filter(near).filter_map(|node| node.cache_bytes);
+    Some(Bytes(site.topology.llc_in_use(&cpus)?.0 + beside.sum::<u64>()))
+}
+
+/// What is known of the machine when the length of the arrays is chosen.
+fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> Surroundings {
+    Surroundings {
+        llc: caches_in_use(site, placement),
+        guest: site.machine.virtualisation.is_some(),
+        available: available(&site.machine, options.pages, &options.policy),
+        fraction: options.memory_fraction,
+    }
+}
+
 /// Plans a run on a team: how long the arrays are and on which pages.
 ///
 /// # Errors
@@ -201,14 +254,7 @@ pub fn plan(
     options: &StreamOptions,
 ) -> Result<(Size, PointConfig), Failure> {
     let machine = &site.machine;
-    let around = Surroundings {
-        llc: site
-            .topology
-            .llc_in_use(&placement.cpus())
-            .map(|(bytes, count)| (Bytes(bytes), count)),
-        available: available(machine, options.pages, &options.policy),
-        fraction: options.memory_fraction,
-    };
+    let around = surroundings(site, placement, options);
     let size = size::choose(options.size, options.element, &around)?;
     let shapes = candidates(options, Breadth::Likely)?;
     let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
@@ -334,4 +380,61 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
         .map(|(shape, names)| format!("{} with {shape}", names.join(", ")))
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::record::Machine;
+
+    #[test]
+    fn memory_in_cache_mode_counts_as_a_cache() {
+        let source = TopologySource::Synthetic(
+            "Package:2 NUMANode:1 L3Cache:1(size=16MB) Core:2 PU:1".to_owned(),
+        );
+        let topology = Topology::load(&source).unwrap();
+        let node = |id: u32, cache_bytes| NumaNode {
+            id,
+            bytes: None,
+            free: None,
+            cache_bytes,
+            cpus: vec![2 * id, 2 * id + 1],
+            distances: None,
+        };
+        let numa_nodes = vec![node(0, Some(64 << 30)), node(1, None)];
+        let machine = Machine { numa_nodes, ..Machine::default() };
+        let site = Site::new(topology, machine, SysRoot::live());
+        let caches = |threads| {
+            let request =
+                Request { threads: Some(threads), bind: Some(Bind::Close), ..Request::default() };
+            let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
+            caches_in_use(&site, &placement).unwrap().0
+        };
+        assert_eq!(caches(2), (64 << 30) + 16_000_000);
+        assert_eq!(caches(4), (64 << 30) + 32_000_000);
+    }
+
+    #[test]
+    fn arrays_are_doubled_where_nobody_chose_them_and_memory_allows() {
+        let source =
+            TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let mut machine = Machine::default();
+        machine.memory.available = Some(100_000_000);
+        let site = Site::new(topology, machine, SysRoot::live());
+        let check = SizeCheck { kernel: Kernel::Triad, ratio: 1.4, within: [1.3, 1.5], rounds: 3 };
+        let plan = |size| {
+            let options = StreamOptions { size, ..StreamOptions::default() };
+            Arrangement::new(&site, &Request::default(), options, Vec::new()).unwrap()
+        };
+        let mut auto = plan(SizeSpec::Auto);
+        let rule = auto.elements();
+        assert!(auto.double(&site, &check));
+        assert_eq!((auto.elements(), auto.size.elements), (2 * rule, 2 * rule));
+        assert!(auto.notices.iter().any(|notice| notice.id == NoticeId::Contradicted));
+        // Four times the rule do not fit into 80 MB.
+        assert!(!auto.double(&site, &check));
+        assert!(!plan(SizeSpec::TimesLlc(4.0)).double(&site, &check));
+    }
 }

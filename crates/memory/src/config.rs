@@ -31,11 +31,11 @@ config! {
         /// Each of them.
         ranks: Vec<RankConfig> = Observation "ranks";
         /// `regular` or `nontemporal`; absent for kernels that only read, and where it is not known.
-        stores: String = Setting "stores" @ 24;
+        stores: String = Choice "stores" @ 24;
         /// Pages of the arrays.
         pages: PagesConfig = Setting "pages" @ 25;
         /// Software prefetch: `off`, or distances in bytes.
-        prefetch: String = Setting "prefetch";
+        prefetch: String = Choice "prefetch";
         /// Type of the elements.
         element: String = Identity "elements" @ 23;
         /// Bytes of one array.
@@ -44,6 +44,8 @@ config! {
         array_elements: u64 = Observation "array elements";
         /// Size of an array over the last-level caches in use.
         array_times_llc: f64 = Observation "arrays over caches";
+        /// Whether a cache helps the arrays.
+        size_check: SizeCheckConfig = Observation "size check";
         /// How the arrays lie to each other.
         layout: Layout = Setting "layout";
         /// The policy that the arrays' memory was given.
@@ -65,13 +67,13 @@ config! {
         /// Round trip of a cache line between two threads, of the regime of the figures, seconds.
         round_trip_s: f64 = Observation "round trip";
         /// Instruction set of the loop.
-        isa: String = Setting "isa";
+        isa: String = Choice "isa";
         /// Width of its vectors.
-        vector_bits: u64 = Setting "vector bits";
+        vector_bits: u64 = Choice "vector bits";
         /// How often its body is repeated.
-        unroll: u64 = Setting "unroll";
+        unroll: u64 = Choice "unroll";
         /// Pages of 4 KiB that it walks side by side; absent where it is one after another.
-        side_by_side: u64 = Setting "pages side by side";
+        side_by_side: u64 = Choice "pages side by side";
         /// Who compiled it.
         compiler: CompilerConfig = Setting "compiler" @ 27, speaks;
         /// What the compiled code says; `null` where it could not be read.
@@ -113,7 +115,7 @@ config! {
         /// `regular` or `nontemporal`.
         stores: String = Setting "stores" @ 24;
         /// The loops of all kernels in words.
-        loops: String = Setting "loops";
+        loops: String = Choice "loops";
         /// Type of the elements.
         element: String = Identity "elements" @ 23;
         /// Whether it is what a run without tuning would take.
@@ -189,7 +191,7 @@ config! {
         /// The kernel as a formula.
         formula: String = Observation "formula";
         /// Instruction set of the loop.
-        isa: String = Setting "isa";
+        isa: String = Choice "isa";
         /// Width of its vectors.
         vector_bits: u64 = Observation "vector bits";
         /// How often its body is repeated.
@@ -375,6 +377,21 @@ pub struct CodeConfig {
     pub prefetch: bool,
     /// Functions that it calls.
     pub calls: Vec<String>,
+}
+
+/// A loop over half the arrays, beside the same over the whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeCheckConfig {
+    /// The loop.
+    pub kernel: String,
+    /// Rate over the half over that over the whole, median of the rounds.
+    pub half_over_whole: f64,
+    /// Where that median lies: its 95 % interval, or all ratios where there are fewer than six.
+    pub within: [f64; 2],
+    /// Rounds.
+    pub rounds: usize,
+    /// Whether a cache helps, as far as the noise lets tell.
+    pub cached: bool,
 }
 
 /// What the memory controllers counted, or why they did not.

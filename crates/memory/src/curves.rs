@@ -125,8 +125,10 @@ impl Planned for CurvePlan {
             limits: Limits::new(options.budget, options.samples),
             observer,
             outcome: Outcome { notices, ..Outcome::default() },
+            setting_up: Duration::ZERO,
         };
         mode.measure(&mut run)?;
+        run.outcome.notices.extend(run.limits.overrun(GAUGE, run.setting_up));
         Ok(run.outcome)
     }
 }

@@ -9,7 +9,6 @@ pub mod arrays;
 pub mod axis;
 pub mod compiled;
 pub mod config;
-pub mod core_to_core;
 pub mod curves;
 pub mod kernels;
 mod mapping;
@@ -18,6 +17,8 @@ pub mod pages;
 pub mod point;
 pub mod ranks;
 mod result;
+#[cfg(test)]
+mod simulated;
 pub mod size;
 pub mod standard;
 pub mod stream;

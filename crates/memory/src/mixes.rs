@@ -27,27 +27,31 @@ pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Opti
     }
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let from = format!("memory mix of {day}, run {}", record.id);
-    let of_mix = |m: &Measurement| m.test == "mix" && m.validity.status == Status::Valid;
-    Some(SavedMixes {
-        measurements: record.measurements.into_iter().filter(of_mix).collect(),
-        from,
-    })
+    let mixes = record.measurements.into_iter().filter(|m| m.test == "mix");
+    Some(SavedMixes { measurements: mixes.collect(), from })
 }
 
-/// The mix that reaches most, if its median is above 95 % of Triad's samples in the same regime.
+/// The mix other than Triad's that reaches most, if its median is above 95 % of Triad's samples in the same
+/// regime and neither is in doubt.
 pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<Notice> {
-    let triad = run.iter().find(|m| m.name == Kernel::Triad.name() && m.value.is_some())?;
+    let good = |m: &&Measurement| m.value.is_some() && m.validity.status == Status::Valid;
+    let triad = run.iter().filter(good).find(|m| m.name == Kernel::Triad.name())?;
     let of_triad = triad.summary.as_ref()?;
+    let own_mix = mix_of(Kernel::Triad);
     let trip = |m: &Measurement| m.config.get("round_trip_s").and_then(serde_json::Value::as_f64);
     let alike = |m: &&Measurement| match (trip(m), trip(triad)) {
         (Some(one), Some(other)) => regime::same(one, other),
         _ => true,
     };
-    let own = run.iter().filter(|m| m.name != triad.name && m.unit == triad.unit);
-    let own = own.filter(|m| m.value.is_some()).filter_map(|m| Some((m, mix_of(m)?, "this run")));
+    let own = run.iter().filter(good).filter_map(|m| {
+        let kernel: Kernel = m.name.parse().ok()?;
+        let named = format!("{kernel}, {}", mix_of(kernel));
+        (mix_of(kernel) != own_mix && counts_all(m, kernel)).then_some((m, named, "this run"))
+    });
     let before = saved.iter().flat_map(|saved| {
-        let named = |m| (m, format!("{} reads to writes", mix_name(m)), saved.from.as_str());
-        saved.measurements.iter().filter(alike).map(named)
+        let other = |m: &&Measurement| mix_name(m) != own_mix;
+        let named = |m| (m, mix_name(m).to_owned(), saved.from.as_str());
+        saved.measurements.iter().filter(good).filter(alike).filter(other).map(named)
     });
     let median = |m: &Measurement| m.summary.as_ref().map_or(f64::NAN, |summary| summary.median);
     let (most, mix, from) = own
@@ -55,22 +59,23 @@ pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<
         .filter(|(m, ..)| median(m) > of_triad.p95)
         .max_by(|(x, ..), (y, ..)| median(x).total_cmp(&median(y)))?;
     let text = format!(
-        "this node moves more than Triad says: {mix} reaches {} ({from}; medians), {:.2} x Triad, which \
-         reads 2 and writes 1; a program may expect the figure of its own mix",
+        "this node moves more than Triad says: {mix} reads to writes reaches {} ({from}; medians), {:.2} x \
+         Triad, which is {own_mix}; a program may expect the figure of its own mix",
         BytesPerSec(median(most)),
         median(most) / of_triad.median,
     );
     Some(Notice::new(NoticeId::Method, GAUGE, text))
 }
 
-/// A kernel of STREAM with its mix, where what it counts is what it moves.
-fn mix_of(m: &Measurement) -> Option<String> {
-    let kernel: Kernel = m.name.parse().ok()?;
+/// Arrays that a kernel reads to those that it writes.
+fn mix_of(kernel: Kernel) -> String {
+    format!("{}:{}", kernel.spec().reads.len(), usize::from(kernel.writes()))
+}
+
+/// Whether what a kernel counts is all that it moves.
+fn counts_all(m: &Measurement, kernel: Kernel) -> bool {
     let config: StreamConfig = m.read_config();
-    let spec = kernel.spec();
-    let hidden = spec.write_allocates() && config.stores.as_deref() != Some("nontemporal");
-    let (reads, writes) = (spec.reads.len(), usize::from(spec.writes.is_some()));
-    (!hidden).then(|| format!("{kernel} ({reads}:{writes} reads to writes)"))
+    !kernel.spec().write_allocates() || config.stores.as_deref() == Some("nontemporal")
 }
 
 /// The mix of a saved figure, without the kind of its stores.
@@ -110,11 +115,16 @@ mod tests {
         let run = [triad(), stream("copy", nt, 43e9), stream("update", Some("regular"), 50e9)];
         let told = text(&run, None);
         assert!(
-            told.contains("update (1:1 reads to writes) reaches 50.00 GB/s (this run"),
+            told.contains("update, 1:1 reads to writes reaches 50.00 GB/s (this run"),
             "{told}"
         );
         assert!(told.contains("1.25 x Triad"), "{told}");
-        // Within Triad's own spread, and of what moves more than it counts, nothing is said.
+        // Within Triad's own spread, of its own mix, and of what moves more than it counts, nothing is said;
+        // nor of figures that are in doubt.
+        assert_eq!(text(&[triad(), stream("add", nt, 60e9)], None), "");
+        let mut doubtful = stream("copy", nt, 60e9);
+        doubtful.validity.suspect("disturbed");
+        assert_eq!(text(&[triad(), doubtful], None), "");
         assert_eq!(text(&[triad(), stream("copy", nt, 43e9)], None), "");
         assert_eq!(text(&[triad(), stream("copy", Some("regular"), 60e9)], None), "");
         let mixes = |trip: f64| {

@@ -2,24 +2,19 @@
 //! above (stream, its tuner, explain) interleaves passes of points and keeps their samples.
 
 use crate::arrays::Arrays;
-use crate::core_to_core::{self, SharedLines};
 use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::pages;
 pub use crate::target::{PointConfig, PointError};
 use crate::target::{Seen, Target};
-use crate::team::Team;
+use crate::team::core_to_core::{self, SharedLines};
+use crate::team::{Laps, Span, Team};
 use crate::traffic::{self, Counted};
 use crate::values::{Values, WrongValue};
-use nodegauge_machine::CpuId;
-use nodegauge_measure::Seconds;
-use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 pub use nodegauge_measure::samples::Sample;
-use nodegauge_os::monotonic_nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When each kernel of a pass started on the first thread and ended on the last, nanoseconds of
-/// [`monotonic_nanos`].
-pub(crate) type Spans = Vec<(u64, u64)>;
+/// When each kernel of a pass started on the first thread and ended on the last.
+pub(crate) type Spans = Vec<Span>;
 
 /// Waits until every process of several is here.
 pub(crate) type Gate<'a> = Option<&'a (dyn Fn() + Sync)>;
@@ -40,34 +35,6 @@ pub struct Point {
     pub checks: u32,
 }
 
-/// What one thread saw of one pass.
-struct Lap {
-    /// Start and end of each kernel, nanoseconds.
-    times: Vec<(u64, u64)>,
-    /// What each kernel returned.
-    sums: Vec<f64>,
-    span: Stretch,
-}
-
-/// What the kernel counted for a thread in a stretch of work.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stretch {
-    /// What was counted.
-    pub counts: ThreadCounts,
-    /// The time by the clock, nanoseconds.
-    pub wall_nanos: u64,
-}
-
-/// Share of a pass for which a thread may be off its CPU before the pass counts as disturbed: a
-/// kernel thread that runs for some microseconds does no harm that could be measured.
-const OFF_CPU_ALLOWED: f64 = 0.005;
-/// Below this the time of the questions to the kernel themselves counts.
-const OFF_CPU_FLOOR_NANOS: f64 = 20_000.0;
-/// Page faults of all threads that cost nothing: stacks, counters, hints of NUMA balancing.
-const FAULTS_ALLOWED: u64 = 16;
-/// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
-const TICK_NANOS: f64 = 1e7;
-
 impl Point {
     /// Forms the team, maps the arrays, and lets each thread touch its own share first.
     ///
@@ -79,9 +46,8 @@ impl Point {
         let (start, length) = arrays.mapping();
         config.policy.apply_to(start, length)?;
         let team = Team::start(&config.places)?;
-        let pingers = if have_cpus_of_their_own(&config.places) { team.len() } else { 0 };
         let mut point = Self {
-            shared_lines: SharedLines::new(pingers),
+            shared_lines: SharedLines::of_places(&config.places),
             values: Values::new(config.element),
             trials: 0,
             wrong: None,
@@ -93,14 +59,6 @@ impl Point {
         };
         point.fill()?;
         Ok(point)
-    }
-
-    /// The core-to-core latency of where the team runs now, seconds; NaN for a single thread.
-    ///
-    /// # Errors
-    /// When a member of the team fails.
-    pub fn round_trip(&mut self) -> Result<f64, PointError> {
-        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
     }
 
     /// Lets the first thread ping-pong with a thread of another process over `line`; the one that
@@ -201,16 +159,8 @@ impl Point {
 
     /// As [`Target::trial`], and before each kernel the team waits at the gate for other processes.
     pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), PointError> {
-        /// Times that all kernels may run over a part: values grow fiftyfold at most in each, and single
-        /// precision ends at 50^22.
-        const TIMES: usize = 16;
         let parts = self.parts();
-        if self.trials >= TIMES * parts {
-            self.fill()?;
-        }
-        self.trials += 1;
-        let (sample, spans, _) = self.timed(gate, Some((self.trials % parts, parts)))?;
-        Ok((sample, spans))
+        self.over_part(gate, (self.trials % parts, parts))
     }
 
     /// Runs each kernel once over the whole arrays, or over a part of them: `(number, of so many)` for
@@ -221,23 +171,30 @@ impl Point {
         gate: Gate<'_>,
         part: Option<(usize, usize)>,
     ) -> Result<(Sample, Spans, Vec<f64>), PointError> {
-        let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
-        let stolen = stolen_ticks();
         let (arrays, loops) = (&self.arrays, &self.loops);
-        let laps = self.team.map(|member| lap(member, (arrays, part), loops, gate))?;
-        let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
-        let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
+        let (sample, timed) = self.team.sample(&self.shared_lines, |member, laps| {
+            run(member, laps, (arrays, part), loops, gate)
+        })?;
+        let sum = |i: usize| timed.made.iter().map(|sums| sums[i]).sum();
+        let sums = (0..loops.len()).map(sum).collect();
+        Ok((sample, timed.spans, sums))
+    }
 
-        let sum = |i: usize| laps.iter().map(|lap| lap.sums[i]).sum();
-        let sums = (0..self.loops.len()).map(sum).collect();
-        let spans: Spans = (0..self.loops.len()).map(|i| span(&laps, i)).collect();
-        let sample = Sample {
-            seconds: spans.iter().map(|span| seconds(*span)).collect(),
-            round_trips: (before, after),
-            causes: causes(&laps.iter().map(|lap| lap.span).collect::<Vec<_>>(), stolen),
-            each: Vec::new(),
-        };
-        Ok((sample, spans, sums))
+    /// Runs each kernel over a part, of which no replay will say what it holds.
+    fn over_part(
+        &mut self,
+        gate: Gate<'_>,
+        part: (usize, usize),
+    ) -> Result<(Sample, Spans), PointError> {
+        /// Times that all kernels may run over a part: values grow fiftyfold at most in each, and single
+        /// precision ends at 50^22.
+        const TIMES: usize = 16;
+        if self.trials >= TIMES * part.1 {
+            self.fill()?;
+        }
+        self.trials += 1;
+        let (sample, spans, _) = self.timed(gate, Some(part))?;
+        Ok((sample, spans))
     }
 
     /// Parts of the arrays for trials: as many as are asked for, unless a part would not last far longer
@@ -271,12 +228,20 @@ impl Target for Point {
         Ok(())
     }
 
+    fn round_trip(&mut self) -> Result<f64, PointError> {
+        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?)
+    }
+
     fn pass(&mut self) -> Result<Sample, PointError> {
         Ok(self.pass_with(None)?.0)
     }
 
     fn trial(&mut self) -> Result<Sample, PointError> {
         Ok(self.trial_with(None)?.0)
+    }
+
+    fn part(&mut self, part: (usize, usize)) -> Result<Option<Sample>, PointError> {
+        Ok(Some(self.over_part(None, part)?.0))
     }
 
     fn check(&mut self) -> Result<(), PointError> {
@@ -326,30 +291,24 @@ impl Target for Point {
     }
 }
 
-/// One thread's part of a pass.
-fn lap(
+/// One thread's part of a pass; what each kernel returned.
+fn run(
     member: &crate::team::Member<'_>,
+    laps: &mut Laps<'_>,
     (arrays, part): (&Arrays, Option<(usize, usize)>),
     loops: &[Loop],
     gate: Gate<'_>,
-) -> Lap {
-    let mut times = Vec::with_capacity(loops.len());
-    let mut sums = Vec::with_capacity(loops.len());
+) -> Vec<f64> {
     let together = || {
-        member.barrier();
         if let Some(gate) = gate {
+            member.barrier();
             if member.index == 0 {
                 gate();
             }
-            member.barrier();
         }
     };
-    // Who gives other processes their orders must not count as a disturbance of this one.
-    together();
-    let begun = monotonic_nanos();
-    let counts = ThreadCounts::now();
     let who = (member.index, member.count);
-    for (i, each) in loops.iter().enumerate() {
+    let run = |(i, each): (usize, &Loop)| {
         let args = match part {
             None => arrays.share(member.index, member.count),
             Some((part, parts)) => {
@@ -357,64 +316,14 @@ fn lap(
             }
         };
         together();
-        let start = monotonic_nanos();
         // SAFETY: the loop was found available on this processor, or was tried on it; the share has
         // `n` elements of the loop's type in each array, and is this member's alone between two
         // barriers.
-        let sum = unsafe { each.run(&args) };
-        let end = monotonic_nanos();
-        times.push((start, end));
-        sums.push(std::hint::black_box(sum));
-    }
-    let counts = ThreadCounts::now() - counts;
-    let wall_nanos = monotonic_nanos() - begun;
+        laps.time(|| unsafe { each.run(&args) })
+    };
+    let sums = loops.iter().enumerate().map(run).collect();
     together();
-    Lap { times, sums, span: Stretch { counts, wall_nanos } }
-}
-
-/// When kernel `i` first started and last ended.
-fn span(laps: &[Lap], i: usize) -> (u64, u64) {
-    let start = laps.iter().map(|lap| lap.times[i].0).min().unwrap_or(0);
-    let end = laps.iter().map(|lap| lap.times[i].1).max().unwrap_or(0);
-    (start, end)
-}
-
-/// The length of a span.
-pub(crate) fn seconds((start, end): (u64, u64)) -> f64 {
-    end.saturating_sub(start) as f64 * 1e-9
-}
-
-/// Why a stretch of work of all threads does not count, in which the hypervisor stole so many ticks.
-pub(crate) fn causes(spans: &[Stretch], stolen: u64) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let switches: u64 = spans.iter().map(|span| span.counts.involuntary_switches).sum();
-    let off_cpu = |span: &Stretch| span.wall_nanos.saturating_sub(span.counts.cpu_nanos);
-    let allowed =
-        |span: &Stretch| (OFF_CPU_ALLOWED * span.wall_nanos as f64).max(OFF_CPU_FLOOR_NANOS);
-    if spans.iter().any(|span| off_cpu(span) as f64 > allowed(span)) {
-        let lost = spans.iter().map(off_cpu).max().unwrap_or(0);
-        causes.push(Cause::Preempted { switches, lost: Seconds(lost as f64 * 1e-9) });
-    }
-    let faults: u64 = spans.iter().map(|span| span.counts.faults).sum();
-    if faults > FAULTS_ALLOWED.max(spans.len() as u64) {
-        causes.push(Cause::Faults(faults));
-    }
-    // Stolen time is counted over the whole machine, so it is held against the time of all threads.
-    let time: f64 = spans.iter().map(|span| span.wall_nanos as f64).sum();
-    if stolen as f64 * TICK_NANOS > OFF_CPU_ALLOWED * time {
-        causes.push(Cause::Stolen { ticks: stolen });
-    }
-    causes
-}
-
-/// Whether every thread is bound and no two share a CPU. Round trips between threads that do, or
-/// that wander, are turns of the scheduler and no latency.
-pub(crate) fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
-    let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
-    let all = cpus.len();
-    cpus.sort_unstable();
-    cpus.dedup();
-    cpus.len() == all && places.iter().all(|place| !place.is_empty())
+    sums
 }
 
 /// The native loops of these shapes.
@@ -486,5 +395,17 @@ mod tests {
             point.check().unwrap();
             assert_eq!((point.checks, point.wrong.is_none()), (1, true));
         }
+    }
+
+    #[test]
+    fn parts_of_any_size_spoil_no_check() {
+        let mut point = point(Element::F64);
+        for part in [(0, 1), (0, 2), (1, 2)].repeat(20) {
+            assert_eq!(point.part(part).unwrap().unwrap().seconds.len(), STREAM.len());
+        }
+        // Nothing has overflowed, and a pass begins with fresh values.
+        point.pass().unwrap();
+        point.check().unwrap();
+        assert_eq!((point.checks, point.wrong.is_none()), (1, true));
     }
 }

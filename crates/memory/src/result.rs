@@ -10,9 +10,10 @@ use crate::compiled;
 use crate::config::{
     CodeConfig, CompilerConfig, CountersConfig, LeadConfig, NumaConfig, PagesConfig, StreamConfig,
 };
-use crate::kernels::{Kernel, Loop, Shape, Stores};
+use crate::kernels::{Element, Kernel, Loop, Shape, Stores};
 use crate::pages;
 use crate::size::RULE_FACTOR;
+use crate::size::check::SizeCheck;
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
 use crate::tuner::ChosenLoops;
@@ -41,6 +42,8 @@ pub(crate) struct Evidence<'a> {
     /// What the tuner chose from; `None` where nothing was left open.
     pub chosen: Option<&'a ChosenLoops>,
     pub clock: ClockQuality,
+    /// Whether a cache helps the arrays; `None` where it was not checked.
+    pub check: Option<SizeCheck>,
     /// What the memory controllers counted, or why they did not; `None` where nobody asked.
     pub traffic: Option<&'a Result<Counted, String>>,
 }
@@ -55,7 +58,9 @@ impl<'a> Evidence<'a> {
         samples: &'a [Sample],
         stop: Stop,
     ) -> Self {
-        let (sorted, clock) = (samples::sort(samples), clock::quality());
+        let places = seen.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
+        let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
+        let (sorted, clock) = (samples::sort_beside(samples, &known), clock::quality());
         Self {
             site,
             arrangement,
@@ -66,6 +71,7 @@ impl<'a> Evidence<'a> {
             stop,
             chosen: None,
             clock,
+            check: None,
             traffic: None,
         }
     }
@@ -142,6 +148,15 @@ fn one(
     let m = limited(m, &evidence.site.machine, config.numa.as_ref());
     let best = m.value?;
     let mut validity = doubts.clone();
+    if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) = (evidence.stop, timed.2.all.len())
+    {
+        validity.suspect(format!(
+            "the time was enough for {passes} passes only: give a larger --budget"
+        ));
+    }
+    if let Some(doubt) = timed.1.doubt(timed.0, timed.2, i, samples::PASSES) {
+        validity.suspect(doubt);
+    }
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {
         validity.invalid(above_limit(evidence, best, limit));
     }
@@ -158,19 +173,53 @@ fn one(
     config.loop_lead = lead.map(|lead| LeadConfig { ratio: lead.ratio, noise: lead.noise });
     ranks::describe(evidence, i, &mut config);
     let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
+    if let (Some(traffic), Some(limit)) = (&traffic, &m.limit)
+        && traffic.value > limit.value
+        && limit.fraction <= 1.0
+    {
+        validity.suspect(format!(
+            "traffic of {} ({}) is above the theoretical {}: not all of it crossed the memory bus",
+            BytesPerSec(traffic.value),
+            traffic.basis,
+            BytesPerSec(limit.value)
+        ));
+    }
     Some(m.traffic(traffic).config(&config).judged(validity))
 }
 
-/// What a loop moves by computation, where its stores are known or do not matter.
+impl Evidence<'_> {
+    /// Whether all that the loops read and write crosses the memory bus.
+    fn is_out_of_cache(&self) -> bool {
+        self.arrangement.size.follows_rule == Some(true)
+            && !self.check.is_some_and(|check| check.finds_cache())
+    }
+}
+
+/// What a loop moves by computation; `None` where that is not known, and unless the arrays are out of
+/// cache.
 fn computed_traffic(evidence: &Evidence<'_>, each: &Loop, best: f64) -> Option<Traffic> {
-    let (kernel, element) = (each.kernel(), evidence.target.config().element);
+    let element = evidence.target.config().element;
+    let allocates = evidence.site.machine.processor.write_allocate == Some(true);
+    let factor = traffic_factor(each.kernel(), element, each.stores(), allocates)?;
+    let basis = if factor > 1.0 { "write-allocate" } else { "no write-allocate" };
+    evidence.is_out_of_cache().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
+}
+
+/// Bytes that cross the memory bus for each that is counted: `None` where it depends on stores that are
+/// not known, or on whether the processor reads the lines that regular stores overwrite, unless it is known
+/// that it `allocates` them.
+fn traffic_factor(
+    kernel: Kernel,
+    element: Element,
+    stores: Option<Stores>,
+    allocates: bool,
+) -> Option<f64> {
     let factor = |stores| kernel.moved(element, stores) as f64 / kernel.counted(element) as f64;
-    let [factor, other] = match each.stores() {
+    let possible = match stores {
         Some(stores) => [factor(stores); 2],
         None => [factor(Stores::Regular), factor(Stores::NonTemporal)],
     };
-    let basis = if factor > 1.0 { "write-allocate" } else { "no write-allocate" };
-    (factor == other).then(|| Traffic { value: best * factor, basis: basis.to_owned() })
+    (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
 }
 
 /// What kernel number `i` moves at `best` counted bytes a second: as the memory controllers counted
@@ -302,9 +351,11 @@ fn common_validity(evidence: &Evidence<'_>, numa: &NumaConfig) -> Validity {
                  {RULE_FACTOR:.0} times and a million elements"
         ));
     }
-    if let Some(doubt) = evidence.sorted.doubt(samples::PASSES) {
-        validity.suspect(doubt);
-    }
+    evidence
+        .check
+        .and_then(|check| check.doubt())
+        .into_iter()
+        .for_each(|doubt| validity.suspect(doubt));
     let (asked, got) = (evidence.target.config().pages, evidence.seen.pages.as_ref());
     if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays lie")) {
         validity.suspect(doubt);
@@ -413,6 +464,7 @@ fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
         array_bytes: Some(asked.elements * asked.element.bytes()),
         array_elements: Some(asked.elements),
         array_times_llc: evidence.arrangement.size.times_llc,
+        size_check: evidence.check.map(SizeCheck::to_config),
         layout: Some(asked.layout),
         memory_policy: Some(asked.policy.as_str().to_owned()),
         numa: Some(numa.clone()),
@@ -423,5 +475,24 @@ fn common_config(evidence: &Evidence<'_>, numa: &NumaConfig) -> StreamConfig {
         clock_granularity_s: Some(evidence.clock.granularity.0),
         round_trip_s: trip.filter(|trip| trip.is_finite()),
         ..StreamConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_regular_stores_move_is_told_only_where_they_are_known_to_read_first() {
+        let factor =
+            |kernel, stores, allocates| traffic_factor(kernel, Element::F64, stores, allocates);
+        let (regular, past) = (Some(Stores::Regular), Some(Stores::NonTemporal));
+        assert_eq!(factor(Kernel::Copy, regular, true), Some(1.5));
+        assert_eq!(factor(Kernel::Copy, regular, false), None);
+        assert_eq!(factor(Kernel::Copy, past, false), Some(1.0));
+        // What a compiler stores is not known, and does not matter to a kernel that overwrites what it read.
+        assert_eq!(factor(Kernel::Copy, None, true), None);
+        assert_eq!(factor(Kernel::Update, None, false), Some(1.0));
+        assert_eq!(factor(Kernel::Read, None, false), Some(1.0));
     }
 }

@@ -1,7 +1,10 @@
 //! How long the arrays are: STREAM's rule, held against the memory that can really be had.
 //!
 //! STREAM asks for arrays of at least four times the last-level caches that take part, all of them
-//! summed up, and for at least a million elements. Smaller ones measure caches.
+//! summed up, and for at least a million elements. Smaller ones measure caches. What a guest is told of its
+//! caches need not be so; [`check`] measures whether a cache helps.
+
+pub(crate) mod check;
 
 use crate::GAUGE;
 use crate::kernels::Element;
@@ -18,6 +21,10 @@ pub const RULE_ELEMENTS: u64 = 1_000_000;
 /// Length of an array when no cache size is known: more than four times any cache of today's
 /// desktops; servers say how large theirs are.
 const UNKNOWN_CACHE_ARRAY: Bytes = Bytes::mib(512);
+
+/// Bytes of all three arrays in a guest at least: more than four times what a host of today keeps near
+/// one guest in a last-level cache (some hundred MiB on one die), whatever the guest is told.
+const GUEST_LEAST: Bytes = Bytes::gib(1);
 
 /// `--size`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -104,8 +111,10 @@ impl FromStr for SizeSpec {
 /// What is known of the machine when the length is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Surroundings {
-    /// Sum of the last-level caches that the threads reach, and how many they are.
-    pub llc: Option<(Bytes, usize)>,
+    /// Sum of the last-level caches that the threads reach, and of those beside memory.
+    pub llc: Option<Bytes>,
+    /// Whether a hypervisor tells how large they are.
+    pub guest: bool,
     /// Memory that can be had now, under all limits.
     pub available: Bytes,
     /// Largest share of it that the arrays may take, 0 to 1.
@@ -147,7 +156,7 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
     let most = (allowed / (3 * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
     let of_bytes = |bytes: f64| (bytes / element.bytes() as f64).ceil() as u64;
-    let llc = around.llc.map(|(bytes, _)| bytes.as_f64());
+    let llc = around.llc.map(|bytes| bytes.as_f64());
     let mut elements = match spec {
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
@@ -164,6 +173,11 @@ pub fn choose(spec: SizeSpec, element: Element, around: &Surroundings) -> Result
         },
     }
     .max(1);
+    if spec == SizeSpec::Auto && around.guest {
+        let least = GUEST_LEAST.0 / (3 * element.bytes());
+        // As far as memory allows; the rule above alone is worth a word when it is cut.
+        elements = elements.max(least.min(most));
+    }
     let clamps = matches!(spec, SizeSpec::Auto) && most >= RULE_ELEMENTS;
     if elements > most {
         let array = Bytes(elements.saturating_mul(element.bytes()));
@@ -220,7 +234,8 @@ mod tests {
 
     fn around(llc_mib: u64, available_mib: u64) -> Surroundings {
         Surroundings {
-            llc: Some((Bytes::mib(llc_mib), 1)),
+            llc: Some(Bytes::mib(llc_mib)),
+            guest: false,
             available: Bytes::mib(available_mib),
             fraction: 0.8,
         }
@@ -232,6 +247,20 @@ mod tests {
         assert_eq!((size.elements, size.follows_rule), (1 << 24, Some(true)));
         let small = choose(SizeSpec::Auto, Element::F64, &around(1, 20_000)).unwrap();
         assert_eq!(small.elements, RULE_ELEMENTS);
+    }
+
+    #[test]
+    fn a_guest_is_not_believed_and_its_arrays_are_a_gibibyte_if_they_fit() {
+        let guest = |llc, available| Surroundings { guest: true, ..around(llc, available) };
+        let bytes = |around: Surroundings| {
+            let size = choose(SizeSpec::Auto, Element::F64, &around).unwrap();
+            (3 * size.elements * 8) >> 20
+        };
+        assert_eq!((bytes(guest(2, 20_000)), bytes(around(2, 20_000))), (1023, 24));
+        assert_eq!(bytes(guest(105, 20_000)), 3 * 420);
+        assert_eq!(bytes(guest(2, 1000)), 799);
+        let given = choose(SizeSpec::Bytes(Bytes::mib(8)), Element::F64, &guest(2, 20_000));
+        assert_eq!(given.unwrap().elements, 1 << 20);
     }
 
     #[test]

@@ -27,12 +27,12 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, notice};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, clock, notice};
 use nodegauge_toolchain::CompileLimits;
 use serde_json::{Map, Value};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use trend::Trends;
 
 /// Threads of all cells together at most: all of them live at once.
@@ -196,6 +196,7 @@ impl Planned for SweepPlan {
         site: &Site,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
+        let limits = self.cells.first().map(|cell| cell.arrangement.limits());
         if !self.compile(observer)? {
             let stop = Some(Stop::Interrupted);
             return Ok(Outcome { notices: self.notices, stop, ..Outcome::default() });
@@ -206,8 +207,8 @@ impl Planned for SweepPlan {
         };
         let (cells, idle): (Vec<Cell>, Vec<Cell>) = self.cells.into_iter().partition(Cell::can_run);
         let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
-        if !cells.is_empty() {
-            let running = Running::prepare(site, cells, coordinator.as_ref(), observer)?;
+        if let (Some(limits), false) = (limits, cells.is_empty()) {
+            let running = Running::prepare(site, cells, limits, coordinator.as_ref(), observer)?;
             outcome.extend(running.measure(site, observer)?);
         }
         outcome.measurements.extend(idle.iter().flat_map(|cell| cell.located(Vec::new())));
@@ -233,6 +234,7 @@ struct Running {
     cells: Vec<Cell>,
     candidates: Vec<Candidate>,
     limits: Limits,
+    setting_up: Duration,
     notices: Vec<Notice>,
 }
 
@@ -241,17 +243,21 @@ impl Running {
     fn prepare(
         site: &Site,
         cells: Vec<Cell>,
+        limits: Limits,
         coordinator: Option<&SharedCoordinator>,
         observer: &mut dyn Observer,
     ) -> Result<Self, Failure> {
-        let limits = cells[0].arrangement.limits();
+        let begun = limits.elapsed();
         observer.phase(&format!("preparing {} configurations", cells.len()));
         let candidate = |cell: &Cell| {
             let target = cell.arrangement.target(site, coordinator)?;
             Ok(Candidate { target, chosen: None })
         };
         let candidates = cells.iter().map(candidate).collect::<Result<_, PointError>>()?;
-        Ok(Self { cells, candidates, limits, notices: Vec::new() })
+        let setting_up = limits.elapsed();
+        // Every element is compared behind the passes, about as long as it took to fill them.
+        let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
+        Ok(Self { cells, candidates, limits, setting_up, notices: Vec::new() })
     }
 
     fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -259,9 +265,9 @@ impl Running {
         self.choose_loops(observer)?;
         let count = self.cells.len();
         observer.phase(&format!("measuring {count} configurations by turns"));
-        let Self { cells, mut candidates, limits, mut notices } = self;
+        let Self { cells, mut candidates, limits, setting_up, mut notices } = self;
         let mut schedule = Schedule::new(policy::SWEEP, limits, count);
-        let trends = Trends { cells: &cells, topology: &site.topology };
+        let trends = Trends { cells: &cells, topology: &site.topology, limits };
         let measured =
             schedule.run(observer, None, |turn| candidates[turn.cell].pass()).and_then(|stop| {
                 if stop != Stop::Interrupted {
@@ -291,6 +297,7 @@ impl Running {
         }
         relate(&mut figures, &cells);
         notices.extend(trends.saturation(&schedule, &candidates));
+        notices.extend(limits.overrun(GAUGE, setting_up));
         let (measurements, stop) = (figures.concat(), Some(stop));
         Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
     }
@@ -299,7 +306,7 @@ impl Running {
     /// the same constraints run them, so that they differ in nothing but their coordinates. What a
     /// compiler made is as it is.
     fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
-        let Self { cells, candidates, limits, notices } = self;
+        let Self { cells, candidates, limits, notices, .. } = self;
         let mut groups: Vec<(Constraints, Vec<usize>)> = Vec::new();
         for (i, cell) in cells.iter().enumerate() {
             if let Some(compiled) = &cell.compiled {
@@ -317,7 +324,7 @@ impl Running {
             let threads = |i: &usize| cells[*i].arrangement.placement.threads.len();
             let Some(widest) = members.iter().copied().max_by_key(threads) else { continue };
             let shapes = tuner::candidates(constraints, Breadth::Likely);
-            let least = Instant::now() + limits.budget.mul_f64(share / 2.0);
+            let least = clock::now() + limits.budget.mul_f64(share / 2.0);
             let deadline = limits.at(share * (done + 1) as f64).max(least);
             let target = &mut *candidates[widest].target;
             let chosen = tuner::choose(target, &shapes, deadline, || observer.interrupted())?;

@@ -83,6 +83,14 @@ pub trait Target {
     /// Loops for other elements, or that cannot be had where they are to run.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), PointError>;
 
+    /// The core-to-core latency of where the team runs now, seconds; NaN where there is none.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn round_trip(&mut self) -> Result<f64, PointError> {
+        Ok(f64::NAN)
+    }
+
     /// Runs one pass over all kernels. Arrays whose values have grown too far are checked and filled
     /// anew before.
     ///
@@ -98,6 +106,15 @@ pub trait Target {
     /// As all methods.
     fn trial(&mut self) -> Result<Sample, PointError> {
         self.pass()
+    }
+
+    /// Runs each kernel once over a part of the arrays, number `part.0` of `part.1`; `None` where parts
+    /// cannot be had. The next pass fills the arrays anew.
+    ///
+    /// # Errors
+    /// As all methods.
+    fn part(&mut self, _part: (usize, usize)) -> Result<Option<Sample>, PointError> {
+        Ok(None)
     }
 
     /// Checks every element of the arrays against the replay; the first that is wrong is kept and

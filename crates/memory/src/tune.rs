@@ -13,6 +13,7 @@
 //! caches what many lose to write-allocate), and all else after it. docs/benchmarks.md sets the
 //! result beside an exhaustive search.
 
+mod affordable;
 mod choice;
 mod space;
 
@@ -23,17 +24,18 @@ use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, StreamOptions};
 use crate::config::{PagesConfig, TuneConfig};
 use crate::kernels::{Kernel, Shape, Stores};
-use crate::point::{Point, PointConfig, PointError};
+use crate::point::{Point, PointConfig};
 use crate::result;
-use crate::stream::StreamPlan;
+use crate::stream;
 use crate::target::Target;
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{Halving, Shuffler};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
-use nodegauge_measure::{notice, regime, schedule, stats};
+use nodegauge_measure::{clock, notice, regime, schedule, stats};
 use nodegauge_placement::{MemoryPolicy, Request};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -122,24 +124,18 @@ impl TunePlan {
     ///
     /// # Errors
     /// When a setup cannot be had or measured.
-    pub fn search(
-        &self,
-        budget: Duration,
-        observer: &mut dyn Observer,
-    ) -> Result<(Outcome, Option<Choice>), Failure> {
-        let started = Instant::now();
-        let until = |share: f64| started + budget.mul_f64(share);
+    pub fn search(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Found, Failure> {
+        let until = |share: f64| limits.at(SEARCH * share);
         let Self { options, space, .. } = self;
         observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
-        let points = self.configs.iter().cloned().map(Point::prepare).enumerate();
-        let points = points.map(|(number, point)| Ok((number, point?)));
-        let mut search = Search {
-            points: points.collect::<Result<_, PointError>>()?,
-            order: Shuffler::new(0x0074_756E_6500),
-            passes: 0,
-        };
+        let mut prepare =
+            |number: usize| Ok(Box::new(Point::prepare(self.configs[number].clone())?) as _);
+        let points = affordable::prepared(self.configs.len(), until(SETUPS_UNTIL), &mut prepare)?;
+        let setting_up = limits.elapsed();
+        let mut search = Search { points, order: Shuffler::new(0x0074_756E_6500), passes: 0 };
+        let (tried, all) = (search.points.len(), space.setups.len());
 
-        observer.phase(&format!("{} teams and pages", space.setups.len()));
+        observer.phase(&format!("{tried} teams and pages"));
         let mut entries = search.first_entries(space);
         let order = search.halve(&mut entries, until(SETUPS_UNTIL), None, observer)?;
         // The best entry of each setup, leader first; and what a run without tuning would take.
@@ -182,10 +178,15 @@ impl TunePlan {
                 .collect(),
             ..Outcome::default()
         };
+        if tried < all {
+            let text =
+                format!("{tried} of {all} teams and pages were tried: there was no time for more");
+            outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+        }
         let winner = order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
         let Some(winner) = winner else {
             outcome.stop = Some(Stop::Interrupted);
-            return Ok((outcome, None));
+            return Ok(Found { outcome, choice: None, target: None, setting_up });
         };
         let setup = &space.setups[winner.setup];
         let choice = Choice::new(setup, options.element, winner.loops.clone());
@@ -194,8 +195,20 @@ impl TunePlan {
         let (team, loops) = (team_in_words(setup), arrangement::describe(&winner.loops));
         let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
         outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
-        Ok((outcome, Some(choice)))
+        let target = search.points.remove(&winner.setup);
+        Ok(Found { outcome, choice: Some(choice), target, setting_up })
     }
+}
+
+/// What a search came to.
+pub struct Found {
+    /// Its figures and notices.
+    pub outcome: Outcome,
+    /// What it chose; `None` when it was interrupted.
+    pub choice: Option<Choice>,
+    /// The arrays and the team of the choice.
+    target: Option<Box<dyn Target>>,
+    setting_up: Duration,
 }
 
 impl Planned for TunePlan {
@@ -211,14 +224,27 @@ impl Planned for TunePlan {
     ) -> Result<Outcome, Failure> {
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
-        let all = self.options.budget;
-        let (found, choice) = self.search(all.mul_f64(SEARCH), observer)?;
+        let limits = Limits::new(self.options.budget, self.options.samples);
+        let Found { outcome: found, choice, target, setting_up } = self.search(limits, observer)?;
         outcome.extend(found);
         let Some(choice) = choice else { return Ok(outcome) };
-        let mut options = StreamOptions { budget: all.mul_f64(1.0 - SEARCH), ..self.options };
+        let mut options = self.options;
         choice.fill(&mut options);
         let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
-        outcome.extend(Box::new(StreamPlan::new(chosen, None)).run(site, observer)?);
+        // What the search ran on serves where nothing but the loops differs.
+        let mut ready = target.filter(|target| chosen.is_of(target.config()));
+        let mut set_up = |chosen: &Arrangement| match ready.take() {
+            Some(mut target) => {
+                target.reshape(chosen.kernels())?;
+                Ok(target)
+            }
+            None => chosen.target(site, None),
+        };
+        let mut measured = stream::measure(site, chosen, limits, &mut set_up, observer)?;
+        // Said once, with what the search set up.
+        measured.notices.retain(|notice| notice.id != NoticeId::Budget);
+        outcome.extend(measured);
+        outcome.notices.extend(limits.overrun(GAUGE, setting_up));
         Ok(outcome)
     }
 }
@@ -226,7 +252,7 @@ impl Planned for TunePlan {
 /// The setups that are still in, and what it took.
 struct Search {
     /// By number of the setup.
-    points: BTreeMap<usize, Point>,
+    points: BTreeMap<usize, Box<dyn Target>>,
     order: Shuffler,
     passes: usize,
 }
@@ -234,7 +260,7 @@ struct Search {
 impl Search {
     /// Each setup with the best guess of each kind of store.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
-        let entry = |setup: usize, point: &Point, guess: Shape| {
+        let entry = |setup: usize, point: &dyn Target, guess: Shape| {
             let config = point.config();
             let loop_for = |(kernel, _): &(Kernel, Shape)| {
                 let loops = tuner::loops(*kernel, config.element, &[guess]);
@@ -246,7 +272,7 @@ impl Search {
         let setups = self.points.iter();
         setups
             .flat_map(|(i, point)| {
-                space.guesses().into_iter().map(move |guess| entry(*i, point, guess))
+                space.guesses().into_iter().map(move |guess| entry(*i, &**point, guess))
             })
             .collect()
     }
@@ -261,25 +287,26 @@ impl Search {
         least: Option<usize>,
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, Failure> {
-        let begun = Instant::now();
+        let begun = clock::now();
         let allotted = deadline.saturating_duration_since(begun).as_secs_f64().max(1e-3);
         let mut halving = Halving::new(0..entries.len());
         // The first pass of a configuration warms it up.
         for entry in entries.iter() {
-            self.pass(entry)?;
+            self.pass(entry, 1)?;
         }
         'rounds: for rounds in 1.. {
             halving.shuffle(&mut self.order, |_| ());
             for turn in 0..halving.len() {
-                if observer.interrupted() || (rounds > 1 && Instant::now() >= deadline) {
+                if observer.interrupted() || (rounds > 1 && clock::now() >= deadline) {
                     break 'rounds;
                 }
                 let number = *halving.get(turn);
-                let (rate, trip) = self.pass(&entries[number])?;
+                let tries = if clock::now() < deadline { TRIES } else { 1 };
+                let (rate, trip) = self.pass(&entries[number], tries)?;
                 entries[number].samples.push((rate, trip));
                 halving.record(turn, rate, trip);
             }
-            let spent = begun.elapsed().as_secs_f64() / allotted;
+            let spent = (clock::now() - begun).as_secs_f64() / allotted;
             observer.progress(spent.min(1.0), &format!("{} still in", halving.len()));
             // Twice before the first cut, so that the noise is known.
             if least.is_none() && rounds > 1 && halving.len() > FINALISTS {
@@ -299,11 +326,11 @@ impl Search {
 
     /// One pass of an entry: geometric mean of its kernels' rates, B/s, and the round trip between
     /// the CPUs of the plain team, seconds, which tells the regime of the machine whoever runs.
-    fn pass(&mut self, entry: &Entry) -> Result<(f64, f64), Failure> {
+    fn pass(&mut self, entry: &Entry, tries: usize) -> Result<(f64, f64), Failure> {
         let mut before = self.reference_trip()?;
         // On a busy machine the last try counts, disturbed or not.
         let (rate, trip, _) = schedule::undisturbed(
-            TRIES,
+            tries,
             |(_, _, clean): &(f64, f64, bool)| !clean,
             || -> Result<_, Failure> {
                 let Some(point) = self.points.get_mut(&entry.setup) else {
@@ -313,10 +340,10 @@ impl Search {
                 let sample = point.pass()?;
                 let rates = sample.seconds.iter().enumerate();
                 let rates: Vec<f64> =
-                    rates.map(|(i, seconds)| result::counted(point, i) / seconds).collect();
+                    rates.map(|(i, seconds)| result::counted(&**point, i) / seconds).collect();
                 self.passes += 1;
                 let after = self.reference_trip()?;
-                let clean = sample.causes.is_empty() && regime::same(before, after);
+                let clean = sample.is_clean() && regime::same(before, after);
                 before = after;
                 Ok((stats::geometric_mean(&rates), after, clean))
             },
@@ -340,7 +367,8 @@ impl Search {
         observer: &mut dyn Observer,
     ) -> Result<Vec<(Kernel, Shape)>, Failure> {
         let Some(point) = self.points.get_mut(&setup) else { return Ok(Vec::new()) };
-        let chosen = tuner::choose(point, &space.shapes, deadline, || observer.interrupted())?;
+        let chosen =
+            tuner::choose(&mut **point, &space.shapes, deadline, || observer.interrupted())?;
         self.passes += chosen.passes;
         Ok(chosen.loops)
     }

@@ -12,7 +12,7 @@ use crate::point::PointError;
 use crate::target::Target;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{Halving, Lead, Shuffler};
-use nodegauge_measure::{regime, schedule};
+use nodegauge_measure::{clock, regime, schedule};
 use std::time::Instant;
 
 /// What the user left open.
@@ -170,10 +170,10 @@ pub fn choose(
 ) -> Result<ChosenLoops, PointError> {
     // The first trial warms up; what follows tells how many there is time for.
     target.trial()?;
-    let begun = Instant::now();
+    let begun = clock::now();
     target.trial()?;
-    let trial = begun.elapsed();
-    let affordable = deadline.saturating_duration_since(Instant::now()).as_secs_f64()
+    let trial = clock::now() - begun;
+    let affordable = deadline.saturating_duration_since(clock::now()).as_secs_f64()
         / trial.as_secs_f64().max(1e-9);
     let tried = match affordable as usize / PASSES_A_CANDIDATE {
         0 | 1 if affordable < 2.0 * shapes.len() as f64 => affordable as usize / 2,
@@ -250,7 +250,7 @@ impl Tuner<'_> {
                 }
                 let longest = self.left.iter().map(|(_, halving)| halving.len()).max();
                 for turn in 0..longest.unwrap_or(0) {
-                    if self.passes > most || Instant::now() >= deadline || stop() {
+                    if self.passes > most || clock::now() >= deadline || stop() {
                         return Ok(());
                     }
                     self.turn(turn)?;
@@ -269,7 +269,7 @@ impl Tuner<'_> {
         let picked = picked.collect();
         self.target.reshape(picked)?;
         let disturbed = |sample: &Sample| {
-            !sample.causes.is_empty() || !regime::same(sample.round_trips.0, sample.round_trips.1)
+            !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
         };
         let sample = schedule::undisturbed(TRIES, disturbed, || {
             self.passes += 1;

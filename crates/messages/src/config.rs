@@ -37,9 +37,9 @@ config! {
         /// What the clock is read around: `batch` or `each` operation.
         timing: String = Setting "timing";
         /// The MPI.
-        mpi: MpiConfig = Setting "mpi";
+        mpi: MpiConfig = Setting "MPI" @ 37, speaks;
         /// Starts whose samples are together here.
-        starts: u64 = Setting "starts";
+        starts: u64 = Observation "starts";
         /// Operations that count.
         operations: u64 = Observation "operations";
         /// Operations of the last batch.

@@ -172,8 +172,8 @@ impl Batches {
         let known = Sorting { warm_up: 0, least: 1, regimes: Some(regimes) };
         let sorted = samples::sort_with(&samples, known);
         let of_headline = |group: &&RegimeGroup| group.regime.is_some() && group.regime == headline;
-        let most = || sorted.groups.iter().max_by_key(|group| group.passes.len());
-        let none = RegimeGroup { passes: Vec::new(), round_trip: f64::NAN, regime: None };
+        let most = || sorted.groups.iter().max_by_key(|group| group.all.len());
+        let none = RegimeGroup { parts: vec![Vec::new()], ..RegimeGroup::default() };
         let counted = sorted.groups.iter().find(of_headline).or_else(most).cloned().unwrap_or(none);
         let moved = !regimes.is_empty() && counted.regime != headline;
         Self { samples, operations, sorted, counted, moved }
@@ -215,7 +215,7 @@ impl SizeEvidence<'_> {
         let timed = (&samples[..], sorted, counted);
         let mut measurement =
             blank(self.run.pattern, unit).timed(Quoted::Mean, timed, 0, &value_of);
-        let (operations, mean) = self.batches.mean(&counted.passes);
+        let (operations, mean) = self.batches.mean(counted.counted(0));
         let mut config = self.config(operations);
         if operations > 0 {
             let at = |share: f64| stats::quantile(&measurement.samples, share);
@@ -381,27 +381,28 @@ mod tests {
             ((FAR, FAR), 9.0, 0.5),
         ]);
         let batches = of(&both);
-        assert_eq!((&batches.counted.passes[..], batches.moved), (&[3, 4, 5][..], false));
-        let why: Vec<usize> = batches.sorted.disturbed.iter().map(|(i, _)| *i).collect();
-        assert_eq!((why.as_slice(), batches.sorted.groups.len()), (&[6, 7, 8, 9, 10, 11][..], 2));
+        assert_eq!((batches.counted.counted(0), batches.moved), (&[3, 4, 5][..], false));
+        let moved: Vec<usize> = batches.sorted.set_aside.iter().map(|(i, _)| *i).collect();
+        assert_eq!((moved.as_slice(), batches.sorted.groups.len()), (&[6, 7, 8][..], 2));
+        assert_eq!(batches.counted.all, [3, 4, 5, 9, 10, 11]);
         let other = of(&run(&[((NEAR, NEAR), 1.0, 0.0)]));
-        assert_eq!((other.counted.passes.len(), other.moved), (3, true));
+        assert_eq!((other.counted.counted(0).len(), other.moved), (3, true));
         let moved = of(&run(&[((NEAR, FAR), 1.0, 0.0)]));
-        assert_eq!((moved.counted.passes.len(), moved.moved), (3, true));
+        assert_eq!((moved.counted.counted(0).len(), moved.moved), (3, true));
     }
 
     #[test]
     fn ranks_without_a_shared_line_are_in_no_regime() {
         let batches = of(&run(&[((0.0, 0.0), 1.0, 0.0), ((0.0, 0.0), 5.0, 0.5)]));
-        assert_eq!((&batches.counted.passes[..], batches.moved), (&[0, 1, 2][..], false));
+        assert_eq!((batches.counted.counted(0), batches.moved), (&[0, 1, 2][..], false));
         assert!(batches.counted.round_trip.is_nan());
-        assert!(!of(&run(&[])).moved && of(&run(&[])).counted.passes.is_empty());
+        assert!(!of(&run(&[])).moved && of(&run(&[])).counted.counted(0).is_empty());
     }
 
     #[test]
     fn batches_that_are_all_disturbed_count() {
         let batches = of(&run(&[((FAR, FAR), 1.0, 0.5)]));
-        assert_eq!((batches.counted.passes.len(), batches.moved), (3, false));
+        assert_eq!((batches.counted.counted(0).len(), batches.moved), (3, false));
     }
 
     #[test]
@@ -409,7 +410,7 @@ mod tests {
         let mut both = run(&[((FAR, FAR), 1.0, 0.0), ((FAR, FAR), 4.0, 0.5)]);
         both.groups[0].operations = 20;
         let batches = of(&both);
-        assert_eq!(batches.mean(&batches.counted.passes), (60, 1.0));
+        assert_eq!(batches.mean(batches.counted.counted(0)), (60, 1.0));
         assert_eq!(batches.mean(&[0, 1, 2, 3, 4, 5]), (90, 2.0));
     }
 }

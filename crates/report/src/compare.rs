@@ -4,7 +4,7 @@
 use nodegauge_gauge::view::{Cell, Note, Page, Section, Table, Tone};
 use nodegauge_measure::compare::threshold::change_in_words;
 use nodegauge_measure::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
-use nodegauge_measure::ratio::{LEAST_RUNS, RUN_TO_RUN};
+use nodegauge_measure::ratio::Basis;
 
 /// Longest value of a difference that stays in the table; longer ones get lines of their own.
 const IN_TABLE: usize = 27;
@@ -29,7 +29,8 @@ pub fn page(comparison: &Comparison) -> Page {
     sections.extend(tests.iter().map(|(test, pairs)| figures(test, pairs)));
     let mut verdicts = verdicts(comparison);
     for (label, only) in [("only in A", &comparison.only_a), ("only in B", &comparison.only_b)] {
-        verdicts.note_if(label, (!only.is_empty()).then(|| listed(only)));
+        let titles: Vec<String> = only.iter().map(|of| of.title.clone()).collect();
+        verdicts.note_if(label, (!titles.is_empty()).then(|| listed(&titles)));
     }
     sections.push(verdicts);
     Page { heading: String::new(), sections }
@@ -155,12 +156,13 @@ fn verdicts(comparison: &Comparison) -> Section {
         let first = pairs[0].1;
         let decides = first.reasons.first() == Some(reason);
         let tone = match first.verdict {
-            Verdict::NotComparable | Verdict::NoConfidence if decides => Tone::Warning,
+            Verdict::NotComparable | Verdict::CannotTell if decides => Tone::Warning,
             _ => Tone::Plain,
         };
         section.push(Note::new("why", format!("{of}{reason}")).tone(tone));
     }
-    section.note_if("medians", medians(comparison)).note("basis", basis(comparison));
+    section.note_if("medians", medians(comparison)).note_if("visible", visible(comparison));
+    section.note("basis", basis(comparison));
     section
 }
 
@@ -178,28 +180,42 @@ fn medians(comparison: &Comparison) -> Option<String> {
     (!far.is_empty()).then(|| format!("say otherwise: {}", listed(&far)))
 }
 
+/// The changes that would have been found, of as many figures as there are.
+fn visible(comparison: &Comparison) -> Option<String> {
+    let visible = |pair: &&Pair| pair.visible.unwrap_or(f64::NAN);
+    let known = || comparison.pairs.iter().filter(|pair| pair.visible.is_some());
+    let least = known().min_by(|x, y| visible(x).total_cmp(&visible(y)))?;
+    let most = known().max_by(|x, y| visible(x).total_cmp(&visible(y)))?;
+    let of = |pair: &Pair| format!("{:.1} % ({})", visible(&pair) * 100.0, pair.title());
+    let to = (most != least).then(|| format!(" to {}", of(most))).unwrap_or_default();
+    Some(format!(
+        "a change of {}{to} or more is found in nine of ten comparisons like this",
+        of(least)
+    ))
+}
+
 /// What the figures and the intervals are.
 fn basis(comparison: &Comparison) -> String {
     let mut kinds: Vec<&str> = comparison.pairs.iter().map(|pair| pair.statistic).collect();
     kinds.sort_unstable();
     kinds.dedup();
     let kinds = kinds.into_iter().map(|kind| match kind {
-        "best" => "the best sample of a run",
-        "median" => "the median of a run",
-        "mean" => "the mean of a run",
-        _ => "what a run quotes",
+        "best" => "the best sample of a run".to_owned(),
+        "single" => "what a run quotes".to_owned(),
+        other => format!("the {other} of a run"),
     });
     let mut text = format!("figures are {}", kinds.collect::<Vec<_>>().join(", or "));
-    let mut sampled = comparison.pairs.iter().filter(|pair| pair.ci95.is_some()).peekable();
-    if sampled.peek().is_some() {
-        text.push_str("; intervals are bootstrapped");
-    }
-    if sampled.any(|pair| pair.a.runs.min(pair.b.runs) < LEAST_RUNS) {
-        text.push_str(&format!(
-            " and allow {:.1} % for what differs from run to run, since a side has less than \
-             {LEAST_RUNS} runs; give runs the same --label and compare by it",
-            RUN_TO_RUN * 100.0
-        ));
+    let from = |basis: Basis| comparison.pairs.iter().any(|pair| pair.basis == Some(basis));
+    let bases: Vec<&str> = [
+        (Basis::Runs, "the runs of the sides"),
+        (Basis::History, "these and saved runs like them"),
+        (Basis::Blocks, "blocks of runs by turns"),
+    ]
+    .into_iter()
+    .filter_map(|(basis, words)| from(basis).then_some(words))
+    .collect();
+    if !bases.is_empty() {
+        text.push_str(&format!("; how runs differ is taken from {}", bases.join(", or ")));
     }
     text
 }

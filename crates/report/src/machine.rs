@@ -3,7 +3,9 @@
 use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Cache, ClockBasis, Figure, Finding, Machine, Severity};
+use nodegauge_measure::record::{
+    Cache, Circumstances, ClockBasis, Figure, Finding, Machine, Severity,
+};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
 /// What the node is, one topic a paragraph, and its NUMA distances where there is more than one node.
@@ -32,6 +34,12 @@ pub fn page(machine: &Machine) -> Page {
     }
     section.note_if("pages", pages(machine));
     section.note_if("kernel", (machine.source == "live").then(|| kernel(machine)));
+    if let Some(known) = &machine.circumstances {
+        section.note("state", state(known));
+        let variables = known.environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let variables = variables.collect::<Vec<_>>().join("\n");
+        section.note_if("variables", (!variables.is_empty()).then_some(variables));
+    }
     let mut distances = Section::new("distances");
     distances.blocks.extend(distances_of(machine).map(Block::from));
     Page { sections: vec![section, distances], ..Page::default() }
@@ -142,6 +150,25 @@ fn pages(machine: &Machine) -> Option<String> {
     Some(parts.join("; "))
 }
 
+/// What else decides how fast the node is, as far as it is known.
+fn state(known: &Circumstances) -> String {
+    let switch = |what: &str, on: Option<bool>| {
+        on.map(|on| format!("{what} {}", if on { "on" } else { "off" }))
+    };
+    let mitigations =
+        known.mitigations.values().filter(|what| what.starts_with("Mitigation")).count();
+    let parts = [
+        known.microcode.as_ref().map(|revision| format!("microcode {revision}")),
+        known.clocksource.as_ref().map(|source| format!("clock source {source}")),
+        switch("boost", known.boost),
+        switch("SMT", known.smt),
+        switch("NUMA balancing", known.numa_balancing),
+        (mitigations > 0).then(|| counted(mitigations, "mitigation") + " in the kernel"),
+    ];
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    if known.is_empty() { "the system shows nothing of it".to_owned() } else { known.join("; ") }
+}
+
 fn kernel(machine: &Machine) -> String {
     let mut parts = vec![machine.kernel.clone().unwrap_or_else(|| "unknown".to_owned())];
     parts.push(match &machine.virtualisation {
@@ -184,7 +211,7 @@ pub(crate) fn finding(finding: &Finding) -> Note {
 /// The caches of the last level and the memory in a few words, for the one-page summary.
 pub(crate) fn brief(machine: &Machine) -> Section {
     let mut section = Section::new("machine");
-    if machine.source == "import" {
+    if machine.is_imported() {
         section.note("machine", "not known: the figures were imported");
         return section;
     }

@@ -4,6 +4,11 @@
 //!
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
 
+pub mod core_to_core;
+pub mod timed;
+
+pub use timed::{Laps, Span, Timed};
+
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
 use nodegauge_os::Barrier;

@@ -18,6 +18,35 @@ impl CommandLine {
         Self { words: vec![program.into()] }.with(arguments)
     }
 
+    /// Reads what a user typed; `what` it is and an `example` are for the message on what is wrong.
+    ///
+    /// # Errors
+    /// When it is empty, or a quote is not closed.
+    pub fn read(
+        what: &'static str,
+        example: &'static str,
+        text: &str,
+    ) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new(what, example, text);
+        let mut words = Vec::new();
+        loop {
+            cursor.take_while(char::is_whitespace);
+            if cursor.at_end() {
+                break;
+            }
+            words.push(word(&mut cursor)?);
+        }
+        match words.first() {
+            Some(program) if !program.is_empty() => Ok(Self { words }),
+            _ => Err(cursor.error_at(0, "expected a program and its options")),
+        }
+    }
+
+    /// All words, the program first.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
     /// The program.
     pub fn program(&self) -> &str {
         &self.words[0]
@@ -40,19 +69,7 @@ impl FromStr for CommandLine {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new("compiler", "--compiler 'gcc -O3 -fopenmp'", text);
-        let mut words = Vec::new();
-        loop {
-            cursor.take_while(char::is_whitespace);
-            if cursor.at_end() {
-                break;
-            }
-            words.push(word(&mut cursor)?);
-        }
-        match words.first() {
-            Some(program) if !program.is_empty() => Ok(Self { words }),
-            _ => Err(cursor.error_at(0, "expected a program and its options")),
-        }
+        Self::read("compiler", "--compiler 'gcc -O3 -fopenmp'", text)
     }
 }
 

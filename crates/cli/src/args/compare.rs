@@ -2,7 +2,9 @@
 
 use super::Database;
 use clap::Args as ClapArgs;
+use nodegauge_measure::SyntaxError;
 use nodegauge_measure::compare::Threshold;
+use nodegauge_toolchain::CommandLine;
 
 /// `compare`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -10,16 +12,35 @@ pub(crate) struct CompareArgs {
     /// Identifier or its beginning, latest, latest~1, a file, or a label such as nps=1
     ///
     /// A label that several runs carry means all of them, as repeated runs of one setting.
-    pub(crate) a: String,
+    #[arg(required_unless_present = "run")]
+    pub(crate) a: Option<String>,
     /// The same, held against the first
-    pub(crate) b: String,
+    #[arg(required_unless_present = "run")]
+    pub(crate) b: Option<String>,
+    /// Start two commands by turns, in blocks A B B A, and compare their runs
+    ///
+    /// Commands of nodegauge, with variables before them and programs around them: --run
+    /// 'OMP_PLACES=cores stream' 'OMP_PLACES=sockets stream', --run stream 'numactl -i all nodegauge
+    /// stream', --run './before io' './after io'. Every run is saved.
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["a", "b"], value_parser = turns, help_heading = "Runs by turns")]
+    pub(crate) run: Option<Vec<CommandLine>>,
+    /// Number of blocks of four runs
+    #[arg(long, value_name = "N", conflicts_with_all = ["a", "b"], default_value = "5", value_parser = clap::value_parser!(u32).range(3..=1000), help_heading = "Runs by turns")]
+    pub(crate) blocks: u32,
+    /// Do not save the runs in the history
+    #[arg(long, conflicts_with_all = ["a", "b"], help_heading = "Runs by turns")]
+    pub(crate) no_save: bool,
     /// Exit with 1 when this is so (repeatable), e.g. --fail-on 'triad<-5%' or --fail-on slower
     ///
     /// [GAUGE.|TEST.]NAME, or any, then >=, <=, > or <, and the change of B to A in percent; @SIZE for
-    /// one message, block or array size. A change within noise does not fail, and is said. 'slower'
-    /// fails when any measurement is slower beyond noise. Example: --fail-on 'mpi.latency>10%@8B'
+    /// one message, block or array size. 'slower' fails when any measurement is slower beyond noise. A
+    /// change within noise does not fail, and is said; what is suspect, not comparable or missing on B
+    /// does. Example: --fail-on 'mpi.latency>10%@8B'
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) fail_on: Vec<Threshold>,
+    /// Take suspect figures for valid ones
+    #[arg(long, help_heading = "Output")]
+    pub(crate) accept_suspect: bool,
     /// Write the comparison as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -28,4 +49,8 @@ pub(crate) struct CompareArgs {
     pub(crate) csv: Option<String>,
     #[command(flatten)]
     pub(crate) db: Database,
+}
+
+fn turns(text: &str) -> Result<CommandLine, SyntaxError> {
+    CommandLine::read("command", "--run 'stream --pages 4k' 'stream --pages thp'", text)
 }

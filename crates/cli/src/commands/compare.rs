@@ -1,18 +1,37 @@
 //! `nodegauge compare`.
 
+mod turns;
+
 use crate::args::CompareArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output;
 use crate::session;
 use nodegauge_history::{HistoryError, Store};
-use nodegauge_measure::compare::{Comparison, Side, compare};
+use nodegauge_measure::compare::{Comparison, Design, Side, Unpaired, compare};
+use nodegauge_measure::record::Record;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
-    let store = Store::open_to_read(&session::store_path(&args.db)?)?;
-    let (a, b) = (side(&args.a, store.as_ref())?, side(&args.b, store.as_ref())?);
-    let comparison = compare(&a, &b, &gauges::registry());
+    let (mut saved, mut ended) = (None, None);
+    let [a, b] = match (&args.run, &args.a, &args.b) {
+        (None, Some(a), Some(b)) => {
+            let store = Store::open_to_read(&session::store_path(&args.db)?)?;
+            [side(a, store.as_ref())?, side(b, store.as_ref())?]
+        }
+        (commands, ..) => {
+            let turns = turns::measure(commands.as_deref().unwrap_or_default(), args)?;
+            (saved, ended) = (turns.saved, turns.signal.map(Exit::Signal));
+            turns.sides
+        }
+    };
+    if let (Some(exit), []) = (ended, a.runs.as_slice()) {
+        output::note("interrupted before a block was whole: nothing is compared");
+        return Ok(exit);
+    }
+    let design = Design { blocks: args.run.is_some(), accept_suspect: args.accept_suspect };
+    let comparison = compare(&a, &b, design, &gauges::registry());
     if comparison.pairs.is_empty() {
         return Err(nothing_in_common(&comparison));
     }
@@ -20,6 +39,9 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     let as_json = || output::json(&comparison);
     if !output::documents(&[(args.json.as_deref(), &as_json), (args.csv.as_deref(), &as_csv)])? {
         output::show(&nodegauge_report::compare::page(&comparison));
+        if let Some(saved) = saved {
+            output::print(&format!("{:11}{saved}\n", "saved"));
+        }
     }
     let mut exit = Exit::Success;
     for threshold in &args.fail_on {
@@ -33,7 +55,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
             None => {}
         }
     }
-    Ok(exit)
+    Ok(ended.unwrap_or(exit))
 }
 
 /// The runs that a selector means; files alone where there is no history yet.
@@ -48,14 +70,32 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
             return Err(HistoryError::NotFound { selector, candidates: Vec::new() }.into());
         }
     };
-    Ok(Side { asked: selector.to_owned(), runs })
+    let others = store.map_or(Ok(Vec::new()), |store| others(store, &runs))?;
+    Ok(Side { asked: selector.to_owned(), runs, others })
+}
+
+/// Most saved runs from which it is taken how runs differ.
+const MOST_OTHERS: u32 = 40;
+
+/// The saved runs of the node of these runs with figures of the same tests.
+fn others(store: &Store, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
+    let mut others: Vec<Record> = Vec::new();
+    let host = runs.first().and_then(|run| run.machine.host.as_deref());
+    let tests = runs.iter().flat_map(|run| &run.measurements).map(|m| m.test.as_str());
+    for test in tests.collect::<BTreeSet<_>>() {
+        let of_test = store.own_runs(host, test, None, MOST_OTHERS)?;
+        others.extend(of_test.into_iter().filter(|run| runs.iter().all(|own| own.id != run.id)));
+    }
+    others.sort_by(|x, y| y.id.cmp(&x.id));
+    others.dedup_by(|x, y| x.id == y.id);
+    Ok(others)
 }
 
 fn nothing_in_common(comparison: &Comparison) -> Failure {
-    let has = |only: &[String]| match only {
+    let has = |only: &[Unpaired]| match only {
         [] => "nothing".to_owned(),
-        [first, .., last] => format!("{first} ... {last}"),
-        [one] => one.clone(),
+        [first, .., last] => format!("{} ... {}", first.title, last.title),
+        [one] => one.title.clone(),
     };
     Failure::usage(format!(
         "'{}' and '{}' have no measurement in common: the one has {}, the other {}\nhint: nodegauge history list",

@@ -137,7 +137,7 @@ fn imported_record(
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     let mut all = vec![format!("imported from {shown}; its time is that of the file")];
     all.extend(notices);
-    let (host, source) = (host.map(str::to_owned), "import".to_owned());
+    let (host, source) = (host.map(str::to_owned), record::IMPORTED.to_owned());
     Record {
         started: written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339),
         command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],

@@ -11,7 +11,7 @@ use nodegauge_compute::size::{self, OrderSpec};
 use nodegauge_compute::{ComputeGauge, HplPlan, matrix_market, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::compare::machine_changes;
-use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
 use nodegauge_toolchain::mpi::HostList;
 
@@ -113,11 +113,10 @@ fn newest(args: &HplArgs, site: &Site, (test, name): (&str, &str)) -> Option<Rec
 /// The order at which LU reaches half of DGEMM's rate, by the newest saved rating.
 fn saved_half(args: &HplArgs, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
     let record = newest(args, site, ("hpl", "rating"))?;
-    let ratings = record.measurements.iter().filter(|m| {
-        (m.test.as_str(), m.name.as_str()) == ("hpl", "rating")
-            && m.validity.status != Status::Invalid
-            && fits(m)
-    });
+    let ratings = record
+        .measurements
+        .iter()
+        .filter(|m| (m.test.as_str(), m.name.as_str()) == ("hpl", "rating") && fits(m));
     let half = |config: RatingConfig| size::half(config.n?, config.of_dgemm?);
     ratings.map(|m| m.read_config()).find_map(half)
 }
@@ -130,9 +129,8 @@ fn saved(
     fits: &dyn Fn(&Measurement) -> bool,
 ) -> Option<(f64, String)> {
     let record = newest(args, site, (test, name))?;
-    let figures = record.measurements.iter().filter(|m| {
-        m.test == test && m.name == name && m.validity.status != Status::Invalid && fits(m)
-    });
+    let figures =
+        record.measurements.iter().filter(|m| m.test == test && m.name == name && fits(m));
     let best = figures.filter_map(|m| m.value).reduce(f64::max)?;
     Some((best, format!("saved {}", record.started)))
 }

@@ -15,7 +15,7 @@ fn site() -> Site {
     let mut machine = Machine::default();
     machine.processor.cores = 2;
     machine.processor.flops_per_cycle = Some(32);
-    Site { topology: Topology::load(&source).unwrap(), machine, root: SysRoot::live() }
+    Site::new(Topology::load(&source).unwrap(), machine, SysRoot::live())
 }
 
 fn burst(gflops: f64, ghz: f64) -> Burst {

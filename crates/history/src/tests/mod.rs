@@ -11,6 +11,7 @@ use std::path::Path;
 mod concurrent;
 mod find;
 mod open;
+mod own;
 mod save;
 
 fn record(triad: f64) -> Record {
@@ -34,6 +35,8 @@ fn record(triad: f64) -> Record {
             value: Some(triad),
             summary: None,
             samples: vec![triad, triad / 2.0],
+            samples_at_s: Vec::new(),
+            samples_round_trip_s: Vec::new(),
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config: serde_json::Map::new(),

@@ -174,7 +174,14 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
 
 /// A machine of eight nodes with so many channels in all.
 fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
-    let node = |id| NumaNode { id, bytes: None, free: None, cpus: vec![id], distances: None };
+    let node = |id| NumaNode {
+        id,
+        bytes: None,
+        free: None,
+        cache_bytes: None,
+        cpus: vec![id],
+        distances: None,
+    };
     let modules =
         Modules { channels, channel_bytes: 8, transfers_per_s: Some(3200e6), ..Modules::default() };
     Machine {

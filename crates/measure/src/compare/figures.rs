@@ -1,20 +1,20 @@
-//! The figures of a side: what is quoted, the samples, and which of them may stand beside those of
+//! The figures of a side: what is quoted of each run, and which of its samples may stand beside those of
 //! the other side. Samples of different regimes of a virtual machine never do.
 
 use crate::Seconds;
-use crate::ratio::{Runs, Statistic};
+use crate::ratio::{self, Runs};
 use crate::record::{Measurement, Quoted, Status};
 use crate::regime::{self, Regime};
 use crate::stats;
+use crate::unit::Unit;
 use serde::Serialize;
 
 /// The figures of one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// What is compared: the statistic that the field quotes (STREAM the best), the median of it over
-    /// several runs.
+    /// What is compared: the value that a run quotes, the geometric mean of it over several runs.
     pub value: Option<f64>,
-    /// The median of the samples, and of that over several runs; `null` without samples.
+    /// The median of the samples, the geometric mean of it over several runs; `null` without samples.
     pub median: Option<f64>,
     /// Samples that count, of all runs.
     pub samples: usize,
@@ -26,132 +26,159 @@ pub struct Figure {
 
 impl Figure {
     /// Of a side before it is known what of it can be compared.
-    pub(super) fn of(side: &[&Measurement]) -> Self {
-        let quoted: Vec<f64> = side.iter().filter_map(|m| m.value).collect();
-        let runs = Runs(side.iter().map(|m| m.samples.clone()).collect());
-        Self {
-            value: (!quoted.is_empty()).then(|| stats::median(&quoted)),
-            median: runs.centre(Statistic::Median),
-            samples: runs.samples(),
-            runs: side.len(),
-            status: side.iter().map(|m| m.validity.status).max().unwrap_or(Status::Valid),
-        }
-    }
-
-    /// Shows the figures that are compared: a statistic of the samples, or what is quoted.
-    pub(super) fn take(&mut self, chosen: &Chosen, statistic: Option<Statistic>) {
-        self.value = match statistic {
-            Some(statistic) => chosen.runs.centre(statistic),
-            None => chosen.quoted,
-        };
-        self.median = statistic.and_then(|_| chosen.runs.centre(Statistic::Median));
-        self.samples = chosen.runs.samples();
-        self.runs = chosen.runs.0.len();
+    pub(super) fn of(side: &[Numbered<'_>]) -> Self {
+        let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
+        let status = side.iter().map(|(_, m)| m.validity.status).max().unwrap_or(Status::Valid);
+        Self { status, ..Chosen(all.filter(|(_, part)| part.value > 0.0).collect()).figure() }
     }
 }
 
-/// What of its samples a measurement quotes.
-pub(super) fn statistic(m: &Measurement) -> Statistic {
-    match m.quoted {
-        Quoted::Best => m.unit.direction().map_or(Statistic::Median, Statistic::Best),
-        Quoted::Mean => Statistic::Mean,
-        Quoted::Median | Quoted::HarmonicMean | Quoted::GeometricMean | Quoted::Single => {
-            Statistic::Median
-        }
-    }
-}
+/// A measurement with the number of its run on its side.
+pub(super) type Numbered<'a> = (usize, &'a Measurement);
 
-/// The name of a statistic, as JSON has it.
-pub(super) fn name(statistic: Statistic) -> &'static str {
-    match statistic {
-        Statistic::Best(_) => "best",
-        Statistic::Median => "median",
-        Statistic::Mean => "mean",
-    }
-}
-
-/// What of a side is compared.
+/// What of a side is compared: of each run, by its number, one part.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Chosen {
-    pub quoted: Option<f64>,
-    pub runs: Runs,
-}
+pub(super) struct Chosen(pub Vec<(usize, Part)>);
 
 /// What of both sides is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Matched {
     pub a: Chosen,
     pub b: Chosen,
+    /// Of other runs like them.
+    pub like: [Chosen; 2],
     /// Which part of a side was left out.
     pub remark: Option<String>,
 }
 
 /// The samples of one run in one regime.
 #[derive(Debug, Clone, PartialEq)]
-struct Part {
+pub(super) struct Part {
     /// `None` where regimes were not watched.
     round_trip: Option<f64>,
-    quoted: f64,
+    /// What is quoted of them; NaN for no result.
+    pub value: f64,
     samples: Vec<f64>,
 }
 
-/// The figures of both sides that are of one regime, where `regimes_matter`.
+impl Chosen {
+    /// What is quoted of each run.
+    pub fn values(&self) -> Vec<f64> {
+        self.0.iter().map(|(_, part)| part.value).collect()
+    }
+
+    /// What is shown of it; all of it is valid so far.
+    pub fn figure(&self) -> Figure {
+        let mean = |values: Vec<f64>| match values.as_slice() {
+            [] => None,
+            // A single figure is shown as it is, to the last digit.
+            [one] => Some(*one),
+            several => Some(stats::geometric_mean(several)),
+        };
+        let sampled = self.0.iter().map(|(_, part)| &part.samples).filter(|all| !all.is_empty());
+        Figure {
+            value: mean(self.values()),
+            median: mean(sampled.clone().map(|all| stats::median(all)).collect()),
+            samples: sampled.map(Vec::len).sum(),
+            runs: self.0.len(),
+            status: Status::Valid,
+        }
+    }
+
+    /// As a side of a ratio, with runs like it.
+    pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> Runs {
+        let within = |(_, part): &(usize, Part)| ratio::within(&part.samples, quoted, unit);
+        let within: Vec<f64> = self.0.iter().map(within).collect();
+        Runs { figures: self.values(), like: like.values(), within: stats::median(&within) }
+    }
+
+    /// B over A in each block A B B A of which all four runs have a figure.
+    pub fn by_blocks(&self, b: &Self) -> Vec<f64> {
+        let both = |side: &Self, block: usize| {
+            let of_block: Vec<f64> = side
+                .0
+                .iter()
+                .filter(|(run, _)| run / 2 == block)
+                .map(|(_, part)| part.value)
+                .collect();
+            (of_block.len() == 2).then(|| stats::geometric_mean(&of_block))
+        };
+        let blocks = self.0.last().map_or(0, |(run, _)| run / 2 + 1);
+        (0..blocks).filter_map(|block| Some(both(b, block)? / both(self, block)?)).collect()
+    }
+}
+
+/// The runs of a side with a result.
+///
+/// # Errors
+/// Why there is none, in words.
+pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Numbered<'a>>, String> {
+    let has_result = |m: &Measurement| {
+        m.validity.status != Status::Invalid && m.value.is_some_and(|x| x.is_finite() && x > 0.0)
+    };
+    let usable: Vec<Numbered<'a>> = side.iter().copied().filter(|(_, m)| has_result(m)).collect();
+    if usable.is_empty() {
+        let why = side.iter().find_map(|(_, m)| m.validity.reasons.first());
+        return Err(format!("{name} has no valid result: {}", why.map_or("no result", |why| why)));
+    }
+    Ok(usable)
+}
+
+/// The figures of both sides, and of runs like them, that are of one regime, where `regimes_matter`.
 ///
 /// # Errors
 /// Why there are none, in words.
 pub(super) fn matched(
-    a: &[&Measurement],
-    b: &[&Measurement],
+    [a, b]: [&[Numbered<'_>]; 2],
+    like: [&[Numbered<'_>]; 2],
     regimes_matter: bool,
 ) -> Result<Matched, String> {
-    for (name, side) in [("A", a), ("B", b)] {
-        if let Some(m) = side.iter().find(|m| !usable(m)) {
-            let why = m.validity.reasons.first().map_or("no result", String::as_str);
-            if side.iter().all(|m| !usable(m)) {
-                return Err(format!("{name} has no valid result: {why}"));
-            }
-        }
-    }
     // Between other CPUs, other round trips say nothing of regimes.
-    let first = a.first().and_then(|m| m.config.get("places"));
-    let on_the_same_cpus = a.iter().chain(b).all(|m| m.config.get("places") == first);
-    let [a, b] = [a, b].map(|side| {
-        side.iter().filter(|m| usable(m)).map(|m| parts(m)).collect::<Vec<Vec<Part>>>()
-    });
-    let trips: Vec<f64> = a.iter().chain(&b).flatten().filter_map(|part| part.round_trip).collect();
-    let watched =
-        [&a, &b].iter().all(|side| side.iter().flatten().any(|part| part.round_trip.is_some()));
+    let first = a.first().and_then(|(_, m)| m.config.get("places"));
+    let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| m.config.get("places") == first);
+    let by_run = |side: &[Numbered<'_>]| -> Vec<(usize, Vec<Part>)> {
+        side.iter().map(|(run, m)| (*run, parts(m))).collect()
+    };
+    let (a, b, like) = (by_run(a), by_run(b), like.map(by_run));
+    let all = |side: &[(usize, Vec<Part>)]| -> Vec<Part> {
+        side.iter().flat_map(|(_, parts)| parts).cloned().collect()
+    };
+    let trips = |side: &[(usize, Vec<Part>)]| -> Vec<f64> {
+        all(side).iter().filter_map(|part| part.round_trip).collect()
+    };
+    let (of_a, of_b) = (trips(&a), trips(&b));
+    let watched = !of_a.is_empty() && !of_b.is_empty();
     if !regimes_matter || !watched || !on_the_same_cpus {
-        let remark = (regimes_matter && !trips.is_empty()).then(|| {
+        let remark = (regimes_matter && !(of_a.is_empty() && of_b.is_empty())).then(|| {
             "whether both sides met the same regime of the virtual machine is not known".to_owned()
         });
-        return Ok(Matched { a: chosen(&a, None), b: chosen(&b, None), remark });
+        let like = like.map(|side| chosen(&side, None));
+        return Ok(Matched { a: chosen(&a, None), b: chosen(&b, None), like, remark });
     }
-    let regimes = regime::regimes(&trips);
+    let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
     // The regime that both met most; a tie goes to the first, which is the one of short ways.
-    let met = |side: &[Vec<Part>], regime: &Regime| chosen(side, Some(regime)).runs.samples();
+    let samples = |side: &Chosen| side.0.iter().map(|(_, part)| part.samples.len()).sum::<usize>();
+    let met = |regime: &Regime| {
+        let [a, b] = [&a, &b].map(|side| chosen(side, Some(regime)));
+        let (n, runs) = (samples(&a).min(samples(&b)), a.0.len().min(b.0.len()));
+        (runs > 0).then_some(n)
+    };
     let most = regimes
         .iter()
-        .map(|regime| (met(&a, regime).min(met(&b, regime)), regime))
-        .filter(|(n, _)| *n > 0)
+        .filter_map(|regime| Some((met(regime)?, regime)))
         .reduce(|best, next| if next.0 > best.0 { next } else { best });
     let Some((_, regime)) = most else {
-        let median = |side: &[Vec<Part>]| {
-            let trips: Vec<f64> =
-                side.iter().flatten().filter_map(|part| part.round_trip).collect();
-            Seconds(stats::median(&trips))
-        };
+        let median = |trips: &[f64]| Seconds(stats::median(trips));
         return Err(format!(
             "different regimes of a virtual machine: a cache line took {} from core to core and back \
              on A, {} on B",
-            median(&a),
-            median(&b)
+            median(&of_a),
+            median(&of_b)
         ));
     };
-    let all =
-        |side: &[Vec<Part>]| side.iter().flatten().map(|part| part.samples.len()).sum::<usize>();
-    let (of_a, of_b) = (chosen(&a, Some(regime)), chosen(&b, Some(regime)));
-    let left_out = all(&a) + all(&b) - of_a.runs.samples() - of_b.runs.samples();
+    let [of_a, of_b] = [&a, &b].map(|side| chosen(side, Some(regime)));
+    let met = all(&a).iter().chain(&all(&b)).map(|part| part.samples.len()).sum::<usize>();
+    let left_out = met - samples(&of_a) - samples(&of_b);
     let remark = (left_out > 0).then(|| {
         format!(
             "compared in the regime in which a cache line takes {} to {} from core to core and back; \
@@ -160,53 +187,30 @@ pub(super) fn matched(
             Seconds(regime.to)
         )
     });
-    Ok(Matched { a: of_a, b: of_b, remark })
-}
-
-fn usable(m: &Measurement) -> bool {
-    m.validity.status != Status::Invalid
-        && m.value.is_some_and(|value| value.is_finite() && value > 0.0)
+    let like = like.map(|side| chosen(&side, Some(regime)));
+    Ok(Matched { a: of_a, b: of_b, like, remark })
 }
 
 /// The samples of a run by regime, the headline's first.
 fn parts(m: &Measurement) -> Vec<Part> {
     let trip = m.config.get("round_trip_s").and_then(serde_json::Value::as_f64);
     let trip = trip.filter(|trip| regime::is_of_a_line(*trip));
-    let headline =
-        Part { round_trip: trip, quoted: m.value.unwrap_or(f64::NAN), samples: m.samples.clone() };
+    let value = m.value.unwrap_or(f64::NAN);
+    let headline = Part { round_trip: trip, value, samples: m.samples.clone() };
     let others = m.regimes.iter().filter(|regime| regime.samples != m.samples).map(|regime| Part {
         round_trip: Some(regime.round_trip_s).filter(|trip| regime::is_of_a_line(*trip)),
-        quoted: regime.summary.best,
+        value: m.quoted.of(&regime.samples, m.unit).unwrap_or(f64::NAN),
         samples: regime.samples.clone(),
     });
     std::iter::once(headline).chain(others).collect()
 }
 
 /// What each run of a side has in a regime, or its headline; runs without are left out.
-fn chosen(side: &[Vec<Part>], regime: Option<&Regime>) -> Chosen {
+fn chosen(side: &[(usize, Vec<Part>)], regime: Option<&Regime>) -> Chosen {
     let fits = |part: &&Part| match regime {
         None => true,
         Some(regime) => part.round_trip.is_some_and(|trip| regime.contains(trip)),
     };
-    let parts: Vec<&Part> = side.iter().filter_map(|run| run.iter().find(fits)).collect();
-    let quoted: Vec<f64> = parts.iter().map(|part| part.quoted).collect();
-    Chosen {
-        quoted: (!quoted.is_empty()).then(|| stats::median(&quoted)),
-        runs: Runs(parts.iter().map(|part| part.samples.clone()).collect()),
-    }
-}
-
-/// What is to be kept in mind of the runs of a side: those without a result, and doubts.
-pub(super) fn doubts(name: &str, side: &[&Measurement]) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let failed = side.iter().filter(|m| !usable(m)).count();
-    if failed > 0 {
-        doubts.push(format!("{failed} of {} runs of {name} have no valid result", side.len()));
-    }
-    let suspect: Vec<&&Measurement> =
-        side.iter().filter(|m| m.validity.status == Status::Suspect).collect();
-    if let Some(reason) = suspect.first().and_then(|m| m.validity.reasons.first()) {
-        doubts.push(format!("{name} is suspect: {reason}"));
-    }
-    doubts
+    let of_run = |(run, parts): &(usize, Vec<Part>)| Some((*run, parts.iter().find(fits)?.clone()));
+    Chosen(side.iter().filter_map(of_run).collect())
 }

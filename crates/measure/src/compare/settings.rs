@@ -1,9 +1,10 @@
 //! What differs between two settings: labels, machine, kernel, build, and the configuration of what
 //! was measured. What one side does not tell is no difference.
 
-use super::{distinct, pairing};
-use crate::keys::{Registry, Role};
-use crate::record::{Machine, Measurement, Record, Severity};
+use super::figures::Numbered;
+use super::{TURNS, distinct, pairing};
+use crate::keys::{Registry, Role, scalar};
+use crate::record::{Machine, Record, Severity};
 use crate::{Bytes, BytesPerSec};
 use pairing::Point;
 use serde::Serialize;
@@ -82,11 +83,51 @@ fn count(n: u32) -> Option<String> {
     (n > 0).then(|| n.to_string())
 }
 
+/// Options of a command that say nothing of what is measured, and whether a value follows.
+const ASIDE: [(&str, bool); 9] = [
+    ("--label", true),
+    ("--json", true),
+    ("--csv", true),
+    ("--db", true),
+    ("--expect", true),
+    ("--no-save", false),
+    ("--accept-suspect", false),
+    ("-q", false),
+    ("-v", false),
+];
+
+/// What a run was asked to measure: its command without what goes beside it. `None` of what was imported.
+pub(super) fn question(run: &Record) -> Option<Vec<&str>> {
+    let mut asked = Vec::new();
+    let mut words = run.command.iter().map(String::as_str).peekable();
+    while let Some(word) = words.next() {
+        let is = |(option, _): &&(&str, bool)| {
+            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        };
+        match ASIDE.iter().find(is) {
+            None => asked.push(word),
+            Some((_, follows)) if *follows && !word.contains('=') => {
+                words.next_if(|next| *next == "-" || !next.starts_with('-'));
+            }
+            Some(_) => {}
+        }
+    }
+    (!run.machine.is_imported()).then_some(asked)
+}
+
+/// Whether all runs were asked the same, so that what differs between them came of it.
+pub(super) fn same_question(a: &[Record], b: &[Record]) -> bool {
+    let mut all = a.iter().chain(b).map(question);
+    let first = all.next().flatten();
+    first.is_some() && all.all(|question| question == first)
+}
+
 /// What differs, labels first.
 pub(super) fn differences(
     a: &[Record],
     b: &[Record],
     points: &[Point<'_>],
+    same_question: bool,
     registry: &Registry,
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
@@ -98,6 +139,7 @@ pub(super) fn differences(
     let sides =
         |of: &dyn Fn(&Record) -> Option<String>| [a, b].map(|side| distinct(side.iter().map(of)));
     let mut labels: Vec<&String> = a.iter().chain(b).flat_map(|run| run.labels.keys()).collect();
+    labels.retain(|label| *label != TURNS);
     labels.sort();
     labels.dedup();
     for key in labels {
@@ -125,7 +167,7 @@ pub(super) fn differences(
     if a_known && b_known {
         findings(a, b, &mut add);
     }
-    differences.extend(configurations(points, registry));
+    differences.extend(configurations(points, same_question, registry));
     differences
 }
 
@@ -152,20 +194,30 @@ fn findings(a: &[Record], b: &[Record], add: &mut impl FnMut(String, String, Str
 
 /// What of the configuration differs: a line where it is the same for all measurements, else a line
 /// for each of the first few.
-fn configurations(points: &[Point<'_>], registry: &Registry) -> Vec<Difference> {
+fn configurations(
+    points: &[Point<'_>],
+    same_question: bool,
+    registry: &Registry,
+) -> Vec<Difference> {
     let mut keys: Vec<&String> = Vec::new();
-    for m in points.iter().flat_map(|point| point.a.iter().chain(&point.b)) {
+    for (_, m) in points.iter().flat_map(|point| point.a.iter().chain(&point.b)) {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
-            if role.is_none_or(|role| role == Role::Setting) && !keys.contains(&key) {
+            // Identities that differ where the same was asked; else they are why there is no ratio.
+            let listed = |role| match role {
+                Role::Setting | Role::Choice => true,
+                Role::Identity => same_question,
+                Role::Size | Role::Observation => false,
+            };
+            if role.is_none_or(listed) && !keys.contains(&key) {
                 keys.push(key);
             }
         }
     }
     let mut differences = Vec::new();
     for key in keys {
-        let value = |side: &[&Measurement]| {
-            distinct(side.iter().map(|m| m.config.get(key).and_then(|value| told(key, value))))
+        let value = |side: &[Numbered<'_>]| {
+            distinct(side.iter().map(|(_, m)| told(key, m.config.get(key)?)))
         };
         let what = key.replace('_', " ");
         // Measurements that differ alike share a line.
@@ -243,10 +295,8 @@ fn told(key: &str, value: &Value) -> Option<String> {
             let offset = map.get("sequential")?.get("offset")?.as_u64()?;
             Some(format!("sequential, offset {offset}"))
         }
-        (_, Value::Object(map)) if map.contains_key("asked") => {
-            map.get("asked").and_then(pairing::scalar)
-        }
+        (_, Value::Object(map)) if map.contains_key("asked") => map.get("asked").and_then(scalar),
         (_, Value::Object(_) | Value::Array(_)) => Some(value.to_string()),
-        (_, other) => pairing::scalar(other),
+        (_, other) => scalar(other),
     }
 }

@@ -7,7 +7,7 @@ use crate::csv::{joined, number, written};
 type Cell = fn(&Pair) -> String;
 
 /// Names and contents; new columns go to the end.
-const COLUMNS: [(&str, Cell); 20] = [
+const COLUMNS: [(&str, Cell); 22] = [
     ("gauge", |pair| pair.gauge.clone()),
     ("test", |pair| pair.test.clone()),
     ("name", |pair| pair.name.clone()),
@@ -32,6 +32,8 @@ const COLUMNS: [(&str, Cell); 20] = [
     ("a_runs", |pair| pair.a.runs.to_string()),
     ("b_runs", |pair| pair.b.runs.to_string()),
     ("reasons", |pair| joined(pair.reasons.iter().cloned())),
+    ("visible", |pair| number(pair.visible)),
+    ("basis", |pair| pair.basis.map(|basis| basis.name().to_owned()).unwrap_or_default()),
 ];
 
 pub(super) fn render(pairs: &[Pair]) -> String {

@@ -1,8 +1,10 @@
 use super::*;
 use crate as nodegauge_measure;
-use crate::record::{Category, Machine, Quoted, RegimeSamples, Status, Tool};
-use crate::stats::Summary;
+use crate::record::{Category, Machine, Measurement, Quoted, RegimeSamples, Status, Tool};
+use crate::stats::{Better, Summary};
 use serde_json::json;
+
+mod noise;
 
 crate::config! {
     /// The keys that the measurements of these tests have.
@@ -28,7 +30,13 @@ crate::config! {
         /// Who measured.
         engine: String = Setting "engine", speaks;
         /// Kind of store.
-        stores: String = Setting "stores";
+        stores: String = Choice "stores";
+        /// The MPI.
+        mpi: Value = Setting "MPI", speaks;
+        /// The compiler.
+        compiler: Value = Setting "compiler", speaks;
+        /// How often a loop's body is repeated.
+        unroll: u64 = Choice "unroll";
         /// Pages.
         pages: Value = Setting "pages";
         /// CPUs of each thread.
@@ -48,7 +56,7 @@ fn registry() -> Registry {
 
 /// Compares with the keys of these tests.
 fn compare(a: &Side, b: &Side) -> Comparison {
-    super::compare(a, b, &registry())
+    super::compare(a, b, Design::default(), &registry())
 }
 
 /// A record of one host with these measurements.
@@ -85,86 +93,40 @@ fn triad(samples: &[f64]) -> Measurement {
 }
 
 fn side(runs: Vec<Record>) -> Side {
-    Side { asked: "latest".to_owned(), runs }
+    Side { asked: "latest".to_owned(), runs, others: Vec::new() }
+}
+
+/// Other runs of what `m` measured, that differ by a standard deviation of 1 %.
+fn known(m: &Measurement, id: &str) -> Vec<Record> {
+    let run = |(i, factor): (usize, &f64)| {
+        let value = m.value.map(|value| value * factor);
+        record(&format!("{id}{i}"), vec![Measurement { value, ..m.clone() }])
+    };
+    [0.99, 1.0, 1.01, 0.99, 1.01].repeat(2).iter().enumerate().map(run).collect()
+}
+
+/// One run a side, and saved ones like them.
+fn sides(a: Measurement, b: Measurement) -> [Side; 2] {
+    [("A", a), ("B", b)].map(|(id, m)| Side {
+        others: known(&m, &format!("{id}-other")),
+        ..side(vec![record(id, vec![m])])
+    })
 }
 
 fn one(a: Measurement, b: Measurement) -> Pair {
-    let sides = [("A1", a), ("B1", b)].map(|(id, m)| side(vec![record(id, vec![m])]));
-    let mut pairs = compare(&sides[0], &sides[1]).pairs;
+    let [a, b] = sides(a, b);
+    let mut pairs = compare(&a, &b).pairs;
     assert_eq!(pairs.len(), 1);
     pairs.remove(0)
 }
 
-/// Triad of eight runs of one setting on a two-CPU Zen 5 guest, half a minute apart, while others
-/// used the host: B/s, with the round trip.
-fn eight_runs() -> Vec<Measurement> {
-    #[derive(serde::Deserialize)]
-    struct Recorded {
-        round_trip_s: f64,
-        triad_mb: Vec<f64>,
-    }
-    let text = include_str!("../../tests/data/triad-eight-runs.json");
-    let runs: Vec<Recorded> = serde_json::from_str(text).unwrap();
-    runs.iter()
-        .map(|run| {
-            let samples: Vec<f64> = run.triad_mb.iter().map(|mb| mb * 1e6).collect();
-            let mut m = triad(&samples);
-            m.config.insert("round_trip_s".to_owned(), json!(run.round_trip_s));
-            m
-        })
-        .collect()
-}
-
 #[test]
-fn recorded_runs_of_one_setting_are_within_noise() {
-    let runs = eight_runs();
-    for (i, a) in runs.iter().enumerate() {
-        for b in &runs[i + 1..] {
-            let pair = one(a.clone(), b.clone());
-            assert_eq!(pair.verdict, Verdict::WithinNoise, "{:?}", (pair.ratio, pair.ci95));
-            assert_eq!(pair.statistic, "best");
-        }
-    }
-    // By medians, which the neighbours moved by up to 13 %, the interval must be as wide as that.
-    let quoted_by_median = |m: &Measurement| Measurement {
-        value: m.summary.as_ref().map(|summary| summary.median),
-        quoted: Quoted::Median,
-        ..m.clone()
-    };
-    let pair = one(quoted_by_median(&runs[0]), quoted_by_median(&runs[1]));
-    assert_eq!(pair.statistic, "median");
-    let [low, high] = pair.ci95.unwrap();
-    assert!(high / low > 1.15, "{low} {high}");
-}
-
-#[test]
-fn recorded_runs_that_are_pooled_are_told_from_a_faster_setting() {
-    let runs = eight_runs();
-    let pooled = |runs: &[Measurement], factor: f64, name: &str| {
-        let faster = |m: &Measurement| {
-            let samples: Vec<f64> = m.samples.iter().map(|x| x * factor).collect();
-            Measurement { config: m.config.clone(), ..triad(&samples) }
-        };
-        let records = runs.iter().enumerate();
-        side(records.map(|(i, m)| record(&format!("{name}{i}"), vec![faster(m)])).collect())
-    };
-    let (a, b) = runs.split_at(4);
-    let same = compare(&pooled(a, 1.0, "A"), &pooled(b, 1.0, "B"));
-    assert_eq!(same.pairs[0].verdict, Verdict::WithinNoise, "{:?}", same.pairs[0].ci95);
-    assert_eq!((same.pairs[0].a.runs, same.pairs[0].b.runs), (4, 4));
-    let faster = compare(&pooled(a, 1.0, "A"), &pooled(b, 1.06, "B"));
-    assert_eq!(faster.pairs[0].verdict, Verdict::Faster, "{:?}", faster.pairs[0].ci95);
-    let slower = compare(&pooled(b, 1.06, "B"), &pooled(a, 1.0, "A"));
-    assert_eq!(slower.pairs[0].verdict, Verdict::Slower, "{:?}", slower.pairs[0].ci95);
-}
-
-#[test]
-fn published_figures_have_a_ratio_and_no_confidence() {
+fn published_figures_have_a_ratio_and_no_verdict() {
     let [nps1, nps4] = [715_650.4e6, 753_699.8e6].map(|rate| triad(&[rate]));
-    let pair = one(nps1, nps4);
+    let [a, b] = [nps1, nps4].map(|m| side(vec![record(m.in_words().as_str(), vec![m])]));
+    let pair = &compare(&a, &b).pairs[0];
     assert!((pair.ratio.unwrap() - 1.0532).abs() < 1e-4);
-    assert_eq!((pair.verdict, pair.ci95, pair.statistic), (Verdict::NoConfidence, None, "quoted"));
-    assert_eq!(pair.reasons, ["no samples: no confidence"]);
+    assert_eq!((pair.verdict, pair.ci95, pair.statistic), (Verdict::CannotTell, None, "best"));
 }
 
 #[test]
@@ -182,8 +144,11 @@ fn a_time_that_is_shorter_is_faster() {
 #[test]
 fn what_is_not_the_same_thing_is_not_compared() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
+    // Of two questions: what one question came to is one thing.
     let reasons = |a: Value, b: Value| {
-        let pair = one(of(a), of(b));
+        let [a, mut b] = sides(of(a), of(b));
+        b.runs[0].command.push("--other".to_owned());
+        let pair = compare(&a, &b).pairs.remove(0);
         assert_eq!((pair.verdict, pair.ratio, pair.ci95), (Verdict::NotComparable, None, None));
         pair.reasons
     };
@@ -229,12 +194,14 @@ fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
     assert_eq!((pair.verdict, pair.b.value), (Verdict::WithinNoise, Some(48.5e9)));
     assert!(pair.reasons[0].contains("12 samples of others are left out"), "{pair:?}");
     // On bare metal round trips differ with the setting, and tell no regimes.
-    let sides = [in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None)].map(|m| {
-        let mut run = record("X", vec![m]);
-        run.machine.virtualisation = None;
-        side(vec![run])
-    });
-    assert_eq!(compare(&sides[0], &sides[1]).pairs[0].verdict, Verdict::Faster);
+    let mut bare = sides(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
+    for side in &mut bare {
+        side.runs
+            .iter_mut()
+            .chain(&mut side.others)
+            .for_each(|run| run.machine.virtualisation = None);
+    }
+    assert_eq!(compare(&bare[0], &bare[1]).pairs[0].verdict, Verdict::Faster);
 }
 
 #[test]
@@ -247,10 +214,13 @@ fn measurements_are_paired_by_what_tells_them_apart() {
     let comparison = compare(&a, &b);
     let titles: Vec<String> = comparison.pairs.iter().map(Pair::title).collect();
     assert_eq!(titles, ["bw 4 KiB"]);
-    assert_eq!(
-        (comparison.only_a, comparison.only_b),
-        (vec!["bw 8 B".to_owned()], vec!["bw 64 KiB".to_owned()])
-    );
+    assert_eq!(comparison.only_a[0].title, "bw 8 B");
+    assert_eq!(comparison.only_b[0].title, "bw 64 KiB");
+    // What B lacks fails every condition that names it; what A lacks fails none.
+    let check = |text: &str| text.parse::<Threshold>().unwrap().check(&comparison);
+    let missing = || threshold::Finding::Met(vec!["bw 8 B is missing on B".to_owned()]);
+    assert_eq!((check("bw<-5%@8B"), check("slower")), (missing(), missing()));
+    assert!(!check("bw<-5%@4KiB").fails() && check("bw<-5%@1KiB").fails());
     // A sweep is held against a run with one of its thread counts.
     let of_threads =
         |n: u64| measurement("triad", "B/s", &[n as f64 * 1e9; 8], json!({"threads": n}));
@@ -261,12 +231,69 @@ fn measurements_are_paired_by_what_tells_them_apart() {
     assert_eq!((comparison.pairs.len(), comparison.only_a.len()), (1, 2));
     // One count against another is a difference of setting, and compared.
     let comparison = compare(&single, &side(vec![record("T", vec![of_threads(4)])]));
-    assert_eq!(comparison.pairs[0].verdict, Verdict::Faster);
+    assert_eq!(comparison.pairs[0].ratio, Some(2.0));
     assert!(comparison.differences.iter().any(|d| d.what == "threads" && d.a == "2" && d.b == "4"));
     // What nothing tells apart is told apart by its number.
     let twice = side(vec![record("D", vec![triad(&[1e9; 8]), triad(&[2e9; 8])])]);
     let titles: Vec<String> = compare(&twice, &twice).pairs.iter().map(Pair::title).collect();
     assert_eq!(titles, ["triad", "triad, number 2"]);
+}
+
+#[test]
+fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
+    let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
+    // Native loops beside those of two compilers: another run chose other native ones.
+    let run = |stores: &str, unroll: u64| {
+        let compiled = |command: &str| {
+            of(json!({"engine": "compiled", "compiler": {"command": command}, "stores": "regular"}))
+        };
+        let native = of(json!({"engine": "native", "stores": stores, "unroll": unroll}));
+        vec![native, compiled("gcc"), compiled("clang -O3")]
+    };
+    let [a, b] = [("A", "nontemporal", 4), ("B", "regular", 8)]
+        .map(|(id, stores, unroll)| side(vec![record(id, run(stores, unroll))]));
+    let comparison = compare(&a, &b);
+    let titles: Vec<String> = comparison.pairs.iter().map(Pair::title).collect();
+    assert_eq!(titles, ["triad native", "triad compiled gcc", "triad compiled clang -O3"]);
+    assert!(
+        comparison.differences.iter().any(|d| d.what == "unroll (triad native)"),
+        "{:?}",
+        comparison.differences
+    );
+    // Where nothing else tells them apart, as in a sweep, it does.
+    let sweep = ["regular", "nontemporal"].map(|stores| of(json!({"stores": stores})));
+    let sweep = side(vec![record("S", sweep.to_vec())]);
+    assert_eq!(compare(&sweep, &sweep).pairs[1].title(), "triad, stores nontemporal");
+    // Two MPIs are told apart by library and version.
+    let mpi =
+        |version: &str| of(json!({"mpi": {"library": "MPICH", "version": version, "mpicc": "cc"}}));
+    let two = side(vec![record("M", vec![mpi("4.0"), mpi("4.1")])]);
+    assert_eq!(compare(&two, &two).pairs[1].title(), "triad MPICH 4.1");
+    // What the same question came to is no other thing; between two questions it is.
+    let arrays = |bytes: u64| of(json!({"array_bytes": bytes}));
+    let mut other = side(vec![record("O", vec![arrays(2000)])]);
+    let one = side(vec![record("N", vec![arrays(1000)])]);
+    let comparison = compare(&one, &other);
+    assert_eq!(comparison.pairs[0].ratio, Some(1.0));
+    assert_eq!(comparison.differences[0].what, "array bytes");
+    other.runs[0].command.push("--size=2000B".to_owned());
+    assert_eq!(compare(&one, &other).pairs[0].verdict, Verdict::NotComparable);
+}
+
+#[test]
+fn a_quoted_statistic_is_compared_as_quoted() {
+    let of = |quoted, samples: &[f64]| {
+        let m = triad(&[]);
+        Measurement { config: m.config.clone(), ..m.sampled(quoted, samples.to_vec()) }
+    };
+    for quoted in [Quoted::Best, Quoted::Mean, Quoted::HarmonicMean, Quoted::Median, Quoted::Single]
+    {
+        let (a, b) = (of(quoted, &[1e9, 2e9, 4e9]), of(quoted, &[3e9, 2e9, 9e9, 5e9]));
+        let expected = b.value.unwrap() / a.value.unwrap();
+        let pair = one(a, b);
+        assert!((pair.ratio.unwrap() / expected - 1.0).abs() < 1e-12, "{quoted:?}");
+        assert_eq!(pair.statistic, quoted.name());
+    }
 }
 
 #[test]
@@ -341,8 +368,8 @@ fn conditions_read_back_and_point_at_what_is_wrong() {
 #[test]
 fn conditions_fail_beyond_the_bound_but_not_within_noise() {
     let pair = |a: Measurement, b: Measurement| {
-        let sides = [("A1", a), ("B1", b)].map(|(id, m)| side(vec![record(id, vec![m])]));
-        compare(&sides[0], &sides[1])
+        let [a, b] = sides(a, b);
+        compare(&a, &b)
     };
     let check =
         |text: &str, comparison: &Comparison| text.parse::<Threshold>().unwrap().check(comparison);
@@ -366,18 +393,23 @@ fn conditions_fail_beyond_the_bound_but_not_within_noise() {
     let time = |t: f64| measurement("latency", "s", &[t; 20], json!({}));
     let longer = pair(time(1e-6), time(1.2e-6));
     assert!(check("latency>10%", &longer).fails() && check("any<-10%", &longer).fails());
-    let other = pair(
-        measurement("triad", "B/s", &[1e9; 8], json!({"element": "f64"})),
-        measurement("triad", "B/s", &[1e9; 8], json!({"element": "f32"})),
+    let standard = Measurement { category: Category::Standard, ..triad(&[1e9; 8]) };
+    assert!(
+        check("triad<-5%", &pair(triad(&[1e9; 8]), standard)).fails(),
+        "what cannot be compared does not pass"
     );
-    assert!(check("triad<-5%", &other).fails(), "what cannot be compared does not pass");
+    // Where nobody can tell noise, a bound is held against the figures, and a verdict is missed.
+    let [a, b] =
+        [1e9, 0.9e9].map(|rate| side(vec![record(&rate.to_string(), vec![triad(&[rate])])]));
+    let untold = compare(&a, &b);
+    assert!(check("triad<-5%", &untold).fails() && !check("triad<-15%", &untold).fails());
+    assert_eq!(check("slower", &untold), threshold::Finding::Untold(vec!["triad".to_owned()]));
 }
 
 #[test]
 fn the_csv_is_a_line_a_pair() {
-    let sides = [("A1", 1e9), ("B1", 2e9)]
-        .map(|(id, rate)| side(vec![record(id, vec![triad(&[rate; 8])])]));
-    let csv = compare(&sides[0], &sides[1]).to_csv();
+    let [a, b] = sides(triad(&[1e9; 8]), triad(&[2e9; 8]));
+    let csv = compare(&a, &b).to_csv();
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 2);
     assert!(

@@ -6,10 +6,11 @@
 //! got shorter. `any` as the name means every measurement, and then the change of its speed, so that
 //! one condition fits rates and times.
 //!
-//! A change beyond the bound that lies within noise does not fail, and is said; a measurement that is
-//! missing or not comparable fails, since a condition on nothing must not pass.
+//! Verdicts decide: a change beyond the bound that lies within noise does not fail, and is said. What is
+//! suspect, not comparable, or missing on B fails, since a condition on nothing must not pass; and a
+//! change beyond the bound fails where nobody can tell noise from it.
 
-use super::{Comparison, Pair, Verdict};
+use super::{Comparison, Pair, Unpaired, Verdict};
 use crate::Bytes;
 use crate::expect::{self, Comparison as Operator};
 use crate::grammar::{Cursor, SyntaxError};
@@ -112,6 +113,8 @@ pub enum Finding {
     Noise(Vec<String>),
     /// It is met by these, in words: the comparison fails.
     Met(Vec<String>),
+    /// It asks for a verdict, and of these there is none: not a failure, but to be said.
+    Untold(Vec<String>),
     /// There is no such measurement on both sides; these there are.
     NoSuch(Vec<String>),
 }
@@ -136,6 +139,7 @@ impl Finding {
             Self::Noise(pairs) => {
                 Some(format!("{threshold} would be met, but within noise: {}", listed(pairs)))
             }
+            Self::Untold(pairs) => Some(format!("{threshold} cannot be told of {}", listed(pairs))),
             Self::Met(pairs) => Some(format!("{threshold}: {}", listed(pairs))),
             Self::NoSuch(known) => Some(format!(
                 "{threshold}: both sides have no such measurement; they have {}",
@@ -148,38 +152,49 @@ impl Finding {
 impl Threshold {
     /// Holds the condition against a comparison.
     pub fn check(&self, comparison: &Comparison) -> Finding {
-        let named: Vec<&Pair> = comparison.pairs.iter().filter(|pair| self.names(pair)).collect();
-        if named.is_empty() {
+        let named = |pair: &&Pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size);
+        let lost = |of: &&Unpaired| self.names(&of.gauge, &of.test, &of.name, of.size);
+        let named: Vec<&Pair> = comparison.pairs.iter().filter(named).collect();
+        let lost: Vec<&Unpaired> = comparison.only_a.iter().filter(lost).collect();
+        if named.is_empty() && lost.is_empty() {
             let known = comparison.pairs.iter().map(Pair::title).collect();
             return Finding::NoSuch(known);
         }
-        let (mut met, mut noise) = (Vec::new(), Vec::new());
+        let mut met: Vec<String> =
+            lost.iter().map(|of| format!("{} is missing on B", of.title)).collect();
+        let (mut noise, mut untold) = (Vec::new(), Vec::new());
         for pair in named {
-            let why = pair.reasons.first().map_or("", String::as_str);
+            let (title, why) = (pair.title(), pair.reasons.first().map_or("", String::as_str));
             let Some(ratio) = pair.ratio else {
-                met.push(format!("{} is not comparable: {why}", pair.title()));
+                met.push(format!("{title} is not comparable: {why}"));
                 continue;
             };
-            let text = format!("{} {}", pair.title(), change_in_words(ratio));
+            if let Some(why) = &pair.suspect {
+                met.push(format!("{title}: {why}"));
+                continue;
+            }
+            let text = format!("{title} {}", change_in_words(ratio));
             match (self.holds(pair, ratio), pair.verdict) {
                 (true, Verdict::WithinNoise) => noise.push(text),
                 (true, _) => met.push(text),
+                (false, Verdict::CannotTell) if *self == Self::Slower => untold.push(title),
                 (false, _) => {}
             }
         }
-        match (met.is_empty(), noise.is_empty()) {
-            (false, _) => Finding::Met(met),
-            (true, false) => Finding::Noise(noise),
-            (true, true) => Finding::Passed,
+        match (met.is_empty(), noise.is_empty(), untold.is_empty()) {
+            (false, ..) => Finding::Met(met),
+            (true, false, _) => Finding::Noise(noise),
+            (true, true, false) => Finding::Untold(untold),
+            (true, true, true) => Finding::Passed,
         }
     }
 
-    /// Whether it is about this pair.
-    fn names(&self, pair: &Pair) -> bool {
+    /// Whether it is about this measurement.
+    fn names(&self, gauge: &str, test: &str, of: &str, at: Option<Bytes>) -> bool {
         let Self::Change { scope, name, size, .. } = self else { return true };
-        (name == ANY || pair.name == *name)
-            && scope.as_ref().is_none_or(|scope| pair.gauge == *scope || pair.test == *scope)
-            && size.is_none_or(|size| pair.size == Some(size))
+        (name == ANY || of == *name)
+            && scope.as_ref().is_none_or(|scope| gauge == *scope || test == *scope)
+            && size.is_none_or(|size| at == Some(size))
     }
 
     fn holds(&self, pair: &Pair, ratio: f64) -> bool {

@@ -3,6 +3,7 @@
 use super::Figure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What the node is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -30,9 +31,42 @@ pub struct Machine {
     /// Frequency governor of CPU 0, when the kernel shows one.
     #[serde(default)]
     pub governor: Option<String>,
-    /// Where this description comes from: `live`, `xml` or `synthetic`.
+    /// What else decides how fast it is; `null` for a described machine.
+    #[serde(default)]
+    pub circumstances: Option<Circumstances>,
+    /// Where this description comes from: `live`, `xml`, `synthetic` or [`IMPORTED`].
     #[serde(default)]
     pub source: String,
+}
+
+/// [`Machine::source`] of figures that another program printed, perhaps elsewhere: nothing is known of
+/// the machine but what the user says.
+pub const IMPORTED: &str = "import";
+
+impl Machine {
+    /// Whether the figures with it were imported.
+    pub fn is_imported(&self) -> bool {
+        self.source == IMPORTED
+    }
+}
+
+/// What firmware, the kernel and the environment decide about a node's speed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Circumstances {
+    /// Revision of CPU 0's microcode.
+    pub microcode: Option<String>,
+    /// What the kernel does about each vulnerability that the processor has, by the kernel's name.
+    pub mitigations: BTreeMap<String, String>,
+    /// Where the kernel's clock comes from, e.g. `tsc`.
+    pub clocksource: Option<String>,
+    /// Whether cores may run above their base clock.
+    pub boost: Option<bool>,
+    /// Whether cores run more than one thread now.
+    pub smt: Option<bool>,
+    /// Whether the kernel moves pages to the NUMA nodes that use them.
+    pub numa_balancing: Option<bool>,
+    /// Variables of this process that OpenMP runtimes and BLAS libraries read.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// The processors of a node; counts are over all sockets.
@@ -60,6 +94,10 @@ pub struct Processor {
     /// Instruction-set extensions that matter here, e.g. `sse2`, `avx2`, `avx512f`.
     #[serde(default)]
     pub isa: Vec<String>,
+    /// Whether regular stores are known to read each line that they miss; `null` where they may avoid
+    /// it, as on Intel's from Ice Lake on and on Arm, or nothing is known.
+    #[serde(default)]
+    pub write_allocate: Option<bool>,
     /// Double-precision operations a core completes in a cycle.
     pub flops_per_cycle: Option<u32>,
     /// How `flops_per_cycle` is made up, e.g. `2 FMA units x 4 lanes x 2`.
@@ -147,6 +185,9 @@ pub struct NumaNode {
     /// Free memory, bytes.
     #[serde(default)]
     pub free: Option<u64>,
+    /// Bytes of caches that stand before it, such as HBM in cache mode; `null` without any.
+    #[serde(default)]
+    pub cache_bytes: Option<u64>,
     /// The operating system's numbers of its hardware threads.
     pub cpus: Vec<u32>,
     /// Relative distances to all nodes, in node order, when the kernel gives them.

@@ -1,5 +1,6 @@
 //! One figure with its evidence.
 
+use crate::interference::Cause;
 use crate::samples::{RegimeGroup, Sample, Sorted};
 use crate::stats::{self, Better, Summary};
 use crate::unit::Unit;
@@ -159,7 +160,13 @@ pub struct Measurement {
     pub summary: Option<Summary>,
     /// The samples that count, in order of time; with several regimes those of the headline's.
     pub samples: Vec<f64>,
-    /// Samples set aside because something interfered, with the reason.
+    /// When each of them was over, seconds since the program began; empty where it was not noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples_at_s: Vec<f64>,
+    /// Core-to-core round trip before and after each of them, seconds; empty where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples_round_trip_s: Vec<[Option<f64>; 2]>,
+    /// Samples that something interfered with, with the reason; the warm-up is the first.
     #[serde(default)]
     pub disturbed: Vec<Disturbed>,
     /// Every regime met, fastest first; empty when only one was seen or regimes were not watched.
@@ -178,12 +185,39 @@ pub struct Measurement {
 }
 
 /// A sample that something interfered with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbed {
     /// The sample, in the measurement's unit.
     pub value: f64,
     /// What interfered.
     pub reason: String,
+    /// What it counts for all the same.
+    #[serde(default)]
+    pub counts: Counts,
+    /// When it was over, seconds since the program began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_s: Option<f64>,
+    /// Core-to-core round trip before and after, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_s: Option<[Option<f64>; 2]>,
+}
+
+/// What a sample counts for that something interfered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Counts {
+    /// Nothing: the warm-up, and what is of no regime or of another one than the figure.
+    #[default]
+    Nothing,
+    /// The best alone: what interferes only makes slower.
+    Best,
+    /// Everything, for lack of samples that nothing interfered with: it is among them.
+    All,
+}
+
+/// The round trips of a sample as the record has them.
+fn round_trips((before, after): (f64, f64)) -> [Option<f64>; 2] {
+    [before, after].map(|trip| Some(trip).filter(|trip| trip.is_finite()))
 }
 
 /// `config.engine` of a figure that was published elsewhere.
@@ -231,6 +265,8 @@ impl Measurement {
             quoted: Quoted::Single,
             summary: None,
             samples: Vec::new(),
+            samples_at_s: Vec::new(),
+            samples_round_trip_s: Vec::new(),
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config: Map::new(),
@@ -263,20 +299,31 @@ impl Measurement {
     }
 
     /// Part number `part` of timed samples of one regime, each time made a value by `value_of`; with
-    /// what was disturbed and what other regimes say.
+    /// what was disturbed and what other regimes say. The best is of all samples of the regime,
+    /// everything else of those that count.
     pub fn timed(
         self,
         quoted: Quoted,
-        (samples, sorted, counted): (&[Sample], &Sorted, &RegimeGroup),
+        (samples, sorted, group): (&[Sample], &Sorted, &RegimeGroup),
         part: usize,
         value_of: &dyn Fn(f64) -> f64,
     ) -> Self {
-        let better = self.unit.better();
-        let seconds = counted.passes.iter().map(|i| samples[*i].seconds[part]);
-        let values = seconds.map(value_of).collect();
-        let mut timed = self.sampled(quoted, values);
-        timed.disturbed = sorted.disturbed(samples, part, value_of);
-        timed.regimes = sorted.regimes(samples, part, better, value_of);
+        let mut timed = self.sampled(quoted, group.values(samples, part, value_of));
+        if let Some(summary) = &mut timed.summary {
+            summary.best = group.best(samples, part, timed.unit.better(), value_of);
+            timed.value = timed.value.map(|value| match quoted {
+                Quoted::Best => summary.best,
+                _ => value,
+            });
+        }
+        let counted = || group.counted(part).iter().map(|i| &samples[*i]);
+        timed.samples_at_s = counted().map(|sample| sample.at).collect();
+        let trips: Vec<_> = counted().map(|sample| round_trips(sample.round_trips)).collect();
+        if trips.iter().flatten().any(Option::is_some) {
+            timed.samples_round_trip_s = trips;
+        }
+        timed.disturbed = sorted.disturbed((samples, group), part, value_of);
+        timed.regimes = sorted.regimes(samples, part, timed.unit.better(), value_of);
         timed
     }
 
@@ -359,34 +406,57 @@ impl Sorted {
         if self.groups.len() < 2 {
             return Vec::new();
         }
-        self.groups
-            .iter()
-            .filter_map(|group| {
-                let values: Vec<f64> =
-                    group.passes.iter().map(|i| value(samples[*i].seconds[part])).collect();
-                Some(RegimeSamples {
-                    round_trip_s: group.round_trip,
-                    share: group.passes.len() as f64 / self.counted() as f64,
-                    summary: Summary::of(&values, better)?,
-                    samples: values,
-                })
+        let of_group = |group: &RegimeGroup| {
+            let values = group.values(samples, part, value);
+            let mut summary = Summary::of(&values, better)?;
+            summary.best = group.best(samples, part, better, value);
+            Some(RegimeSamples {
+                round_trip_s: group.round_trip,
+                share: group.all.len() as f64 / self.in_regimes() as f64,
+                summary,
+                samples: values,
             })
-            .collect()
+        };
+        self.groups.iter().filter_map(of_group).collect()
     }
 
-    /// The samples of a part that do not count, with the reasons in words.
-    pub fn disturbed(
+    /// The samples of a part that something interfered with, in order of time, with the reasons in
+    /// words; the figure is of the regime `group`.
+    fn disturbed(
         &self,
-        samples: &[Sample],
+        (samples, group): (&[Sample], &RegimeGroup),
         part: usize,
         value: &dyn Fn(f64) -> f64,
     ) -> Vec<Disturbed> {
-        self.disturbed
+        let words = |causes: &mut dyn Iterator<Item = &Cause>| {
+            causes.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let aside = self
+            .set_aside
             .iter()
-            .map(|(pass, causes)| Disturbed {
-                value: value(samples[*pass].seconds[part]),
-                reason: causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-            })
-            .collect()
+            .map(|(i, causes)| (*i, Counts::Nothing, words(&mut causes.iter())));
+        let in_groups = self.groups.iter().flat_map(|other| {
+            let counts = match other.disturbed(samples, part) {
+                _ if other != group => Counts::Nothing,
+                (_, true) => Counts::All,
+                (_, false) => Counts::Best,
+            };
+            let reasons = other
+                .all
+                .iter()
+                .map(move |i| (*i, counts, words(&mut samples[*i].causes_of(part))));
+            reasons.filter(|(.., reason)| !reason.is_empty())
+        });
+        let mut all: Vec<(usize, Counts, String)> = aside.chain(in_groups).collect();
+        all.sort_by_key(|(i, ..)| *i);
+        let disturbed = |(i, counts, reason): (usize, Counts, String)| Disturbed {
+            value: value(samples[i].seconds[part]),
+            reason,
+            counts,
+            at_s: Some(samples[i].at),
+            round_trip_s: Some(round_trips(samples[i].round_trips))
+                .filter(|trips| trips.iter().any(Option::is_some)),
+        };
+        all.into_iter().map(disturbed).collect()
     }
 }

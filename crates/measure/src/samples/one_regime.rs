@@ -1,6 +1,6 @@
 //! Cells of one run judged in one regime, so that a regime does not become a step in a curve.
 
-use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort};
+use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_beside};
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
@@ -16,25 +16,25 @@ pub struct OneRegime {
 
 impl OneRegime {
     /// Sorts the samples of each cell and chooses the regime in which most cells were measured; of
-    /// several, the one with most samples.
-    pub fn new(samples: Vec<Vec<Sample>>) -> Self {
+    /// several, the one with most samples. `known` are round trips of other runs.
+    pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
         let sorted = |samples: Vec<Sample>| {
-            let sorted = sort(&samples);
+            let sorted = sort_beside(&samples, known);
             (samples, sorted)
         };
         let cells: Vec<(Vec<Sample>, Sorted)> = samples.into_iter().map(sorted).collect();
         let mut trips = Vec::new();
         for (samples, sorted) in &cells {
-            for pass in sorted.groups.iter().flat_map(|group| &group.passes) {
+            for pass in sorted.groups.iter().flat_map(|group| &group.all) {
                 let (before, after) = samples[*pass].round_trips;
                 trips.extend([before, after]);
             }
         }
-        let regimes = regime::regimes(&trips);
+        let regimes = regime::among(&trips, known);
         let in_regime = |regime: &Regime| -> (usize, usize) {
             let of = |group: &&RegimeGroup| regime.contains(group.round_trip);
             let passes = cells.iter().map(|(_, sorted)| {
-                sorted.groups.iter().filter(of).map(|group| group.passes.len()).sum()
+                sorted.groups.iter().filter(of).map(|group| group.all.len()).sum()
             });
             let passes: Vec<usize> = passes.collect();
             (passes.iter().filter(|n| **n >= LEAST_IN_REGIME).count(), passes.iter().sum())
@@ -64,14 +64,14 @@ impl OneRegime {
     /// Seconds of part number `part` in each counted sample of a cell.
     pub fn seconds(&self, cell: usize, part: usize) -> Vec<f64> {
         let of = |(samples, _, group): (&[Sample], &Sorted, &RegimeGroup)| {
-            group.passes.iter().map(|pass| samples[*pass].seconds[part]).collect()
+            group.values(samples, part, &|seconds| seconds)
         };
         self.of(cell).map(of).unwrap_or_default()
     }
 
-    /// Why a cell's figures are suspect: of another regime than the run's, or disturbed.
-    pub fn doubts(&self, cell: usize) -> Vec<String> {
-        let Some((_, sorted, group)) = self.of(cell) else { return Vec::new() };
+    /// Why the figures of a part of a cell are suspect: of another regime than the run's, or disturbed.
+    pub fn doubts(&self, cell: usize, part: usize) -> Vec<String> {
+        let Some((samples, sorted, group)) = self.of(cell) else { return Vec::new() };
         let other = (!self.is_of_run(group)).then(|| match group.round_trip.is_finite() {
             true => format!(
                 "measured only while a cache line took {} between the cpus and back, unlike most \
@@ -82,7 +82,7 @@ impl OneRegime {
                       cpus and back around the samples disagree"
                 .to_owned(),
         });
-        other.into_iter().chain(sorted.doubt(SAMPLES)).collect()
+        other.into_iter().chain(sorted.doubt(samples, group, part, SAMPLES)).collect()
     }
 }
 
@@ -103,28 +103,31 @@ mod tests {
             .collect();
         let mut second = vec![sample(4.0, near, near); 8];
         second.push(sample(1.5, far, far));
-        let judged = OneRegime::new(vec![first, second]);
+        let judged = OneRegime::new(vec![first, second], &[]);
         assert_eq!(judged.seconds(0, 0), [2.0; 6]);
         assert_eq!(judged.seconds(1, 0), [4.0; 7]);
         assert_eq!(judged.trips.len(), 2);
-        assert!(judged.doubts(0).is_empty());
+        assert!(judged.doubts(0, 0).is_empty());
     }
 
     #[test]
     fn a_cell_without_the_runs_regime_still_has_its_samples_and_says_so() {
         let (near, far) = (90e-9, 380e-9);
-        let judged = OneRegime::new(vec![
-            vec![sample(1.0, near, near); 9],
-            vec![sample(2.0, near, near); 9],
-            vec![sample(3.0, far, far); 5],
-            vec![sample(4.0, near, far); 5],
-            vec![sample(5.0, near, near)],
-        ]);
+        let judged = OneRegime::new(
+            vec![
+                vec![sample(1.0, near, near); 9],
+                vec![sample(2.0, near, near); 9],
+                vec![sample(3.0, far, far); 5],
+                vec![sample(4.0, near, far); 5],
+                vec![sample(5.0, near, near)],
+            ],
+            &[],
+        );
         assert_eq!(judged.seconds(2, 0), [3.0; 4]);
-        assert!(judged.doubts(2)[0].contains("took 380.0 ns between the cpus"));
+        assert!(judged.doubts(2, 0)[0].contains("took 380.0 ns between the cpus"));
         // Moved in every sample: of no regime, and no number is made of that.
         assert_eq!(judged.seconds(3, 0), [4.0; 4]);
-        let doubts = judged.doubts(3);
+        let doubts = judged.doubts(3, 0);
         assert!(doubts[0].contains("an unknown regime"), "{doubts:?}");
         assert!(doubts.iter().all(|doubt| !doubt.contains("NaN")), "{doubts:?}");
         // A warm-up alone.

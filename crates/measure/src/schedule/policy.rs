@@ -98,6 +98,21 @@ pub const STREAM: Policy = Policy {
     measure: 0.95,
 };
 
+/// Whether a cache helps the arrays of `stream`: whole and half by turns, each of which warms itself up.
+pub const SIZE: Policy = Policy {
+    order: Order::Shuffled,
+    seed: 0x7369_7A65,
+    warm_up: WarmUp::None,
+    // Nine ratios have an interval of their median; three tell a cache that is plain to see.
+    most: Some(9),
+    ask_every: 1,
+    tolerance: None,
+    samples_despite_time: false,
+    choose: 0.0,
+    measure: 0.35,
+    ..STREAM
+};
+
 /// `stream --sweep`: many cells; what is left of the budget measures broken trends again.
 pub const SWEEP: Policy = Policy {
     order: Order::Shuffled,

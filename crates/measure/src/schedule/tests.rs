@@ -65,10 +65,7 @@ fn a_stable_cell_leaves_where_it_may_and_a_scattered_one_goes_on() {
     let mut n = 0u32;
     let stop = schedule.run(&mut Silent, None, |turn| {
         n += 1;
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_micros(200) {
-            std::hint::spin_loop();
-        }
+        clock::run_ahead(Duration::from_micros(200));
         // The golden ratio spreads values evenly over 1 to 2.
         let scattered = 1.0 + (f64::from(n) * 0.618_034).fract();
         let time = if turn.cell == 0 { 1.0 } else { scattered };
@@ -132,4 +129,70 @@ fn disturbed_rounds_are_repeated_until_enough_count_or_the_tries_are_spent() {
         assert_eq!(stop, Ok(Stop::Samples));
         assert_eq!((schedule.rounds().len(), schedule.clean_rounds().len()), (rounds, clean));
     }
+}
+
+/// A run of `cells` cells whose turns take `turn`, after `set_up`, with `check` behind them: what it took,
+/// and samples of the cell that has fewest.
+fn simulated(
+    policy: Policy,
+    budget: f64,
+    cells: usize,
+    [set_up, turn, check]: [f64; 3],
+) -> (f64, usize) {
+    let seconds = Duration::from_secs_f64;
+    let mut limits = Limits::new(seconds(budget), None);
+    clock::run_ahead(seconds(set_up));
+    limits.reserve = seconds(check);
+    let mut schedule = Schedule::new(policy, limits, cells);
+    let mut n = 0.0;
+    let stop = schedule.run(&mut Silent, None, |_| {
+        clock::run_ahead(seconds(turn));
+        n += 0.618_034;
+        Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0 + f64::fract(n)])])
+    });
+    assert!(matches!(stop, Ok(Stop::Budget | Stop::Stable)));
+    clock::run_ahead(seconds(check));
+    let fewest = schedule.samples.iter().map(Vec::len).min().unwrap();
+    (limits.elapsed().as_secs_f64(), fewest)
+}
+
+#[test]
+fn budgets_are_kept_with_setting_up_and_ending_and_however_slow_turns_are() {
+    let policies = [
+        policy::STREAM,
+        policy::SWEEP,
+        policy::EXPLAIN,
+        policy::COMPILED,
+        policy::STANDARD,
+        policy::CURVES,
+    ];
+    for policy in policies {
+        for budget in [3.0, 5.0, 20.0, 60.0] {
+            for share in [[0.0, 0.001, 0.0], [0.3, 0.01, 0.1], [0.5, 0.05, 0.05], [0.3, 0.02, 0.2]]
+            {
+                let cells = if policy == policy::STREAM { 1 } else { 4 };
+                let times = share.map(|share| share * budget);
+                let (took, fewest) = simulated(policy, budget, cells, times);
+                let grace = (0.1 * budget).max(1.0);
+                let least = 1 + usize::from(policy.warm_up == WarmUp::Round);
+                let within = took <= budget + grace && fewest >= least;
+                assert!(within, "{policy:?}\n{budget} s, {times:?}: took {took}, {fewest} samples");
+            }
+        }
+    }
+}
+
+#[test]
+fn where_the_least_takes_longer_it_is_said_with_what_works() {
+    let limits = Limits::new(Duration::from_secs(5), None);
+    clock::run_ahead(Duration::from_secs_f64(5.9));
+    assert_eq!(limits.overrun("memory", Duration::ZERO), None);
+    clock::run_ahead(Duration::from_secs_f64(6.4));
+    let said = limits.overrun("memory", Duration::from_secs(9)).unwrap();
+    assert_eq!(said.id, NoticeId::Budget);
+    assert_eq!(
+        said.text,
+        "took 12.3 s instead of 5.0, of which setting up took 9.0: the least that works here is --budget 13"
+    );
+    assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
 }

@@ -16,7 +16,7 @@ use crate::target::Target;
 use crate::values::WrongValue;
 use nodegauge_gauge::Site;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Schedule, Turn, policy};
+use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::memcpy_streams_from;
 
@@ -63,10 +63,9 @@ impl Candidate {
 pub(super) fn run(
     site: &Site,
     mut arrangement: Arrangement,
-    compiled: &[CompiledKernels],
+    (compiled, limits): (&[CompiledKernels], Limits),
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let limits = arrangement.limits();
     let mut point = arrangement.point(observer)?;
     let chosen = arrangement.choose(&mut point, limits.at(policy::COMPILED.choose), observer)?;
     arrangement.notices.extend(about_memcpy(compiled, &point, observer));
@@ -74,7 +73,12 @@ pub(super) fn run(
     let mut candidates = vec![Candidate::new(point.loops().to_vec())];
     candidates.extend(compiled.iter().map(|made| Candidate::new(made.loops())));
     observer.phase("checking every element");
+    let begun = limits.elapsed();
     check_each(&mut point, &mut candidates)?;
+    let setting_up = limits.elapsed();
+    // Wrong values at the end are looked for in each once more; mostly there are none.
+    let reserve = (setting_up - begun) / candidates.len() as u32;
+    let limits = Limits { reserve, ..limits };
     observer.phase("native and compiled by turns");
     let mut schedule = Schedule::new(policy::COMPILED, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
@@ -103,6 +107,7 @@ pub(super) fn run(
         }
     }
     outcome.notices = arrangement.notices;
+    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
 

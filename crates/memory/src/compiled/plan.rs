@@ -104,12 +104,11 @@ pub fn make(
 pub struct CompiledPlan {
     arrangement: Arrangement,
     chosen: Vec<ChosenCompiler>,
-    limits: CompileLimits,
+    compile_limits: CompileLimits,
 }
 
 impl CompiledPlan {
-    /// Time for everything but compiling unless the user says otherwise: a dozen variants have some
-    /// ten turns each.
+    /// Time for everything unless the user says otherwise: a dozen variants have some ten turns each.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
     /// Plans a comparison with the compilers of `choices`.
@@ -120,7 +119,7 @@ impl CompiledPlan {
         let options = &arrangement.options;
         let pages = tuner::pages_tried(options.constraints());
         let chosen = resolve(choices)?.into_iter().flat_map(|one| one.with_pages(&pages));
-        Ok(Self { chosen: chosen.collect(), limits: limits()?, arrangement })
+        Ok(Self { chosen: chosen.collect(), compile_limits: limits()?, arrangement })
     }
 }
 
@@ -130,8 +129,10 @@ impl Planned for CompiledPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { mut arrangement, chosen, limits } = *self;
-        let Some(made) = make(&chosen, &arrangement.options, limits, observer)? else {
+        let Self { mut arrangement, chosen, compile_limits } = *self;
+        let limits = arrangement.limits();
+        let made = make(&chosen, &arrangement.options, compile_limits, observer)?;
+        let Some(made) = made else {
             // The record says that nothing was measured.
             let (notices, stop) = (arrangement.notices, Some(Stop::Interrupted));
             return Ok(Outcome { notices, stop, ..Outcome::default() });
@@ -139,6 +140,6 @@ impl Planned for CompiledPlan {
         arrangement.notices.extend(made.notices);
         let variants: Vec<CompiledKernels> =
             made.variants.into_iter().map(|(_, variant)| variant).collect();
-        comparison::run(site, arrangement, &variants, observer)
+        comparison::run(site, arrangement, (&variants, limits), observer)
     }
 }

@@ -342,7 +342,7 @@ impl<'a> Chase<'a> {
             let stretch = self.stretch(self.steps);
             let timed = pool.undisturbed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
-            Ok((vec![self.ended(timed.made)], timed.causes))
+            Ok((vec![self.ended(timed.made)], vec![timed.causes]))
         })
     }
 }

@@ -5,10 +5,10 @@
 //! machine.
 
 use crate::config::CurveConfig;
-use crate::core_to_core::{self, SharedLines};
 use crate::curves::run::{Figure, Run, Value};
 use crate::point::{PointError, Sample};
 use crate::team::Team;
+use crate::team::core_to_core::{self, SharedLines};
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_measure::record::{Quoted, Validity};

@@ -129,7 +129,8 @@ impl Load<'_> {
             let (stretches, rates): (Vec<_>, Vec<f64>) = timed.made.into_iter().unzip();
             let mut seconds = vec![chase.ended(stretches)];
             seconds.extend(turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
-            Ok((seconds, timed.causes))
+            let causes = vec![timed.causes; seconds.len()];
+            Ok((seconds, causes))
         })
     }
 }

@@ -164,7 +164,7 @@ impl Matrix {
             chase.warm(chaser, CHASE_SECONDS)?;
             let chased = chase.sample(chaser)?;
             sample.seconds.extend(chased.seconds);
-            sample.causes.extend(chased.causes);
+            sample.part_causes.extend(chased.part_causes);
             Ok(sample)
         })?;
         for (i, (reader, memory)) in cells.iter().enumerate() {

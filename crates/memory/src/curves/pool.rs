@@ -1,13 +1,12 @@
 //! Who measures: a team of workers, and beside a single one a witness on another CPU, with whom it
 //! measures the core-to-core latency and who otherwise sleeps.
 
-use crate::core_to_core::{self, SharedLines};
-use crate::point::{self, PointError, Sample, Stretch, have_cpus_of_their_own};
-use crate::team::{Member, Team};
+use crate::point::{PointError, Sample};
+use crate::team::core_to_core::{self, SharedLines};
+use crate::team::{Team, timed};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
+use nodegauge_measure::interference::Cause;
 use nodegauge_measure::schedule;
-use nodegauge_os::monotonic_nanos;
 use nodegauge_placement::display::ObservedAffinity;
 
 /// Workers, and perhaps a witness.
@@ -42,10 +41,9 @@ impl WorkerPool {
         if let (1, false, Some(spare)) = (all.len(), all[0].is_empty(), spare) {
             all.push(vec![spare]);
         }
-        let shared_lines = if have_cpus_of_their_own(&all) { all.len() } else { 0 };
         Ok(Self {
             workers: places.len(),
-            shared_lines: SharedLines::new(shared_lines),
+            shared_lines: SharedLines::of_places(&all),
             team: Team::start(&all)?,
         })
     }
@@ -60,18 +58,20 @@ impl WorkerPool {
         &self.team.observed()[..self.workers]
     }
 
-    /// A sample of what `measure` says, seconds and causes, between two round trips.
+    /// A sample of what `measure` says, the seconds of each part and what interfered with it, between
+    /// two round trips.
     ///
     /// # Errors
     /// When a member fails.
     pub(crate) fn sample(
         &mut self,
-        measure: impl FnOnce(&mut Self) -> Result<(Vec<f64>, Vec<Cause>), PointError>,
+        measure: impl FnOnce(&mut Self) -> Result<(Vec<f64>, Vec<Vec<Cause>>), PointError>,
     ) -> Result<Sample, PointError> {
         let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
-        let (seconds, causes) = measure(self)?;
+        let (seconds, part_causes) = measure(self)?;
         let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
-        Ok(Sample { seconds, round_trips: (before, after), causes, each: Vec::new() })
+        let round_trips = (before, after);
+        Ok(Sample { round_trips, part_causes, ..Sample::of_times(seconds) })
     }
 
     /// Lets every worker do `job`, which is given the worker's number, untimed.
@@ -111,38 +111,20 @@ impl WorkerPool {
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, PointError> {
         let workers = self.workers;
-        let stolen = stolen_ticks();
-        let parts = self.team.map(|member| part(member, workers, &job))?;
-        let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
-        let mut timed = Timed { seconds: 0.0, made: Vec::new(), causes: Vec::new() };
-        let (mut start, mut end, mut stretches) = (u64::MAX, 0, Vec::new());
-        for (made, (from, to), stretch) in parts.into_iter().flatten() {
-            (start, end) = (start.min(from), end.max(to));
-            timed.made.push(made);
-            stretches.push(stretch);
-        }
-        timed.seconds = point::seconds((start, end));
-        timed.causes = point::causes(&stretches, stolen);
-        Ok(timed)
+        // The witness passes the barrier too, which waits for all.
+        let together = self.team.timed(|member, laps| match member.index < workers {
+            true => Some(laps.time(|| job(member.index))),
+            false => {
+                laps.attend();
+                None
+            }
+        })?;
+        Ok(Timed {
+            seconds: together.spans.iter().copied().map(timed::seconds).sum(),
+            made: together.made.into_iter().flatten().collect(),
+            causes: [together.causes, together.part_causes.concat()].concat(),
+        })
     }
-}
-
-/// A member's part of a timed job: what it made, start and end in nanoseconds, and what interfered.
-fn part<T>(
-    member: &Member<'_>,
-    workers: usize,
-    job: &(impl Fn(usize) -> T + Sync),
-) -> Option<(T, (u64, u64), Stretch)> {
-    let works = member.index < workers;
-    let before = works.then(ThreadCounts::now);
-    // The witness passes the barrier too, which waits for all.
-    member.barrier();
-    let before = before?;
-    let start = monotonic_nanos();
-    let made = job(member.index);
-    let end = monotonic_nanos();
-    let counts = ThreadCounts::now() - before;
-    Some((made, (start, end), Stretch { counts, wall_nanos: end - start }))
 }
 
 #[cfg(test)]

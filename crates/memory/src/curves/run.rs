@@ -20,6 +20,7 @@ use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 use nodegauge_measure::{BytesPerSec, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Vector widths that a trial looks at, widest first.
 const WIDTHS: usize = 2;
@@ -44,6 +45,8 @@ pub(crate) struct Run<'a> {
     pub limits: Limits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
+    /// Time until the last samples began.
+    pub setting_up: Duration,
 }
 
 /// What the seconds of a sample are made into.
@@ -78,12 +81,21 @@ impl Run<'_> {
         mut turn: impl FnMut(usize) -> Result<Sample, PointError>,
     ) -> Result<OneRegime, PointError> {
         self.observer.phase(phase);
+        self.setting_up = self.limits.elapsed();
         let mut schedule = Schedule::new(policy, self.limits, cells);
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
         self.outcome.stop = Some(stop);
-        let judged = OneRegime::new(schedule.samples);
+        let judged = OneRegime::new(schedule.samples, &self.known_trips());
         self.outcome.findings.extend(result::several_regimes(&judged.trips, self.setup.guest()));
         Ok(judged)
+    }
+
+    /// Round trips of saved runs between the CPUs of the placement.
+    fn known_trips(&self) -> Vec<f64> {
+        let places = masks(self.setup.placement);
+        let places: Vec<Vec<u32>> =
+            places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect();
+        self.setup.site.round_trips.between(&places)
     }
 
     /// A worker for each thread.
@@ -184,15 +196,16 @@ impl Run<'_> {
         let Some(quoted) = m.value else { return };
         if let Value::Loop(traffic, limited) = value {
             traffic.describe(&mut config);
-            m = m.traffic(Some(traffic.moved(quoted)));
             if limited {
+                let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
+                m = m.traffic(traffic.moved(quoted, allocates));
                 m = result::limited(m, &self.setup.site.machine, config.numa.as_ref());
             }
             if let Some(wrong) = &traffic.wrong {
                 validity.add(Status::Invalid, result::wrong_in_words(wrong));
             }
         }
-        for doubt in judged.doubts(cell) {
+        for doubt in judged.doubts(cell, part) {
             validity.add(Status::Suspect, doubt);
         }
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {

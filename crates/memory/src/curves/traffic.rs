@@ -44,12 +44,15 @@ impl Traffic {
 
     /// What moves at `rate` counted bytes a second: regular stores bring a line in first that the
     /// loop does not read.
-    pub(crate) fn moved(&self, rate: f64) -> record::Traffic {
+    pub(crate) fn moved(&self, rate: f64, allocates: bool) -> Option<record::Traffic> {
         let (kernel, element) = (self.variant.kernel(), Element::F64);
         let (counted, moved) =
             (kernel.counted(element), kernel.moved(element, self.variant.shape().stores));
         let basis = if moved > counted { "write-allocate" } else { "no write-allocate" };
-        record::Traffic { value: rate * moved as f64 / counted as f64, basis: basis.to_owned() }
+        (moved == counted || allocates).then(|| record::Traffic {
+            value: rate * moved as f64 / counted as f64,
+            basis: basis.to_owned(),
+        })
     }
 
     /// Writes into a configuration what the record says of the loop.
@@ -151,7 +154,7 @@ pub(crate) fn sample(
         for each in loops {
             let timed = each.run(pool, pieces)?;
             seconds.push(timed.seconds / each.repeats as f64);
-            causes.extend(timed.causes);
+            causes.push(timed.causes);
         }
         Ok((seconds, causes))
     })

@@ -5,10 +5,10 @@ use super::coordinator::SharedCoordinator;
 use super::wire::{Passed, Request, Response};
 use crate::config::{RankConfig, RankMemory};
 use crate::kernels::{Kernel, Loop, Shape};
-use crate::point::{
-    PointConfig, PointError, Sample, have_cpus_of_their_own, native_loops, seconds,
-};
+use crate::point::{PointConfig, PointError, Sample, native_loops};
 use crate::target::{RankSeen, Seen, Target};
+use crate::team::core_to_core::have_cpus_of_their_own;
+use crate::team::timed::seconds;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::Failure;
 use nodegauge_measure::stats;
@@ -219,14 +219,18 @@ fn joined(parts: &[Passed]) -> Sample {
         let trips: Vec<f64> = parts.iter().filter_map(of).collect();
         if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
     };
+    let causes_of = |i: usize| {
+        parts.iter().flat_map(|part| part.part_causes.get(i).cloned().unwrap_or_default()).collect()
+    };
     Sample {
-        seconds: (0..kernels).map(whole).collect(),
         round_trips: (trip(&|part| part.round_trips.0), trip(&|part| part.round_trips.1)),
         causes: parts.iter().flat_map(|part| part.causes.clone()).collect(),
+        part_causes: (0..kernels).map(causes_of).collect(),
         each: parts
             .iter()
             .map(|part| part.spans.iter().map(|span| seconds(*span)).collect())
             .collect(),
+        ..Sample::of_times((0..kernels).map(whole).collect())
     }
 }
 
@@ -250,6 +254,7 @@ mod tests {
             spans: vec![(start, end)],
             round_trips: (None, None),
             causes: Vec::new(),
+            part_causes: Vec::new(),
         };
         let sample = joined(&[part(1000, 3000), part(1500, 4000)]);
         assert!((sample.seconds[0] - 3e-6).abs() < 1e-12);

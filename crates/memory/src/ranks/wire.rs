@@ -82,8 +82,10 @@ pub(super) struct Passed {
     /// Core-to-core latency before and after; `None` for a single thread, and for the rank of a pair
     /// that answers.
     pub(super) round_trips: (Option<f64>, Option<f64>),
-    /// Why the pass does not count.
+    /// What interfered with nobody knows which kernel.
     pub(super) causes: Vec<Cause>,
+    /// What interfered with each kernel.
+    pub(super) part_causes: Vec<Vec<Cause>>,
 }
 
 /// Writes one message.

@@ -155,6 +155,7 @@ impl Rank {
             spans,
             round_trips: (before.or(own.0), after.or(own.1)),
             causes: sample.causes,
+            part_causes: sample.part_causes,
         }))
     }
 }

@@ -21,7 +21,8 @@ pub(crate) fn describe(evidence: &Evidence<'_>, i: usize, config: &mut StreamCon
     }
     let asked = evidence.target.config();
     let bytes = (asked.kernels[i].0.counted(asked.element) * asked.elements) as f64;
-    let passes = evidence.sorted.headline().map(|group| group.passes.clone()).unwrap_or_default();
+    let passes =
+        evidence.sorted.headline().map(|group| group.counted(i).to_vec()).unwrap_or_default();
     let rank = |rank: &RankSeen| {
         let own = |pass: &usize| evidence.samples[*pass].each.get(rank.config.rank as usize);
         let rates: Vec<f64> =

@@ -5,7 +5,8 @@
 //! native pass, so that only figures of one regime are set beside each other. A build that fails
 //! leaves the others and the native figures as they are.
 
-use crate::arrangement::Arrangement;
+use crate::GAUGE;
+use crate::arrangement::{self, Arrangement};
 use crate::config::{CompilerConfig, StreamConfig};
 use crate::kernels::STREAM;
 use crate::point::{Point, PointError};
@@ -57,10 +58,10 @@ struct Run {
 pub(super) fn run(
     site: &Site,
     mut arrangement: Arrangement,
-    builds: &[StandardBuild],
+    (builds, limits): (&[StandardBuild], Limits),
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let limits = arrangement.limits();
+    let begun = limits.elapsed();
     let mut point = arrangement.point(observer)?;
     let chosen = arrangement.choose(&mut point, limits.at(policy::STANDARD.choose), observer)?;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
@@ -77,6 +78,9 @@ pub(super) fn run(
         taken: None,
         fastest: f64::NAN,
     };
+    let setting_up = limits.elapsed();
+    // A last native part, and every element compared, about as long as it took to fill them.
+    let limits = Limits { reserve: PART.0 + (setting_up - begun) / 4, ..limits };
     let (native, stop) = turns.run(limits, observer)?;
     let Turns { mut point, candidates, .. } = turns;
     point.check()?;
@@ -86,11 +90,11 @@ pub(super) fn run(
     let evidence = Evidence { chosen: chosen.as_ref(), ..evidence };
     let mut outcome = result::outcome(&evidence);
     let regimes = all_regimes(&native, &candidates);
-    let llc = site.topology.llc_in_use(&arrangement.placement.cpus());
+    let llc = arrangement::caches_in_use(site, &arrangement.placement);
     let known = Known {
         arrangement: &arrangement,
         machine: &site.machine,
-        llc: llc.map(|(bytes, _)| bytes as f64),
+        llc: llc.map(|bytes| bytes.as_f64()),
         regimes: &regimes,
         native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
     };
@@ -99,6 +103,7 @@ pub(super) fn run(
     let of_builds = candidates.iter().filter(ran);
     outcome.measurements.extend(of_builds.flat_map(|candidate| known.measurements(candidate)));
     outcome.notices = arrangement.notices;
+    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
 

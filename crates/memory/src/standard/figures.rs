@@ -173,7 +173,11 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     });
     let disturbed = runs.disturbed.iter();
     m.disturbed = disturbed
-        .map(|(output, reason)| Disturbed { value: output.lines[i].rate, reason: reason.clone() })
+        .map(|(output, reason)| Disturbed {
+            value: output.lines[i].rate,
+            reason: reason.clone(),
+            ..Disturbed::default()
+        })
         .collect();
     let regimes = runs.regimes.iter();
     m.regimes = regimes

@@ -136,6 +136,7 @@ impl Planned for StandardPlan {
         site: &Site,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
+        let limits = self.arrangement.limits();
         let scratch = Scratch::new()?;
         let builds = match self.builds(&scratch, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => {
@@ -146,6 +147,6 @@ impl Planned for StandardPlan {
             built => built?,
         };
         self.arrangement.notices.extend(builds.1);
-        comparison::run(site, self.arrangement, &builds.0, observer)
+        comparison::run(site, self.arrangement, (&builds.0, limits), observer)
     }
 }

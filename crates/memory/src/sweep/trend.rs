@@ -9,11 +9,12 @@ use crate::point::{PointError, Sample};
 use crate::result;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::samples::{self, Sorted};
-use nodegauge_measure::schedule::Schedule;
+use nodegauge_measure::samples;
+use nodegauge_measure::schedule::{Limits, Schedule};
 use nodegauge_measure::{Notice, NoticeId, stats};
 use nodegauge_placement::Placement;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A cell that lies this far below both neighbours breaks the trend.
 const DIP: f64 = 0.93;
@@ -26,6 +27,7 @@ const SATURATED: f64 = 0.98;
 pub(super) struct Trends<'a> {
     pub cells: &'a [Cell],
     pub topology: &'a Topology,
+    pub limits: Limits,
 }
 
 /// Cells along an axis of numbers, the other axes fixed.
@@ -68,6 +70,17 @@ impl Trends<'_> {
                 if !rates(schedule, candidates) {
                     continue;
                 }
+                let (name, count) = (&row.name, row.count(&self.cells[three[1]]));
+                let round = three.iter().filter_map(|i| schedule.samples[*i].last());
+                let round: f64 = round.flat_map(|sample| &sample.seconds).sum();
+                let again = Duration::from_secs_f64(round * AGAIN as f64) + self.limits.reserve;
+                if self.limits.samples.is_none()
+                    && self.limits.elapsed() + again > self.limits.budget + self.limits.grace()
+                {
+                    let text = format!("{name}: {count} break the trend; no time to measure again");
+                    notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
+                    continue;
+                }
                 let old: Vec<Vec<Sample>> =
                     three.iter().map(|i| std::mem::take(&mut schedule.samples[*i])).collect();
                 let done = schedule.again(three, AGAIN, |turn| candidates[turn.cell].pass());
@@ -81,7 +94,6 @@ impl Trends<'_> {
                 }
                 done?;
                 let cell = &self.cells[three[1]];
-                let (name, count) = (&row.name, row.count(cell));
                 let text = match real {
                     true => format!(
                         "{name}: {count} break the trend, also when measured again: {}",
@@ -130,7 +142,7 @@ fn typical(candidate: &Candidate, samples: &[Sample]) -> f64 {
     let (i, _) = read_from(candidate);
     let counted = result::counted(&*candidate.target, i);
     let sorted = samples::sort(samples);
-    let rates = sorted.headline().map(|group| Sorted::rates(samples, group, i, counted));
+    let rates = sorted.headline().map(|group| group.values(samples, i, &|time| counted / time));
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
 }
 
@@ -207,7 +219,7 @@ mod tests {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = Some(1 << 40);
-        Site { topology, machine, root: SysRoot::live() }
+        Site::new(topology, machine, SysRoot::live())
     }
 
     fn cell(site: &Site, threads: u32) -> Cell {

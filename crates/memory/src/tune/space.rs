@@ -158,7 +158,7 @@ mod tests {
 
     fn space(text: &str, request: &Request) -> Space {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
-        let site = Site { topology, machine: Machine::default(), root: SysRoot::live() };
+        let site = Site::new(topology, Machine::default(), SysRoot::live());
         Space::of(&site, request, &StreamOptions::default()).unwrap()
     }
 

@@ -4,7 +4,7 @@
 use super::figures;
 use super::words::VARIANT;
 use crate::arrays::Layout;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Counts, Measurement, Record};
 
 const RULE: &str = "-------------------------------------------------------------";
 /// stream.c's names, which its parsers look for, and the arrays whose bytes each kernel counts.
@@ -29,9 +29,12 @@ pub fn render(record: &Record) -> Option<String> {
     };
     // The samples of the record are rates; stream.c prints times.
     let times = |m: &Measurement, arrays: f64| -> Vec<f64> {
-        m.samples.iter().map(|rate| arrays * bytes as f64 / rate).collect()
+        // stream.c leaves out the first alone.
+        let disturbed = m.disturbed.iter().filter(|one| one.counts == Counts::Best);
+        let rates = m.samples.iter().copied().chain(disturbed.map(|one| one.value));
+        rates.map(|rate| arrays * bytes as f64 / rate).collect()
     };
-    let passes = first.samples.len() + 1;
+    let passes = times(first, 1.0).len() + 1;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let mut out = String::new();
     let mut line = |text: &str| {

@@ -5,7 +5,7 @@ use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Section, Table};
-use nodegauge_measure::record::Measurement;
+use nodegauge_measure::record::{Counts, Measurement};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// The table and evidence of one run over some kernels.
@@ -22,22 +22,42 @@ pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
         section.note_if("regime", regimes);
     } else {
         section.note_if("ranks", spread(last, of_last));
-        if let Some(summary) = &first.summary {
-            let stop = config.stopped.as_deref().unwrap_or("?");
-            let disturbed = first.disturbed.len().saturating_sub(1);
-            let text = format!("{} count, {disturbed} disturbed, 1 warm-up; {stop}", summary.n);
-            section.note("samples", text);
-        }
+        let stop = config.stopped.as_deref().unwrap_or("?");
+        let counts = counts(&measurements).map(|counts| format!("{counts}; {stop}"));
+        section.note_if("samples", counts);
         if let Some(trip) = config.round_trip_s {
             let one = || format!("core to core and back in {}", Seconds(trip));
             section.note("regime", regimes.unwrap_or_else(one));
         }
+        section.note_if("size", of_last.size_check.as_ref().map(words::size_check));
         section.note("limit", limit(first));
         section.note_if("counters", words::counters(figures));
     }
     section.doubts(&measurements);
     section.push(words::variant());
     section
+}
+
+/// How many samples count, and how many something interfered with: each of its kernel alone, so that
+/// kernels may differ. `None` without figures.
+fn counts(measurements: &[&Measurement]) -> Option<String> {
+    let range = |of: &dyn Fn(&Measurement) -> usize| {
+        let all = measurements.iter().filter(|m| m.summary.is_some()).map(|m| of(m));
+        let (least, most) = (all.clone().min()?, all.max()?);
+        Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+    };
+    let of = |m: &Measurement, counts| m.disturbed.iter().filter(|d| d.counts == counts).count();
+    let counted = range(&|m| m.samples.len())?;
+    // The warm-up is the first of those that count for nothing.
+    let disturbed = range(&|m| m.disturbed.len().saturating_sub(1))?;
+    let told = if measurements.iter().any(|m| of(m, Counts::All) > 0) {
+        format!("{} of them count for lack of others", range(&|m| of(m, Counts::All))?)
+    } else if measurements.iter().any(|m| of(m, Counts::Best) > 0) {
+        format!("{} of them count for the best", range(&|m| of(m, Counts::Best))?)
+    } else {
+        return Some(format!("{counted} count, {disturbed} disturbed, 1 warm-up"));
+    };
+    Some(format!("{counted} count, {disturbed} disturbed ({told}), 1 warm-up"))
 }
 
 fn limit(m: &Measurement) -> String {

@@ -1,6 +1,7 @@
 //! Figures and configurations in words, the same in all views of memory.
 
-use crate::config::{CountersConfig, NumaConfig, PagesConfig, StreamConfig};
+use crate::config::{CountersConfig, NumaConfig, PagesConfig, SizeCheckConfig, StreamConfig};
+use crate::size::check::ALIKE;
 use nodegauge_gauge::view::{Cell, Note};
 use nodegauge_measure::record::{Limit, Measurement};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit, quantity::significant};
@@ -99,6 +100,19 @@ pub(crate) fn numa(numa: &NumaConfig) -> Option<String> {
     };
     let apart = if numa.arrays.is_some() { "; the arrays differ: see the record" } else { "" };
     Some(format!("asked {}: {held}; {}{apart}", numa.asked, shares.join(", ")))
+}
+
+/// Whether a cache helps: `triad over half of the arrays is 1.01 x as fast (0.99 to 1.02 x): no cache helps`.
+pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
+    let SizeCheckConfig { kernel, half_over_whole: ratio, within: [low, high], cached, .. } = check;
+    let verdict = match (cached, *high > ALIKE) {
+        (true, _) => "a cache helps",
+        (false, true) => "whether a cache helps cannot be told in this noise",
+        (false, false) => "no cache helps",
+    };
+    format!(
+        "{kernel} over half of each array is {ratio:.2} x as fast ({low:.2} to {high:.2} x): {verdict}"
+    )
 }
 
 /// What the memory controllers counted of these kernels, or why they did not; `None` where nobody

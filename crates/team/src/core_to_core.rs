@@ -5,7 +5,8 @@
 //! regime of a machine whose CPUs are moved (see [`nodegauge_measure::regime`]). It takes
 //! a fraction of a millisecond and is measured before and after every pass.
 
-use crate::team::{Member, Team, TeamError};
+use crate::{Member, Team, TeamError};
+use nodegauge_machine::CpuId;
 use nodegauge_measure::stats;
 use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +32,21 @@ impl SharedLines {
     pub fn new(members: usize) -> Self {
         Self((0..members / 2).map(|_| CacheLine::default()).collect())
     }
+
+    /// Lines for a team on these places; none where round trips would be no latency.
+    pub fn of_places(places: &[Vec<CpuId>]) -> Self {
+        Self::new(if have_cpus_of_their_own(places) { places.len() } else { 0 })
+    }
+}
+
+/// Whether every thread is bound and no two share a CPU. Round trips between threads that do, or
+/// that wander, are turns of the scheduler and no latency.
+pub fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
+    let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
+    let all = cpus.len();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus.len() == all && places.iter().all(|place| !place.is_empty())
 }
 
 /// The core-to-core latency of `team`: the median round trip over its pairs, in seconds; NaN for a
@@ -65,7 +81,7 @@ fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
 
 /// The first part of a pair on a line that holds 0 when both have come; returns the round trip in
 /// seconds. `idle` is called while the other takes long to answer.
-pub(crate) fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
+pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     let start = Instant::now();
     let mut best = f64::INFINITY;
     let mut ping = 1;
@@ -90,7 +106,7 @@ pub(crate) fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
 }
 
 /// The second part.
-pub(crate) fn pong(line: &AtomicU64, idle: &dyn Fn()) {
+pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     loop {
         // Odd values are pings; a pong is the next even value.
         let ping = wait_until(line, idle, |seen| seen % 2 == 1);

@@ -1,0 +1,49 @@
+//! Figures of this node, and none of others, are what comes back into new runs.
+
+use super::*;
+use nodegauge_measure::record::IMPORTED;
+
+#[test]
+fn only_what_the_node_measured_itself_comes_back() {
+    let folder = folder();
+    let mut store = Store::open(&folder.path().join("history.db")).unwrap();
+    let own = |store: &Store| -> Vec<f64> {
+        let runs = store.own_runs(Some("n01"), "stream", Some("triad"), 10).unwrap();
+        runs.iter().flat_map(|run| &run.measurements).filter_map(|m| m.value).collect()
+    };
+    let with = |value: f64, change: &dyn Fn(&mut Record)| {
+        let mut record = record(value);
+        change(&mut record);
+        record
+    };
+    // Each of these is a reason of its own.
+    let foreign = [
+        with(1e9, &|run| run.machine.source = IMPORTED.to_owned()),
+        with(2e9, &|run| run.machine.host = Some("n02".to_owned())),
+        with(3e9, &|run| run.machine.host = None),
+        with(4e9, &|run| run.complete = false),
+        with(5e9, &|run| run.measurements[0].category = Category::Reference),
+        with(6e9, &|run| run.measurements[0].validity.status = Status::Invalid),
+        with(7e9, &|run| run.measurements[0].name = "copy".to_owned()),
+    ];
+    for record in &foreign {
+        store.save(record).unwrap();
+        assert_eq!(own(&store), [] as [f64; 0], "{}", record.measurements[0].name);
+    }
+    // A published figure beside the node's own is left out of the record that comes back.
+    let beside = with(8e9, &|run| {
+        let published = Measurement {
+            category: Category::Reference,
+            value: Some(342.5e9),
+            ..run.measurements[0].clone()
+        };
+        run.measurements.insert(0, published);
+    });
+    store.save(&beside).unwrap();
+    assert_eq!(own(&store), [8e9]);
+    let newest = with(9e9, &|run| run.started = "2031-01-01T00:00:00Z".to_owned());
+    store.save(&newest).unwrap();
+    assert_eq!(own(&store), [9e9, 8e9]);
+    assert_eq!(store.own_runs(Some("n01"), "stream", None, 1).unwrap()[0].id, newest.id);
+    assert_eq!(store.own_runs(Some("n01"), "hpl", None, 9).unwrap(), []);
+}

@@ -1,0 +1,169 @@
+use super::*;
+use crate::record::{Counts, Measurement, Quoted};
+use crate::unit::Unit;
+
+fn sample(seconds: f64, before: f64, after: f64, causes: Vec<Cause>) -> Sample {
+    Sample { round_trips: (before, after), causes, ..Sample::of_times(vec![seconds]) }
+}
+
+const NEAR: f64 = 115e-9;
+const FAR: f64 = 390e-9;
+
+#[test]
+fn regimes_are_never_pooled_and_the_faster_gives_the_headline() {
+    let mut samples = vec![sample(9.0, FAR, FAR, vec![])];
+    for _ in 0..6 {
+        samples.push(sample(2.0, NEAR, NEAR, vec![]));
+        samples.push(sample(1.0, FAR, FAR, vec![]));
+    }
+    samples.push(sample(1.5, NEAR, FAR, vec![]));
+    samples.push(sample(5.0, FAR, FAR, vec![Cause::Faults(99)]));
+    let sorted = sort(&samples);
+    assert_eq!(sorted.groups.len(), 2);
+    let headline = sorted.headline().unwrap();
+    let rate = |seconds: f64| 10.0 / seconds;
+    assert_eq!(headline.values(&samples, 0, &rate), [10.0; 6]);
+    let why: Vec<usize> = sorted.set_aside.iter().map(|(i, _)| *i).collect();
+    assert_eq!((&why[..], headline.disturbed(&samples, 0)), (&[0, 13][..], (1, false)));
+    let regimes = sorted.regimes(&samples, 0, Better::Higher, &rate);
+    assert!((regimes[0].share - 7.0 / 13.0).abs() < 1e-9 && regimes[1].summary.best == 5.0);
+}
+
+#[test]
+fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
+    let part = |copy, triad, cause: [Option<Cause>; 2]| Sample {
+        round_trips: (NEAR, NEAR),
+        part_causes: cause.map(|cause| cause.into_iter().collect()).to_vec(),
+        ..Sample::of_times(vec![copy, triad])
+    };
+    let mut samples = vec![part(2.0, 3.0, [None, None]); 9];
+    // The fastest Copy was disturbed a little, in one thread; Triad beside it was not.
+    samples.push(part(1.9, 3.1, [Some(Cause::Faults(99)), None]));
+    let sorted = sort(&samples);
+    let group = sorted.headline().unwrap();
+    assert_eq!((group.counted(0).len(), group.counted(1).len()), (8, 9));
+    let figure = |part| {
+        Measurement::new("memory", "stream", "x", Unit::BytesPerSecond).timed(
+            Quoted::Best,
+            (&samples, &sorted, group),
+            part,
+            &|seconds| 57.0 / seconds,
+        )
+    };
+    let (copy, triad) = (figure(0), figure(1));
+    assert_eq!(
+        (copy.value, copy.summary.as_ref().map(|s| (s.n, s.median))),
+        (Some(30.0), Some((8, 28.5)))
+    );
+    let counts = |m: &Measurement| m.disturbed.iter().map(|d| d.counts).collect::<Vec<_>>();
+    assert_eq!(counts(&copy), [Counts::Nothing, Counts::Best]);
+    assert_eq!((counts(&triad), triad.samples.len()), (vec![Counts::Nothing], 9));
+    assert_eq!(copy.samples_at_s.len(), 8);
+    assert_eq!(copy.samples_round_trip_s[0], [Some(NEAR); 2]);
+}
+
+#[test]
+fn another_regime_gives_no_best() {
+    let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
+    // Faster, but the CPUs were elsewhere, or moved meanwhile.
+    samples.push(sample(1.0, FAR, FAR, vec![Cause::Faults(99)]));
+    samples.push(sample(1.0, NEAR, FAR, vec![]));
+    let sorted = sort(&samples);
+    let best =
+        sorted.headline().unwrap().best(&samples, 0, Better::Higher, &|seconds| 1.0 / seconds);
+    assert_eq!(best, 0.5);
+}
+
+#[test]
+fn a_fast_regime_seen_once_gives_no_headline() {
+    let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
+    samples.push(sample(1.0, FAR, FAR, vec![]));
+    assert_eq!(sort(&samples).headline().unwrap().all.len(), 29);
+}
+
+#[test]
+fn a_single_thread_has_one_group() {
+    let samples = vec![sample(1.0, f64::NAN, f64::NAN, vec![]); 5];
+    let sorted = sort(&samples);
+    assert_eq!((sorted.groups.len(), sorted.in_regimes()), (1, 4));
+    assert!(sorted.regimes(&samples, 0, Better::Lower, &|seconds| seconds).is_empty());
+}
+
+#[test]
+fn when_the_cpus_move_in_every_pass_there_is_still_an_answer() {
+    let samples = vec![sample(1.0, 1e-7, 4e-7, vec![]); 4];
+    let sorted = sort(&samples);
+    let headline = sorted.headline().unwrap();
+    assert_eq!(headline.counted(0), [1, 2, 3]);
+    assert!(sorted.doubt(&samples, headline, 0, PASSES).unwrap().contains("moved in every pass"));
+}
+
+#[test]
+fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record() {
+    let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]); 20];
+    samples[7].causes.clear();
+    let sorted = sort(&samples);
+    let group = sorted.headline().unwrap();
+    assert_eq!((group.counted(0).len(), group.disturbed(&samples, 0)), (19, (18, true)));
+    let m = Measurement::new("memory", "stream", "x", Unit::Seconds).timed(
+        Quoted::Median,
+        (&samples, &sorted, group),
+        0,
+        &|seconds| seconds,
+    );
+    let said = sorted.doubt(&samples, group, 0, PASSES).unwrap();
+    let all = m.disturbed.iter().filter(|d| d.counts == Counts::All).count();
+    assert_eq!(said, format!("{all} of 19 passes were disturbed, so disturbed ones count too"));
+}
+
+#[test]
+fn a_round_counts_when_all_its_bound_steps_saw_one_regime_in_peace() {
+    let sample = |trip, causes| super::tests::sample(1.0, trip, trip, causes);
+    let (near, far, none) = (90e-9, 380e-9, f64::NAN);
+    let preempted = || vec![Cause::Faults(99)];
+    let round = |first: Vec<Cause>, trips: [f64; 2]| {
+        vec![sample(none, first), sample(trips[0], vec![]), sample(trips[1], vec![])]
+    };
+    let mut rounds = vec![round(preempted(), [near, near]); 4];
+    rounds.extend(vec![round(vec![], [near, far]); 3]);
+    rounds.extend(vec![round(vec![], [far, far]); 2]);
+    rounds[0][1].causes = preempted();
+    let counted = clean_rounds(&rounds, &[false, true, true], 3).unwrap();
+    let same = |(x, y): (&&[Sample], &Vec<Sample>)| std::ptr::eq(x.as_ptr(), y.as_ptr());
+    assert!(counted.len() == 3 && counted.iter().zip(&rounds[1..4]).all(same));
+    assert!(clean_rounds(&rounds[..3], &[false, true, true], 3).is_none());
+}
+
+/// Passes of four kernels of which each is disturbed for itself in one of eight, for as long again as the
+/// disturbance lasts: samples that count where a pass is judged whole, and where each kernel is.
+#[test]
+fn of_disturbances_in_an_eighth_of_the_kernels_an_eighth_is_lost_and_no_best() {
+    let mut state = 1u64;
+    let mut random = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / f64::from(1u32 << 31)
+    };
+    let pass = |random: &mut dyn FnMut() -> f64| {
+        let kernels: Vec<(f64, bool)> =
+            (0..4).map(|_| (1.0 + 0.05 * random(), random() < 0.125)).collect();
+        let cause = |(_, disturbed): &(f64, bool)| {
+            disturbed.then_some(Cause::Faults(99)).into_iter().collect()
+        };
+        Sample {
+            part_causes: kernels.iter().map(cause).collect(),
+            ..Sample::of_times(kernels.iter().map(|(seconds, _)| *seconds).collect())
+        }
+    };
+    let samples: Vec<Sample> = (0..2001).map(|_| pass(&mut random)).collect();
+    let sorted = sort(&samples);
+    let group = sorted.headline().unwrap();
+    let whole = samples[1..].iter().filter(|sample| sample.is_clean()).count() as f64 / 2000.0;
+    assert!((0.55..0.62).contains(&whole), "{whole}");
+    for part in 0..4 {
+        let counted = group.counted(part).len() as f64 / 2000.0;
+        assert!((0.85..0.90).contains(&counted), "{counted}");
+        let truly = samples[1..].iter().map(|sample| sample.seconds[part]).reduce(f64::min);
+        assert_eq!(Some(group.best(&samples, part, Better::Lower, &|seconds| seconds)), truly);
+    }
+}

@@ -1,0 +1,238 @@
+//! Samples: what a team does together, timed part by part, with what interfered with each part.
+//!
+//! The clock is read on every thread at the start and the end of a part; the kernel's counts of the
+//! thread are read outside of that, some microsecond before and behind.
+
+use crate::core_to_core::{SharedLines, round_trip};
+use crate::{Member, Team, TeamError};
+use nodegauge_measure::Seconds;
+use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
+use nodegauge_measure::samples::Sample;
+use nodegauge_os::monotonic_nanos;
+
+/// First start and last end of a part, nanoseconds of [`monotonic_nanos`].
+pub type Span = (u64, u64);
+
+/// The length of a span, seconds.
+pub fn seconds((start, end): Span) -> f64 {
+    end.saturating_sub(start) as f64 * 1e-9
+}
+
+/// What a team did together.
+#[derive(Debug, Clone)]
+pub struct Timed<T> {
+    /// From the first start to the last end of each part.
+    pub spans: Vec<Span>,
+    /// What interfered with each part; empty when nothing did.
+    pub part_causes: Vec<Vec<Cause>>,
+    /// What interfered with nobody knows which part.
+    pub causes: Vec<Cause>,
+    /// What each member's job made.
+    pub made: Vec<T>,
+}
+
+/// What a member sees of the clock while its job has several parts: all members time equally many.
+pub struct Laps<'a> {
+    member: &'a Member<'a>,
+    laps: Vec<Option<Lap>>,
+}
+
+/// One thread's part.
+#[derive(Debug, Clone, Copy)]
+struct Lap {
+    span: Span,
+    /// What the kernel counted for the thread.
+    counts: ThreadCounts,
+    /// The time between these counts, nanoseconds.
+    wall_nanos: u64,
+}
+
+impl Laps<'_> {
+    /// Starts `work` with all members together, and times it.
+    pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let (begun, before) = (monotonic_nanos(), ThreadCounts::now());
+        self.member.barrier();
+        let start = monotonic_nanos();
+        let made = std::hint::black_box(work());
+        let end = monotonic_nanos();
+        let counts = ThreadCounts::now() - before;
+        // As long after the end as `begun` was before the first counts.
+        let wall_nanos = end - begun;
+        self.laps.push(Some(Lap { span: (start, end), counts, wall_nanos }));
+        made
+    }
+
+    /// Lets the others have a part in which this member does nothing.
+    pub fn attend(&mut self) {
+        self.member.barrier();
+        self.laps.push(None);
+    }
+}
+
+impl Team {
+    /// Runs `job` on every member, with its parts timed.
+    ///
+    /// # Errors
+    /// As [`Team::run`].
+    pub fn timed<T: Send>(
+        &mut self,
+        job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
+    ) -> Result<Timed<T>, TeamError> {
+        let stolen = stolen_ticks();
+        let (made, laps): (Vec<T>, Vec<Vec<Option<Lap>>>) = self
+            .map(|member| {
+                let mut laps = Laps { member, laps: Vec::new() };
+                let made = job(member, &mut laps);
+                (made, laps.laps)
+            })?
+            .into_iter()
+            .unzip();
+        let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
+        let parts = laps.iter().map(Vec::len).min().unwrap_or(0);
+        let part = |i: usize| laps.iter().filter_map(|laps| laps[i]).collect::<Vec<Lap>>();
+        let parts: Vec<Vec<Lap>> = (0..parts).map(part).collect();
+        Ok(Timed {
+            spans: parts.iter().map(|laps| span(laps)).collect(),
+            part_causes: parts.iter().map(|laps| causes(laps)).collect(),
+            causes: unplaced(&parts, stolen).into_iter().collect(),
+            made,
+        })
+    }
+
+    /// The same, as a sample between two round trips over `lines`.
+    ///
+    /// # Errors
+    /// As [`Team::run`].
+    pub fn sample<T: Send>(
+        &mut self,
+        lines: &SharedLines,
+        job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
+    ) -> Result<(Sample, Timed<T>), TeamError> {
+        let before = round_trip(self, lines)?;
+        let timed = self.timed(job)?;
+        let round_trips = (before, round_trip(self, lines)?);
+        let sample = Sample {
+            round_trips,
+            causes: timed.causes.clone(),
+            part_causes: timed.part_causes.clone(),
+            ..Sample::of_times(timed.spans.iter().copied().map(seconds).collect())
+        };
+        Ok((sample, timed))
+    }
+}
+
+/// Share of a part by which interference may delay its end before it counts as disturbed: a kernel
+/// thread that runs for some microseconds does no harm that could be measured.
+const DELAY_ALLOWED: f64 = 0.005;
+/// Below this the time of the questions to the kernel themselves counts.
+const DELAY_FLOOR_NANOS: f64 = 20_000.0;
+/// Page faults of all threads that cost nothing: stacks, counters, hints of NUMA balancing.
+const FAULTS_ALLOWED: u64 = 16;
+/// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
+const TICK_NANOS: f64 = 1e7;
+/// Where at least this share of the stolen time shows as time that threads were off their CPUs, the
+/// kernel tells the two apart thread by thread (`CONFIG_PARAVIRT_TIME_ACCOUNTING`).
+const STOLEN_SHOWN: f64 = 0.5;
+
+fn span(laps: &[Lap]) -> Span {
+    let start = laps.iter().map(|lap| lap.span.0).min().unwrap_or(0);
+    let end = laps.iter().map(|lap| lap.span.1).max().unwrap_or(0);
+    (start, end)
+}
+
+/// Time for which a thread did not run, or was stolen, nanoseconds.
+fn off_cpu(lap: &Lap) -> u64 {
+    lap.wall_nanos.saturating_sub(lap.counts.cpu_nanos)
+}
+
+/// Why a part does not count. A thread that lost time delays the end only as far as no other thread
+/// ended as late: of many threads, most that lose a little delay nothing.
+fn causes(laps: &[Lap]) -> Vec<Cause> {
+    let (start, end) = span(laps);
+    let undelayed = laps.iter().map(|lap| lap.span.1.saturating_sub(off_cpu(lap))).max();
+    let lost = end.saturating_sub(undelayed.unwrap_or(end));
+    let mut causes = Vec::new();
+    if lost as f64 > (DELAY_ALLOWED * (end - start) as f64).max(DELAY_FLOOR_NANOS) {
+        let switches = laps.iter().map(|lap| lap.counts.involuntary_switches).sum();
+        causes.push(Cause::Preempted { switches, lost: Seconds(lost as f64 * 1e-9) });
+    }
+    let faults: u64 = laps.iter().map(|lap| lap.counts.faults).sum();
+    if faults > FAULTS_ALLOWED.max(laps.len() as u64) {
+        causes.push(Cause::Faults(faults));
+    }
+    causes
+}
+
+/// Stolen time that shows in no thread's own time, so that nobody knows which part it delayed. It is
+/// counted over the whole machine, so it is held against the time of all threads.
+fn unplaced(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
+    let laps = || parts.iter().flatten();
+    let time: f64 = laps().map(|lap| lap.wall_nanos as f64).sum();
+    let stolen = ticks as f64 * TICK_NANOS;
+    let shown: f64 = laps().map(|lap| off_cpu(lap) as f64).sum();
+    (stolen > DELAY_ALLOWED * time && shown < STOLEN_SHOWN * stolen)
+        .then_some(Cause::Stolen { ticks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that ran from 0 to `end` microseconds and was off its CPU for `off` of them.
+    fn lap(end: u64, off: u64) -> Lap {
+        let (end, off) = (end * 1000, off * 1000);
+        let counts = ThreadCounts { cpu_nanos: end - off, ..ThreadCounts::default() };
+        Lap { span: (0, end), counts, wall_nanos: end }
+    }
+
+    #[test]
+    fn a_thread_that_lost_time_and_still_ended_first_disturbs_nothing() {
+        let mut laps = vec![lap(10_000, 0); 127];
+        laps.push(lap(9_000, 900));
+        assert_eq!(causes(&laps), []);
+        laps.push(lap(11_000, 900));
+        let Cause::Preempted { switches: 0, lost } = causes(&laps)[0] else { panic!("{laps:?}") };
+        assert!((lost.0 - 0.9e-3).abs() < 1e-9);
+        // What all lose, the part loses.
+        assert_eq!(causes(&[lap(10_000, 600), lap(10_000, 500)]).len(), 1);
+        // Half a per cent and twenty microseconds are nothing.
+        assert_eq!(causes(&[lap(10_000, 49), lap(10_000, 49)]), []);
+        assert_eq!(causes(&[lap(100, 19)]), []);
+    }
+
+    #[test]
+    fn stolen_time_that_threads_show_is_of_their_parts_alone() {
+        let quiet = vec![lap(50_000, 0); 2];
+        let robbed = vec![lap(50_000, 0), lap(59_000, 9_000)];
+        let parts = [quiet.clone(), robbed];
+        assert_eq!(unplaced(&parts, 1), None);
+        let told: Vec<usize> = parts.iter().map(|laps| causes(laps).len()).collect();
+        assert_eq!(told, [0, 1]);
+        // A kernel that does not account for it leaves all parts in doubt.
+        let parts = [quiet.clone(), quiet];
+        assert_eq!(unplaced(&parts, 1), Some(Cause::Stolen { ticks: 1 }));
+        assert_eq!(unplaced(&parts, 0), None);
+    }
+
+    #[test]
+    fn parts_are_timed_together_and_whoever_attends_has_none() {
+        let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
+        let lines = SharedLines::new(0);
+        let (sample, timed) = team
+            .sample(&lines, |member, laps| {
+                for _ in 0..4 {
+                    match member.index {
+                        2 => laps.attend(),
+                        _ => laps.time(|| std::thread::sleep(std::time::Duration::from_millis(1))),
+                    }
+                }
+                member.index
+            })
+            .unwrap();
+        assert_eq!((timed.made, sample.seconds.len()), (vec![0, 1, 2], 4));
+        assert!(sample.seconds.iter().all(|seconds| *seconds >= 1e-3));
+        assert!(timed.spans.windows(2).all(|two| two[0].1 <= two[1].0));
+        // Who sleeps is off its CPU.
+        assert!(sample.part_causes.iter().all(|causes| !causes.is_empty()));
+    }
+}
