@@ -11,8 +11,8 @@ pub mod view;
 
 use nodegauge_machine::{SysRoot, Topology};
 use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
-use nodegauge_measure::regime::SavedTrips;
 use nodegauge_measure::{Bytes, Failure, Observer, Outcome};
 use nodegauge_placement::Environment;
 use std::time::Duration;

@@ -6,6 +6,7 @@
 
 mod machine;
 mod measurement;
+mod saved_trips;
 
 pub use machine::{
     Cache, Circumstances, ClockBasis, Dimm, HugePages, IMPORTED, Machine, Memory, NumaNode, Pages,
@@ -15,6 +16,7 @@ pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,
     Traffic, Validity,
 };
+pub use saved_trips::SavedTrips;
 
 use crate::notice::Notice;
 use schemars::JsonSchema;

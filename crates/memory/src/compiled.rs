@@ -11,6 +11,5 @@ mod plan;
 pub mod self_test;
 
 pub use build::{CompiledKernels, KernelBuilder};
-pub(crate) use choice::side_by_side;
 pub use choice::{ChosenCompiler, CompilerChoice};
 pub use plan::{CompiledPlan, Made, installed, limits, make, resolve};

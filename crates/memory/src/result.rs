@@ -6,7 +6,6 @@ mod ranks;
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::arrays::Pages;
-use crate::compiled;
 use crate::config::{
     CodeConfig, CompilerConfig, CountersConfig, LeadConfig, NumaConfig, PagesConfig, StreamConfig,
 };
@@ -262,7 +261,8 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
         }
         Loop::Compiled(made) => {
             made_by(&made.compiler, config);
-            config.side_by_side = compiled::side_by_side(&made.compiler.command).map(u64::from);
+            config.side_by_side =
+                crate::kernels::compiled::side_by_side(&made.compiler.command).map(u64::from);
             config.code = made.code.as_ref().map(|code| CodeConfig {
                 vector_bits: code.vector_bits.map(u64::from),
                 nontemporal: code.nontemporal,

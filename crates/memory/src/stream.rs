@@ -71,12 +71,15 @@ impl Planned for StreamPlan {
     }
 }
 
+/// Makes what is measured of an arrangement.
+type SetUp<'a> = dyn FnMut(&Arrangement) -> Result<Box<dyn Target>, PointError> + 'a;
+
 /// Measures what `set_up` makes of an arrangement, within `limits`.
 pub(crate) fn measure(
     site: &Site,
     mut arrangement: Arrangement,
     limits: Limits,
-    set_up: &mut dyn FnMut(&Arrangement) -> Result<Box<dyn Target>, PointError>,
+    set_up: &mut SetUp<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     arrangement.announce(observer);

@@ -187,7 +187,7 @@ fn visible(comparison: &Comparison) -> Option<String> {
     let least = known().min_by(|x, y| visible(x).total_cmp(&visible(y)))?;
     let most = known().max_by(|x, y| visible(x).total_cmp(&visible(y)))?;
     let of = |pair: &Pair| format!("{:.1} % ({})", visible(&pair) * 100.0, pair.title());
-    let to = (most != least).then(|| format!(" to {}", of(most))).unwrap_or_default();
+    let to = if most == least { String::new() } else { format!(" to {}", of(most)) };
     Some(format!(
         "a change of {}{to} or more is found in nine of ten comparisons like this",
         of(least)

@@ -18,6 +18,20 @@ impl CommandLine {
         Self { words: vec![program.into()] }.with(arguments)
     }
 
+    /// The value of a macro that it defines (`-DNAME=VALUE`), empty where the macro has none.
+    pub fn defined<'a>(&'a self, name: &str) -> Option<&'a str> {
+        let words = self.arguments().iter().map(String::as_str);
+        let before = std::iter::once(self.program()).chain(words.clone());
+        let definition = |(before, word): (&str, &'a str)| match word.strip_prefix("-D") {
+            Some(definition) => Some(definition),
+            None => (before == "-D").then_some(word),
+        };
+        before.zip(words).filter_map(definition).find_map(|definition| {
+            let (defined, value) = definition.split_once('=').unwrap_or((definition, ""));
+            (defined == name).then_some(value)
+        })
+    }
+
     /// Reads what a user typed; `what` it is and an `example` are for the message on what is wrong.
     ///
     /// # Errors

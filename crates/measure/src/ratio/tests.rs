@@ -148,7 +148,6 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
         }
     }
     for (design, told) in told {
-        println!("{design}: {:.1} % of {}", told.share() * 100.0, told.of);
         assert!(told.share() <= 0.05 && told.of > 1000, "{design}: {told:?}");
     }
 }
@@ -156,19 +155,14 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
 #[test]
 fn what_is_said_to_be_visible_is_found_in_recorded_runs() {
     let mut random = fastrand::Rng::with_seed(2);
-    let (mut as_said, mut three) = (Told::default(), Told::default());
-    for (name, runs) in recorded() {
-        let mut visible = Vec::new();
+    let mut as_said = Told::default();
+    for (_, runs) in recorded() {
         for _ in 0..DRAWN {
             let same = blocks(&mut random, &runs, 1.0);
             let least = of_blocks(&same).unwrap().visible;
-            visible.push(least);
             let shifted = |faster: f64| same.iter().map(|ratio| ratio * faster).collect::<Vec<_>>();
             as_said.add(&of_blocks(&shifted(1.0 + least)).unwrap());
-            three.add(&of_blocks(&shifted(1.03)).unwrap());
         }
-        println!("{name}: visible {:.1} %", stats::median(&visible) * 100.0);
     }
-    println!("found as said {:.3}, of 3 % {:.3}", as_said.share(), three.share());
     assert!(as_said.share() > 0.88, "{as_said:?}");
 }

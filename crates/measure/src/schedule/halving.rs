@@ -286,7 +286,7 @@ mod tests {
             [99.5, 60.0, 98.5, 97.5, 96.5],
             [90.0, 96.5, 91.0, 89.0, 92.0],
         ];
-        for sample in 0..5 {
+        for sample in [0, 1, 2, 3, 4] {
             if sample == 3 {
                 halving.leave_behind();
                 assert_eq!(halving.len(), 3);

@@ -2,6 +2,7 @@
 //! kernels.
 
 use crate::kernels::SideBySide;
+use crate::kernels::compiled::PAGES;
 use nodegauge_measure::SyntaxError;
 use nodegauge_toolchain::presets::Installed;
 use nodegauge_toolchain::{CommandLine, presets};
@@ -29,28 +30,6 @@ const TOLD_BY_OPTIONS: [(&str, &str); 6] = [
     ("STREAM_TYPE", "--element"),
     ("ELEMENT", "--element"),
 ];
-
-/// The macro of `probes/kernels.c` for pages side by side.
-const PAGES: &str = "PAGES";
-
-/// The value of a macro that a command defines, empty where it has none.
-pub(crate) fn defined<'a>(command: &'a CommandLine, name: &str) -> Option<&'a str> {
-    let words = command.arguments().iter().map(String::as_str);
-    let before = std::iter::once(command.program()).chain(words.clone());
-    let definition = |(before, word): (&str, &'a str)| match word.strip_prefix("-D") {
-        Some(definition) => Some(definition),
-        None => (before == "-D").then_some(word),
-    };
-    before.zip(words).filter_map(definition).find_map(|definition| {
-        let (defined, value) = definition.split_once('=').unwrap_or((definition, ""));
-        (defined == name).then_some(value)
-    })
-}
-
-/// How many pages side by side the kernels of a command walk; `None` of plain loops.
-pub(crate) fn side_by_side(command: &CommandLine) -> Option<u8> {
-    defined(command, PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
-}
 
 /// What it comes to on this system: never all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +69,7 @@ impl ChosenCompiler {
     pub(super) fn with_pages(self, pages: &[SideBySide]) -> Vec<Self> {
         let mut all = vec![self];
         if let Self { choice: CompilerChoice::Command(command), preset: false } = &all[0]
-            && defined(command, PAGES).is_none()
+            && command.defined(PAGES).is_none()
         {
             let several = pages.iter().filter_map(|pages| pages.several());
             let with = |pages| command.with([format!("-D{PAGES}={pages}")]);
@@ -119,7 +98,7 @@ impl FromStr for CompilerChoice {
             "all" => Ok(Self::All),
             _ => {
                 let command: CommandLine = text.parse()?;
-                let told = |(name, _): &&(&str, &str)| defined(&command, name).is_some();
+                let told = |(name, _): &&(&str, &str)| command.defined(name).is_some();
                 match TOLD_BY_OPTIONS.iter().find(told) {
                     Some((name, option)) => Err(SyntaxError {
                         what: "compiler",
@@ -161,7 +140,7 @@ mod tests {
         for (text, preset) in [("cc -O2", true), ("native", false), ("cc -D PAGES=2", false)] {
             assert_eq!(of(text, preset).len(), 1, "{text}");
         }
-        let pages = |text: &str| side_by_side(&text.parse().unwrap());
+        let pages = |text: &str| crate::kernels::compiled::side_by_side(&text.parse().unwrap());
         assert_eq!(pages("cc -DPAGES=8"), Some(8));
         assert_eq!(pages("cc -D PAGES=2 -DX"), Some(2));
         assert_eq!([pages("cc"), pages("cc -DPAGES=1"), pages("-DPAGES=x")], [None; 3]);

@@ -1,12 +1,21 @@
 //! Loops in shared objects that compilers of this system made of `probes/kernels.c`.
 
-use super::{Args, Element, Kernel, Stores};
+use super::{Args, Element, Kernel, SideBySide, Stores};
 use libloading::Library;
-use nodegauge_toolchain::Compiler;
+
 use nodegauge_toolchain::code::Code;
+use nodegauge_toolchain::{CommandLine, Compiler};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// The macro of `probes/kernels.c` for pages side by side.
+pub(crate) const PAGES: &str = "PAGES";
+
+/// How many pages side by side the kernels of a command walk; `None` of plain loops.
+pub(crate) fn side_by_side(command: &CommandLine) -> Option<u8> {
+    command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
+}
 
 /// A function of `probes/kernels.c`: the three arrays, elements, STREAM's scalar.
 type CompiledFn = unsafe extern "C" fn(*mut u8, *mut u8, *mut u8, isize, f64) -> f64;

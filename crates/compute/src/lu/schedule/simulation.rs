@@ -191,7 +191,6 @@ fn columns_are_updated_on_the_node_where_they_lie() {
         let (before, after) = (share(spread), share(placed));
         let text =
             format!("{topology}: remote {before:.3} -> {after:.3}, {faster:.3} times as fast");
-        println!("{text}");
         let by_chance = 1.0 - 1.0 / nodes as f64;
         assert!((before - by_chance).abs() < 0.05, "{text}");
         assert!(after < 0.6 * before && faster > 0.95, "{text}");
