@@ -1,0 +1,60 @@
+//! What saved runs tell of the ways between CPUs.
+
+use super::Measurement;
+use crate::regime::is_of_a_line;
+use serde_json::Value;
+
+/// Round trips of saved runs of a node, seconds, each with the CPUs of the threads of its figure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SavedTrips(Vec<(Value, f64)>);
+
+impl SavedTrips {
+    /// Those of some figures, one a regime that each met.
+    pub fn of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Self {
+        let mut all: Vec<(Value, f64)> = Vec::new();
+        for m in figures {
+            let Some(places) = m.config.get("places") else { continue };
+            let own = m.config.get("round_trip_s").and_then(Value::as_f64);
+            let regimes = m.regimes.iter().map(|regime| regime.round_trip_s);
+            for trip in own.into_iter().chain(regimes).filter(|trip| is_of_a_line(*trip)) {
+                // All kernels of a run have the same.
+                let this = (places.clone(), trip);
+                if !all.contains(&this) {
+                    all.push(this);
+                }
+            }
+        }
+        Self(all)
+    }
+
+    /// Those of figures whose threads ran on these CPUs: others say nothing of them.
+    pub fn between(&self, places: &[Vec<u32>]) -> Vec<f64> {
+        let places = serde_json::json!(places);
+        self.0.iter().filter(|(other, _)| *other == places).map(|(_, trip)| *trip).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saved_runs_between_the_same_cpus_tell_what_is_near() {
+        let figure = |places: &[[u32; 1]], trip: f64| {
+            let unit = crate::Unit::BytesPerSecond;
+            let mut m = Measurement::new("memory", "stream", "triad", unit);
+            m.config.insert("places".to_owned(), serde_json::json!(places));
+            m.config.insert("round_trip_s".to_owned(), serde_json::json!(trip));
+            m
+        };
+        let figures = [
+            figure(&[[0], [1]], 115e-9),
+            figure(&[[0], [1]], 115e-9),
+            figure(&[[0], [1]], 6e-3),
+            figure(&[[0], [2]], 390e-9),
+        ];
+        let saved = SavedTrips::of(&figures);
+        assert_eq!(saved.between(&[vec![0], vec![1]]), [115e-9]);
+        assert!(saved.between(&[vec![1], vec![0]]).is_empty());
+    }
+}
