@@ -197,12 +197,15 @@ fn two_commands_are_started_by_turns() {
 #[test]
 fn a_command_that_measures_nothing_cannot_run_by_turns() {
     let harness = Harness::new();
-    let run = |a: &str| harness.run(&["compare", "--no-save", "--run", a, "stream"]).exits(2);
-    run("stream --nonsense").complains("ended with exit status 2: error: unexpected argument");
+    let run = |a: &str| harness.run(&["compare", "--no-save", "--run", a, "stream"]);
+    run("stream --nonsense")
+        .exits(2)
+        .complains("ended with exit status 2: error: unexpected argument");
     run("true")
-        .complains("'true --no-save --json -'")
+        .exits(2)
+        .complains("'true' prints no record of nodegauge")
         .complains("hint: give commands that measure");
-    run("./none").complains("./none");
+    run("./none").exits(3).complains("./none");
     assert!(!harness.path(".local").exists(), "nothing was saved");
 }
 

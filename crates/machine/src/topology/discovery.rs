@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long hwloc may take over a description: thousands of times what the largest machine needs.
@@ -22,8 +23,13 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// No machine's description is longer, in bytes.
 const LONGEST: u64 = 64 << 20;
 
+/// Held while hwloc is called and while a child is made: a child made while another thread is within hwloc
+/// would wait for hwloc's own lock, which nobody is left to give back.
+static HWLOC: Mutex<()> = Mutex::new(());
+
 /// Describes the machine that `source` names; see [`Topology::load`].
 pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
+    let _alone = HWLOC.lock().unwrap_or_else(PoisonError::into_inner);
     match source {
         TopologySource::Live => {
             let built = Hwloc::builder().with_flags(BuildFlags::INCLUDE_DISALLOWED);
@@ -77,8 +83,8 @@ fn read(path: &Path) -> io::Result<String> {
 
 /// What hwloc makes of a description, in a child process.
 fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
-    // SAFETY: the child reads text that is in memory, by hwloc and with the allocator, and waits for no
-    // other thread.
+    // SAFETY: the child reads text that is in memory, by hwloc, in which no other thread is, and with the
+    // allocator.
     let answer = unsafe {
         nodegauge_os::ask_child(LIMIT, || {
             serde_json::to_vec(&built(source, text)).unwrap_or_default()

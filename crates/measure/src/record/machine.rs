@@ -31,8 +31,8 @@ pub struct Machine {
     /// Frequency governor of CPU 0, when the kernel shows one.
     #[serde(default)]
     pub governor: Option<String>,
-    /// What else decides how fast it is; `null` for a described machine.
-    #[serde(default)]
+    /// What else decides how fast it is; not there for a described machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circumstances: Option<Circumstances>,
     /// Where this description comes from: `live`, `xml`, `synthetic` or [`IMPORTED`].
     #[serde(default)]
@@ -94,9 +94,9 @@ pub struct Processor {
     /// Instruction-set extensions that matter here, e.g. `sse2`, `avx2`, `avx512f`.
     #[serde(default)]
     pub isa: Vec<String>,
-    /// Whether regular stores are known to read each line that they miss; `null` where they may avoid
+    /// Whether regular stores are known to read each line that they miss; not there where they may avoid
     /// it, as on Intel's from Ice Lake on and on Arm, or nothing is known.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_allocate: Option<bool>,
     /// Double-precision operations a core completes in a cycle.
     pub flops_per_cycle: Option<u32>,
@@ -185,8 +185,8 @@ pub struct NumaNode {
     /// Free memory, bytes.
     #[serde(default)]
     pub free: Option<u64>,
-    /// Bytes of caches that stand before it, such as HBM in cache mode; `null` without any.
-    #[serde(default)]
+    /// Bytes of caches that stand before it, such as HBM in cache mode; not there without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
     /// The operating system's numbers of its hardware threads.
     pub cpus: Vec<u32>,
