@@ -2,7 +2,7 @@
 //!
 //! STREAM asks for arrays of at least four times the last-level caches that take part, all of them
 //! summed up, and for at least a million elements. Smaller ones measure caches. What a guest is told of its
-//! caches need not be so; [`check`] measures whether a cache helps.
+//! caches need not be so; `check` measures whether a cache helps.
 
 pub(crate) mod check;
 
