@@ -8,7 +8,9 @@ const MAX: usize = 4 * 16 * 8 + 3;
 /// Lengths around groups of pages: none, one and two, with heads and tails of all kinds.
 fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> {
     let group = pages * pass::SPAN / element.bytes() as usize;
-    [group - 1, group, group + 17, group + 8 * 64 + 5, 2 * group + 31].into_iter()
+    let all = [group - 1, group, group + 17, group + 8 * 64 + 5, 2 * group + 31];
+    // All heads and tails with the smallest groups; of larger ones just below one, and two.
+    all.into_iter().filter(move |n| pages <= 2 || *n < group || *n > 2 * group)
 }
 
 /// Whether loops of an instruction set are tried: `NODEGAUGE_ORACLE=portable,sse2` leaves the others
