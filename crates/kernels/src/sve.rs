@@ -328,16 +328,29 @@ const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static 
         return &[];
     }
     const {
+        let [one, two, four, eight, side] = unprefetched::<T, K, false, NT>();
         &[
-            build::<T, K, false, NT, 1, false, 0>(),
-            build::<T, K, false, NT, 2, false, 0>(),
-            build::<T, K, false, NT, 4, false, 0>(),
-            build::<T, K, false, NT, 8, false, 0>(),
-            build::<T, K, false, NT, 1, true, 0>(),
+            one,
+            two,
+            four,
+            eight,
+            side,
             build::<T, K, false, NT, 4, false, 1>(),
             build::<T, K, false, NT, 4, false, 2>(),
         ]
     }
+}
+
+/// What there is without prefetch: unrolled, and with pages side by side.
+const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
+{
+    [
+        build::<T, K, RESIDENT, NT, 1, false, 0>(),
+        build::<T, K, RESIDENT, NT, 2, false, 0>(),
+        build::<T, K, RESIDENT, NT, 4, false, 0>(),
+        build::<T, K, RESIDENT, NT, 8, false, 0>(),
+        build::<T, K, RESIDENT, NT, 1, true, 0>(),
+    ]
 }
 
 /// For resident sets.
@@ -346,13 +359,5 @@ const fn residents<K: Scalable + 'static, const NT: bool>() -> &'static [Build] 
     if !(K::SPEC.is_resident() && stores) {
         return &[];
     }
-    const {
-        &[
-            build::<f64, K, true, NT, 1, false, 0>(),
-            build::<f64, K, true, NT, 2, false, 0>(),
-            build::<f64, K, true, NT, 4, false, 0>(),
-            build::<f64, K, true, NT, 8, false, 0>(),
-            build::<f64, K, true, NT, 1, true, 0>(),
-        ]
-    }
+    const { &unprefetched::<f64, K, true, NT>() }
 }

@@ -12,6 +12,7 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::record::Cache;
 use nodegauge_os::ChildAnswer;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -102,24 +103,18 @@ fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
 }
 
 fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
+    let reason = |cause: &dyn Display| match source {
+        // hwloc gives none.
+        TopologySource::Synthetic(_) => "hwloc does not accept this order of levels".to_owned(),
+        _ => cause.to_string(),
+    };
     let builder = Hwloc::builder();
     let builder = match source {
-        // hwloc gives no reason.
-        TopologySource::Synthetic(_) => builder.from_synthetic(text).map_err(|_| None),
-        _ => builder.from_xml(text).map_err(|cause| Some(cause.to_string())),
+        TopologySource::Synthetic(_) => builder.from_synthetic(text).map_err(|e| reason(&e))?,
+        _ => builder.from_xml(text).map_err(|e| reason(&e))?,
     };
-    let hwloc = builder.and_then(|builder| {
-        builder.build().map_err(|cause| match source {
-            TopologySource::Synthetic(_) => None,
-            _ => Some(cause.to_string()),
-        })
-    });
-    match hwloc {
-        Ok(hwloc) => Ok(copied(&hwloc, source)),
-        Err(cause) => {
-            Err(cause.unwrap_or_else(|| "hwloc does not accept this order of levels".to_owned()))
-        }
-    }
+    let hwloc = builder.build().map_err(|e| reason(&e))?;
+    Ok(copied(&hwloc, source))
 }
 
 /// Copies what is needed out of hwloc's tree.
