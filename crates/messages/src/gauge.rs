@@ -261,14 +261,20 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
 
 fn notices(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Notice> {
     let notice = |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", mpi.mpi.library));
-    let dip = |SizeRun { pattern, bytes, .. }: &SizeRun| {
-        let text = format!("{pattern} of {bytes} B fell out of its curve and was measured again");
-        notice(NoticeId::Trend, text)
+    let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
+    let of_pattern = |dips: &[&SizeRun]| {
+        let sizes: Vec<String> = dips.iter().map(|run| Bytes(run.bytes).to_string()).collect();
+        format!("{} of {}", dips[0].pattern, sizes.join(", "))
     };
-    let dips = report.output.sizes.iter().filter(|run| run.dip.is_some());
-    let mut notices: Vec<Notice> = dips.map(dip).collect();
+    let again: Vec<String> =
+        dips.chunk_by(|one, next| one.pattern == next.pattern).map(of_pattern).collect();
+    let again = (!again.is_empty()).then(|| {
+        let text = format!("out of their curves, and measured again: {}", again.join("; "));
+        notice(NoticeId::Trend, text)
+    });
+    let mut notices: Vec<Notice> = again.into_iter().collect();
     let place = match report.output.unfinished() {
-        Some(size) => format!("in {} of {} B", size.pattern, size.bytes),
+        Some(size) => format!("in {} of {}", size.pattern, Bytes(size.bytes)),
         None => "between two sizes".to_owned(),
     };
     let kept = "what was measured before is kept";
