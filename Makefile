@@ -34,8 +34,7 @@ bench:
 PREFIX ?= /usr/local
 install: build
 	install -D -m 755 target/release/nodegauge $(DESTDIR)$(PREFIX)/bin/nodegauge
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	./target/release/nodegauge man > $(DESTDIR)$(PREFIX)/share/man/man1/nodegauge.1
+	./target/release/nodegauge man --output $(DESTDIR)$(PREFIX)/share/man/man1
 
 clean:
 	cargo clean

@@ -161,6 +161,34 @@ fn how_runs_differ_is_taken_from_saved_ones_of_the_same_command() {
 }
 
 #[test]
+fn a_sentence_says_which_side_is_faster_in_what() {
+    let harness = Harness::new();
+    for (label, triad, add) in [("nps=1", 700e3, 900e3), ("nps=4", 770e3, 720e3)] {
+        for run in 0..3 {
+            let noise = 1.0 + 0.001 * f64::from(run);
+            let text = stream_c([700e3, 700e3, add, triad].map(|rate| rate * noise));
+            let file = harness.write(&format!("{label}-{run}.txt"), text);
+            harness.run(&["history", "import", &file, "--label", label]).exits(0);
+        }
+    }
+    let page = harness.run(&["compare", "nps=1", "nps=4"]).exits(0).quietly();
+    let last = page.stdout.rsplit("\n\n").next().unwrap().split_whitespace();
+    let last = last.collect::<Vec<_>>().join(" ");
+    let sides = last.strip_prefix("summary B is 1.10").and_then(|rest| rest.split_once("; "));
+    let (b, a) = sides.unwrap_or_else(|| panic!("{last}"));
+    assert!(
+        b.contains(" times as fast as A in triad (1.09") && a.starts_with("A is 1.25"),
+        "{last}"
+    );
+    assert!(a.contains(" times as fast as B in add (1.24") && !last.contains("copy"), "{last}");
+    let coloured = harness.run(&["compare", "nps=1", "nps=4", "--color", "always"]).exits(0);
+    coloured.says("\x1b[32mfaster\x1b[0m").says("\x1b[31mslower\x1b[0m");
+    let plain = [("NO_COLOR", "1")];
+    harness.run_with(&plain, &["compare", "nps=1", "nps=4"]).exits(0).never_says("\x1b");
+    harness.run(&["compare", "nps=1", "nps=1"]).exits(0).tells("summary no difference between A");
+}
+
+#[test]
 fn two_commands_are_started_by_turns() {
     let harness = Harness::new();
     let fast = "--size 1000000 --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";

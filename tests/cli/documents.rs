@@ -108,6 +108,52 @@ fn the_man_page_has_every_command_and_option() {
 }
 
 #[test]
+fn every_command_has_a_man_page_without_faults() {
+    let harness = Harness::new();
+    harness.run(&["man", "--output", "share/man1"]).exits(0).quietly();
+    let folder = harness.path("share/man1");
+    let mut pages: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|page| page.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    let mut expected: Vec<String> = COMMANDS
+        .iter()
+        .map(|command| format!("{}.1", [&["nodegauge"], *command].concat().join("-")))
+        .collect();
+    expected.sort();
+    assert_eq!(pages, expected);
+    for page in pages {
+        let read = std::process::Command::new("man")
+            .args(["--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"])
+            .arg(folder.join(&page))
+            .env("MANWIDTH", "80")
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .unwrap();
+        let faults = String::from_utf8_lossy(&read.stderr);
+        assert!(read.status.success() && faults.is_empty(), "{page}: {faults}");
+        assert!(!read.stdout.is_empty(), "{page}");
+    }
+}
+
+#[test]
+fn a_command_below_another_is_offered_where_it_was_typed_alone() {
+    let harness = Harness::new();
+    for (typed, meant) in [
+        ("latency", "nodegauge memory latency"),
+        ("bandwidth", "nodegauge stream"),
+        ("label", "nodegauge history label"),
+        ("steam", "nodegauge stream"),
+    ] {
+        let refused = harness.run(&[typed]).exits(2);
+        assert!(refused.stderr.contains(&format!("'{meant}'")), "{typed}: {}", refused.stderr);
+    }
+    let refused = harness.run(&["memory", "stream"]).exits(2);
+    assert!(refused.stderr.contains("'nodegauge stream'"), "{}", refused.stderr);
+}
+
+#[test]
 fn the_version_is_short_or_long() {
     let harness = Harness::new();
     let version = env!("CARGO_PKG_VERSION");

@@ -11,6 +11,7 @@ pub(crate) mod io;
 pub(crate) mod memory;
 pub(crate) mod ranks;
 pub(crate) mod stream;
+mod tree;
 
 pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
 pub(crate) use compare::CompareArgs;
@@ -63,7 +64,7 @@ pub(crate) struct Color {
         value_enum,
         default_value = "auto",
         value_name = "WHEN",
-        help_heading = "Output"
+        help_heading = "Rarely needed"
     )]
     color: ColorWhen,
 }
@@ -125,7 +126,11 @@ pub(crate) enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the man page, in roff: nodegauge man | man -l -
-    Man,
+    Man {
+        /// Write a page for each command to this folder instead: nodegauge.1, nodegauge-stream.1, ...
+        #[arg(long, value_name = "DIR", help_heading = "Output")]
+        output: Option<PathBuf>,
+    },
     /// Print the JSON Schema of the record
     Schema,
     /// Measure as a rank; nodegauge starts itself so for --ranks
@@ -184,12 +189,12 @@ pub(crate) struct Common {
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
     /// Let suspect figures meet what is expected
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) accept_suspect: bool,
     #[command(flatten)]
     pub(crate) db: Database,
     /// Do not save the record in the history
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) no_save: bool,
     /// Print nothing but errors and what is asked for
     #[arg(long, short, conflicts_with = "verbose", help_heading = "Output")]
@@ -205,10 +210,10 @@ pub(crate) struct Common {
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) against: Option<Against>,
     /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
-    #[arg(long, value_name = "COUNTxMT/s", help_heading = "Machine")]
+    #[arg(long, value_name = "COUNTxMT/s", help_heading = "Rarely needed")]
     pub(crate) dimms: Option<DimmSpec>,
     /// Processor, where it does not give its name, e.g. 'EPYC 9654'
-    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    #[arg(long, value_name = "NAME", help_heading = "Rarely needed")]
     pub(crate) processor: Option<String>,
 }
 
@@ -216,7 +221,7 @@ pub(crate) struct Common {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Database {
     /// History database [default: $NODEGAUGE_DB, or in the XDG data folder]
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]
     pub(crate) db: Option<PathBuf>,
 }
 
@@ -237,7 +242,7 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Described {
     /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
-    #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
+    #[arg(long, value_name = "MACHINE", help_heading = "What")]
     pub(crate) topology: Option<TopologySource>,
 }
 
@@ -250,10 +255,10 @@ pub(crate) struct MachineArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Memory modules, populated channels x MT/s, e.g. 16x3200
-    #[arg(long, value_name = "COUNTxMT/s", help_heading = "Machine")]
+    #[arg(long, value_name = "COUNTxMT/s", help_heading = "What")]
     pub(crate) dimms: Option<DimmSpec>,
     /// Processor of a described or nameless machine, e.g. 'EPYC 9654'
-    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    #[arg(long, value_name = "NAME", help_heading = "What")]
     pub(crate) processor: Option<String>,
 }
 
@@ -337,10 +342,10 @@ pub(crate) enum HistoryCommand {
         /// Identifier or its beginning, latest, latest~1, a label, or a file
         run: String,
         /// Write the record as JSON; '-' or nothing is standard output
-        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
         json: Option<String>,
         /// Write a line a measurement as CSV; '-' or nothing is standard output
-        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
         csv: Option<String>,
         #[command(flatten)]
         db: Database,
@@ -381,7 +386,17 @@ pub(crate) enum HistoryCommand {
 
 /// The command with what only the running program knows.
 pub(crate) fn command() -> clap::Command {
-    Args::command().long_version(long_version())
+    definition().long_version(long_version())
+}
+
+/// The command line, for documents that are made from it too.
+pub(crate) fn definition() -> clap::Command {
+    tree::in_order(Args::command())
+}
+
+/// An error of the command line with the commands that may be meant where one is not known.
+pub(crate) fn with_suggestions(error: clap::Error) -> clap::Error {
+    tree::with_suggestions(error, &definition())
 }
 
 /// Version, build, and what this processor can run.

@@ -36,7 +36,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Completions { shell }) => documents::completions(*shell),
-        Some(Command::Man) => documents::man(),
+        Some(Command::Man { output: None }) => documents::man(),
+        Some(Command::Man { output: Some(folder) }) => documents::man_pages(folder),
         Some(Command::Schema) => documents::schema(),
         Some(Command::TryBlas { library, number_of, on }) => {
             Ok(children::try_blas(library, number_of.as_deref(), on))

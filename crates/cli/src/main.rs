@@ -11,13 +11,13 @@ mod resolve;
 mod session;
 mod signals;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Samples are dated from here on.
     nodegauge_measure::clock::since_start();
-    let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(&error));
+    let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     parsed.color.write_global();
     match commands::dispatch(&parsed) {
@@ -32,8 +32,8 @@ fn main() -> ExitCode {
 /// Ends with what clap says of the arguments. A value that does not follow its grammar points at the
 /// wrong character by itself, and a name that is not known offers others: these need none of clap's
 /// words around them.
-fn refuse(error: &clap::Error) -> ! {
-    let source = std::error::Error::source(error);
+fn refuse(error: clap::Error) -> ! {
+    let source = std::error::Error::source(&error);
     let own = source.filter(|source| {
         source.is::<nodegauge_measure::SyntaxError>()
             || source.is::<nodegauge_machine::published::UnknownNode>()
@@ -43,11 +43,6 @@ fn refuse(error: &clap::Error) -> ! {
             output::error(&wrong.to_string());
             std::process::exit(2)
         }
-        None => error.exit(),
+        None => args::with_suggestions(error).exit(),
     }
-}
-
-/// The definition of the command line, for tests and generated documents.
-pub(crate) fn definition() -> clap::Command {
-    args::Args::command()
 }

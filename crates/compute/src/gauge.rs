@@ -53,6 +53,6 @@ impl Gauge for ComputeGauge {
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        view::section(record, detail).into_iter().collect()
+        view::section(record, detail).into_iter().chain(view::closing(record)).collect()
     }
 }

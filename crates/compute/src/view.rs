@@ -6,8 +6,9 @@ use crate::plan::HplPlan;
 use crate::{GAUGE, TEST};
 use crate::{lu, size};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Block, Cell, Note, Section, Table, plain_table};
-use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_gauge::view::{Block, Cell, Note, Section, Table, plain_table, summary};
+use nodegauge_measure::ratio::closing;
+use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
 
 /// Figures of a library or program.
@@ -114,6 +115,19 @@ fn table(all: &[&Measurement]) -> Table {
         table.row(row(m, true));
     }
     table
+}
+
+/// Which of several libraries solves and multiplies faster.
+pub(crate) fn closing(record: &Record) -> Option<Section> {
+    let sentences = LIBRARIES.into_iter().zip(["solves", "multiplies"]).flat_map(|(name, does)| {
+        let own = record.measurements.iter().filter(|m| {
+            m.gauge == GAUGE && m.name == name && m.category == Category::Variant && is_known(m)
+        });
+        let all: Vec<(String, &Measurement)> = own.map(|m| (by(m), m)).collect();
+        closing::of_several(&all, does, Quoted::Best)
+    });
+    let sentences: Vec<String> = sentences.collect();
+    (!sentences.is_empty()).then(|| summary(sentences.join("\n")))
 }
 
 /// Every reason for doubt.
@@ -318,7 +332,7 @@ fn hpl_row(config: RatingConfig) -> Option<HplRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::record::{Machine, Quoted, Tool};
+    use nodegauge_measure::record::{Machine, Tool};
 
     fn record(measurements: Vec<Measurement>) -> Record {
         Record {

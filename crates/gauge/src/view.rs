@@ -79,6 +79,23 @@ impl Section {
     }
 }
 
+/// The name of sections that end a page.
+const SUMMARY: &str = "summary";
+
+/// A section with what the figures come to, in a sentence or a line each: a page ends with it.
+pub fn summary(text: impl Into<String>) -> Section {
+    let mut section = Section::new(SUMMARY);
+    section.note("summary", text);
+    section
+}
+
+impl Section {
+    /// Whether a page ends with it.
+    pub fn is_summary(&self) -> bool {
+        self.id == SUMMARY
+    }
+}
+
 /// Something that a page shows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {

@@ -8,6 +8,8 @@
 //! blocks of runs by turns, never from a constant. All is done in logarithms: a side's figure is the
 //! geometric mean of its runs'.
 
+pub mod closing;
+
 use crate::record::Quoted;
 use crate::stats::{self, FOUND, TWO_SIDED};
 use crate::unit::Unit;

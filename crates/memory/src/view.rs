@@ -12,9 +12,11 @@ mod tune;
 pub(crate) mod words;
 
 use crate::GAUGE;
-use nodegauge_gauge::view::{Section, plain_table};
+use figures::{Figure, comparable};
+use nodegauge_gauge::view::{Section, plain_table, summary};
 use nodegauge_gauge::{Detail, published};
-use nodegauge_measure::record::{Finding, Measurement, Record};
+use nodegauge_measure::ratio::closing::of_several;
+use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
 
 /// Findings that come from the measurement itself and explain its figures.
 const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
@@ -31,7 +33,27 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     published::add(&mut sections, record, GAUGE, detail);
     sections.extend(curves::sections(record));
     sections.extend(unknown(record));
+    sections.extend(sweep::closing(record).or_else(|| closing(record)).map(summary));
     sections
+}
+
+/// Native loops, those of compilers and stream.c side by side: which runs the last kernel faster.
+fn closing(record: &Record) -> Option<String> {
+    let all = figures::all(record);
+    let (last, _) = all.iter().rfind(|(m, _)| !m.is_published())?;
+    let own = all.iter().filter(|(m, _)| m.name == last.name && !m.is_published());
+    let (native, others): (Vec<&Figure<'_>>, Vec<_>) = own
+        .partition(|(m, config)| m.category == Category::Variant && !figures::is_compiled(config));
+    // Figures of different regimes are not set beside each other.
+    let of_one_regime = |native: &&&Figure<'_>| {
+        others.iter().all(|(_, config)| comparable(native, config) == native.0.value)
+    };
+    let native =
+        native.iter().filter(of_one_regime).map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
+    let others = others.iter().map(|(m, config)| (standard::program(config), *m));
+    let all: Vec<(String, &Measurement)> = native.chain(others).collect();
+    let sentences = of_several(&all, &format!("runs {}", last.name), Quoted::Best);
+    (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
 /// The sections of `stream` in all its modes but sweeps.

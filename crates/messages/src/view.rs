@@ -10,8 +10,9 @@ use crate::GAUGE;
 use crate::config::MessageConfig;
 use crate::pattern::Pattern;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{self, Cell, Section, Table};
 use nodegauge_measure::quantity::significant;
+use nodegauge_measure::ratio::closing;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId, Unit};
 use nodegauge_placement::{Distance, cpus};
@@ -82,7 +83,41 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         }
         curves::add_unknown(&mut section, &all);
     }
-    if section.blocks.is_empty() { Vec::new() } else { vec![section] }
+    let closing = closing(&all).map(view::summary);
+    [section].into_iter().chain(closing).filter(|section| !section.blocks.is_empty()).collect()
+}
+
+/// Several MPIs between the same ranks: which delivers small messages faster, and which moves large ones.
+fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
+    let shown = |figure: &&&ShownFigure<'_>| {
+        figure.m.category == Category::Variant && figure.config.ranks.is_none()
+    };
+    let mut sentences = Vec::new();
+    let distances = grouped(all.iter().filter(shown), |figure| figure.config.distance);
+    let several = distances.len() > 1;
+    for (between, own) in distances {
+        let ends = [(Pattern::Latency, "delivers", true), (Pattern::Bw, "moves", false)];
+        for (pattern, does, smallest) in ends {
+            let of = own.iter().filter(|figure| figure.pattern == Some(pattern));
+            let by_size = grouped(of, |figure| figure.config.message_bytes);
+            // A size that all have; of the small ones one that carries something.
+            let mut sizes: Vec<_> =
+                by_size.iter().filter(|(_, figures)| figures.len() > 1).collect();
+            sizes.retain(|(size, _)| size.is_some_and(|size| size >= SMALL));
+            sizes.sort_by_key(|(size, _)| *size);
+            let end = if smallest { sizes.first() } else { sizes.last() };
+            let Some((Some(size), figures)) = end else { continue };
+            let what = format!("{does} {}", Bytes(*size));
+            let what = match between.filter(|_| several) {
+                Some(between) => format!("{what} ({})", between.name()),
+                None => what,
+            };
+            let named: Vec<(String, &Measurement)> =
+                figures.iter().map(|figure| (figure.library(), figure.m)).collect();
+            sentences.extend(closing::of_several(&named, &what, figures[0].m.quoted));
+        }
+    }
+    (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
 /// Things by what `key` says of them, in order of appearance.

@@ -1,10 +1,12 @@
 //! The view of `compare`: what differs between the settings, then a table a test, then every reason
 //! for doubt.
 
-use nodegauge_gauge::view::{Cell, Note, Page, Section, Table, Tone};
+use nodegauge_gauge::view::{self, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_measure::compare::threshold::change_in_words;
 use nodegauge_measure::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
 use nodegauge_measure::ratio::Basis;
+use nodegauge_measure::ratio::closing::{interval_in_words, times_as_fast};
+use nodegauge_measure::stats::Better;
 
 /// Longest value of a difference that stays in the table; longer ones get lines of their own.
 const IN_TABLE: usize = 27;
@@ -12,6 +14,8 @@ const IN_TABLE: usize = 27;
 const SHOWN: usize = 160;
 /// Most runs of a side that are listed.
 const RUNS: usize = 3;
+/// Most figures in the closing sentence, of each side.
+const TOLD: usize = 3;
 /// Most names in a list.
 const NAMES: usize = 6;
 /// From this difference on the medians are worth a line of their own.
@@ -33,7 +37,66 @@ pub fn page(comparison: &Comparison) -> Page {
         verdicts.note_if(label, (!titles.is_empty()).then(|| listed(&titles)));
     }
     sections.push(verdicts);
+    sections.extend(closing(comparison).map(view::summary));
     Page { heading: String::new(), sections }
+}
+
+/// What it comes to: the side that is faster, in what and how much, the greatest differences first; `None`
+/// where nothing could be compared.
+fn closing(comparison: &Comparison) -> Option<String> {
+    let decided = |verdict: Verdict| {
+        let mut pairs: Vec<(f64, [f64; 2], String)> = comparison
+            .pairs
+            .iter()
+            .filter(|pair| pair.verdict == verdict)
+            .filter_map(|pair| Some((speed(pair, verdict)?, pair.title())))
+            .map(|((ratio, ci95), title)| (ratio, ci95, title))
+            .collect();
+        pairs.sort_by(|x, y| y.0.total_cmp(&x.0));
+        pairs
+    };
+    let side = |(verdict, name, other): (Verdict, &str, &str)| {
+        let pairs = decided(verdict);
+        let told = pairs.iter().take(TOLD).enumerate().map(|(i, (ratio, ci95, title))| {
+            let times = times_as_fast(*ratio, Some(*ci95), other);
+            let times = match i {
+                0 => format!("{name} is {times}"),
+                _ => times.split(' ').next().unwrap_or_default().to_owned(),
+            };
+            format!("{times} in {title} ({})", interval_in_words(*ci95))
+        });
+        let told = told.collect::<Vec<_>>().join(", ");
+        let more = pairs.len().saturating_sub(TOLD);
+        (!pairs.is_empty()).then(|| match more {
+            0 => told,
+            n => format!("{told}, and faster in {n} more"),
+        })
+    };
+    let sides = [(Verdict::Faster, "B", "A"), (Verdict::Slower, "A", "B")];
+    let sides: Vec<String> = sides.into_iter().filter_map(side).collect();
+    let count = |verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count();
+    let (same, open) = (count(Verdict::WithinNoise), count(Verdict::CannotTell));
+    match (sides.is_empty(), same, open) {
+        (false, ..) => Some(sides.join("; ")),
+        (true, 0, 0) => None,
+        (true, 0, _) => Some("cannot tell which of A and B is faster".to_owned()),
+        (true, _, 0) => Some("no difference between A and B is beyond noise".to_owned()),
+        (true, ..) => {
+            let text = "no difference between A and B is beyond noise in";
+            Some(format!("{text} {same} figures; cannot tell in {open}"))
+        }
+    }
+}
+
+/// How many times as fast the faster side is.
+fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
+    let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
+    // Of times less is faster, and of a slower B the other way round.
+    let inverse = (pair.unit.direction() == Some(Better::Lower)) != (verdict == Verdict::Slower);
+    Some(match inverse {
+        true => (ratio.recip(), [high.recip(), low.recip()]),
+        false => (ratio, [low, high]),
+    })
 }
 
 /// Items that have something in common, in the order of its first appearance.
@@ -120,8 +183,12 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
                 Some(value) => Cell::figure(value, pair.unit, pair.unit.in_words(value)),
                 None => "-".into(),
             };
-            let matters = matches!(pair.verdict, Verdict::Faster | Verdict::Slower);
-            let tone = if matters { Tone::Strong } else { Tone::Plain };
+            let tone = match pair.verdict {
+                Verdict::Faster => Tone::Better,
+                Verdict::Slower => Tone::Worse,
+                Verdict::Higher | Verdict::Lower => Tone::Strong,
+                _ => Tone::Plain,
+            };
             table.row([
                 words(&pair).1.into(),
                 figure(&pair.a),

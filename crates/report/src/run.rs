@@ -44,9 +44,11 @@ fn page(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
 }
 
 /// Behind the last section: that a run was interrupted, so that its table is not taken for whole, and
-/// perhaps what was noticed on the way.
+/// perhaps what was noticed on the way; then what it all comes to.
 fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
+    let summaries: Vec<Section> =
+        page.sections.extract_if(.., |section| section.is_summary()).collect();
     if page.sections.is_empty() {
         page.sections.push(Section::new("notes"));
     }
@@ -58,6 +60,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     for notice in record.notices.iter().filter(|_| notices) {
         last.note("note", notice.text.as_str());
     }
+    page.sections.extend(summaries);
     page
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct ArrayArgs {
     #[arg(long, value_name = "TYPE", default_value = "f64", help_heading = "What")]
     pub(crate) element: Element,
     /// Lay arrays one after another, padded by N elements, as stream.c does [default: staggered]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "What")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "Rarely needed")]
     pub(crate) offset: Option<u64>,
     /// Kernels by name.
     #[arg(

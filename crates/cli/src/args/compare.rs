@@ -22,13 +22,13 @@ pub(crate) struct CompareArgs {
     /// Commands of nodegauge, with variables before them and programs around them: --run
     /// 'OMP_PLACES=cores stream' 'OMP_PLACES=sockets stream', --run stream 'numactl -i all nodegauge
     /// stream', --run './before io' './after io'. Every run is saved.
-    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["a", "b"], value_parser = turns, help_heading = "Runs by turns")]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["a", "b"], value_parser = turns, help_heading = "What")]
     pub(crate) run: Option<Vec<CommandLine>>,
     /// Number of blocks of four runs
-    #[arg(long, value_name = "N", conflicts_with_all = ["a", "b"], default_value = "5", value_parser = clap::value_parser!(u32).range(3..=1000), help_heading = "Runs by turns")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["a", "b"], default_value = "5", value_parser = clap::value_parser!(u32).range(3..=1000), help_heading = "How long")]
     pub(crate) blocks: u32,
     /// Do not save the runs in the history
-    #[arg(long, conflicts_with_all = ["a", "b"], help_heading = "Runs by turns")]
+    #[arg(long, conflicts_with_all = ["a", "b"], help_heading = "Rarely needed")]
     pub(crate) no_save: bool,
     /// Exit with 1 when this is so (repeatable), e.g. --fail-on 'triad<-5%' or --fail-on slower
     ///
@@ -39,7 +39,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) fail_on: Vec<Threshold>,
     /// Take suspect figures for valid ones
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) accept_suspect: bool,
     /// Write the comparison as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]

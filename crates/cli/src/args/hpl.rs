@@ -23,10 +23,10 @@ pub(crate) struct HplArgs {
     #[arg(long, value_name = "NB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "What")]
     pub(crate) nb: Vec<u32>,
     /// Round N down to a multiple of NB x LCM(P, Q) instead of NB, P and Q being the real HPL's grid
-    #[arg(long, conflicts_with_all = ["order", "matrix"], help_heading = "What")]
+    #[arg(long, conflicts_with_all = ["order", "matrix"], help_heading = "Rarely needed")]
     pub(crate) grid_multiple: bool,
     /// Seed of the random matrix
-    #[arg(long, value_name = "SEED", default_value = "1", help_heading = "What")]
+    #[arg(long, value_name = "SEED", default_value = "1", help_heading = "Rarely needed")]
     pub(crate) seed: u64,
     /// Solve this system: a Matrix Market file of a dense square matrix; b is its row sums
     #[arg(long, value_name = "FILE.mtx", conflicts_with_all = ["order", "full", "xhpl", "plan"], help_heading = "What")]
@@ -56,23 +56,23 @@ pub(crate) struct HplArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RealArgs {
     /// Run this xhpl or hpcc under MPI beside the native run
-    #[arg(long, value_name = "PROGRAM", help_heading = "The real HPL")]
+    #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpl: Option<PathBuf>,
     /// Write HPL.dat for the plan to this file, '-' for standard output; run nothing
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "plan", help_heading = "The real HPL")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "plan", help_heading = "Rarely needed")]
     pub(crate) hpl_dat_only: Option<String>,
     /// MPI ranks [default: one for each last-level cache, else NUMA node, else core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "The real HPL")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Reference programs")]
     pub(crate) ranks: Option<u32>,
     /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
-    #[arg(long, value_name = "COMMAND", help_heading = "The real HPL")]
+    #[arg(long, value_name = "COMMAND", help_heading = "Reference programs")]
     pub(crate) launcher: Option<CommandLine>,
     /// Hosts to spread the ranks over, e.g. node[01-04],b, each with --ranks of them
     /// [default: those of the Slurm job, else this node]
-    #[arg(long, value_name = "HOSTS", help_heading = "The real HPL")]
+    #[arg(long, value_name = "HOSTS", help_heading = "Reference programs")]
     pub(crate) hosts: Vec<HostList>,
     /// Also start ranks as root (containers)
-    #[arg(long, help_heading = "The real HPL")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
 }
 

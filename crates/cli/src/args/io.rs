@@ -16,7 +16,7 @@ pub(crate) struct IoArgs {
     #[arg(long, short, value_name = "DIR", help_heading = "Where")]
     pub(crate) path: Vec<PathBuf>,
     /// Remove what killed runs left under --path, then measure
-    #[arg(long, help_heading = "Where")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) remove_leftovers: bool,
     /// Operations: usual, all, or names such as write,read,random_read [default: IOzone's 13]
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
@@ -43,7 +43,7 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "What")]
     pub(crate) processes: Option<u32>,
     /// Let workers go on when the first is through
-    #[arg(long, help_heading = "What")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) no_stonewall: bool,
     /// Shares of reads of random_mix, percent [default: 50]
     #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "What")]
@@ -58,7 +58,7 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) depth: u32,
     /// When a written mapping is written out: none, async, sync
-    #[arg(long, value_name = "WHEN", default_value = "none", help_heading = "How")]
+    #[arg(long, value_name = "WHEN", default_value = "none", help_heading = "Rarely needed")]
     pub(crate) msync: Msync,
     /// Open with O_SYNC (sync) or O_DSYNC (dsync)
     #[arg(long, value_name = "KIND", help_heading = "How")]
@@ -73,7 +73,7 @@ pub(crate) struct IoArgs {
     #[arg(long, help_heading = "How")]
     pub(crate) drop: bool,
     /// Share of the data that compresses, percent
-    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "How")]
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Rarely needed")]
     pub(crate) compressible: u8,
     /// Compare what is read with what was written
     #[arg(long, help_heading = "How")]
@@ -82,16 +82,16 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, help_heading = "How long")]
     pub(crate) runtime: Option<Duration>,
     /// Run this iozone on the same cells, by turns
-    #[arg(long, value_name = "PROGRAM", help_heading = "Beside")]
+    #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) iozone: Option<PathBuf>,
     /// Run this fio on the same cells, by turns
-    #[arg(long, value_name = "PROGRAM", help_heading = "Beside")]
+    #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) fio: Option<PathBuf>,
     /// Print IOzone's table instead
     #[arg(long, help_heading = "Output")]
     pub(crate) iozone_text: bool,
     /// Write data for gnuplot's splot; '-' is standard output
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]
     pub(crate) surface: Option<String>,
     #[command(flatten)]
     pub(crate) common: Common,

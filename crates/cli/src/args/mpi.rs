@@ -15,15 +15,15 @@ use std::time::Duration;
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MpiArgs {
     /// Compiler of an MPI (repeatable: each is measured by turns) [default: mpicc]
-    #[arg(long, value_name = "MPICC", help_heading = "MPI")]
+    #[arg(long, value_name = "MPICC", help_heading = "What")]
     pub(crate) mpicc: Vec<CommandLine>,
     /// Launcher and options of its own, one for each --mpicc [default: the one that belongs to it]
     ///
     /// Words are split as in a shell. Example: --launcher 'srun --mpi=pmi2'
-    #[arg(long, value_name = "'MPIRUN'", help_heading = "MPI")]
+    #[arg(long, value_name = "'MPIRUN'", help_heading = "What")]
     pub(crate) launcher: Vec<CommandLine>,
     /// Let Open MPI start OSU's programs as root, as in containers; the own probe it starts anyway
-    #[arg(long, help_heading = "MPI")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
     /// Patterns: latency, bw, bibw, multi_lat, mbw_mr, latency_mt; barrier, bcast, allreduce,
     /// allgather, alltoall; p2p, collectives, all
@@ -43,16 +43,22 @@ pub(crate) struct MpiArgs {
     pub(crate) warm_up: Option<u64>,
     /// Largest buffer of a rank: sizes of collectives and windows beyond it are left out
     /// [default: 512MiB]
-    #[arg(long, short = 'M', value_name = "SIZE", help_heading = "How")]
+    #[arg(long, short = 'M', value_name = "SIZE", help_heading = "Rarely needed")]
     pub(crate) mem_limit: Option<Bytes>,
     /// Buffers: single (rates within a node are cache rates), multiple (one a message of the window)
-    #[arg(long, short = 'b', value_name = "KIND", default_value = "single", help_heading = "How")]
+    #[arg(
+        long,
+        short = 'b',
+        value_name = "KIND",
+        default_value = "single",
+        help_heading = "Rarely needed"
+    )]
     pub(crate) buffers: Buffers,
     /// Rounds in which all data is checked, for each size; 0 for none
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "How")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "Rarely needed")]
     pub(crate) validate: u32,
     /// What the clock is read around: batch (OSU 5 and 6), each operation (OSU 7)
-    #[arg(long, value_name = "KIND", default_value = "batch", help_heading = "How")]
+    #[arg(long, value_name = "KIND", default_value = "batch", help_heading = "Rarely needed")]
     pub(crate) timing: Timing,
     /// Threads of latency_mt [default: 1:2, on two cores 1:1]
     #[arg(long, short = 't', value_name = "SENDERS:RECEIVERS", help_heading = "How")]

@@ -24,7 +24,7 @@ pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) tune: TuneArgs,
     /// Do not use what --tune chose before
-    #[arg(long, help_heading = "How")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) untuned: bool,
     #[command(flatten)]
     pub(crate) standard: StandardArgs,

@@ -1,7 +1,9 @@
 //! Documents made from the definition of the command line.
 
+use crate::args::definition;
 use crate::failure::{Exit, Failure};
-use crate::{definition, gauges, output};
+use crate::{gauges, output};
+use std::path::Path;
 
 /// The completion script of a shell.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> {
@@ -23,6 +25,16 @@ pub(crate) fn man() -> Result<Exit, Failure> {
         section(command, "nodegauge", &mut roff).map_err(cannot)?;
     }
     output::print(&String::from_utf8_lossy(&roff));
+    Ok(Exit::Success)
+}
+
+/// A man page for each command, in a folder that is made if need be.
+pub(crate) fn man_pages(folder: &Path) -> Result<Exit, Failure> {
+    let pages = std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(definition(), folder));
+    pages.map_err(|error| {
+        Failure::missing(format!("cannot write man pages to {}: {error}", folder.display()))
+    })?;
     Ok(Exit::Success)
 }
 

@@ -1,7 +1,7 @@
 //! The view of standard results of STREAM, beside the native variant of the same run where there is
 //! one.
 
-use super::figures::{self, Figure, comparable};
+use super::figures::{self, Figure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{Block, Cell, Section, Table};
@@ -49,10 +49,11 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
-/// `stream.c, gcc -O3 -fopenmp`.
-fn program(config: &StreamConfig) -> String {
+/// `stream.c, gcc -O3 -fopenmp`; of STREAM's loops here the compiler alone.
+pub(super) fn program(config: &StreamConfig) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");
     match &config.compiler {
+        Some(compiler) if is_compiled(config) => compiler.command.clone(),
         Some(compiler) => format!("{engine}, {}", compiler.command),
         None => engine.to_owned(),
     }

@@ -6,7 +6,8 @@ use super::{compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
 use nodegauge_gauge::view::{Block, Cell, Section, Table};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::ratio::closing::of_several;
+use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
 use serde_json::Value;
 
@@ -65,6 +66,28 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     }
     section.push(words::variant());
     Some(section)
+}
+
+/// The fastest of a sweep and the next: which runs the kernel that is charted faster. Not of sizes, which are
+/// measured to differ.
+pub(crate) fn closing(record: &Record) -> Option<String> {
+    let all = variants(record);
+    let cells = all.chunk_by(|(_, one), (_, next)| one.sweep == next.sweep);
+    let cells: Vec<&[Figure<'_>]> = cells.filter(|cell| cell[0].1.sweep.is_some()).collect();
+    let first = cells.first()?;
+    let triad = first.iter().find(|(m, _)| m.name == "triad").or(first.last())?;
+    if coordinates(&triad.1).iter().any(|(axis, _)| *axis == "size") {
+        return None;
+    }
+    let of_kernel =
+        cells.iter().filter_map(|cell| cell.iter().find(|(m, _)| m.name == triad.0.name));
+    let named = of_kernel.map(|(m, config)| {
+        let at = coordinates(config).into_iter().map(|(axis, value)| format!("{axis} {value}"));
+        (at.collect::<Vec<_>>().join(", "), *m)
+    });
+    let all: Vec<(String, &Measurement)> = named.collect();
+    let what = format!("runs {}", triad.0.name);
+    of_several(&all, &what, Quoted::Median).into_iter().next()
 }
 
 /// What rates are held against: `1 rank of policy 5`.

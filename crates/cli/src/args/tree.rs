@@ -1,0 +1,131 @@
+//! What is the same for every command of the tree: the order of the groups of options in its help, and
+//! the commands that a word which is none may have meant.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, Error};
+use std::fmt::Write;
+
+/// Groups of options, in the order of every help text.
+pub(super) const GROUPS: [&str; 7] =
+    ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
+/// Suggestions at most.
+const MOST: usize = 4;
+/// Names that are as alike as this may be meant (Jaro-Winkler; clap's own for suggestions is 0.7 by Jaro).
+const ALIKE: f64 = 0.85;
+
+/// The command and those below it with their options in the order of [`GROUPS`]; one without a group is in
+/// the first.
+pub(super) fn in_order(command: Command) -> Command {
+    let rank = |heading: &str| {
+        let known = GROUPS.iter().position(|group| *group == heading);
+        known.expect("the groups of options are those of the table: a test builds all commands")
+    };
+    let options = command.get_arguments().filter(|arg| !arg.is_positional());
+    let mut ids: Vec<(usize, String)> = options
+        .map(|arg| (arg.get_help_heading().map_or(0, rank), arg.get_id().to_string()))
+        .collect();
+    ids.sort_by_key(|(rank, _)| *rank);
+    // An argument that is changed goes behind all others.
+    let command = ids.iter().fold(command, |command, (rank, id)| {
+        command.mut_arg(id, |arg| arg.help_heading(GROUPS[*rank]))
+    });
+    command.mut_subcommands(in_order)
+}
+
+/// The error, which on a command that is not known offers those of the whole tree that may be meant:
+/// of that name, or else with that word in what they say of themselves.
+pub(super) fn with_suggestions(mut error: Error, root: &Command) -> Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let meant = meant(typed, root);
+    if !meant.is_empty() {
+        let mut tip = StyledStr::new();
+        let _ = write!(tip, "did you mean '{}'?", meant.join("' or '"));
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
+/// The commands that may be meant by a word, as they are typed.
+fn meant(typed: &str, root: &Command) -> Vec<String> {
+    let typed = typed.to_lowercase();
+    let mut all = Vec::new();
+    below(root, root.get_name(), &mut all);
+    let named = |is_it: &dyn Fn(&str) -> bool| -> Vec<String> {
+        let found = all.iter().filter(|(_, command)| {
+            is_it(command.get_name()) || command.get_all_aliases().any(is_it)
+        });
+        found.map(|(path, _)| path.clone()).take(MOST).collect()
+    };
+    let says = |(_, command): &&(String, &Command)| {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default().to_lowercase();
+        about.split(|c: char| !c.is_alphanumeric()).any(|word| word == typed)
+    };
+    let exact = named(&|name| name == typed);
+    let alike = || named(&|name| strsim::jaro_winkler(name, &typed) >= ALIKE);
+    let told = || all.iter().filter(says).map(|(path, _)| path.clone()).take(MOST).collect();
+    let or = |found: Vec<String>, other: &dyn Fn() -> Vec<String>| match found.is_empty() {
+        true => other(),
+        false => found,
+    };
+    or(or(exact, &alike), &told)
+}
+
+/// All commands below one that are not hidden, with what is typed for them.
+fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Command)>) {
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let path = format!("{path} {}", sub.get_name());
+        all.push((path.clone(), sub));
+        below(sub, &path, all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::command;
+
+    #[test]
+    fn a_command_below_another_is_found_by_its_own_name() {
+        let root = command();
+        let mut all = Vec::new();
+        below(&root, "nodegauge", &mut all);
+        assert!(all.len() > 20);
+        for (path, command) in &all {
+            assert!(meant(command.get_name(), &root).contains(path), "{path}");
+        }
+        assert_eq!(meant("latency", &root), ["nodegauge memory latency"]);
+        assert_eq!(meant("Ladders", &root), ["nodegauge memory ladder"]);
+        let bandwidth = meant("bandwidth", &root);
+        assert!(bandwidth.contains(&"nodegauge stream".to_owned()), "{bandwidth:?}");
+        assert!(meant("xyzzy", &root).is_empty());
+    }
+
+    #[test]
+    fn groups_of_options_stand_in_one_order_everywhere() {
+        fn check(command: &Command) {
+            let headings: Vec<&str> =
+                command.get_arguments().filter_map(|arg| arg.get_help_heading()).collect();
+            let ranks: Vec<Option<usize>> = headings
+                .iter()
+                .map(|heading| GROUPS.iter().position(|group| group == heading))
+                .collect();
+            assert!(
+                ranks.is_sorted() && !ranks.contains(&None),
+                "{}: {headings:?}",
+                command.get_name()
+            );
+            let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+            shown.filter(|sub| sub.get_name() != "help").for_each(check);
+        }
+        let mut root = command();
+        root.build();
+        check(&root);
+    }
+}
