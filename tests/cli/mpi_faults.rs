@@ -236,6 +236,33 @@ fn a_missing_or_broken_compiler_is_told() {
     }
 }
 
+#[test]
+fn ranks_that_are_killed_leave_no_shared_memory() {
+    let harness = Harness::new();
+    for which in installed(&harness) {
+        // A launcher that cleans up nothing: it and its ranks are killed.
+        let launcher = format!("stubborn-{}", which.mpirun);
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exec {mpirun} \"$@\"\ntrap '' INT TERM HUP\n{mpirun} \"$@\"\n",
+            mpirun = which.mpirun
+        );
+        let launcher = harness.write(&launcher, text);
+        make_program(&launcher);
+        let memory = harness.arg(&format!("memory-{}", which.mpirun));
+        std::fs::create_dir(&memory).unwrap();
+        // One size of messages without end, which counts as a hang after 20 times its time and 3 s.
+        let args =
+            ["mpi", "--launcher", &launcher, "--mpicc", which.mpicc, "--patterns", "latency"];
+        let endless = ["-m", "8", "-x", "1000000000", "-i", "1000000000", "--size-limit", "0.01"];
+        let shown = [(memory.as_str(), "/dev/shm")];
+        let Some(run) = harness.run_where(&shown, &[&args[..], &endless].concat()) else { return };
+        run.complains("gave no answer within");
+        no_orphans(&harness);
+        let left: Vec<_> = std::fs::read_dir(&memory).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
 /// A program that leaves the file `run` when it is run.
 fn trap(harness: &Harness, name: &str) -> String {
     let script = harness.write(name, format!("#!/bin/sh\ntouch {}\n", harness.arg("run")));
