@@ -11,8 +11,9 @@ use crate::probe;
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
 use crate::start::{Broken, ReadyMpi, StartReport, cares_for_root};
-use crate::{GAUGE, MessagesError};
+use crate::{GAUGE, MessagesError, TEST};
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice};
@@ -27,6 +28,19 @@ impl Planned for MessagesPlan {
             time: Some(self.options.size_limit * (turns as u32) * self.rounds),
             memory: Some(Bytes(self.buffer_bytes())),
         }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let patterns = self.launches.iter().flat_map(|launch| &launch.patterns);
+        let figures = |pattern: &Pattern| {
+            let units: &[Unit] = match (pattern.row().counts_messages, pattern.unit()) {
+                (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
+                (_, Unit::Seconds) => &[Unit::Seconds],
+                _ => &[Unit::BytesPerSecond],
+            };
+            Figures::new((GAUGE, TEST), [pattern.name()], units)
+        };
+        patterns.map(figures).collect()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
