@@ -114,12 +114,11 @@ pub(crate) fn style() -> Style {
     Style { width: width(), colour: choice != anstream::ColorChoice::Never }
 }
 
-/// Columns: of the terminal, else as `COLUMNS` says, else 80; tables get no narrower than 60 and
-/// prose no wider than 120.
+/// Columns: of the terminal, else as `COLUMNS` says, else 80; tables get no narrower than 60.
 fn width() -> u16 {
     let terminal = terminal_width();
     let variable = || std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    terminal.or_else(variable).unwrap_or(80).clamp(60, 120)
+    terminal.or_else(variable).unwrap_or(80).max(60)
 }
 
 #[allow(unsafe_code)]

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 impl Planned for MessagesPlan {
     fn foreseen(&self) -> Foreseen {
         let sizes: usize = self.launches.iter().map(|launch| launch.count(&self.options)).sum();
-        let turns = sizes * self.mpis.len() * if self.osu.is_empty() { 1 } else { 2 };
+        let turns = sizes * self.choice.mpis.len() * if self.osu.is_empty() { 1 } else { 2 };
         Foreseen {
             time: Some(self.options.size_limit * (turns as u32) * self.rounds),
             memory: Some(Bytes(self.buffer_bytes())),
@@ -63,10 +63,10 @@ fn run(
     let folder = probe::cache_folder(|name| std::env::var_os(name));
     let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
     let mut probes = Vec::new();
-    for mpi in &plan.mpis {
+    for mpi in &plan.choice.mpis {
         observer.phase(&format!("{}: the probe", mpi.library));
         let probe = probe::build(mpi, folder.as_deref(), &|| observer.interrupted())?;
-        notice::add_new(&mut outcome.notices, probe.notice.clone());
+        notice::add_new(&mut outcome.notices, probe.notices.clone());
         probes.push(probe);
         if cares_for_root(mpi) {
             let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
@@ -75,7 +75,7 @@ fn run(
         }
     }
     let (topology, options) = (&site.topology, &plan.options);
-    let with_probes = plan.mpis.iter().zip(&probes);
+    let with_probes = plan.choice.mpis.iter().zip(&probes);
     let ready: Vec<ReadyMpi<'_>> =
         with_probes.map(|(mpi, probe)| ReadyMpi { mpi, probe, topology, options }).collect();
     if !plan.osu.is_empty() {
@@ -275,14 +275,20 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
 
 fn notices(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Notice> {
     let notice = |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", mpi.mpi.library));
-    let dip = |SizeRun { pattern, bytes, .. }: &SizeRun| {
-        let text = format!("{pattern} of {bytes} B fell out of its curve and was measured again");
-        notice(NoticeId::Trend, text)
+    let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
+    let of_pattern = |dips: &[&SizeRun]| {
+        let sizes: Vec<String> = dips.iter().map(|run| Bytes(run.bytes).to_string()).collect();
+        format!("{} of {}", dips[0].pattern, sizes.join(", "))
     };
-    let dips = report.output.sizes.iter().filter(|run| run.dip.is_some());
-    let mut notices: Vec<Notice> = dips.map(dip).collect();
+    let again: Vec<String> =
+        dips.chunk_by(|one, next| one.pattern == next.pattern).map(of_pattern).collect();
+    let again = (!again.is_empty()).then(|| {
+        let text = format!("out of their curves, and measured again: {}", again.join("; "));
+        notice(NoticeId::Trend, text)
+    });
+    let mut notices: Vec<Notice> = again.into_iter().collect();
     let place = match report.output.unfinished() {
-        Some(size) => format!("in {} of {} B", size.pattern, size.bytes),
+        Some(size) => format!("in {} of {}", size.pattern, Bytes(size.bytes)),
         None => "between two sizes".to_owned(),
     };
     let kept = "what was measured before is kept";
