@@ -131,7 +131,7 @@ mod tests {
             (
                 "tryad>=300GB/s",
                 "expected tryad >= 300 GB/s, but there is no such measurement; there are triad, copy, \
-                 mbw_mr, 65536\nhint: did you mean triad?",
+                 65536, mbw_mr\nhint: did you mean triad?",
             ),
             (
                 "hpl.triad>=3GB/s",

@@ -103,10 +103,10 @@ fn of_several_the_worst_decides() {
     assert_eq!(check("bw<=9GB/s", &sizes), Verdict::Met(9e9));
     // Which of them it is, and how many more.
     for (text, said) in [
-        ("bw>=2GB/s", "expected bw >= 2 GB/s, measured 1.000 GB/s (bw, message bytes 1.0 KiB)"),
+        ("bw>=2GB/s", "expected bw >= 2 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB)"),
         (
             "bw>=8.5GB/s",
-            "expected bw >= 8.5 GB/s, measured 1.000 GB/s (bw, message bytes 1.0 KiB, and 1 more)",
+            "expected bw >= 8.5 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB, and 1 more)",
         ),
     ] {
         assert_eq!(told(text, &sizes), said);
