@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod against;
+mod browser;
 mod compare;
 mod compilers;
 mod contract;
@@ -33,6 +34,7 @@ mod osu;
 mod output;
 mod places;
 mod ranks;
+mod report;
 mod run;
 mod signals;
 #[path = "../skip.rs"]

@@ -4,12 +4,20 @@
 //! gauge. Figures keep their value and unit beside their words, so that a renderer may sort, colour
 //! or export them.
 
+mod picture;
+
+pub use picture::{
+    Bar, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries, Samples, Step,
+    Steps,
+};
+
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Status};
+use serde::Serialize;
 
 /// A page: sections in their order.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Page {
     /// The line above everything.
     pub heading: String,
@@ -18,7 +26,7 @@ pub struct Page {
 }
 
 /// A part of a page.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Section {
     /// Stable name, e.g. `stream`: an anchor in HTML.
     pub id: &'static str,
@@ -51,6 +59,12 @@ impl Section {
         }
     }
 
+    /// Adds a picture where there is something to draw.
+    pub fn picture(&mut self, picture: Option<Picture>) -> &mut Self {
+        self.blocks.extend(picture.map(Block::Picture));
+        self
+    }
+
     /// Adds every reason for doubt, once; the one that decides is labelled with the verdict. Of reasons
     /// that differ only in a leading number the first is shown.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
@@ -80,7 +94,8 @@ impl Section {
 }
 
 /// Something that a page shows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Block {
     /// A heading of its own line.
     Heading(String),
@@ -94,12 +109,18 @@ pub enum Block {
     Chart(Chart),
     /// Values over two axes.
     HeatMaps(HeatMaps),
+    /// A bar a gauge.
+    Card(Card),
     /// An empty line between blocks, for renderers of text.
     Gap,
+    /// What only renderers that draw show.
+    #[serde(untagged)]
+    Picture(Picture),
 }
 
 /// How loud something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tone {
     /// Like everything.
     #[default]
@@ -115,7 +136,7 @@ pub enum Tone {
 }
 
 /// A labelled paragraph: the label says what the text is about.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Note {
     /// `how`, `regime`, `suspect`, ...; empty to continue the note before.
     pub label: String,
@@ -167,7 +188,7 @@ impl From<Note> for Block {
 }
 
 /// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Table {
     /// Titles, left to right; none for a table without a header.
     pub columns: Vec<Column>,
@@ -205,7 +226,7 @@ impl From<Table> for Block {
 }
 
 /// A column of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Column {
     /// Above the column.
     pub title: String,
@@ -224,7 +245,7 @@ impl Column {
 }
 
 /// A cell of a table.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Cell {
     /// In words.
     pub text: String,
@@ -302,7 +323,8 @@ pub fn wrap(line: &str, width: usize) -> Vec<String> {
 }
 
 /// What the values of an axis are called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Sizes in bytes: `64 KiB`.
     Bytes,
@@ -317,7 +339,7 @@ pub enum Scale {
 }
 
 /// Curves on logarithmic axes, for sizes and rates span many powers of ten.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
     /// What the horizontal axis has.
     pub x: Scale,
@@ -327,6 +349,8 @@ pub struct Chart {
     pub ticks: Vec<f64>,
     /// The curves; where two meet, the first is seen.
     pub series: Vec<Series>,
+    /// Dots of which something is to be said, with the words; text says it in notes.
+    pub marks: Vec<(f64, f64, String)>,
 }
 
 impl From<Chart> for Block {
@@ -336,7 +360,7 @@ impl From<Chart> for Block {
 }
 
 /// A curve.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     /// The letter that marks its dots in text.
     pub mark: char,
@@ -347,8 +371,10 @@ pub struct Series {
 }
 
 /// Heat maps that share their axes and stand side by side.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeatMaps {
+    /// What rows and columns are, e.g. `file` and `block`.
+    pub axes: [&'static str; 2],
     /// What the rows are, top to bottom.
     pub rows: Vec<String>,
     /// What the columns are, left to right.
@@ -359,6 +385,12 @@ pub struct HeatMaps {
     pub unit: Unit,
 }
 
+impl From<Picture> for Block {
+    fn from(picture: Picture) -> Self {
+        Self::Picture(picture)
+    }
+}
+
 impl From<HeatMaps> for Block {
     fn from(maps: HeatMaps) -> Self {
         Self::HeatMaps(maps)
@@ -366,7 +398,7 @@ impl From<HeatMaps> for Block {
 }
 
 /// Values over two axes, on a logarithmic scale from the least to the greatest.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeatMap {
     /// Above the map.
     pub title: String,

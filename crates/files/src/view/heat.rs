@@ -39,6 +39,7 @@ pub(super) fn maps(rows: &[&Row<'_>], section: &mut Section) {
         legend.push_str(&format!(" {} 0 = {}, 9 = {};", map.title, gb(least), gb(most)));
     }
     section.push(HeatMaps {
+        axes: ["file", "block"],
         rows: files.iter().map(|file| size(*file)).collect(),
         columns: blocks.iter().map(|block| size(*block)).collect(),
         maps,

@@ -159,6 +159,7 @@ mod tests {
                     dots: vec![(1.0, 0.0), (512.0, 5e10)],
                 },
             ],
+            marks: Vec::new(),
         };
         let text = super::chart(&chart, Style { width: 60, colour: false });
         let lines: Vec<&str> = text.lines().collect();
