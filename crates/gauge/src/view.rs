@@ -4,8 +4,10 @@
 //! gauge. Figures keep their value and unit beside their words, so that a renderer may sort, colour
 //! or export them.
 
+mod chart;
 mod picture;
 
+pub use chart::{Axis, Chart, HeatMap, HeatMaps, Scale, Series};
 pub use picture::{
     Bar, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries, Samples, Step,
     Steps,
@@ -133,6 +135,10 @@ pub enum Tone {
     Warning,
     /// Is wrong.
     Bad,
+    /// Is better than what it is compared with.
+    Better,
+    /// Is worse than what it is compared with.
+    Worse,
 }
 
 /// A labelled paragraph: the label says what the text is about.
@@ -187,7 +193,8 @@ impl From<Note> for Block {
     }
 }
 
-/// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use.
+/// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use. As a
+/// [`Block`] it has no column, but the first, that holds nothing.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Table {
     /// Titles, left to right; none for a table without a header.
@@ -220,7 +227,18 @@ impl Table {
 }
 
 impl From<Table> for Block {
-    fn from(table: Table) -> Self {
+    fn from(mut table: Table) -> Self {
+        let holds = |column: usize| {
+            let mut cells = table.rows.iter().filter_map(|row| row.get(column));
+            column == 0 || table.rows.is_empty() || cells.any(|cell| !cell.is_nothing())
+        };
+        let kept: Vec<bool> = (0..table.columns.len()).map(holds).collect();
+        let mut of_columns = kept.iter();
+        table.columns.retain(|_| *of_columns.next().unwrap_or(&true));
+        for row in &mut table.rows {
+            let mut of_cells = kept.iter();
+            row.retain(|_| *of_cells.next().unwrap_or(&true));
+        }
         Self::Table(table)
     }
 }
@@ -268,6 +286,12 @@ impl Cell {
         Self { text: text.into(), figure: Some((value, unit)), ..Self::default() }
     }
 
+    /// Whether it says of nothing but that there is none: a dash, a question mark, or no words.
+    pub fn is_nothing(&self) -> bool {
+        let is_blank = matches!(self.text.as_str(), "" | "-" | "?");
+        is_blank && self.figure.is_none() && self.bar.is_none()
+    }
+
     /// A bar of this share of the longest.
     pub fn bar(share: f64) -> Self {
         Self { bar: Some(share), ..Self::default() }
@@ -295,7 +319,7 @@ pub fn plain_table(measurements: &[&Measurement]) -> Table {
             |value| Cell::figure(value, m.unit, significant(value)),
         );
         table.row([
-            format!("{} {}", m.test, m.name).into(),
+            format!("{} {}", m.test, m.name_in_words()).into(),
             value,
             m.unit.symbol().into(),
             m.validity.status.name().into(),
@@ -322,96 +346,40 @@ pub fn wrap(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What the values of an axis are called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scale {
-    /// Sizes in bytes: `64 KiB`.
-    Bytes,
-    /// Rates in a unit, shown in its thousands, millions or thousand millions as fits: B/s as GB/s.
-    Rate(Unit),
-    /// Times: nanoseconds.
-    Nanoseconds,
-    /// Times: microseconds.
-    Microseconds,
-    /// Plain numbers.
-    Number,
-}
-
-/// Curves on logarithmic axes, for sizes and rates span many powers of ten.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Chart {
-    /// What the horizontal axis has.
-    pub x: Scale,
-    /// What the vertical axis has.
-    pub y: Scale,
-    /// Values of the horizontal axis to label, ascending.
-    pub ticks: Vec<f64>,
-    /// The curves; where two meet, the first is seen.
-    pub series: Vec<Series>,
-    /// Dots of which something is to be said, with the words; text says it in notes.
-    pub marks: Vec<(f64, f64, String)>,
-}
-
-impl From<Chart> for Block {
-    fn from(chart: Chart) -> Self {
-        Self::Chart(chart)
-    }
-}
-
-/// A curve.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Series {
-    /// The letter that marks its dots in text.
-    pub mark: char,
-    /// What it is.
-    pub name: String,
-    /// Its dots in base units; those that are not above zero are left out.
-    pub dots: Vec<(f64, f64)>,
-}
-
-/// Heat maps that share their axes and stand side by side.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct HeatMaps {
-    /// What rows and columns are, e.g. `file` and `block`.
-    pub axes: [&'static str; 2],
-    /// What the rows are, top to bottom.
-    pub rows: Vec<String>,
-    /// What the columns are, left to right.
-    pub columns: Vec<String>,
-    /// The maps.
-    pub maps: Vec<HeatMap>,
-    /// What the values are.
-    pub unit: Unit,
-}
-
 impl From<Picture> for Block {
     fn from(picture: Picture) -> Self {
         Self::Picture(picture)
     }
 }
 
-impl From<HeatMaps> for Block {
-    fn from(maps: HeatMaps) -> Self {
-        Self::HeatMaps(maps)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(ys: &[f64]) -> Chart {
+        let dots = ys.iter().enumerate().map(|(i, y)| (1.0 + i as f64, *y)).collect();
+        let series = vec![Series { mark: '*', name: String::new(), dots }];
+        Chart { x: Scale::Number, y: Scale::Number, ticks: Vec::new(), series }
     }
-}
 
-/// Values over two axes, on a logarithmic scale from the least to the greatest.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct HeatMap {
-    /// Above the map.
-    pub title: String,
-    /// Row by row; `None` where nothing was measured.
-    pub values: Vec<Vec<Option<f64>>>,
-}
+    #[test]
+    fn columns_that_hold_nothing_are_absent() {
+        let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
+        table.row(["x".into(), "-".into(), "1".into(), "?".into(), Cell::bar(0.0)]);
+        table.row(["".into(), "-".into(), "-".into(), "".into(), Cell::bar(0.5)]);
+        let Block::Table(table) = Block::from(table) else { panic!() };
+        let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
+        assert_eq!(titles, ["what", "b", ""]);
+        assert!(table.rows.iter().all(|row| row.len() == 3));
+    }
 
-impl HeatMap {
-    /// The least and the greatest value.
-    pub fn range(&self) -> Option<(f64, f64)> {
-        let values = || self.values.iter().flatten().flatten().copied().filter(|x| *x > 0.0);
-        let least = values().fold(f64::INFINITY, f64::min);
-        let most = values().fold(0.0, f64::max);
-        (least <= most).then_some((least, most))
+    #[test]
+    fn a_small_difference_is_shown_small_and_decades_on_a_logarithmic_axis() {
+        let axis = chart(&[97.0, 100.0]).vertical().unwrap();
+        assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (Axis::Linear(100.0), 0.97, 50.0));
+        let axis = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();
+        assert_eq!(axis, Axis::Logarithmic(1.0, 100.0));
+        assert!((axis.place(10.0) - 0.5).abs() < 1e-12 && (axis.at(0.5) - 10.0).abs() < 1e-12);
+        assert_eq!((chart(&[5.0]).horizontal(), chart(&[0.0]).vertical()), (None, None));
     }
 }

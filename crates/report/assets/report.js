@@ -12,7 +12,7 @@
   // More dots than these are drawn on a canvas, which takes them at once.
   const MANY = 2000;
   // A logarithmic axis from this ratio of the greatest to the least on.
-  const WIDE = 20;
+  const WIDE = 10;
 
   const node = (name, text = '', attributes = {}) => {
     const made = document.createElement(name);

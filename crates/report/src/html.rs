@@ -153,6 +153,8 @@ fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "",
         Tone::Strong => "strong",
+        Tone::Better => "better",
+        Tone::Worse => "worse",
         Tone::Faint => "faint",
         Tone::Warning => "warning",
         Tone::Bad => "bad",
