@@ -351,35 +351,3 @@ impl From<Picture> for Block {
         Self::Picture(picture)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chart(ys: &[f64]) -> Chart {
-        let dots = ys.iter().enumerate().map(|(i, y)| (1.0 + i as f64, *y)).collect();
-        let series = vec![Series { mark: '*', name: String::new(), dots }];
-        Chart { x: Scale::Number, y: Scale::Number, ticks: Vec::new(), series }
-    }
-
-    #[test]
-    fn columns_that_hold_nothing_are_absent() {
-        let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
-        table.row(["x".into(), "-".into(), "1".into(), "?".into(), Cell::bar(0.0)]);
-        table.row(["".into(), "-".into(), "-".into(), "".into(), Cell::bar(0.5)]);
-        let Block::Table(table) = Block::from(table) else { panic!() };
-        let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
-        assert_eq!(titles, ["what", "b", ""]);
-        assert!(table.rows.iter().all(|row| row.len() == 3));
-    }
-
-    #[test]
-    fn a_small_difference_is_shown_small_and_decades_on_a_logarithmic_axis() {
-        let axis = chart(&[97.0, 100.0]).vertical().unwrap();
-        assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (Axis::Linear(100.0), 0.97, 50.0));
-        let axis = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();
-        assert_eq!(axis, Axis::Logarithmic(1.0, 100.0));
-        assert!((axis.place(10.0) - 0.5).abs() < 1e-12 && (axis.at(0.5) - 10.0).abs() < 1e-12);
-        assert_eq!((chart(&[5.0]).horizontal(), chart(&[0.0]).vertical()), (None, None));
-    }
-}
