@@ -351,3 +351,19 @@ impl From<Picture> for Block {
         Self::Picture(picture)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_hold_nothing_are_absent() {
+        let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
+        table.row(["x".into(), "-".into(), "1".into(), "?".into(), Cell::bar(0.0)]);
+        table.row(["".into(), "-".into(), "-".into(), "".into(), Cell::bar(0.5)]);
+        let Block::Table(table) = Block::from(table) else { panic!() };
+        let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
+        assert_eq!(titles, ["what", "b", ""]);
+        assert!(table.rows.iter().all(|row| row.len() == 3));
+    }
+}

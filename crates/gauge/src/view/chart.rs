@@ -163,17 +163,6 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_hold_nothing_are_absent() {
-        let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
-        table.row(["x".into(), "-".into(), "1".into(), "?".into(), Cell::bar(0.0)]);
-        table.row(["".into(), "-".into(), "-".into(), "".into(), Cell::bar(0.5)]);
-        let Block::Table(table) = Block::from(table) else { panic!() };
-        let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
-        assert_eq!(titles, ["what", "b", ""]);
-        assert!(table.rows.iter().all(|row| row.len() == 3));
-    }
-
-    #[test]
     fn a_small_difference_is_shown_small_and_decades_on_a_logarithmic_axis() {
         let axis = chart(&[97.0, 100.0]).vertical().unwrap();
         assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (Axis::Linear(100.0), 0.97, 50.0));
