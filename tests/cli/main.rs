@@ -14,6 +14,7 @@ mod documents;
 mod emit;
 mod errors;
 mod explain;
+mod fields;
 mod fortran;
 mod golden;
 mod harness;
