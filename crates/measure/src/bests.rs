@@ -51,8 +51,7 @@ impl Ratio {
         };
         let interval = (rounds >= LEAST).then(|| {
             let logs: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
-            // Of few rounds deviations are too small, and their tails are longer.
-            let widening = WIDENING * (1.0 + 4.0 / rounds as f64);
+            let widening = WIDENING * of_few(rounds);
             [0.025, 0.975].map(|q| value * (widening * stats::quantile(&logs, q)).exp())
         });
         Some(Self { value, interval })
@@ -62,6 +61,11 @@ impl Ratio {
     pub fn is_told(&self) -> bool {
         self.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0)
     }
+}
+
+/// By how much bootstrapped deviations of few samples are widened: they are too small, and their tails are longer.
+pub(crate) fn of_few(samples: usize) -> f64 {
+    1.0 + 4.0 / samples as f64
 }
 
 /// Digits behind the point that a value with this interval deserves: down to the first digit of the

@@ -4,6 +4,7 @@
 use nodegauge_gauge::view::{self, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_measure::compare::threshold::change_in_words;
 use nodegauge_measure::compare::{Comparison, Difference, Figure, Pair, Runners, Verdict};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::ratio::Basis;
 use nodegauge_measure::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_measure::stats::Better;
@@ -83,7 +84,7 @@ fn closing(comparison: &Comparison) -> Option<String> {
         (true, _, 0) => Some("no difference between A and B is beyond noise".to_owned()),
         (true, ..) => {
             let text = "no difference between A and B is beyond noise in";
-            Some(format!("{text} {same} figures; cannot tell in {open}"))
+            Some(format!("{text} {}; cannot tell in {open}", counted(same, "figure")))
         }
     }
 }
