@@ -22,6 +22,7 @@ mod probe;
 mod protocol;
 mod result;
 mod start;
+pub mod transport;
 mod view;
 
 pub use choice::{MpiRequest, job_hosts};

@@ -5,6 +5,10 @@ use crate::pattern::Pattern;
 use nodegauge_measure::{names, stats};
 use std::str::FromStr;
 
+/// A batch of whose time other programs had more than this share does not count; the probe's own
+/// bound.
+pub const MOST_LOST: f64 = 0.02;
+
 /// Batches of operations that were timed one after another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchGroup {

@@ -7,7 +7,7 @@
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::launch::Where;
 use crate::pattern::{Participants, Pattern};
-use crate::protocol::SizeRun;
+use crate::protocol::{MOST_LOST, SizeRun};
 use crate::start::{Broken, ReadyMpi, StartReport};
 use crate::{GAUGE, TEST};
 use nodegauge_measure::interference::Cause;
@@ -20,10 +20,6 @@ use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::{Distance, pairs};
 use nodegauge_toolchain::mpi::Mpi;
 use std::collections::BTreeSet;
-
-/// A batch of whose time other programs had more than this share does not count; the probe's own
-/// bound.
-const MOST_LOST: f64 = 0.02;
 
 /// MPI's names for what threads may do.
 const LEVELS: [&str; 4] =

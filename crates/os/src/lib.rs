@@ -13,6 +13,8 @@ mod child;
 mod fork;
 mod mapping;
 mod numa;
+mod process_memory;
+mod ring;
 mod smaps;
 mod spin;
 mod status;
@@ -26,12 +28,14 @@ pub use child::{
     ChildEnd, ChildError, ChildOutput, KillOnDrop, KillReason, first_errors, last_lines, run_group,
     run_with_descendants,
 };
-pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, receive};
+pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, fork_alone, receive};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{mbind, nodes_of_pages, policy_at};
+pub use process_memory::{let_others_read, read_process_memory};
+pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{
-    effective_user, huge_page_bytes, ignore_interrupts, is_root, monotonic_nanos, page_bytes,
+    die_with_parent, effective_user, huge_page_bytes, ignore_interrupts, is_root, monotonic_nanos, page_bytes,
     process_and_thread,
 };
