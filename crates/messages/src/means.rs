@@ -29,6 +29,9 @@ pub(crate) struct Choice {
 /// # Errors
 /// When an MPI that was named cannot be used.
 pub(crate) fn choose(request: &MpiRequest) -> Result<Choice, MessagesError> {
+    if !request.transport.is_empty() {
+        return Ok(Choice::default());
+    }
     match request.find() {
         Ok(mpis) => Ok(Choice { means: Means::Compiled, mpis, why: String::new() }),
         Err(error) if request.names_one() => Err(error),

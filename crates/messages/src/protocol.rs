@@ -47,6 +47,8 @@ pub struct SizeRun {
     pub ranks: (u32, u32),
     /// Pairs that worked at once.
     pub pairs: u32,
+    /// Which way messages took, where that is chosen for each size.
+    pub route: Option<String>,
     /// What was timed.
     pub groups: Vec<BatchGroup>,
     /// Means of the fastest and the slowest rank of a collective, seconds.
@@ -116,6 +118,8 @@ pub struct ProbeOutput {
     pub sizes: Vec<SizeRun>,
     /// Patterns that it refused, because the MPI does not let several threads send.
     pub refused: Vec<Pattern>,
+    /// Why ranks cannot read each other's memory: an error number.
+    pub unreadable: Option<i32>,
     /// Steps that are through.
     pub steps: usize,
     /// Whether it came to its end.
@@ -169,12 +173,15 @@ impl ProbeOutput {
                 bytes: next(&mut words)?,
                 ranks: (next(&mut words)?, next(&mut words)?),
                 pairs: next(&mut words)?,
+                route: None,
                 groups: Vec::new(),
                 spread: None,
                 wrong: None,
                 done: None,
                 dip: None,
             }),
+            "route" => self.sizes.last_mut()?.route = Some(words.next()?.to_owned()),
+            "unreadable" => self.unreadable = Some(next(&mut words)?),
             "batch" => {
                 let operations = next(&mut words)?;
                 let trips = (next(&mut words)?, next(&mut words)?);

@@ -14,6 +14,7 @@ mod segment;
 
 pub use ranks::serve;
 
+use crate::MessagesError;
 use crate::launch::{Launch, Where};
 use crate::options::{Buffers, MessageOptions, Timing};
 use crate::pattern::{Participants, Pattern};
@@ -107,7 +108,11 @@ impl Order {
             (bytes, warm_up, timed)
         };
         let sizes = |pattern: Pattern| {
-            launch.sizes_of(pattern, options).into_iter().map(|bytes| size(pattern, bytes)).collect()
+            launch
+                .sizes_of(pattern, options)
+                .into_iter()
+                .map(|bytes| size(pattern, bytes))
+                .collect()
         };
         let patterns = launch.patterns.iter().filter(|pattern| has(**pattern));
         Some(Self {
@@ -129,5 +134,24 @@ impl Order {
     pub(crate) fn arguments(&self) -> Vec<String> {
         let order = serde_json::to_string(self).expect("an order has names and numbers only");
         vec![COMMAND.to_owned(), order]
+    }
+}
+
+/// What only an MPI can do; `why` there is none, with its hint, unless the user wants none.
+pub(crate) fn needs_mpi(what: &str, why: &str) -> MessagesError {
+    match why {
+        "" => MessagesError::Request(format!(
+            "{what}: only an MPI can do that\nhint: leave --transport out, or ask for latency, bw, bibw, multi_lat, mbw_mr"
+        )),
+        why => MessagesError::Missing(format!("{what}: only an MPI can do that, and {why}")),
+    }
+}
+
+/// What keeps processes from reading each other's memory, as far as the system says.
+pub(crate) fn readable() -> String {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    match scope.as_deref().map(str::trim) {
+        Ok(scope @ ("2" | "3")) => format!(" (kernel.yama.ptrace_scope is {scope})"),
+        _ => " (a container's seccomp profile, most often)".to_owned(),
     }
 }

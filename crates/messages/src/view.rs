@@ -9,6 +9,7 @@ mod reference;
 use crate::GAUGE;
 use crate::config::MessageConfig;
 use crate::pattern::Pattern;
+use crate::transport::Fabric;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_measure::quantity::significant;
@@ -33,6 +34,10 @@ struct ShownFigure<'a> {
 impl ShownFigure<'_> {
     /// `Open MPI 4.1.4`; of a saved output the program that printed it.
     fn library(&self) -> String {
+        if self.is_own() {
+            let fabric = self.config.engine.as_deref().and_then(|name| name.parse().ok());
+            return format!("no MPI, {}", fabric.map_or("own transport", Fabric::title));
+        }
         let mpi = self.config.mpi.clone().unwrap_or_default();
         match (mpi.library, mpi.version, &self.config.engine_version) {
             (Some(name), Some(version), _) => format!("{name} {version}"),
@@ -45,6 +50,11 @@ impl ShownFigure<'_> {
     /// The library and the distance: what has a line of its own.
     fn line(&self) -> (String, Option<Distance>) {
         (self.library(), self.config.distance)
+    }
+
+    /// Whether it went without an MPI.
+    fn is_own(&self) -> bool {
+        self.m.category == Category::Transport
     }
 
     fn is_collective(&self) -> bool {

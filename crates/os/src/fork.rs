@@ -78,7 +78,13 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     // for its end.
     let pid = check("fork", unsafe { libc::fork() })?;
     if pid > 0 {
-        return Ok(ForkedChild { pid, pipe: reader, received: Vec::new(), open: true, status: None });
+        return Ok(ForkedChild {
+            pid,
+            pipe: reader,
+            received: Vec::new(),
+            open: true,
+            status: None,
+        });
     }
     drop(reader);
     die_with_parent(parent);

@@ -36,6 +36,6 @@ pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{
-    die_with_parent, effective_user, huge_page_bytes, ignore_interrupts, is_root, monotonic_nanos, page_bytes,
-    process_and_thread,
+    die_with_parent, effective_user, huge_page_bytes, ignore_interrupts, is_root, monotonic_nanos,
+    page_bytes, process_and_thread,
 };

@@ -19,6 +19,8 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         mpicc: args.mpicc.clone(),
         launcher: args.launcher.clone(),
         osu: args.osu.clone(),
+        transport: args.transport.clone(),
+        floor: !args.no_floor,
     };
     let ranks = args.ranks.map(|ranks| ranks as usize);
     let rounds = args.common.samples.unwrap_or(osu::ROUNDS);

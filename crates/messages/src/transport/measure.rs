@@ -119,7 +119,8 @@ impl<L: Link> Timing<'_, '_, L> {
             let own = [f64::from(u8::from(enough)), operations as f64, f64::from(u8::from(slow))];
             let answer = self.agree(&[], |_| own.to_vec());
             if answer[0] > 0.0 {
-                let operations = (answer[1] as u64).min(self.fixed.checked_sub(1).map_or(u64::MAX, |n| n + 1));
+                let operations =
+                    (answer[1] as u64).min(self.fixed.checked_sub(1).map_or(u64::MAX, |n| n + 1));
                 return Ok(Plan { operations, group: if answer[2] > 0.0 { 1 } else { GROUP } });
             }
             piece = if done + 2 * piece <= self.warm_up { 2 * piece } else { piece };
@@ -138,16 +139,19 @@ impl<L: Link> Timing<'_, '_, L> {
                 batches = batches.min(asked as usize - have);
             }
             if self.fixed > 0 {
-                (n, batches) = if left < n { (left, 1) } else { (n, batches.min((left / n) as usize)) };
+                (n, batches) =
+                    if left < n { (left, 1) } else { (n, batches.min((left / n) as usize)) };
             }
             let before = self.player.trip()?;
-            let told: Vec<[f64; 2]> = (0..batches).map(|_| self.batch(n)).collect::<Result<_, _>>()?;
+            let told: Vec<[f64; 2]> =
+                (0..batches).map(|_| self.batch(n)).collect::<Result<_, _>>()?;
             let after = self.player.trip()?;
             left -= left.min(batches as u64 * n);
             have += batches;
             let (order, fixed) = (self.order, self.fixed);
             let answer = self.agree(told.as_flattened(), |all| {
-                let seconds = |at: usize| all.iter().map(|told| told[2 * at]).sum::<f64>() / pairs as f64;
+                let seconds =
+                    |at: usize| all.iter().map(|told| told[2 * at]).sum::<f64>() / pairs as f64;
                 let lost = |at: usize| all.iter().map(|told| told[2 * at + 1]).fold(0.0, f64::max);
                 let mut lines = format!("batch {n} {before:.3e} {after:.3e}");
                 let mut losses = "\nlost".to_owned();

@@ -175,13 +175,14 @@ impl<L: Link> Player<'_, L> {
     pub(super) fn run(&mut self, n: u64) -> io::Result<f64> {
         self.start_together()?;
         let (sender, window) = (self.is_sender(), self.window);
+        let (each, both_ways) = (self.each, self.pattern == Pattern::Bibw);
         let Self { link, sent, received, .. } = self;
-        let both_ways = self.pattern == Pattern::Bibw;
+        let link: &mut L = link;
         let (mut slot, buffers) = (0, sent.len());
         let seconds = if both_ways {
-            timed(self.each, n, || exchange(link, (sent, window), (received, window)))
+            timed(each, n, || exchange(link, (sent, window), (received, window)))
         } else if self.pattern.is_rate() {
-            timed(self.each, n, || {
+            timed(each, n, || {
                 if sender {
                     exchange(link, (sent, window), (received, 0))?;
                     receive(link, &mut [0; ANSWER])
@@ -191,7 +192,7 @@ impl<L: Link> Player<'_, L> {
                 }
             })
         } else {
-            timed(self.each, n, || {
+            timed(each, n, || {
                 let (out, into) = (sent[slot].get(), received[slot].get_mut());
                 slot = if slot + 1 < buffers { slot + 1 } else { 0 };
                 if sender {
@@ -231,7 +232,8 @@ impl<L: Link> Player<'_, L> {
     /// sent them.
     pub(super) fn validate(&mut self, rounds: u32) -> io::Result<u64> {
         let (rank, partner) = (self.rank, self.partner());
-        let receives = !self.pattern.is_rate() || self.pattern == Pattern::Bibw || !self.is_sender();
+        let receives =
+            !self.pattern.is_rate() || self.pattern == Pattern::Bibw || !self.is_sender();
         let mut wrong = 0;
         for round in 0..rounds {
             for (number, message) in self.sent.iter_mut().enumerate() {

@@ -51,7 +51,11 @@ pub fn serve(order: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn forked(segment: &Segment, order: &Order, rank: usize) -> Result<ForkedChild, nodegauge_os::SysError> {
+fn forked(
+    segment: &Segment,
+    order: &Order,
+    rank: usize,
+) -> Result<ForkedChild, nodegauge_os::SysError> {
     nodegauge_os::fork_alone(|pipe| {
         let mut rank = Rank { segment, order, rank };
         if let Err(error) = rank.work() {
@@ -138,7 +142,8 @@ impl Rank<'_> {
         let partner = members[if index < half { index + half } else { index - half }];
         match self.order.fabric {
             Fabric::Shm => {
-                let process = self.segment.word(partner, Word::Process).load(Ordering::Acquire) as u32;
+                let process =
+                    self.segment.word(partner, Word::Process).load(Ordering::Acquire) as u32;
                 let may_lend = self.may_lend(members, partner, process)?;
                 let taken = "another rank has an end of the ring";
                 let shared = Shared {
