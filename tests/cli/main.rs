@@ -43,4 +43,5 @@ mod stream;
 mod stream_limits;
 mod stream_table;
 mod terminal;
+mod transport;
 mod tune;

@@ -6,6 +6,7 @@ use crate::GAUGE;
 use crate::config::FloorConfig;
 use crate::curve::EagerLimit;
 use crate::pattern::Pattern;
+use crate::result::MessageFigure;
 use crate::start::StartReport;
 use crate::transport::Route;
 use nodegauge_measure::ratio;
@@ -21,31 +22,34 @@ const SLOW: f64 = 0.5;
 /// Shares of the floor, by pattern and size.
 pub(crate) type Shares = BTreeMap<(Pattern, u64), FloorConfig>;
 
-/// How an MPI stands to the floor, from the starts of both that met the same regime of the machine.
-pub(crate) fn shares(mpi: &StartReport, floor: &StartReport, window: u32) -> Shares {
-    let both = mpi.by_start.iter().zip(&floor.by_start);
-    let same = |a: f64, b: f64| a.is_nan() || b.is_nan() || regime::same(a, b);
-    let both: Vec<_> = both.filter(|(a, b)| same(a.trip, b.trip)).collect();
-    let mut ratios: BTreeMap<(Pattern, u64), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for (of_mpi, of_floor) in both {
-        for (what, floor) in &of_floor.seconds {
-            if let Some(mpi) = of_mpi.seconds.get(what).filter(|mpi| **mpi > 0.0) {
-                let (all, floors) = ratios.entry(*what).or_default();
-                all.push(floor / mpi);
-                floors.push(*floor);
-            }
-        }
-    }
-    let share = |((pattern, bytes), (all, floors)): ((Pattern, u64), (Vec<f64>, Vec<f64>))| {
-        let interval = ratio::of_blocks(&all);
-        let config = FloorConfig {
-            value: pattern.figure(stats::median(&floors), bytes, window, 1),
-            share: interval.map_or_else(|| stats::geometric_mean(&all), |found| found.ratio),
-            ci95: interval.map(|found| found.ci95),
+/// How an MPI's figures stand to the floor's. The share is of the two figures as they are quoted; its
+/// interval is from the starts of both, by turns, that met the same regime of the machine.
+pub(crate) fn shares(
+    (figures, mpi): (&[MessageFigure], &StartReport),
+    (floors, floor): (&[MessageFigure], &StartReport),
+) -> Shares {
+    let mut shares = Shares::new();
+    for own in floors {
+        let what = |figure: &MessageFigure| {
+            let pattern: Pattern = figure.measurement.name.parse().ok()?;
+            Some((pattern, figure.config.message_bytes?)).filter(|_| figure.is_curve())
         };
-        ((pattern, bytes), config)
-    };
-    ratios.into_iter().map(share).collect()
+        let Some(at) = what(own) else { continue };
+        let of_mpi = figures.iter().find(|figure| what(figure) == Some(at));
+        let values = of_mpi.and_then(|figure| figure.measurement.value.zip(own.measurement.value));
+        let Some((reached, value)) = values.filter(|(a, b)| *a > 0.0 && *b > 0.0) else { continue };
+        let share = if at.0.is_rate() { reached / value } else { value / reached };
+        let ratios: Vec<f64> = mpi
+            .by_start
+            .iter()
+            .zip(&floor.by_start)
+            .filter(|(a, b)| a.trip.is_nan() || b.trip.is_nan() || regime::same(a.trip, b.trip))
+            .filter_map(|(a, b)| Some(b.seconds.get(&at)? / a.seconds.get(&at)?))
+            .collect();
+        let ci95 = ratio::of_blocks(&ratios).map(|found| found.ci95);
+        shares.insert(at, FloorConfig { value, share, ci95 });
+    }
+    shares
 }
 
 /// Which side of a bound the whole interval lies on.
@@ -58,9 +62,10 @@ enum Standing {
 
 impl Standing {
     fn of(share: &FloorConfig) -> Self {
-        match share.ci95 {
-            Some([_, high]) if high < SLOW => Self::Slow,
-            Some([low, _]) if low > 1.0 => Self::Faster,
+        let FloorConfig { share, ci95, .. } = *share;
+        match ci95 {
+            Some([_, high]) if high.max(share) < SLOW => Self::Slow,
+            Some([low, _]) if low.min(share) > 1.0 => Self::Faster,
             _ => Self::Between,
         }
     }

@@ -137,7 +137,8 @@ fn run_starts(
             first_error.get_or_insert(error);
         }
         let of_own = |(starter, _): &&(&Starter<'_>, StartReport)| starter.is_own();
-        let floor = reports.iter().find(of_own).map(|(_, report)| report.clone());
+        let floor = reports.iter().find(of_own);
+        let floor = floor.map(|(own, report)| (result::figures(own, report), report.clone()));
         for (starter, report) in reports {
             let floor = floor.as_ref().filter(|_| !starter.is_own());
             outcome.extend(finish(starter, report, floor, observer)?);
@@ -208,7 +209,7 @@ fn in_words(launch: &Launch) -> String {
 fn finish(
     mpi: &Starter<'_>,
     mut report: StartReport,
-    floor: Option<&StartReport>,
+    floor: Option<&(Vec<MessageFigure>, StartReport)>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let config = result::mpi_config(mpi.carrier, Some(&report));
@@ -219,16 +220,11 @@ fn finish(
     let mut figures = result::figures(mpi, &report);
     judge_curves(&mut figures, limit.as_ref());
     let mut notices = notices(mpi, &report);
-    if let Some(floor) = floor {
-        let shares = floor::shares(&report, floor, mpi.options.window);
-        notices.extend(floor::remarks(
-            &mpi.carrier.name(),
-            &report,
-            floor,
-            &shares,
-            limit.as_ref(),
-        ));
-        for figure in figures.iter_mut().filter(|figure| is_curve(figure)) {
+    if let Some((floors, floor)) = floor {
+        let shares = floor::shares((&figures, &report), (floors, floor));
+        let name = mpi.carrier.name();
+        notices.extend(floor::remarks(&name, &report, floor, &shares, limit.as_ref()));
+        for figure in figures.iter_mut().filter(|figure| figure.is_curve()) {
             let pattern = figure.measurement.name.parse().ok();
             let what = pattern.zip(figure.config.message_bytes);
             figure.config.floor = what.and_then(|what| shares.get(&what).copied());
@@ -298,11 +294,6 @@ fn measure_dips_again(
     Ok(())
 }
 
-/// Whether a figure is a point of a curve: messages per second tell what bytes per second do.
-fn is_curve(figure: &MessageFigure) -> bool {
-    figure.measurement.unit != Unit::MessagesPerSecond
-}
-
 /// Puts what a whole curve tells into the figure of its first size. The `limit` is of messages; what a
 /// collective makes of its size, it does not say.
 fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
@@ -311,7 +302,7 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
         let median = figure.measurement.summary.as_ref()?.median;
         // The time that a message takes of the stream.
         let is_time = figure.measurement.unit == Unit::Seconds;
-        is_curve(figure).then_some((bytes, if is_time { median } else { bytes as f64 / median }))
+        figure.is_curve().then_some((bytes, if is_time { median } else { bytes as f64 / median }))
     };
     // The sizes of a pattern and pair follow one another.
     for curve in figures.chunk_by_mut(|a, b| {

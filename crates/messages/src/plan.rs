@@ -173,7 +173,7 @@ impl MessagesPlan {
             return Err(transport::needs_mpi(&names.join(", "), &why));
         }
         if !names.is_empty() {
-            say(NoticeId::LeftOut, format!("{} left out: they need an MPI", names.join(", ")));
+            say(NoticeId::LeftOut, format!("left out without an MPI: {}", names.join(", ")));
         }
         for launch in &mut self.launches {
             launch.patterns.retain(|pattern| transport::has(*pattern));

@@ -31,6 +31,13 @@ pub(crate) struct MessageFigure {
     pub config: MessageConfig,
 }
 
+impl MessageFigure {
+    /// Whether it is a point of a curve: messages per second tell what bytes per second do.
+    pub(crate) fn is_curve(&self) -> bool {
+        self.measurement.unit != Unit::MessagesPerSecond
+    }
+}
+
 impl From<MessageFigure> for Measurement {
     fn from(figure: MessageFigure) -> Self {
         figure.measurement.config(&figure.config)

@@ -9,7 +9,6 @@ mod reference;
 use crate::GAUGE;
 use crate::config::MessageConfig;
 use crate::pattern::Pattern;
-use crate::transport::Fabric;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_measure::quantity::significant;
@@ -35,8 +34,7 @@ impl ShownFigure<'_> {
     /// `Open MPI 4.1.4`; of a saved output the program that printed it.
     fn library(&self) -> String {
         if self.is_own() {
-            let fabric = self.config.engine.as_deref().and_then(|name| name.parse().ok());
-            return format!("no MPI, {}", fabric.map_or("own transport", Fabric::title));
+            return format!("no MPI, {}", self.config.engine.as_deref().unwrap_or(NONE));
         }
         let mpi = self.config.mpi.clone().unwrap_or_default();
         match (mpi.library, mpi.version, &self.config.engine_version) {

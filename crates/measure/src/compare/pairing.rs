@@ -4,7 +4,7 @@
 
 use super::figures::Numbered;
 use crate::keys::{self, Registry, Role, scalar};
-use crate::record::{Measurement, Record};
+use crate::record::{Category, Measurement, Record};
 use crate::{Bytes, Unit, expect};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -37,6 +37,7 @@ impl<'a> Point<'a> {
             gauge: m.gauge.clone(),
             test: m.test.clone(),
             name: m.name.clone(),
+            without_mpi: m.category == Category::Transport,
             size: expect::size_of(m),
             title: self.title(),
         }
@@ -49,6 +50,8 @@ pub struct Unpaired {
     pub(super) gauge: String,
     pub(super) test: String,
     pub(super) name: String,
+    /// Whether it is of messages over the own transport.
+    pub(super) without_mpi: bool,
     pub(super) size: Option<Bytes>,
     /// What it is called: `triad`, `latency 8 B`.
     pub title: String,

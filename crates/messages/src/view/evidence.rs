@@ -2,6 +2,7 @@
 
 use super::{SMALL, ShownFigure, distinct, grouped};
 use crate::curve::Switch;
+use crate::transport::Fabric;
 use nodegauge_gauge::view::{Note, Section};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
@@ -13,7 +14,9 @@ const SHOWN: usize = 3;
 pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
     for (library, own) in grouped(all, |figure| figure.library()) {
         if own[0].is_own() {
-            section.note("how", format!("{library}: {}", routes(&own)));
+            let fabric = own[0].config.engine.as_deref().and_then(|name| name.parse().ok());
+            let title = fabric.map_or("own transport", Fabric::title);
+            section.note("how", format!("{library}: nodegauge's own {title}: {}", routes(&own)));
             continue;
         }
         // The one that tells most: a start that failed does not know the transport.
@@ -31,7 +34,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     if all.iter().any(|figure| figure.config.floor.is_some()) {
         section.note(
             "",
-            "floor: nodegauge's own transport between the same cores, start by start by turns",
+            "floor: nodegauge's own shared memory between the same cores, by turns; of floor: the share of it that the MPI reaches",
         );
     }
     let is_rate = |figure: &&&ShownFigure<'_>| {
@@ -69,6 +72,7 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
             _ if ranges.len() == 1 => route.to_owned(),
             0 => format!("{route} to {to}"),
             _ if at + 1 == ranges.len() => format!("{route} from {from}"),
+            _ if range.len() == 1 => format!("{route} at {from}"),
             _ => format!("{route} at {from} to {to}"),
         }
     };
