@@ -4,7 +4,8 @@
 //! (default 5) rounds that count, and how OSU stands to itself: its even rounds over its odd ones,
 //! which is what chance alone does to such a ratio. OSU prints two decimals of a microsecond unless it
 //! is built with its macro `FLOAT_PRECISION` set to more; `OSU_DIGITS` says how many, and half of the
-//! last one is allowed for.
+//! last one is allowed for. With `FLOOR=1` both MPIs against the floor instead, nodegauge's own transport, start by
+//! start by turns: `ROUNDS` runs of each, the geometric mean of their shares and the least and greatest.
 
 mod common;
 
@@ -18,20 +19,72 @@ const RATE: (u64, u64) = (64 << 10, 4 << 20);
 const BOUND: f64 = 0.03;
 
 fn main() {
+    if variable::<u32>("FLOOR").is_some() {
+        return floor(variable("ROUNDS").unwrap_or(3));
+    }
     let rounds: String = variable("ROUNDS").unwrap_or_else(|| "5".to_owned());
     for (mpicc, name) in [("mpicc.openmpi", "OSU_OPENMPI"), ("mpicc.mpich", "OSU_MPICH")] {
         let Some(folder) = variable::<String>(name) else {
             note(&format!("{name} is not set: {mpicc} skipped"));
             continue;
         };
-        let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
-            .args(["mpi", "--allow-run-as-root", "--no-save", "--json", "-", "--mpicc", mpicc])
-            .args(["--osu", &folder, "--samples", &rounds, "--patterns", "latency,bw"])
-            .output()
-            .expect("nodegauge runs");
-        let record: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-        print_table(mpicc, &record);
+        let args = ["--allow-run-as-root", "--osu", &folder, "--samples", &rounds];
+        print_table(mpicc, &record(mpicc, &args));
+    }
+}
+
+/// The record of `nodegauge mpi` with an MPI and these options.
+fn record(mpicc: &str, args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
+        .args(["mpi", "--no-save", "--json", "-", "--mpicc", mpicc, "--patterns", "latency,bw"])
+        .args(args)
+        .output()
+        .expect("nodegauge runs");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Each MPI's share of the floor, over runs by turns.
+fn floor(rounds: usize) {
+    print("| | bytes | MPI | floor | share of the floor |\n| --- | --- | --- | --- | --- |");
+    let mpis = ["mpicc.openmpi", "mpicc.mpich"];
+    let mut runs = [Vec::new(), Vec::new()];
+    for _ in 0..rounds {
+        for (mpicc, runs) in mpis.iter().zip(&mut runs) {
+            runs.push(record(mpicc, &["--sizes", "8,64KiB,1MiB"]));
+        }
+    }
+    for (name, bytes) in [("latency", 8), ("bw", 64 << 10), ("bw", 1 << 20)] {
+        for (mpicc, runs) in mpis.iter().zip(&runs) {
+            let own = |record: &Value| {
+                let all = record["measurements"].as_array()?;
+                let found = all.iter().find(|m| {
+                    m["name"] == name
+                        && m["config"]["message_bytes"] == bytes
+                        && !m["config"]["floor"].is_null()
+                })?;
+                let floor = &found["config"]["floor"];
+                Some([&found["value"], &floor["value"], &floor["share"]].map(Value::as_f64))
+            };
+            let found: Vec<[f64; 3]> = runs
+                .iter()
+                .filter_map(|run| Some(own(run)?.map(|value| value.unwrap_or(f64::NAN))))
+                .collect();
+            let mean = |at: usize| {
+                let logs: f64 = found.iter().map(|figures| figures[at].ln()).sum();
+                (logs / found.len() as f64).exp()
+            };
+            let shares = found.iter().map(|figures| figures[2]);
+            let (least, most) =
+                (shares.clone().fold(f64::INFINITY, f64::min), shares.fold(0.0, f64::max));
+            let scale = if name == "latency" { 1e6 } else { 1e-9 };
+            print(&format!(
+                "| {mpicc} {name} | {bytes} | {:.3} | {:.3} | {:.2} ({least:.2} to {most:.2}) |",
+                mean(0) * scale,
+                mean(1) * scale,
+                mean(2)
+            ));
+        }
     }
 }
 

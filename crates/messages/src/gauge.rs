@@ -23,10 +23,8 @@ use std::collections::BTreeSet;
 
 impl Planned for MessagesPlan {
     fn foreseen(&self) -> Foreseen {
-        let sizes: usize = self.launches.iter().map(|launch| launch.count(&self.options)).sum();
-        let turns = sizes * self.choice.mpis.len() * if self.osu.is_empty() { 1 } else { 2 };
         Foreseen {
-            time: Some(self.options.size_limit * (turns as u32) * self.rounds),
+            time: Some(self.options.size_limit * self.turns() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
         }
     }
@@ -80,7 +78,7 @@ fn run(
             outcome.extend(run_on_hosts(mpi, hosts, observer)?);
         }
     } else {
-        let plays = if mpis.is_empty() { Pattern::ALL } else { &floor::PATTERNS };
+        let plays = plan.own_plays();
         let own = plan.own.iter().map(|fabric| Carrier::Own(*fabric));
         let own = own.map(|carrier| Starter { carrier, plays, topology, options });
         let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
@@ -170,7 +168,7 @@ fn by_turns<'a, 'b>(
     let most = starters.iter().map(|starter| starter.starts(launch)).max().unwrap_or(1);
     for round in 0..most {
         for starter in starters {
-            let Some(launch) = starter.part_of(launch) else { continue };
+            let Some(launch) = launch.part(starter.plays) else { continue };
             let same = |known: &Starter<'b>| std::ptr::eq(known, starter);
             let known = reports.iter_mut().find(|(known, _)| same(known)).map(|(_, report)| report);
             let over = known.as_ref().is_some_and(|report| report.broken.is_some())

@@ -1,6 +1,7 @@
 //! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
 
 use crate::choice::{MpiRequest, job_hosts};
+use crate::floor;
 use crate::launch::{Launch, Where};
 use crate::means::{self, Choice, Means};
 use crate::nodes;
@@ -106,6 +107,7 @@ impl MessagesPlan {
         plan.check_memory(site.machine.memory.available)?;
         plan.choose(request)?;
         plan.osu = request.programs()?;
+        plan.keep_budget();
         // Whether programs of the user's run as root is the user's choice.
         let users = !plan.osu.is_empty() && !plan.options.as_root;
         if let Some(mpi) = plan.choice.mpis.iter().find(|mpi| users && cares_for_root(mpi)) {
@@ -184,6 +186,30 @@ impl MessagesPlan {
         let text = if asked { how.to_owned() } else { format!("{}: {how}", first_line(&why)) };
         self.notices.insert(0, Notice::new(NoticeId::Method, GAUGE, text));
         Ok(())
+    }
+
+    /// Sizes that all carriers measure.
+    pub(crate) fn turns(&self) -> usize {
+        let of = |plays: &[Pattern]| -> usize {
+            let parts = self.launches.iter().filter_map(|launch| launch.part(plays));
+            parts.map(|launch| launch.count(&self.options)).sum()
+        };
+        let with_osu = if self.osu.is_empty() { 1 } else { 2 };
+        let own = self.own.len() * of(self.own_plays());
+        own + self.choice.mpis.len() * of(Pattern::ALL) * with_osu * self.rounds as usize
+    }
+
+    /// What the own transport plays: beside an MPI what a floor is of.
+    pub(crate) fn own_plays(&self) -> &'static [Pattern] {
+        if self.choice.mpis.is_empty() { Pattern::ALL } else { &floor::PATTERNS }
+    }
+
+    fn keep_budget(&mut self) {
+        if let Some(budget) = self.options.budget {
+            let share = budget.div_f64(self.turns().max(1) as f64);
+            let limit = &mut self.options.size_limit;
+            *limit = share.min(*limit).max(Duration::from_millis(1));
+        }
     }
 
     /// Plans the starts, whatever the means.

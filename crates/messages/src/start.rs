@@ -215,13 +215,6 @@ impl Starter<'_> {
         MessageOptions { size_limit, ..self.options.clone() }
     }
 
-    /// What of a launch is for this one; `None` where nothing is.
-    pub(crate) fn part_of(&self, launch: &Launch) -> Option<Launch> {
-        let mut part = launch.clone();
-        part.patterns.retain(|pattern| self.plays.contains(pattern));
-        (!part.patterns.is_empty()).then_some(part)
-    }
-
     /// Whether messages go without an MPI.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self.carrier, Carrier::Own(_))
