@@ -42,12 +42,12 @@ fn interrupted() -> Outcome {
 }
 
 fn run(
-    plan: MessagesPlan,
+    mut plan: MessagesPlan,
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let folder = probe::cache_folder(|name| std::env::var_os(name));
-    let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
+    let mut outcome = Outcome { notices: std::mem::take(&mut plan.notices), ..Outcome::default() };
     let mut probes = Vec::new();
     for mpi in &plan.choice.mpis {
         observer.phase(&format!("{}: the probe", mpi.library));
