@@ -124,8 +124,8 @@ fn run_starts(
     let mut outcome = Outcome::default();
     let mut first_error = None;
     for (number, launch) in launches.iter().enumerate() {
-        let where_ = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
-        let (reports, errors) = by_turns(starters, launch, &where_, observer);
+        let words = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
+        let (reports, errors) = by_turns(starters, launch, &words, observer);
         for (starter, launch, error) in errors {
             if matches!(error, MessagesError::Interrupted) {
                 outcome.extend(interrupted());

@@ -6,7 +6,6 @@ use crate::session::{self, Shown};
 use nodegauge_gauge::Planned;
 use nodegauge_messages::{MessageOptions, Messages, MessagesPlan, MpiRequest, RankPairs, osu};
 use nodegauge_report::{run, text};
-use std::time::Duration;
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     let node = session::site(&args.common)?;
