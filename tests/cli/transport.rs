@@ -160,10 +160,11 @@ fn a_rank_that_dies_and_an_interrupt_leave_nothing() {
     if !harness.has_cpus(2) {
         return;
     }
-    let args = ["mpi", "--transport=shm", "-m", "8", "--size-limit", "30", "--samples", "1000000"];
+    let args = ["mpi", "--transport=shm", "--patterns", "latency", "-m", "8,16,32"];
+    let long = ["--size-limit", "2", "--samples", "1000000"];
     for (name, code) in [("KILL", 1), ("INT", 130)] {
-        let running =
-            harness.start(&[&args[..], &["--patterns", "latency"]].concat()).shows("latency, 8 B");
+        // The first size is through.
+        let running = harness.start(&[&args[..], &long].concat()).shows("latency, 16 B");
         let processes = wait_for("two ranks", || {
             Some(ranks(running.process())).filter(|processes| processes.len() == 3)
         });

@@ -130,12 +130,11 @@ fn look_at(
     (pattern, from, to): (Pattern, u64, u64),
     eager: Option<&EagerLimit>,
 ) -> String {
-    let route = |bytes: u64| {
-        let run =
-            floor.output.sizes.iter().find(|run| (run.pattern, run.bytes) == (pattern, bytes));
-        run.and_then(|run| run.route.as_deref())
-    };
-    let single_copy = route(to) == Some(Route::Read.name());
+    let runs = &floor.output.sizes;
+    let single_copy = runs.iter().any(|run| {
+        (run.pattern, run.bytes) == (pattern, to)
+            && run.routes.iter().any(|route| route == Route::Read.name())
+    });
     let transport = mpi.transport.as_deref().unwrap_or("unknown to nodegauge");
     match eager {
         _ if single_copy => format!(

@@ -47,8 +47,8 @@ pub struct SizeRun {
     pub ranks: (u32, u32),
     /// Pairs that worked at once.
     pub pairs: u32,
-    /// Which way messages took, where that is chosen for each size.
-    pub route: Option<String>,
+    /// Which ways messages took, where that is chosen for each size and start.
+    pub routes: Vec<String>,
     /// What was timed.
     pub groups: Vec<BatchGroup>,
     /// Means of the fastest and the slowest rank of a collective, seconds.
@@ -77,6 +77,9 @@ impl SizeRun {
     /// Adds what another start measured; it is done when both are.
     pub fn add(&mut self, more: Self) {
         self.groups.extend(more.groups);
+        self.routes.extend(more.routes);
+        self.routes.sort_unstable();
+        self.routes.dedup();
         self.wrong = match (self.wrong, more.wrong) {
             (Some(a), Some(b)) => Some(a + b),
             (a, b) => a.or(b),
@@ -173,14 +176,14 @@ impl ProbeOutput {
                 bytes: next(&mut words)?,
                 ranks: (next(&mut words)?, next(&mut words)?),
                 pairs: next(&mut words)?,
-                route: None,
+                routes: Vec::new(),
                 groups: Vec::new(),
                 spread: None,
                 wrong: None,
                 done: None,
                 dip: None,
             }),
-            "route" => self.sizes.last_mut()?.route = Some(words.next()?.to_owned()),
+            "route" => self.sizes.last_mut()?.routes.push(words.next()?.to_owned()),
             "unreadable" => self.unreadable = Some(next(&mut words)?),
             "batch" => {
                 let operations = next(&mut words)?;
