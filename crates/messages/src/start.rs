@@ -82,6 +82,9 @@ impl StartReport {
 /// How long the first line is waited for on this node, and more for each other host.
 const START: Duration = Duration::from_secs(20);
 const START_A_HOST: Duration = Duration::from_secs(1);
+/// How many times longer silence of own ranks may last: the end of one is noticed at once, and where others
+/// have the cores, each turn of a ring takes a slice of the scheduler.
+const OWN_SILENCE: u32 = 10;
 /// Longer than any start takes: silence ends it before.
 pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lines of error output that a message shows.
@@ -174,7 +177,8 @@ impl Starter<'_> {
                 observer.progress(done as f64 / expected, &latest);
             }
             if output.handshake {
-                timeout = launch.timeout(self.options);
+                timeout =
+                    launch.timeout(self.options) * if self.is_own() { OWN_SILENCE } else { 1 };
             }
             reason_to_kill(observer, last, timeout)
         })?;

@@ -81,6 +81,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         // On a page with other gauges only what one must know to read the row.
         evidence::how(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);
+        if detail == Detail::Brief && all.iter().all(|figure| figure.is_own()) {
+            let mut own = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
+            let why = own.find(|notice| notice.id == NoticeId::Method);
+            section.note_if("note", why.map(|notice| notice.text.clone()));
+        }
         if detail == Detail::Full {
             section.gap();
             curves::add(&mut section, &all);

@@ -21,7 +21,7 @@ const INLINE: usize = WORDS * size_of::<u64>();
 /// written is still near.
 const FRAME: usize = 8 << 10;
 /// Bytes of all frames: they stay in a second-level cache.
-const DATA: usize = 16 * FRAME;
+const DATA: usize = 32 * FRAME;
 /// A line, which frames begin on.
 const LINE: usize = 64;
 

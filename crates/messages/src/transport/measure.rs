@@ -27,6 +27,8 @@ const TRIAL: usize = 3;
 struct Plan {
     operations: u64,
     group: usize,
+    /// Seconds of an operation of the last piece of the warm-up.
+    seconds: f64,
 }
 
 /// Measures one size, and adds to `said` what the first rank has to say of it.
@@ -77,15 +79,13 @@ impl<L: Link> Timing<'_, '_, L> {
             self.player.link.route(route);
             plans.push((route, self.warm_up()?));
         }
-        let mut best = vec![f64::INFINITY; plans.len()];
-        if plans.len() > 1 {
-            let slow = plans.iter().any(|(_, plan)| plan.group == 1);
-            for _ in 0..if slow { 1 } else { TRIAL } {
-                for ((route, plan), best) in plans.iter().zip(&mut best) {
-                    self.player.link.route(*route);
-                    let seconds = self.player.run(plan.operations)? / plan.operations as f64;
-                    *best = best.min(seconds);
-                }
+        let mut best: Vec<f64> = plans.iter().map(|(_, plan)| plan.seconds).collect();
+        // What takes long is told by the warm-up alone.
+        let quick = plans.len() > 1 && plans.iter().all(|(_, plan)| plan.group > 1);
+        for _ in 0..if quick { TRIAL } else { 0 } {
+            for ((route, plan), best) in plans.iter().zip(&mut best) {
+                self.player.link.route(*route);
+                *best = best.min(self.player.run(plan.operations)? / plan.operations as f64);
             }
         }
         let answer = self.agree(&best, |all| {
@@ -121,7 +121,8 @@ impl<L: Link> Timing<'_, '_, L> {
             if answer[0] > 0.0 {
                 let operations =
                     (answer[1] as u64).min(self.fixed.checked_sub(1).map_or(u64::MAX, |n| n + 1));
-                return Ok(Plan { operations, group: if answer[2] > 0.0 { 1 } else { GROUP } });
+                let group = if answer[2] > 0.0 { 1 } else { GROUP };
+                return Ok(Plan { operations, group, seconds: one });
             }
             piece = if done + 2 * piece <= self.warm_up { 2 * piece } else { piece };
         }

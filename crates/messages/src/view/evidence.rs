@@ -16,7 +16,9 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         if own[0].is_own() {
             let fabric = own[0].config.engine.as_deref().and_then(|name| name.parse().ok());
             let title = fabric.map_or("own transport", Fabric::title);
-            section.note("how", format!("{library}: nodegauge's own {title}: {}", routes(&own)));
+            let routes = if fabric == Some(Fabric::Shm) { routes(&own) } else { String::new() };
+            let routes = if routes.is_empty() { routes } else { format!(": {routes}") };
+            section.note("how", format!("{library}: nodegauge's own {title}{routes}"));
             continue;
         }
         // The one that tells most: a start that failed does not know the transport.
