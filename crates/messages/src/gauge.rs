@@ -13,8 +13,9 @@ use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
 use crate::start::{Broken, Carrier, StartReport, Starter, cares_for_root};
 use crate::transport;
-use crate::{GAUGE, MessagesError};
+use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice};
@@ -27,6 +28,23 @@ impl Planned for MessagesPlan {
             time: Some(self.options.size_limit * self.turns() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
         }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let units = |pattern: &Pattern| -> &'static [Unit] {
+            match (pattern.row().counts_messages, pattern.unit()) {
+                (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
+                (_, Unit::Seconds) => &[Unit::Seconds],
+                _ => &[Unit::BytesPerSecond],
+            }
+        };
+        let figures = |pattern: &Pattern| {
+            let of = |test| Figures::new((GAUGE, test), [pattern.name()], units(pattern));
+            let mpi = (!self.choice.mpis.is_empty()).then(|| of(TEST));
+            let own = !self.own.is_empty() && self.own_plays().contains(pattern);
+            mpi.into_iter().chain(own.then(|| of(TRANSPORT).scoped())).collect::<Vec<_>>()
+        };
+        self.launches.iter().flat_map(|launch| &launch.patterns).flat_map(figures).collect()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -318,14 +336,20 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
 fn notices(mpi: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     let notice =
         |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", mpi.carrier.name()));
-    let dip = |SizeRun { pattern, bytes, .. }: &SizeRun| {
-        let text = format!("{pattern} of {bytes} B fell out of its curve and was measured again");
-        notice(NoticeId::Trend, text)
+    let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
+    let of_pattern = |dips: &[&SizeRun]| {
+        let sizes: Vec<String> = dips.iter().map(|run| Bytes(run.bytes).to_string()).collect();
+        format!("{} of {}", dips[0].pattern, sizes.join(", "))
     };
-    let dips = report.output.sizes.iter().filter(|run| run.dip.is_some());
-    let mut notices: Vec<Notice> = dips.map(dip).collect();
+    let again: Vec<String> =
+        dips.chunk_by(|one, next| one.pattern == next.pattern).map(of_pattern).collect();
+    let again = (!again.is_empty()).then(|| {
+        let text = format!("out of their curves, and measured again: {}", again.join("; "));
+        notice(NoticeId::Trend, text)
+    });
+    let mut notices: Vec<Notice> = again.into_iter().collect();
     let place = match report.output.unfinished() {
-        Some(size) => format!("in {} of {} B", size.pattern, size.bytes),
+        Some(size) => format!("in {} of {}", size.pattern, Bytes(size.bytes)),
         None => "between two sizes".to_owned(),
     };
     let kept = "what was measured before is kept";

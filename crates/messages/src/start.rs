@@ -9,7 +9,7 @@ use crate::probe::Probe;
 use crate::protocol::{ProbeOutput, SizeRun};
 use crate::transport::{self, Fabric, Order};
 use nodegauge_machine::Topology;
-use nodegauge_measure::{Observer, stats};
+use nodegauge_measure::{Bytes, Observer, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::{ChildEnd, CommandLine, Job, KillReason, Scratch, run_with_descendants};
@@ -172,7 +172,7 @@ impl Starter<'_> {
             if output.read(lines) {
                 last = Instant::now();
                 let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
-                let words = |size: &SizeRun| format!("{}, {} B", size.pattern, size.bytes);
+                let words = |size: &SizeRun| format!("{}, {}", size.pattern, Bytes(size.bytes));
                 let latest = output.sizes.last().map_or_else(String::new, words);
                 observer.progress(done as f64 / expected, &latest);
             }
