@@ -10,11 +10,21 @@ use nodegauge_memory::ablation::AblationPlan;
 use nodegauge_memory::stream::Arrangement;
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
+    if args.common.against.is_some() {
+        return Err(Failure::usage(
+            "nobody has published what explain measures\nhint: give --against to stream",
+        ));
+    }
     let site = session::site(&args.common)?;
     let team = resolve::one_team(&args.placement, &site.topology, "explain")?;
     let (budget, share) = (AblationPlan::BUDGET, AblationPlan::SHARE);
     let options = args.arrays.options(&args.common, team.policy, budget, share);
     let arrangement = Arrangement::new(&site, &team.request, options, team.notices)?;
     let plan = Box::new(AblationPlan::new(arrangement));
-    session::conduct(&args.common, site, |site, p| plan.run(site, p), Shown::page_of(&Memory))
+    session::conduct(
+        &args.common,
+        site,
+        |site, p| plan.run(site, p),
+        Shown::page_of(&Memory::PLAIN),
+    )
 }
