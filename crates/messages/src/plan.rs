@@ -1,7 +1,8 @@
 //! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
 
-use crate::choice::{MpiRequest, job_hosts, usual};
+use crate::choice::{MpiRequest, job_hosts};
 use crate::launch::{Launch, Where};
+use crate::means::{self, Choice, Means};
 use crate::nodes;
 use crate::options::{MessageOptions, SideThreads};
 use crate::osu::OsuPrograms;
@@ -12,7 +13,7 @@ use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::{Bytes, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
-use nodegauge_toolchain::mpi::{HostList, Mpi};
+use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub struct MessagesPlan {
     pub(crate) between: RankPairs,
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
-    pub(crate) mpis: Vec<Mpi>,
+    pub(crate) choice: Choice,
     /// The OSU programs for each MPI; none where the probe runs alone.
     pub(crate) osu: Vec<OsuPrograms>,
     /// Rounds of the probe and an OSU program by turns.
@@ -98,13 +99,13 @@ impl MessagesPlan {
             options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
             options.like_osu = true;
         }
-        let mut plan = Self::with(&site.topology, options, between, ranks, Vec::new())?;
+        let mut plan = Self::with(&site.topology, options, between, ranks)?;
         plan.check_memory(site.machine.memory.available)?;
-        plan.mpis = request.find()?;
+        plan.choose(request)?;
         plan.osu = request.programs()?;
         // Whether programs of the user's run as root is the user's choice.
-        let refused = |mpi: &&Mpi| cares_for_root(mpi) && !plan.options.as_root;
-        if let Some(mpi) = plan.mpis.iter().find(refused).filter(|_| !plan.osu.is_empty()) {
+        let users = !plan.osu.is_empty() && !plan.options.as_root;
+        if let Some(mpi) = plan.choice.mpis.iter().find(|mpi| users && cares_for_root(mpi)) {
             return Err(MessagesError::root(mpi.launcher.command.program()));
         }
         plan.rounds = rounds;
@@ -126,21 +127,34 @@ impl MessagesPlan {
             options.size_limit = QUICK_LIMIT;
             options.starts = 1;
         }
-        let mpi = usual(None)?;
-        Self::with(&site.topology, options, RankPairs::EachDistance, None, vec![mpi])
+        let mut plan = Self::with(&site.topology, options, RankPairs::EachDistance, None)?;
+        plan.choose(&MpiRequest::default())?;
+        Ok(plan)
     }
 
-    /// Plans with these MPIs, for the probe alone.
+    /// Chooses the means.
+    ///
+    /// # Errors
+    /// When what was asked for is not there, or nothing is.
+    fn choose(&mut self, request: &MpiRequest) -> Result<(), MessagesError> {
+        self.choice = means::choose(request)?;
+        match self.choice.means {
+            Means::Transport => Err(MessagesError::Missing(self.choice.why.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Plans the starts, whatever the means.
     fn with(
         topology: &Topology,
         options: MessageOptions,
         between: RankPairs,
         ranks: Option<usize>,
-        mpis: Vec<Mpi>,
     ) -> Result<Self, MessagesError> {
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
         notices.extend(capped(&launches, &options)?);
-        Ok(Self { options, between, launches, notices, mpis, osu: Vec::new(), rounds: 1 })
+        let (choice, osu) = (Choice::default(), Vec::new());
+        Ok(Self { options, between, launches, notices, choice, osu, rounds: 1 })
     }
 
     /// Bytes of the buffers of all ranks, of the pattern that has most.
@@ -235,7 +249,7 @@ fn launches(
     let together = options.patterns_of(&[Participants::Pairs, Participants::All]);
     if !together.is_empty() {
         let in_pairs = !options.patterns_of(&[Participants::Pairs]).is_empty();
-        let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices);
+        let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices)?;
         let cpus: Vec<Vec<CpuId>> =
             (0..count).map(|rank| vec![cores[rank % cores.len()]]).collect();
         let distance = match cpus.as_slice() {
@@ -259,14 +273,27 @@ fn launches(
     Ok((launches, notices))
 }
 
+/// Ranks on a core at most, as many as the most hardware threads that a core of any processor has (POWER's
+/// SMT8): each waits by asking again and again, so that more of them measure the scheduler.
+const MOST_A_CORE: usize = 8;
+
 /// Ranks of the patterns in which all take part.
+///
+/// # Errors
+/// When there are too many for the cores.
 fn together_ranks(
     asked: Option<usize>,
     cores: usize,
     in_pairs: bool,
     notices: &mut Vec<Notice>,
-) -> usize {
+) -> Result<usize, MessagesError> {
     let count = asked.unwrap_or(cores);
+    if count > cores * MOST_A_CORE {
+        return Err(MessagesError::Request(format!(
+            "{count} ranks are too many for {cores} cores\nhint: take {} or fewer, e.g. --ranks {cores}",
+            cores * MOST_A_CORE
+        )));
+    }
     let mut notice = |id, text| notices.push(Notice::new(id, GAUGE, text));
     if count > cores {
         let text =
@@ -274,11 +301,11 @@ fn together_ranks(
         notice(NoticeId::Method, text);
     }
     if !in_pairs || count.is_multiple_of(2) {
-        return count.max(2);
+        return Ok(count.max(2));
     }
     let text = format!("{} of {count} ranks take part: pairs need two", count - 1);
     notice(NoticeId::Clamped, text);
-    (count - 1).max(2)
+    Ok((count - 1).max(2))
 }
 
 /// The pairs that were asked for.

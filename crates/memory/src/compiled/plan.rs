@@ -8,6 +8,7 @@ use crate::arrangement::{Arrangement, StreamOptions};
 use crate::axis::Setting;
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::presets::{self, Installed};
@@ -142,6 +143,10 @@ impl CompiledPlan {
 impl Planned for CompiledPlan {
     fn foreseen(&self) -> Foreseen {
         self.arrangement.foreseen(1)
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.arrangement.figures(site)
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
