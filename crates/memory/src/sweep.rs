@@ -35,6 +35,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use trend::Trends;
+pub(crate) use trend::{SATURATED, is_dip};
 
 /// Threads of all cells together at most: all of them live at once.
 const MOST_THREADS: usize = 8192;
