@@ -176,6 +176,9 @@ pub const CURVES: Policy = Policy {
     ..SWEEP
 };
 
+/// The same behind a turn that each cell had when it was set up.
+pub const CURVES_BEHIND: Policy = Policy { warm_up: WarmUp::Turn, ..CURVES };
+
 /// The trial of loops before a curve: the first round sets how long a call lasts, and the best counts.
 pub const LOOPS: Policy = Policy {
     seed: 0x6C6F_6F70,

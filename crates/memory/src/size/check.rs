@@ -8,7 +8,7 @@ use crate::kernels::Kernel;
 use crate::target::{PointError, Target};
 use nodegauge_measure::Observer;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 use nodegauge_measure::stats::{self, Better, Summary};
 
 /// The half may be faster by this factor.
@@ -63,11 +63,12 @@ impl SizeCheck {
     }
 }
 
-/// Checks the arrays of `target` with its loop number `i`; `None` where it cannot run over parts of them, and
-/// when the user ends it.
+/// Checks the arrays of `target`, one of `targets`, with its loop number `i`; `None` where it cannot run over
+/// parts of them, and when the user ends it.
 pub(crate) fn run(
     target: &mut dyn Target,
     i: usize,
+    targets: u32,
     limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Option<SizeCheck>, PointError> {
@@ -75,7 +76,8 @@ pub(crate) fn run(
     let kernel = loops[i].kernel();
     target.set_loops(vec![loops[i].clone()])?;
     let limits = Limits { samples: None, ..limits };
-    let mut schedule = Schedule::new(policy::SIZE, limits, 2);
+    let most = if targets == 1 { policy::SIZE.most } else { Some(policy::SIZE.fewest) };
+    let mut schedule = Schedule::new(Policy { most, ..policy::SIZE }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
         let part = (0, 1 + turn.cell);
         let warm = target.part(part)?;
