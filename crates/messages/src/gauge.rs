@@ -52,7 +52,7 @@ fn run(
     for mpi in &plan.choice.mpis {
         observer.phase(&format!("{}: the probe", mpi.library));
         let probe = probe::build(mpi, folder.as_deref(), &|| observer.interrupted())?;
-        notice::add_new(&mut outcome.notices, probe.notice.clone());
+        notice::add_new(&mut outcome.notices, probe.notices.clone());
         probes.push(probe);
         if cares_for_root(mpi) {
             let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
