@@ -149,7 +149,8 @@ impl Mode for Ladder {
         };
         run.observer.phase("checking every element");
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
-        let taken = thinned::set_up(&self.sets, time, run.observer, |i| {
+        let said = (&mut *run.observer, &mut run.outcome.notices);
+        let taken = thinned::set_up(&self.sets, time, said, |i| {
             let mut step = loops(self.sets[i]);
             for traffic in &mut step {
                 traffic.prepare(&mut pool, pieces)?;
@@ -158,7 +159,6 @@ impl Mode for Ladder {
             let first = turn(&step, self.sets[i], &mut pool)?;
             Ok::<_, PointError>(((step, vec![first]), clock::now() - begun))
         })?;
-        run.outcome.notices.extend(thinned::left_out(&self.sets, &taken));
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         let (steps, first): (Vec<Vec<Traffic>>, Vec<_>) = taken.into_values().unzip();
         let phase = "measuring all sets by turns";
@@ -176,7 +176,7 @@ impl Mode for Ladder {
             Some(Dot { bytes: *set, values: values?, cached: None })
         };
         let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
-        let named = run.levels(&dots, &caches, dots.len() == sets.len());
+        let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
         let (config, doubts) = run.common(&pool, &region);
         for part in 0..PATTERNS.len() {
             for (i, set) in sets.iter().enumerate() {

@@ -97,7 +97,8 @@ impl Mode for Latency {
             Ok(sample)
         };
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
-        let taken = thinned::set_up(&self.sets, time, run.observer, |i| {
+        let said = (&mut *run.observer, &mut run.outcome.notices);
+        let taken = thinned::set_up(&self.sets, time, said, |i| {
             let cycle = Cycle::new(self.sets[i], options.order);
             let write = |region| {
                 // SAFETY: sets of one slot do not overlap, and nobody else uses the regions.
@@ -109,7 +110,6 @@ impl Mode for Latency {
             let samples = turns.collect::<Result<Vec<_>, PointError>>()?;
             Ok::<_, PointError>(((chases, samples), clock::now() - begun))
         })?;
-        run.outcome.notices.extend(thinned::left_out(&self.sets, &taken));
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         // All sets on one kind of pages, then all on the next.
         let (mut cells, mut samples) = (Vec::new(), Vec::new());
@@ -139,7 +139,7 @@ impl Mode for Latency {
             Some(Dot { bytes: *set, values: vec![step], cached })
         };
         let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
-        let named = run.levels(&dots, &caches, dots.len() == sets.len());
+        let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
         for (k, region) in regions.iter().enumerate() {
             let first = k * sets.len();
             let (mut config, validity) = run.common(&pool, region);

@@ -126,8 +126,8 @@ impl Mode for Mixes {
         let (mut first, mut last) = (Vec::new(), None);
         // Mixes have arrays of one length: each takes about as long as the one before it.
         for (_, loops) in &mut cells {
-            let in_time = last.is_none_or(|(set_up, turn)| time.allows(set_up, turn));
-            if !in_time || run.observer.interrupted() {
+            let late = |(set_up, turn)| !time.allows(set_up, turn) || run.observer.interrupted();
+            if last.is_some_and(late) {
                 break;
             }
             let begun = clock::now();
@@ -138,7 +138,7 @@ impl Mode for Mixes {
             time.take(taken);
             last = Some((prepared + taken - begun, taken));
         }
-        if first.len() < cells.len() {
+        if first.len() < cells.len() && !run.observer.interrupted() {
             let names: Vec<&str> = cells[first.len()..].iter().map(|(mix, _)| mix.name).collect();
             let text = format!(
                 "there was no time for {}: a longer --budget, or smaller arrays (--size), take them in",

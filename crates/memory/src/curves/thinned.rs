@@ -22,20 +22,21 @@ struct Cell<T> {
     turn: Duration,
 }
 
-/// Sets up the cells of as many of these ascending sets as there is `time` for, by their numbers. `set_up`
-/// makes the cell of a set and lets it have a turn, which warms up, and says how long that lasted.
+/// Sets up the cells of as many of these ascending sets as there is `time` for, by their numbers, and
+/// notices which are left out; until the user ends it, of the largest in any case. `set_up` makes the cell of
+/// a set and lets it have a turn, which warms up, and says how long that lasted.
 ///
 /// # Errors
 /// The first of setting up.
 pub(crate) fn set_up<T, E>(
     sets: &[u64],
     mut time: Affordable,
-    observer: &mut dyn Observer,
+    (observer, notices): (&mut dyn Observer, &mut Vec<Notice>),
     mut set_up: impl FnMut(usize) -> Result<(T, Duration), E>,
 ) -> Result<BTreeMap<usize, T>, E> {
     let mut cells: BTreeMap<usize, Cell<T>> = BTreeMap::new();
     for (done, i) in by_importance(sets).into_iter().enumerate() {
-        if observer.interrupted() {
+        if done > 0 && observer.interrupted() {
             break;
         }
         observer.progress(done as f64 / sets.len() as f64, "");
@@ -49,6 +50,9 @@ pub(crate) fn set_up<T, E>(
         let (it, turn) = set_up(i)?;
         cells.insert(i, Cell { it, set_up: clock::now() - begun, turn });
         time.take(turn);
+    }
+    if !observer.interrupted() {
+        notices.extend(left_out(sets, &cells));
     }
     Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())
 }
@@ -68,7 +72,7 @@ fn by_importance(sets: &[u64]) -> Vec<usize> {
 }
 
 /// What is said of sets for which there was no time.
-pub(crate) fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
+fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     let left_out = (0..sets.len()).filter(|i| !taken.contains_key(i));
     let left_out: Vec<String> = left_out.map(|i| Bytes(sets[i]).to_string()).collect();
     let text = format!(
@@ -100,12 +104,13 @@ mod tests {
             1e-3 + set as f64 * byte * [0.05, 0.2, 0.5, 1.0][level]
         };
         let limits = Limits::new(Duration::from_secs_f64(budget), None);
-        let time = Affordable::of(&policy::CURVES_BEHIND, &limits);
-        let taken = set_up(&sets, time, &mut Silent, |i| {
+        let (time, mut notices) = (Affordable::of(&policy::CURVES_BEHIND, &limits), Vec::new());
+        let taken = set_up(&sets, time, (&mut Silent, &mut notices), |i| {
             pass(sets[i] as f64 * byte + turn(sets[i]));
             Ok::<_, Infallible>((sets[i], Duration::from_secs_f64(turn(sets[i]))))
         });
         let taken: Vec<u64> = taken.unwrap().into_values().collect();
+        assert_eq!(notices.len(), usize::from(taken.len() < sets.len()));
         let mut schedule = Schedule::new(policy::CURVES_BEHIND, limits, taken.len());
         assert_eq!(policy::CURVES_BEHIND.warm_up, WarmUp::Turn);
         let warm_up = |set: &u64| vec![Sample::of_times(vec![turn(*set)])];
