@@ -149,8 +149,8 @@ impl Mode for Ladder {
         };
         run.observer.phase("checking every element");
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
-        let said = (&mut *run.observer, &mut run.outcome.notices);
-        let taken = thinned::set_up(&self.sets, time, said, |i| {
+        let notices = &mut run.outcome.notices;
+        let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let mut step = loops(self.sets[i]);
             for traffic in &mut step {
                 traffic.prepare(&mut pool, pieces)?;

@@ -97,8 +97,8 @@ impl Mode for Latency {
             Ok(sample)
         };
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
-        let said = (&mut *run.observer, &mut run.outcome.notices);
-        let taken = thinned::set_up(&self.sets, time, said, |i| {
+        let notices = &mut run.outcome.notices;
+        let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let cycle = Cycle::new(self.sets[i], options.order);
             let write = |region| {
                 // SAFETY: sets of one slot do not overlap, and nobody else uses the regions.

@@ -31,7 +31,8 @@ struct Cell<T> {
 pub(crate) fn set_up<T, E>(
     sets: &[u64],
     mut time: Affordable,
-    (observer, notices): (&mut dyn Observer, &mut Vec<Notice>),
+    observer: &mut dyn Observer,
+    notices: &mut Vec<Notice>,
     mut set_up: impl FnMut(usize) -> Result<(T, Duration), E>,
 ) -> Result<BTreeMap<usize, T>, E> {
     let mut cells: BTreeMap<usize, Cell<T>> = BTreeMap::new();
@@ -105,7 +106,7 @@ mod tests {
         };
         let limits = Limits::new(Duration::from_secs_f64(budget), None);
         let (time, mut notices) = (Affordable::of(&policy::CURVES_BEHIND, &limits), Vec::new());
-        let taken = set_up(&sets, time, (&mut Silent, &mut notices), |i| {
+        let taken = set_up(&sets, time, &mut Silent, &mut notices, |i| {
             pass(sets[i] as f64 * byte + turn(sets[i]));
             Ok::<_, Infallible>((sets[i], Duration::from_secs_f64(turn(sets[i]))))
         });
