@@ -193,7 +193,7 @@ impl Mode for Ladder {
                 };
                 // Only sets far beyond the caches move through main memory.
                 let limited =
-                    i + 1 == sets.len() && level.is_some_and(|level| level.reported.is_none());
+                    *set == largest && level.is_some_and(|level| level.reported.is_none());
                 let figure = Figure {
                     name: (set * workers).to_string(),
                     quoted: Quoted::Best,

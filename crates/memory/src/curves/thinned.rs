@@ -1,8 +1,8 @@
 //! Which sets of a curve there is time for: known while they are set up, from what those before took.
 //!
-//! A curve lives of its ends. So the largest set comes first, which is memory; then all that cost next to
-//! nothing beside it; then one set an octave, the smaller first, and at last those between. A set for
-//! which there is no time is left out, and smaller ones behind it may still find some.
+//! A curve lives of its ends. So the small sets come first, which cost next to nothing beside the largest;
+//! then this one, which is memory, in any case; then one set an octave, the smaller first, and at last those
+//! between. A set for which there is no time is left out, and smaller ones behind it may still find some.
 
 use nodegauge_measure::schedule::Affordable;
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};
@@ -15,6 +15,9 @@ const SMALL: u64 = 32;
 /// and another begins, a byte takes several times as long, but over several sizes.
 const STEEPER: f64 = 1.5;
 
+/// Sets that are named one by one, at most.
+const LISTED: usize = 6;
+
 /// A cell that is set up, and what setting up and a turn take.
 struct Cell<T> {
     it: T,
@@ -23,8 +26,8 @@ struct Cell<T> {
 }
 
 /// Sets up the cells of as many of these ascending sets as there is `time` for, by their numbers, and
-/// notices which are left out; until the user ends it, of the largest in any case. `set_up` makes the cell of
-/// a set and lets it have a turn, which warms up, and says how long that lasted.
+/// notices which are left out; until the user ends it, but one in any case. `set_up` makes the cell of a set
+/// and lets it have a turn, which warms up, and says how long that lasted.
 ///
 /// # Errors
 /// The first of setting up.
@@ -41,7 +44,8 @@ pub(crate) fn set_up<T, E>(
             break;
         }
         observer.progress(done as f64 / sets.len() as f64, "");
-        if let Some((smaller, known)) = cells.range(..i).next_back() {
+        let smaller = cells.range(..i).next_back().filter(|_| i + 1 < sets.len());
+        if let Some((smaller, known)) = smaller {
             let longer = STEEPER * sets[i] as f64 / sets[*smaller] as f64;
             if !time.allows(known.set_up.mul_f64(longer), known.turn.mul_f64(longer)) {
                 continue;
@@ -62,8 +66,8 @@ pub(crate) fn set_up<T, E>(
 fn by_importance(sets: &[u64]) -> Vec<usize> {
     let largest = sets.last().copied().unwrap_or(0);
     let class = |set: u64| match set {
-        set if set == largest => 0,
-        set if set <= largest / SMALL => 1,
+        set if set <= largest / SMALL => 0,
+        set if set == largest => 1,
         set if set.is_power_of_two() => 2,
         _ => 3,
     };
@@ -75,14 +79,17 @@ fn by_importance(sets: &[u64]) -> Vec<usize> {
 /// What is said of sets for which there was no time.
 fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     let left_out = (0..sets.len()).filter(|i| !taken.contains_key(i));
-    let left_out: Vec<String> = left_out.map(|i| Bytes(sets[i]).to_string()).collect();
+    let left_out: Vec<Bytes> = left_out.map(|i| Bytes(sets[i])).collect();
+    let which = match left_out[..] {
+        [] => return None,
+        [first, .., last] if left_out.len() > LISTED => format!("{first} to {last}"),
+        _ => left_out.iter().map(Bytes::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let (some, all) = (left_out.len(), sets.len());
     let text = format!(
-        "there was no time for {} of {} sets ({}): a longer --budget takes them in",
-        left_out.len(),
-        sets.len(),
-        left_out.join(", ")
+        "there was no time for {some} of {all} sets ({which}): a longer --budget takes them in"
     );
-    (!left_out.is_empty()).then(|| super::notice(NoticeId::Budget, text))
+    Some(super::notice(NoticeId::Budget, text))
 }
 
 #[cfg(test)]
@@ -151,6 +158,6 @@ mod tests {
     #[test]
     fn octaves_come_before_what_lies_between_them() {
         let sets: Vec<u64> = [4, 6, 8, 12, 64, 96, 128, 192, 256].map(|kib| kib << 10).to_vec();
-        assert_eq!(by_importance(&sets), [8, 0, 1, 2, 4, 6, 3, 5, 7]);
+        assert_eq!(by_importance(&sets), [0, 1, 2, 8, 4, 6, 3, 5, 7]);
     }
 }
