@@ -42,7 +42,9 @@ impl Candidate {
 
     /// A pass that is not kept but as the first warm-up, and then those that are due.
     fn turn(&mut self, point: &mut Point, turn: Turn) -> Result<Vec<Sample>, PointError> {
-        let due = turn.due.map_or(KEPT, |due| KEPT.min(due));
+        // A short first round, so that a short budget has one.
+        let kept = if turn.round == 0 { 1 } else { KEPT };
+        let due = turn.due.map_or(kept, |due| kept.min(due));
         if due == 0 {
             return Ok(Vec::new());
         }

@@ -76,8 +76,10 @@ pub(super) fn run(
         parts: RUNS * builds.len(),
         part: 0,
         length: PART.0,
-        end: (!named && limits.samples.is_none()).then(|| limits.at(policy::STANDARD.measure)),
+        end: limits.samples.is_none().then(|| limits.at(policy::STANDARD.measure)),
+        optional: !named,
         longest: Duration::ZERO,
+        behind: false,
         taken: None,
         fastest: f64::NAN,
     };
@@ -131,10 +133,14 @@ struct Turns<'a> {
     part: usize,
     /// How long the next native part takes.
     length: Duration,
-    /// When builds that have not run yet are left out, if one has.
+    /// When the time is over; `None` where a number of samples decides.
     end: Option<Instant>,
+    /// Whether builds are left out for which there is no time, if one has run.
+    optional: bool,
     /// The longest run of a build.
     longest: Duration,
+    /// Whether a native part stands behind the last run of a build.
+    behind: bool,
     /// Native samples behind the warm-up; `None` before it.
     taken: Option<usize>,
     /// The fastest native pass, seconds.
@@ -163,7 +169,7 @@ impl Turns<'_> {
         })?;
         // Each run of a build has a native part before it and one behind it.
         self.part = self.parts;
-        if stop != Stop::Interrupted {
+        if stop != Stop::Interrupted && (self.samples.is_some() || !self.behind) {
             schedule.again(&[0], 1, |_| self.native_part(&&observer))?;
         }
         let stop = match self.samples {
@@ -178,6 +184,8 @@ impl Turns<'_> {
     /// all are taken, or all builds have failed and a few passes more change nothing.
     fn native_part(&mut self, observer: &dyn Observer) -> Result<Vec<Sample>, PointError> {
         let begun = Instant::now();
+        let left = self.end.map(|end| end.saturating_duration_since(begun));
+        let length = left.map_or(self.length, |left| left.min(self.length));
         self.part += 1;
         let until = self.samples.map(|n| n.min(n.div_ceil(self.parts.max(1)) * self.part));
         let before = self.taken.unwrap_or(0);
@@ -192,7 +200,7 @@ impl Turns<'_> {
             let taken = before + passes.len() - 1;
             let enough = match until {
                 Some(until) => taken >= until,
-                None => begun.elapsed() >= self.length && taken >= before + PASSES,
+                None => begun.elapsed() >= length && taken >= before + PASSES,
             };
             if enough || observer.interrupted() {
                 break;
@@ -205,15 +213,18 @@ impl Turns<'_> {
             passes.remove(0);
         }
         self.taken = Some(before + passes.len() - usize::from(self.taken.is_none()));
+        self.behind = true;
         Ok(passes)
     }
 
     /// A run of a build, as a sample of the best time of each kernel; none when it fails.
     fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, PointError> {
         let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
-        if first && self.end.is_some_and(|end| Instant::now() + self.longest > end) {
+        let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
+        if first && late && self.optional {
             return Ok(Vec::new());
         }
+        self.behind = false;
         let before = self.point.round_trip()?;
         let begun = Instant::now();
         let limit = self.limit();
