@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-/// The same with a misfortune preloaded into its ranks.
-fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outcome {
+/// A launcher's words that preload a misfortune into its ranks.
+fn preload(harness: &Harness, which: Mpi, fault: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli/mpi_faults.c");
     let library = harness.arg(&format!("faults-{fault}.so"));
     let made = Command::new(which.mpicc)
@@ -18,11 +18,15 @@ fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outc
         .status()
         .unwrap();
     assert!(made.success());
-    let preload = match which.variable {
+    match which.variable {
         "-x" => format!("-x LD_PRELOAD={library} -x FAULT={fault}"),
         _ => format!("-genv LD_PRELOAD {library} -genv FAULT {fault}"),
-    };
-    let launcher = format!("{} {preload}", which.mpirun);
+    }
+}
+
+/// `nodegauge mpi` with a misfortune.
+fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outcome {
+    let launcher = format!("{} {}", which.mpirun, preload(harness, which, fault));
     mpi(harness, which, &[&["--launcher", &launcher], args].concat())
 }
 
@@ -236,6 +240,30 @@ fn a_missing_or_broken_compiler_is_told() {
     }
 }
 
+#[test]
+fn ranks_that_are_killed_leave_no_shared_memory() {
+    let harness = Harness::new();
+    for which in installed(&harness) {
+        // A launcher that cleans up nothing: it and its ranks are killed.
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exec {mpirun} \"$@\"\ntrap '' INT TERM HUP\n{mpirun} {} \"$@\"\n",
+            preload(&harness, which, "hang"),
+            mpirun = which.mpirun
+        );
+        let launcher = harness.write(&format!("stubborn-{}", which.mpirun), text);
+        make_program(&launcher);
+        let memory = harness.arg(&format!("memory-{}", which.mpirun));
+        std::fs::create_dir(&memory).unwrap();
+        let own = ["mpi", "--launcher", &launcher, "--mpicc", which.mpicc, "--patterns", "latency"];
+        let shown = [(memory.as_str(), "/dev/shm")];
+        let Some(run) = harness.run_where(&shown, &[&own[..], &FAST].concat()) else { return };
+        run.exits(1).tells("no answer within");
+        no_orphans(&harness);
+        let left: Vec<_> = std::fs::read_dir(&memory).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
 /// A program that leaves the file `run` when it is run.
 fn trap(harness: &Harness, name: &str) -> String {
     let script = harness.write(name, format!("#!/bin/sh\ntouch {}\n", harness.arg("run")));
@@ -305,7 +333,7 @@ fn programs_of_the_current_folder_are_not_found() {
 #[test]
 fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
     let harness = Harness::new();
-    for which in installed(&harness) {
+    for (which, (signal, code)) in installed(&harness).iter().zip([("HUP", 129), ("INT", 130)]) {
         // A launcher that is killed with all its folders there.
         let temporary = harness.arg(which.mpirun);
         std::fs::create_dir(&temporary).unwrap();
@@ -336,8 +364,8 @@ fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
         );
         // A size of messages under way.
         let running = running.shows(": latency, ");
-        running.signal("INT");
-        running.end().exits(130).complains("interrupted");
+        running.signal(signal);
+        running.end().exits(code).complains("interrupted");
         no_orphans(&harness);
         assert_eq!(harness.latest()["complete"], false);
         let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().flatten().collect();

@@ -21,6 +21,7 @@ use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::compiled::self_test;
 use nodegauge_memory::kernels::{Element, Kernel};
+use nodegauge_memory::ranks::Started;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub(crate) use mpi::MpiArgs;
     version,
     help_expected = true,
     max_term_width = 80,
-    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 130/143 interrupted.\n\
+    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 129/130/143 interrupted.\n\
                   Example: nodegauge stream --threads 4 --bind spread --json result.json"
 )]
 pub(crate) struct Args {
@@ -79,9 +80,11 @@ enum ColorWhen {
 }
 
 impl Color {
-    /// Makes the choice for everything that is printed.
+    /// Makes the choice for everything that is printed. What a launcher started has no colours of its own accord:
+    /// it may have a terminal of the launcher's, which writes what comes of it to wherever its own output goes.
     pub(crate) fn write_global(self) {
         match self.color {
+            ColorWhen::Auto if Started::on_a_launchers_terminal() => anstream::ColorChoice::Never,
             ColorWhen::Auto => anstream::ColorChoice::Auto,
             ColorWhen::Always => anstream::ColorChoice::Always,
             ColorWhen::Never => anstream::ColorChoice::Never,
@@ -119,6 +122,8 @@ pub(crate) enum Command {
     History(HistoryCommand),
     /// Compare two runs or settings: ratio, confidence and verdict for each measurement
     Compare(CompareArgs),
+    /// Make a report of a saved run: one HTML file that needs no network
+    Report(ReportArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// The shell
@@ -180,12 +185,21 @@ pub(crate) struct Common {
     /// Put a label on the record (repeatable), e.g. --label nps=4
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
-    /// Exit with 1 unless this holds (repeatable), e.g. --expect 'triad>=300GB/s'
+    /// Exit with 1 unless this holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
+    ///
+    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the limit that is known.
+    /// @SIZE is for the figures of one message, block or array size; without it all of the name must meet
+    /// it. A name, unit or limit that the command cannot have is refused before it measures, and a suspect
+    /// figure meets nothing unless --accept-suspect. Examples: --expect 'mpi.bw>=10GB/s@1MiB', --expect
+    /// 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
     /// Let suspect figures meet what is expected
     #[arg(long, help_heading = "Output")]
     pub(crate) accept_suspect: bool,
+    /// Exit with 1 when any figure is suspect
+    #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) db: Database,
     /// Do not save the record in the history
@@ -313,6 +327,19 @@ pub(crate) struct PlacesArgs {
     /// Bind threads as shown and print where the kernel says that they may run
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
+}
+
+/// `report`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ReportArgs {
+    /// Identifier or its beginning, latest, latest~1, a label, or a file
+    #[arg(default_value = "latest")]
+    pub(crate) run: String,
+    /// Where the report goes; '-' is standard output [default: nodegauge-ID.html]
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<String>,
+    #[command(flatten)]
+    pub(crate) db: Database,
 }
 
 /// `history`.

@@ -10,7 +10,7 @@ use crate::engine::{IoEngine, Msync, SyncWrites};
 use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Section};
+use nodegauge_gauge::view::{self, Drawing, Picture, Section, Step, Steps};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
 use std::collections::BTreeSet;
@@ -97,7 +97,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     let mut section = Section::new("files");
     if let Some(first) = rows.first() {
         section.note("files", volume_in_words(first, false));
-        section.push(tables::brief(rows));
+        tables::brief(rows, &mut section);
         section.doubts(&measurements(rows));
     }
     let failed = |notice: &&Notice| notice.gauge == GAUGE && notice.id == NoticeId::Failed;
@@ -114,9 +114,10 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
     // An import holds figures of another program alone.
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
-        section.push(tables::of_columns(&tables::WORKERS, shown));
+        tables::of_columns(&tables::WORKERS, shown, section);
     } else if cells(shown).len() <= FEW {
-        section.push(tables::of_columns(&tables::ONE_BY_ONE, shown));
+        tables::of_columns(&tables::ONE_BY_ONE, shown, section);
+        section.picture(one_by_one(shown));
     } else {
         tables::by_operation(shown, section);
         heat::maps(shown, section);
@@ -126,6 +127,21 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
         tables::comparison(&own, &others, section);
     }
     section.doubts(&measurements(group));
+}
+
+/// A bar an operation and block size.
+fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
+    let step = |row: &&Row<'_>| {
+        let (file, block) = row.sizes()?;
+        let name = format!("{}, {}", row.m.name, size(block));
+        let words = format!("file of {}", size(file));
+        Some(Step { name, from: 0.0, to: row.m.value, words })
+    };
+    let steps: Vec<Step> = rows.iter().filter_map(step).collect();
+    let title = "rates by operation and block".to_owned();
+    let unit = Unit::BytesPerSecond;
+    let drawing = Drawing::Steps(Steps { unit, steps });
+    (rows.len() > 1).then_some(Picture { title, drawing })
 }
 
 fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {

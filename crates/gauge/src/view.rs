@@ -4,12 +4,22 @@
 //! gauge. Figures keep their value and unit beside their words, so that a renderer may sort, colour
 //! or export them.
 
+mod chart;
+mod picture;
+
+pub use chart::{Axis, Chart, HeatMap, HeatMaps, Scale, Series};
+pub use picture::{
+    Bar, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries, Samples, Step,
+    Steps,
+};
+
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Status};
+use serde::Serialize;
 
 /// A page: sections in their order.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Page {
     /// The line above everything.
     pub heading: String,
@@ -18,7 +28,7 @@ pub struct Page {
 }
 
 /// A part of a page.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Section {
     /// Stable name, e.g. `stream`: an anchor in HTML.
     pub id: &'static str,
@@ -51,6 +61,12 @@ impl Section {
         }
     }
 
+    /// Adds a picture where there is something to draw.
+    pub fn picture(&mut self, picture: Option<Picture>) -> &mut Self {
+        self.blocks.extend(picture.map(Block::Picture));
+        self
+    }
+
     /// Adds every reason for doubt, once; the one that decides is labelled with the verdict. Of reasons
     /// that differ only in a leading number the first is shown.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
@@ -80,7 +96,8 @@ impl Section {
 }
 
 /// Something that a page shows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Block {
     /// A heading of its own line.
     Heading(String),
@@ -94,12 +111,18 @@ pub enum Block {
     Chart(Chart),
     /// Values over two axes.
     HeatMaps(HeatMaps),
+    /// A bar a gauge.
+    Card(Card),
     /// An empty line between blocks, for renderers of text.
     Gap,
+    /// What only renderers that draw show.
+    #[serde(untagged)]
+    Picture(Picture),
 }
 
 /// How loud something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tone {
     /// Like everything.
     #[default]
@@ -112,10 +135,14 @@ pub enum Tone {
     Warning,
     /// Is wrong.
     Bad,
+    /// Is better than what it is compared with.
+    Better,
+    /// Is worse than what it is compared with.
+    Worse,
 }
 
 /// A labelled paragraph: the label says what the text is about.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Note {
     /// `how`, `regime`, `suspect`, ...; empty to continue the note before.
     pub label: String,
@@ -166,8 +193,9 @@ impl From<Note> for Block {
     }
 }
 
-/// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use. As a
+/// [`Block`] it has no column, but the first, that holds nothing.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Table {
     /// Titles, left to right; none for a table without a header.
     pub columns: Vec<Column>,
@@ -199,13 +227,24 @@ impl Table {
 }
 
 impl From<Table> for Block {
-    fn from(table: Table) -> Self {
+    fn from(mut table: Table) -> Self {
+        let holds = |column: usize| {
+            let mut cells = table.rows.iter().filter_map(|row| row.get(column));
+            column == 0 || table.rows.is_empty() || cells.any(|cell| !cell.is_nothing())
+        };
+        let kept: Vec<bool> = (0..table.columns.len()).map(holds).collect();
+        let mut of_columns = kept.iter();
+        table.columns.retain(|_| *of_columns.next().unwrap_or(&true));
+        for row in &mut table.rows {
+            let mut of_cells = kept.iter();
+            row.retain(|_| *of_cells.next().unwrap_or(&true));
+        }
         Self::Table(table)
     }
 }
 
 /// A column of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Column {
     /// Above the column.
     pub title: String,
@@ -224,7 +263,7 @@ impl Column {
 }
 
 /// A cell of a table.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Cell {
     /// In words.
     pub text: String,
@@ -245,6 +284,12 @@ impl Cell {
     /// A figure with its words.
     pub fn figure(value: f64, unit: Unit, text: impl Into<String>) -> Self {
         Self { text: text.into(), figure: Some((value, unit)), ..Self::default() }
+    }
+
+    /// Whether it says of nothing but that there is none: a dash, a question mark, or no words.
+    pub fn is_nothing(&self) -> bool {
+        let is_blank = matches!(self.text.as_str(), "" | "-" | "?");
+        is_blank && self.figure.is_none() && self.bar.is_none()
     }
 
     /// A bar of this share of the longest.
@@ -301,85 +346,24 @@ pub fn wrap(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What the values of an axis are called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    /// Sizes in bytes: `64 KiB`.
-    Bytes,
-    /// Rates in a unit, shown in its thousands, millions or thousand millions as fits: B/s as GB/s.
-    Rate(Unit),
-    /// Times: nanoseconds.
-    Nanoseconds,
-    /// Times: microseconds.
-    Microseconds,
-    /// Plain numbers.
-    Number,
-}
-
-/// Curves on logarithmic axes, for sizes and rates span many powers of ten.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Chart {
-    /// What the horizontal axis has.
-    pub x: Scale,
-    /// What the vertical axis has.
-    pub y: Scale,
-    /// Values of the horizontal axis to label, ascending.
-    pub ticks: Vec<f64>,
-    /// The curves; where two meet, the first is seen.
-    pub series: Vec<Series>,
-}
-
-impl From<Chart> for Block {
-    fn from(chart: Chart) -> Self {
-        Self::Chart(chart)
+impl From<Picture> for Block {
+    fn from(picture: Picture) -> Self {
+        Self::Picture(picture)
     }
 }
 
-/// A curve.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// The letter that marks its dots in text.
-    pub mark: char,
-    /// What it is.
-    pub name: String,
-    /// Its dots in base units; those that are not above zero are left out.
-    pub dots: Vec<(f64, f64)>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Heat maps that share their axes and stand side by side.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HeatMaps {
-    /// What the rows are, top to bottom.
-    pub rows: Vec<String>,
-    /// What the columns are, left to right.
-    pub columns: Vec<String>,
-    /// The maps.
-    pub maps: Vec<HeatMap>,
-    /// What the values are.
-    pub unit: Unit,
-}
-
-impl From<HeatMaps> for Block {
-    fn from(maps: HeatMaps) -> Self {
-        Self::HeatMaps(maps)
-    }
-}
-
-/// Values over two axes, on a logarithmic scale from the least to the greatest.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HeatMap {
-    /// Above the map.
-    pub title: String,
-    /// Row by row; `None` where nothing was measured.
-    pub values: Vec<Vec<Option<f64>>>,
-}
-
-impl HeatMap {
-    /// The least and the greatest value.
-    pub fn range(&self) -> Option<(f64, f64)> {
-        let values = || self.values.iter().flatten().flatten().copied().filter(|x| *x > 0.0);
-        let least = values().fold(f64::INFINITY, f64::min);
-        let most = values().fold(0.0, f64::max);
-        (least <= most).then_some((least, most))
+    #[test]
+    fn columns_that_hold_nothing_are_absent() {
+        let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
+        table.row(["x".into(), "-".into(), "1".into(), "?".into(), Cell::bar(0.0)]);
+        table.row(["".into(), "-".into(), "-".into(), "".into(), Cell::bar(0.5)]);
+        let Block::Table(table) = Block::from(table) else { panic!() };
+        let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
+        assert_eq!(titles, ["what", "b", ""]);
+        assert!(table.rows.iter().all(|row| row.len() == 3));
     }
 }

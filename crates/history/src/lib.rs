@@ -15,7 +15,7 @@ mod selector;
 mod store;
 
 pub use error::HistoryError;
-pub use selector::{parse, read_file};
+pub use selector::{means_a_file, parse, read_file};
 pub use store::{Headline, RunFilter, RunLine, Store};
 
 use std::ffi::OsString;

@@ -23,6 +23,7 @@ use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
 use grid::Combination;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
@@ -36,6 +37,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use trend::Trends;
+pub(crate) use trend::{SATURATED, is_dip};
 
 /// Threads of all cells together at most: all of them live at once.
 const MOST_THREADS: usize = 8192;
@@ -213,6 +215,10 @@ impl Planned for SweepPlan {
         let each: Vec<Foreseen> = self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
         let memory = each.iter().filter_map(|foreseen| Some(foreseen.memory?.0)).sum();
         Foreseen { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.cells.first().map(|cell| cell.arrangement.figures(site)).unwrap_or_default()
     }
 
     fn run(

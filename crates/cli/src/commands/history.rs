@@ -84,7 +84,7 @@ fn imported(
     host: Option<&str>,
 ) -> Result<Record, Failure> {
     let shown = file.display();
-    let bytes = std::fs::read(file)
+    let bytes = nodegauge_os::read_input(file, nodegauge_os::LONGEST_TEXT)
         .map_err(|cause| Failure::usage(format!("cannot read {shown}: {cause}")))?;
     let text = String::from_utf8_lossy(&bytes);
     if let Some(read) = nodegauge_files::reference::read(&text) {
@@ -148,15 +148,17 @@ fn imported_record(
     }
 }
 
-fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
+pub(crate) fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
     Ok(Store::open_to_read(&session::store_path(db)?)?)
 }
 
 /// A saved run, or the record in a file; files alone where there is no history yet.
-fn find(run: &str, db: &Database) -> Result<Record, Failure> {
+pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     match open_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
-        None if Path::new(run).is_file() => Ok(nodegauge_history::read_file(Path::new(run))?),
+        None if nodegauge_history::means_a_file(run) => {
+            Ok(nodegauge_history::read_file(Path::new(run))?)
+        }
         None => {
             Err(HistoryError::NotFound { selector: run.to_owned(), candidates: Vec::new() }.into())
         }

@@ -30,7 +30,7 @@ impl Sink {
     /// Writes `text` as a whole: nobody reads a half, and a failed write leaves an old file as it was.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         match self {
-            Self::Stdout => super::print(text),
+            Self::Stdout => super::write(text),
             Self::File(path) => {
                 let written = Target::of(path).and_then(|target| target.write(text));
                 written.map_err(|cause| cannot_write(path, &cause))?;

@@ -2,7 +2,9 @@
 
 use super::{FigureUnit, ShownFigure, distance, distinct, evidence, grouped};
 use crate::pattern::Pattern;
-use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
+use nodegauge_gauge::view::{
+    Block, Cell, Chart, Column, Drawing, Picture, Scale, Section, Series, Table,
+};
 use nodegauge_measure::{Bytes, Unit};
 
 /// Columns of a bar at most.
@@ -31,6 +33,48 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         }
         let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
+    }
+    pictures(section, all, |figure| match several {
+        true => {
+            let (library, between) = (figure.library(), distance(figure.config.distance));
+            format!("{}, {library}, {between}", figure.m.name)
+        }
+        false => figure.m.name.clone(),
+    });
+}
+
+/// Curves over message sizes: times, rates of bytes and of messages, collectives; a curve for each that
+/// `name` calls differently.
+pub(super) fn pictures(
+    section: &mut Section,
+    all: &[&ShownFigure<'_>],
+    name: impl Fn(&ShownFigure<'_>) -> String,
+) {
+    let kinds = grouped(all.iter().copied(), |f| (f.is_collective(), f.m.unit));
+    for ((collective, unit), own) in kinds {
+        let dot = |f: &ShownFigure<'_>| {
+            let bytes = f.config.message_bytes.filter(|bytes| *bytes > 0)?;
+            Some((bytes as f64, f.m.value?))
+        };
+        let mut series: Vec<Series> = Vec::new();
+        for (name, own) in grouped(own.iter().copied(), |f| name(f)) {
+            let mut dots: Vec<(f64, f64)> = own.iter().filter_map(|f| dot(f)).collect();
+            dots.sort_by(|a, b| a.0.total_cmp(&b.0));
+            series.push(Series { mark: '*', name, dots });
+        }
+        if series.iter().all(|series| series.dots.len() < 2) {
+            continue;
+        }
+        let y = if unit == Unit::Seconds { Scale::Microseconds } else { Scale::Rate(unit) };
+        let what = match unit {
+            _ if collective => "collectives",
+            Unit::Seconds => "latency",
+            Unit::BytesPerSecond => "bandwidth",
+            _ => "message rate",
+        };
+        let chart = Chart { x: Scale::Bytes, y, ticks: Vec::new(), series, marks: Vec::new() };
+        let title = format!("{what} over message size");
+        section.push(Picture { title, drawing: Drawing::Chart(chart) });
     }
 }
 
@@ -86,11 +130,13 @@ fn over_sizes(
     own: &[&ShownFigure<'_>],
     title: &str,
     (patterns, unit): (&[&str], Unit),
-    (titles, more): (&[&str], &dyn Fn(u64) -> Vec<Cell>),
+    (titles, more): (&[String], &dyn Fn(u64) -> Vec<Cell>),
 ) -> Option<Table> {
     patterns.first()?;
-    let column = |title: &&str| Column { title: (*title).to_owned(), right: !title.is_empty() };
-    let columns = [title].iter().chain(patterns).chain(titles).map(column).collect();
+    let column = |title: &str| Column { title: title.to_owned(), right: !title.is_empty() };
+    let titles = titles.iter().map(String::as_str);
+    let columns = [title].into_iter().chain(patterns.iter().copied()).chain(titles);
+    let columns = columns.map(column).collect();
     let mut table = Table { columns, ..Table::default() };
     for size in sizes(own, patterns) {
         let value = |name: &&str| at(own, name, unit, size).and_then(|figure| figure.m.value);
@@ -102,15 +148,19 @@ fn over_sizes(
 
 fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let there = names(own, |pattern| !pattern.is_rate() && !pattern.is_collective());
+    let first = there.first()?;
     // The spread of the first of them.
     let spread = |size: u64| {
-        let first = at(own, there[0], Unit::Seconds, size);
+        let first = at(own, first, Unit::Seconds, size);
         let median = first.and_then(|figure| Some(figure.m.summary.as_ref()?.median));
         let config = first.map(|figure| figure.config.clone()).unwrap_or_default();
         let scale = FigureUnit::of(Unit::Seconds);
         [config.min, median, config.p99, config.max].map(|value| scale.cell(value)).to_vec()
     };
-    over_sizes(own, "us", (&there, Unit::Seconds), (&["min", "median", "p99", "max"], &spread))
+    // Of one pattern there is no doubt whose they are.
+    let whose = if there.len() > 1 { format!("{first}'s ") } else { String::new() };
+    let titles = [format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
+    over_sizes(own, "us", (&there, Unit::Seconds), (&titles, &spread))
 }
 
 fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
@@ -127,7 +177,7 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
         cells.push(rate(size).map(|rate| bar(rate / most)).unwrap_or_default().into());
         cells
     };
-    let titles = [messages.name, ""];
+    let titles = [messages.name.to_owned(), String::new()];
     let titles = &titles[usize::from(counting.is_none())..];
     over_sizes(own, "GB/s", (&there, Unit::BytesPerSecond), (titles, &more))
 }
