@@ -31,6 +31,7 @@ mod memory;
 mod mpi;
 mod mpi_faults;
 mod mpi_hosts;
+mod mpi_means;
 mod osu;
 mod output;
 mod places;
