@@ -18,6 +18,8 @@ use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Seconds, Unit};
 use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::{Distance, pairs};
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::mpi::MpiParts;
 use std::collections::BTreeSet;
 
 /// MPI's names for what threads may do.
@@ -67,6 +69,14 @@ pub(crate) fn missing(
     reason: &str,
 ) -> Measurement {
     blank_of(mpi.carrier, pattern, pattern.unit()).config(config).missing(reason)
+}
+
+/// A figure of an MPI that was named by its wrapper and cannot be used.
+pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> Measurement {
+    let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
+    let engine = Some("probe".to_owned());
+    let config = MessageConfig { engine, mpi: Some(mpi), ..MessageConfig::default() };
+    blank(pattern, pattern.unit()).config(&config).missing(reason)
 }
 
 /// The configuration of a start that gave nothing.
@@ -146,14 +156,20 @@ pub(crate) fn mpi_config(carrier: Carrier<'_>, report: Option<&StartReport>) -> 
     let device = text
         .and_then(|text| text.split('|').find_map(|line| line.trim().strip_prefix("MPICH Device:")))
         .map(|device| device.trim().to_owned());
+    let (probe, compiler) = match &mpi.parts {
+        MpiParts::Wrapper { compiler, .. } => ("compiled".to_owned(), Some(compiler)),
+        MpiParts::Runtime { abi, .. } => (format!("precompiled for {abi}"), None),
+    };
     Some(MpiConfig {
         library: Some(mpi.library.name.clone()),
         version: mpi.library.version.clone(),
         standard: report.and_then(|report| report.output.standard.clone()),
         device,
         transport: report.and_then(|report| report.transport.clone()),
-        mpicc: Some(mpi.compiler.command.to_string()),
-        compiler: mpi.compiler.version.clone(),
+        chosen: Some(mpi.chosen.clone()).filter(|why| !why.is_empty()),
+        probe: Some(probe),
+        mpicc: compiler.map(|compiler| compiler.command.to_string()),
+        compiler: compiler.and_then(|compiler| compiler.version.clone()),
         launcher: Some(
             report.map_or_else(|| mpi.launcher.command.to_string(), |r| r.command.clone()),
         ),

@@ -14,6 +14,7 @@ use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::{ChildEnd, CommandLine, Job, KillReason, Scratch, run_with_descendants};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Why a start did not come to its end, though something was measured.
@@ -90,9 +91,17 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lines of error output that a message shows.
 const LINES: usize = 4;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
+/// Where Linux has memory that processes share by a name.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// What tells Open MPI 4 and 5 where to put the files of theirs, which stay when ranks are killed.
+const BACKING: [&str; 2] =
+    ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
 /// What launchers say when they have fewer slots than ranks.
 const SLOTS: [&str; 4] =
     ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
+
+/// The folders of a job, of which nothing is left when it is over: its temporary one, and one in shared memory.
+pub(crate) type JobFolders = (Scratch, Option<Scratch>);
 
 /// Who carries messages.
 #[derive(Clone, Copy)]
@@ -225,28 +234,30 @@ impl Starter<'_> {
     }
 
     /// The job that has `launch` measured.
-    fn measuring_job(&self, launch: &Launch) -> Result<(Job, String, Scratch), MessagesError> {
+    fn measuring_job(&self, launch: &Launch) -> Result<(Job, String, JobFolders), MessagesError> {
         match self.carrier {
             Carrier::Mpi(_, probe) => {
                 let program = probe.path.display().to_string();
-                self.job(launch, &program, &launch.probe_arguments(self.options))
+                let own = launch.probe_arguments(self.options);
+                self.job(launch, &program, &[probe.arguments.as_slice(), &own].concat())
             }
             Carrier::Own(fabric) => {
                 let order = Order::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let command = CommandLine::new("/proc/self/exe", []).with(order.arguments());
-                Ok((Job::new(command, FOREVER), "nodegauge".to_owned(), Scratch::new()?))
+                let folders = (Scratch::new()?, None);
+                Ok((Job::new(command, FOREVER), "nodegauge".to_owned(), folders))
             }
         }
     }
 
-    /// The job that starts `program` as `launch` says, the command as people see it, and the folder
+    /// The job that starts `program` as `launch` says, the command as people see it, and the folders
     /// that must live as long as the job.
     pub(crate) fn job(
         &self,
         launch: &Launch,
         program: &str,
         arguments: &[String],
-    ) -> Result<(Job, String, Scratch), MessagesError> {
+    ) -> Result<(Job, String, JobFolders), MessagesError> {
         let Carrier::Mpi(mpi, _) = self.carrier else { return Err(only_mpi()) };
         let folder = Scratch::new()?;
         let path = folder.path().join("ranks");
@@ -269,11 +280,20 @@ impl Starter<'_> {
             let own = folder.path().display().to_string();
             job.environment.push(("TMPDIR".to_owned(), Some(own)));
         }
+        let shared = match launch.hosts() {
+            None => Scratch::new_in(Path::new(SHARED_MEMORY)).ok(),
+            Some(_) => None,
+        };
+        if let Some(shared) = &shared {
+            let own = shared.path().display().to_string();
+            let unset = BACKING.iter().filter(|name| std::env::var_os(name).is_none());
+            job.environment.extend(unset.map(|name| ((*name).to_owned(), Some(own.clone()))));
+        }
         // What UCX tells of its transport, it tells once at its start.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             job.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
         }
-        Ok((job, command.to_string(), folder))
+        Ok((job, command.to_string(), (folder, shared)))
     }
 
     /// The error for a start that measured nothing.

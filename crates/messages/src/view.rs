@@ -31,7 +31,7 @@ struct ShownFigure<'a> {
 }
 
 impl ShownFigure<'_> {
-    /// `Open MPI 4.1.4`; of a saved output the program that printed it.
+    /// `Open MPI 4.1.4`; of an MPI that is of no use its wrapper, of a saved output the program that printed it.
     fn library(&self) -> String {
         if self.is_own() {
             return format!("no MPI, {}", self.config.engine.as_deref().unwrap_or(NONE));
@@ -41,7 +41,7 @@ impl ShownFigure<'_> {
             (Some(name), Some(version), _) => format!("{name} {version}"),
             (Some(name), None, _) => name,
             (None, _, Some(version)) => format!("OSU {version}"),
-            (None, _, None) => "OSU".to_owned(),
+            (None, _, None) => mpi.mpicc.unwrap_or_else(|| "OSU".to_owned()),
         }
     }
 
