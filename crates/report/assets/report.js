@@ -113,7 +113,7 @@
           } },
           grid: { right: 80, bottom: 12 },
           xAxis: { type: 'value', min: 0, axisLabel: { formatter: (value) => words(value, of.unit), hideOverlap: true } },
-          yAxis: { type: 'category', inverse: true, data: of.steps.map((step) => step.name), axisLabel: { width: 130, overflow: 'truncate' } },
+          yAxis: { type: 'category', inverse: true, data: of.steps.map((step) => step.name), axisLabel: { width: 150, overflow: 'break', lineHeight: 13 } },
           series: [
             { type: 'bar', stack: 'steps', data: of_step((from, to) => (from > 0 ? Math.min(from, to) : 0)), itemStyle: { color: 'transparent' }, silent: true },
             {
@@ -152,7 +152,7 @@
           series: [{
             type: 'treemap', roam: false, nodeClick: false, breadcrumb: { show: false }, left: 4, right: 4, top: 4, bottom: 4,
             upperLabel: { show: true, height: 22, color: '#fff' }, levels: [{ itemStyle: { gapWidth: 4, borderWidth: 0 }, upperLabel: { show: false } }, { itemStyle: { color: '#57606a', borderColor: '#57606a', borderWidth: 2, gapWidth: 2 } }],
-            label: { color: '#fff', fontSize: 11 },
+            label: { color: '#fff', fontSize: 11, lineHeight: 15 }, sort: null,
             data: nodes.map((one) => ({
               name: one.name, value: one.cpus.length,
               children: one.cpus.map((cpu) => ({ name: label(cpu), value: 1, itemStyle: { color: cpu[1].length ? COLOURS[0] : '#8b949e' } })),
@@ -229,6 +229,7 @@
       color: COLOURS,
       textStyle: { color: ink, fontFamily: style.fontFamily },
       ...option,
+      series: option.series.map((one) => (one.label ? { ...one, label: { color: ink, textBorderColor: 'transparent', ...one.label } } : one)),
       ...axes,
       ...(option.legend ? { legend: { type: 'scroll', bottom: 0, textStyle: { color: ink }, pageTextStyle: { color: ink }, pageIconColor: ink } } : {}),
       ...(drawn.gl || !option.xAxis ? {} : { grid: { left: 8, right: 24, top: 24, bottom: (option.legend ? 36 : 12) + (option.xAxis?.name ? 20 : 0), containLabel: true, ...option.grid } }),
