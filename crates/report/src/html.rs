@@ -252,7 +252,7 @@ fn bar(bar: &Bar) -> Markup {
         (None, None) => "unknown: not measured".to_owned(),
     };
     let beside = bar.beside.as_ref().map_or_else(
-        || vec![text("no other node known")],
+        || bar.value.iter().map(|_| text("no other node known")).collect(),
         |beside| {
             let mut words = beside.name.clone();
             words.extend(beside.share.map(|share| format!(", {} of its limit", percent(share))));
@@ -263,7 +263,7 @@ fn bar(bar: &Bar) -> Markup {
     let cells = [
         element("th", &[("scope", "row")], [text(&bar.title), small(&bar.what)]),
         element("td", &[("class", "meter")], [meter, small(&share)]),
-        element("td", &[], [text(bar.value.as_deref().unwrap_or("?"))]),
+        element("td", &[], [text(bar.value.as_deref().unwrap_or_default())]),
         element("td", &[], beside),
     ];
     element("tr", &[], cells)
