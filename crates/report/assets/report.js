@@ -75,11 +75,12 @@
     samples(of) {
       const time = of.timed ? 'time, s' : 'number';
       const total = of.series.reduce((sum, one) => sum + one.samples.length, 0);
+      const colour = (i) => COLOURS[i % COLOURS.length];
       const split = (clean) => of.series.map((one) => one.samples.filter(([, , reason]) => (reason === null) === clean));
       const series = (of_all, disturbed) => of_all.map((samples, i) => ({
         type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), samples,
-        data: samples.map(([at, value]) => [at, value]), symbol: disturbed ? 'emptyTriangle' : SYMBOLS[i % SYMBOLS.length],
-        symbolSize: disturbed ? 9 : 8, large: total > MANY, itemStyle: { color: COLOURS[i % COLOURS.length] },
+        data: samples.map(([at, value]) => [at, value]), symbol: disturbed ? 'triangle' : SYMBOLS[i % SYMBOLS.length],
+        symbolSize: disturbed ? 9 : 8, large: total > MANY, itemStyle: disturbed && total <= MANY ? { color: 'transparent', borderColor: colour(i), borderWidth: 1.5 } : { color: colour(i) },
       })).filter((one) => one.data.length);
       const all = [...series(split(true), false), ...series(split(false), true)];
       const values = of.series.flatMap((one) => one.samples.map((sample) => sample[1]));
