@@ -46,5 +46,7 @@ mod standard;
 mod stream;
 mod stream_limits;
 mod stream_table;
+mod sweep;
 mod terminal;
+mod transport;
 mod tune;

@@ -11,7 +11,7 @@ use nodegauge_measure::expect::Figures;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::presets::{self, Installed};
-use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError};
+use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError, which};
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,6 +42,21 @@ pub fn installed() -> Result<Vec<Installed>, Failure> {
 pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failure> {
     let installed = if choices.contains(&CompilerChoice::All) { installed()? } else { Vec::new() };
     Ok(CompilerChoice::resolve(choices, &installed, false))
+}
+
+/// Whether the compiler of a cell of a sweep is installed.
+///
+/// # Errors
+/// When it is not.
+pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result<(), Failure> {
+    let missing = |choice: &CompilerChoice| match choice {
+        CompilerChoice::Command(command) => {
+            let program = command.program().to_owned();
+            which(&program).is_none().then_some(ToolchainError::NoCompiler { program })
+        }
+        _ => None,
+    };
+    choices.into_iter().find_map(missing).map_or(Ok(()), |error| Err(Failure::missing(error)))
 }
 
 /// How long compiling may take.
