@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod against;
+mod browser;
 mod compare;
 mod compilers;
 mod contract;
@@ -13,6 +14,7 @@ mod documents;
 mod emit;
 mod errors;
 mod explain;
+mod fields;
 mod fortran;
 mod golden;
 mod harness;
@@ -29,10 +31,12 @@ mod memory;
 mod mpi;
 mod mpi_faults;
 mod mpi_hosts;
+mod mpi_means;
 mod osu;
 mod output;
 mod places;
 mod ranks;
+mod report;
 mod run;
 mod signals;
 #[path = "../skip.rs"]

@@ -124,6 +124,8 @@ pub(crate) enum Command {
     History(HistoryCommand),
     /// Compare two runs or settings: ratio, confidence and verdict for each measurement
     Compare(CompareArgs),
+    /// Make a report of a saved run: one HTML file that needs no network
+    Report(ReportArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// The shell
@@ -327,6 +329,19 @@ pub(crate) struct PlacesArgs {
     /// Bind threads as shown and print where the kernel says that they may run
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
+}
+
+/// `report`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ReportArgs {
+    /// Identifier or its beginning, latest, latest~1, a label, or a file
+    #[arg(default_value = "latest")]
+    pub(crate) run: String,
+    /// Where the report goes; '-' is standard output [default: nodegauge-ID.html]
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<String>,
+    #[command(flatten)]
+    pub(crate) db: Database,
 }
 
 /// `history`.

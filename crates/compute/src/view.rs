@@ -6,7 +6,10 @@ use crate::plan::HplPlan;
 use crate::{GAUGE, TEST};
 use crate::{lu, size};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Block, Cell, Note, Section, Table, plain_table};
+use nodegauge_gauge::view::{
+    Block, Cell, Chart, Drawing, Note, Picture, Scale, Section, Series, Step, Steps, Table,
+    plain_table,
+};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
 
@@ -57,7 +60,14 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let (all, others): (Vec<&Measurement>, Vec<_>) = all.partition(|m| is_known(m));
     let mut section = Section::new(TEST);
     if !all.is_empty() {
-        section.push(table(&all)).gap();
+        section.push(table(&all));
+        if detail == Detail::Full {
+            section.picture(ladder(&all));
+            let ratings = all.iter().map(|m| m.read_config::<RatingConfig>());
+            section.picture(ratings.filter_map(|config| searched(&config)).next());
+            section.picture(Picture::samples("every sample in time", &all));
+        }
+        section.gap();
     }
     if !others.is_empty() {
         section.push(plain_table(&others)).gap();
@@ -132,6 +142,48 @@ fn by(m: &Measurement) -> String {
         Some("native") | None => config.dgemm.blas.unwrap_or_else(|| "?".to_owned()),
         Some(program) => program.to_owned(),
     }
+}
+
+/// From the theoretical peak down to the rating.
+fn ladder(all: &[&Measurement]) -> Option<Picture> {
+    let step = |name: &str, to: Option<f64>, words: String| Step {
+        name: name.to_owned(),
+        from: 0.0,
+        to,
+        words,
+    };
+    let mut steps = Vec::new();
+    for name in ["fma_peak", "dgemm", "rating"] {
+        for m in all.iter().filter(|m| m.name == name) {
+            if let Some(peak) =
+                m.read_config::<PeakConfig>().theoretical.filter(|_| name == "fma_peak")
+            {
+                steps.push(step("theoretical", Some(peak.value), peak.formula));
+            }
+            let [.., how] = row(m, true);
+            steps.push(step(name, m.value, how.text));
+        }
+    }
+    let drawing = Drawing::Steps(Steps { unit: Unit::FlopsPerSecond, steps });
+    let title = "from the peak to the rating".to_owned();
+    (all.len() > 1).then_some(Picture { title, drawing })
+}
+
+/// What the search of NB found, a curve for each size.
+fn searched(config: &RatingConfig) -> Option<Picture> {
+    let search = config.search.as_ref().filter(|search| search.len() > 1)?;
+    let mut series: Vec<Series> = Vec::new();
+    for step in search {
+        let (name, dot) = (format!("N {}", step.n), (step.nb as f64, step.rate));
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.dots.push(dot),
+            None => series.push(Series { mark: '*', name, dots: vec![dot] }),
+        }
+    }
+    series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    let (y, ticks) = (Scale::Rate(Unit::FlopsPerSecond), Vec::new());
+    let chart = Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() };
+    Some(Picture { title: "search of NB".to_owned(), drawing: Drawing::Chart(chart) })
 }
 
 /// Whether it is a figure of a kind that is shown in the table.

@@ -33,11 +33,11 @@ pub mod view;
 pub use nodegauge_team as team;
 
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::Record;
-use nodegauge_measure::{Failure, Notice, NoticeId};
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Failure, Notice, NoticeId, Unit};
 use nodegauge_placement::Request;
 use std::time::Duration;
 use stream::{Arrangement, StreamOptions, StreamPlan};
@@ -90,6 +90,21 @@ impl Gauge for Memory {
         let arrangement = Arrangement::new(site, &request, options, notices)?;
         let mixes = mixes::saved(site, ask.newest);
         Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
+    }
+
+    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
+        let of = |what, rank: &dyn Fn(&Measurement) -> Option<f64>| {
+            Headline::of(what, (record, GAUGE), rank)
+        };
+        let triad = |m: &Measurement| (m.test == "stream" && m.name == "triad").then_some(m.value?);
+        let set = |m: &Measurement| {
+            let idle = m.test == "latency" && m.unit == Unit::Seconds;
+            idle.then(|| m.read_config::<config::CurveConfig>().set_bytes.unwrap_or(0) as f64)
+        };
+        vec![
+            of(("memory", "Triad, best"), &triad),
+            of(("latency", "idle memory, of the largest set"), &set),
+        ]
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

@@ -148,12 +148,12 @@ fn imported_record(
     }
 }
 
-fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
+pub(crate) fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
     Ok(Store::open_to_read(&session::store_path(db)?)?)
 }
 
 /// A saved run, or the record in a file; files alone where there is no history yet.
-fn find(run: &str, db: &Database) -> Result<Record, Failure> {
+pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     match open_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
         None if nodegauge_history::means_a_file(run) => {

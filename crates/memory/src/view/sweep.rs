@@ -4,7 +4,10 @@
 use super::figures::{Figure, variants};
 use super::{compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
-use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use crate::sweep::{SATURATED, is_dip};
+use nodegauge_gauge::view::{
+    Block, Cell, Chart, Drawing, Picture, Scale, Section, Series, Step, Steps, Table,
+};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Summary;
@@ -50,7 +53,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         table.row(row);
     }
     let mut section = Section::new("sweep");
-    section.push(table).gap();
+    section.push(table).picture(picture(&cells, charted)).gap();
     section.push(Block::Text(format!("medians in GB/s; spread and bars are of {name}")));
     if let Some(reference) = &reference {
         let reference = reference_in_words(reference);
@@ -65,6 +68,69 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     }
     section.push(words::variant());
     Some(section)
+}
+
+/// What a cell has on an axis, where that is a number.
+fn number(cell: &[Figure<'_>], axis: usize) -> Option<f64> {
+    let config = &cell[0].1;
+    match coordinates(config).get(axis)? {
+        (name, _) if *name == "size" => config.array_bytes.map(|bytes| bytes as f64),
+        (_, value) => value.parse().ok(),
+    }
+}
+
+/// Medians of the charted kernel over the first axis of numbers, a curve for each value of the others, with
+/// the first cell that saturates and the dips; a bar a cell where no axis has numbers.
+fn picture(cells: &[&[Figure<'_>]], charted: usize) -> Option<Picture> {
+    let (m, config) = cells.first()?.get(charted)?;
+    let median = |cell: &[Figure<'_>]| {
+        let (m, _) = cell.get(charted)?;
+        m.value.and(m.summary.as_ref()).map(|summary| summary.median)
+    };
+    let places = coordinates(config);
+    let words = |cell: &[Figure<'_>], but: Option<usize>| {
+        let places = coordinates(&cell[0].1).into_iter().enumerate();
+        let words = places.filter(|(i, _)| Some(*i) != but).map(|(_, (a, v))| format!("{a} {v}"));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let is_number = |axis: &usize| cells.iter().all(|cell| number(cell, *axis).is_some());
+    let Some(axis) = (0..places.len()).find(is_number) else {
+        let step = |cell: &&[Figure<'_>]| Step {
+            name: words(cell, None),
+            from: 0.0,
+            to: median(cell),
+            words: String::new(),
+        };
+        let steps = Steps { unit: m.unit, steps: cells.iter().map(step).collect() };
+        return Some(Picture { title: m.name.clone(), drawing: Drawing::Steps(steps) });
+    };
+    let mut series: Vec<Series> = Vec::new();
+    for cell in cells {
+        let name = match words(cell, Some(axis)) {
+            name if name.is_empty() => m.name.clone(),
+            name => name,
+        };
+        let dot = number(cell, axis).zip(median(cell));
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(known) => known.dots.extend(dot),
+            None => series.push(Series { mark: '*', name, dots: dot.into_iter().collect() }),
+        }
+    }
+    let mut marks = Vec::new();
+    for Series { dots, .. } in &mut series {
+        dots.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let best = dots.iter().map(|dot| dot.1).fold(0.0, f64::max);
+        let first = dots.iter().position(|dot| dot.1 >= SATURATED * best);
+        let saturated = first.filter(|first| first + 1 < dots.len()).map(|first| dots[first]);
+        marks.extend(saturated.map(|(x, y)| (x, y, "saturated".to_owned())));
+        let dips = dots.windows(3).filter(|dots| is_dip(dots[0].1, dots[1].1, dots[2].1));
+        marks.extend(dips.map(|dots| (dots[1].0, dots[1].1, "dip".to_owned())));
+    }
+    let name = places[axis].0;
+    let x = if name == "size" { Scale::Bytes } else { Scale::Number };
+    let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
+    let chart = Chart { x, y: Scale::Rate(m.unit), ticks, series, marks };
+    Some(Picture { title: format!("{} over {name}", m.name), drawing: Drawing::Chart(chart) })
 }
 
 /// What rates are held against: `1 rank of policy 5`.
