@@ -65,6 +65,7 @@ impl Arrangement {
         let (size, config) = plan(site, &placement, &options)?;
         notice::add_new(&mut notices, environment(&placement.notices));
         notice::add_new(&mut notices, size.notices.iter().cloned());
+        config.check_pages(1)?;
         Ok(Self { placement, ranks: None, options, size, configs: vec![config], notices })
     }
 
@@ -97,7 +98,8 @@ impl Arrangement {
             policy: place.memory.clone(),
             ..config.clone()
         };
-        let configs = ranks.ranks.iter().map(each).collect();
+        let configs: Vec<PointConfig> = ranks.ranks.iter().map(each).collect();
+        configs[0].check_pages(count)?;
         let mut notices: Vec<Notice> = environment(&ranks.notices).collect();
         notices.extend(size.notices.iter().cloned());
         Ok(Self { placement, ranks: Some(ranks), options, size, configs, notices })
@@ -272,14 +274,14 @@ pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Ve
         (Some(prefetch), Some(pages), _)
             if prefetch != Prefetch::Off && pages.several().is_some() =>
         {
-            Err(Failure::usage(
+            Err(Failure::beyond(
                 "loops that walk pages side by side have no software prefetch\nhint: leave out --prefetch, or give --side-by-side 1",
             ))
         }
         (_, _, Some(stores)) => Err(Failure::missing(format!(
             "this processor has no {stores} stores that nodegauge knows\nhint: use --stores regular"
         ))),
-        _ => Err(Failure::usage(
+        _ => Err(Failure::beyond(
             "this processor has no loops with software prefetch that nodegauge knows\nhint: leave out --prefetch",
         )),
     }
@@ -384,6 +386,7 @@ mod tests {
             id,
             bytes: None,
             free: None,
+            available: None,
             cache_bytes,
             cpus: vec![2 * id, 2 * id + 1],
             distances: None,

@@ -99,23 +99,49 @@ impl SweepPlan {
     /// `arrange` plans a configuration with some settings and a share of the memory.
     ///
     /// # Errors
-    /// When there are too many configurations or threads, compilers and ranks at once, and when a
-    /// configuration does not fit.
+    /// When there are too many configurations or threads, compilers and ranks at once, and when this node
+    /// can measure none of them. Of several what it cannot do is left out.
     pub fn new(
         mut axes: Vec<Axis>,
         fixed: &[Setting],
         joined: Option<&Joined>,
         mut arrange: impl FnMut(&[Setting], f64) -> Result<Arrangement, Failure>,
     ) -> Result<Self, Failure> {
-        let compilers = grid::resolve_compilers(&mut axes)?;
+        let mut compilers = grid::resolve_compilers(&mut axes)?;
         let (combinations, mut notices) = grid::combinations(&axes, fixed)?;
         let share = 1.0 / combinations.len() as f64;
-        let mut cells = Vec::new();
+        let (mut cells, mut left_out): (Vec<Cell>, Vec<(Vec<Setting>, Failure)>) =
+            Default::default();
+        // The cell of each combination, where this node can measure it.
+        let mut cell_of: Vec<Option<usize>> = Vec::new();
         for Combination { settings, reference } in combinations {
-            let mut arrangement = arrange(&settings, share)?;
-            notice::add_new(&mut notices, arrangement.notices.drain(..));
-            cells.push(Cell { settings, arrangement, reference, compiled: None });
+            let arranged = compiled::find(&settings).and_then(|()| arrange(&settings, share));
+            let cell = match arranged {
+                Ok(mut arrangement) => {
+                    notice::add_new(&mut notices, arrangement.notices.drain(..));
+                    cells.push(Cell { settings, arrangement, reference, compiled: None });
+                    Some(cells.len() - 1)
+                }
+                Err(why) if why.is_of_machine() => {
+                    left_out.push((settings, why));
+                    None
+                }
+                Err(why) => return Err(why),
+            };
+            cell_of.push(cell);
         }
+        if let (true, Some((_, why))) = (cells.is_empty(), left_out.first()) {
+            return Err(Failure::missing(why));
+        }
+        for cell in &mut cells {
+            cell.reference = cell.reference.and_then(|reference| cell_of[reference]);
+        }
+        let kept: Vec<&[Setting]> = cells.iter().map(|cell| &cell.settings[..]).collect();
+        notices.extend(grid::left_out(&left_out, &kept));
+        let is_kept = |one: &ChosenCompiler| {
+            kept.iter().any(|cell| cell.contains(&Setting::Compiler(one.choice.clone())))
+        };
+        compilers.retain(is_kept);
         let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
         if threads > MOST_THREADS {
             return Err(Failure::usage(format!(

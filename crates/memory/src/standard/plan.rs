@@ -47,7 +47,8 @@ impl StandardPlan {
         let all = choices.contains(&CompilerChoice::All);
         let presets = if all { presets(&source)? } else { Vec::new() };
         let options = &arrangement.options;
-        if options.policy != MemoryPolicy::Default {
+        let policy = &options.policy;
+        if *policy != MemoryPolicy::Default && MemoryPolicy::inherited().as_ref() != Some(policy) {
             return Err(Failure::usage(
                 "--numa cannot be given to stream.c\nhint: leave out --numa, or start nodegauge under numactl",
             ));
