@@ -345,7 +345,7 @@ fn record(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-const GAUGES: [&dyn Gauge; 4] = [&Memory, &ComputeGauge, &Messages, &Files];
+const GAUGES: [&dyn Gauge; 4] = [&Memory::PLAIN, &ComputeGauge, &Messages, &Files];
 
 /// All that is made of a record: pages, CSV, comparisons; and it is read again as it was written.
 fn seen(record: &Record) -> Result<(), String> {
