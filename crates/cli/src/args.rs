@@ -6,6 +6,8 @@
 
 mod arrays;
 mod compare;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;

@@ -106,7 +106,7 @@ pub fn write(rows: &[(String, HplRow)]) -> String {
         let gflops = exponent(rate / 1e9, 4);
         let _ = writeln!(
             out,
-            "{double}\nProgram: {program}\n{double}\nT/V                N    NB     P     Q               Time                 Gflops\n{single}\n{variant:<8}{n:>12} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}"
+            "{double}\nProgram: {program}\n{double}\nT/V                N    NB     P     Q               Time                 Gflops\n{single}\n{variant:<8} {n:>11} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}"
         );
         if let (Some(residual), Some(passed)) = (row.residual, row.passed) {
             let verdict = if passed { "PASSED" } else { "FAILED" };

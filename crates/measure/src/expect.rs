@@ -110,12 +110,17 @@ impl fmt::Display for Expectation {
         if let Some(scope) = &self.scope {
             write!(f, "{scope}.")?;
         }
-        write!(f, "{name}{comparison}{bound}{unit}")?;
+        write!(f, "{name}{}{comparison}{bound}{unit}", blank(name))?;
         match self.size {
             Some(size) => write!(f, "@{}", exact(size)),
             None => Ok(()),
         }
     }
+}
+
+/// What a name needs behind it so that a comparison is not taken for an arrow in it.
+pub(crate) fn blank(name: &str) -> &'static str {
+    if name.ends_with('-') { " " } else { "" }
 }
 
 /// [`exact`], of a number of bytes.

@@ -41,19 +41,22 @@ impl FromStr for CpuList {
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(WHAT, EXAMPLE, text);
         let mut all = 0;
-        let entries = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
+        let mut cpus = |cursor: &mut Cursor<'_>| {
             let at = cursor.position();
-            let entries: Vec<Vec<u32>> = match cursor.eat('{') {
-                true => {
-                    vec![grammar::list(cursor, Some('}'), "expected ',' or '}'", range)?.concat()]
-                }
-                false => range(cursor)?.into_iter().map(|cpu| vec![cpu]).collect(),
-            };
-            all += entries.iter().map(Vec::len).sum::<usize>();
+            let cpus = range(cursor)?;
+            all += cpus.len();
             match all > MOST as usize {
                 true => Err(cursor.error_at(at, "these are too many CPUs")),
-                false => Ok(entries),
+                false => Ok(cpus),
             }
+        };
+        let entries = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
+            Ok(match cursor.eat('{') {
+                true => vec![
+                    grammar::list(cursor, Some('}'), "expected ',' or '}'", &mut cpus)?.concat(),
+                ],
+                false => cpus(cursor)?.into_iter().map(|cpu| vec![cpu]).collect::<Vec<_>>(),
+            })
         })?;
         Ok(Self(entries.concat()))
     }

@@ -96,7 +96,7 @@ impl fmt::Display for Threshold {
         if let Some(scope) = scope {
             write!(f, "{scope}.")?;
         }
-        write!(f, "{name}{operator}{percent}%")?;
+        write!(f, "{name}{}{operator}{percent}%", expect::blank(name))?;
         match size {
             Some(size) => write!(f, "@{}", expect::exact(*size)),
             None => Ok(()),

@@ -93,11 +93,12 @@ impl FromStr for CompilerChoice {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        match text.trim() {
-            "native" => Ok(Self::Native),
-            "all" => Ok(Self::All),
+        let command: CommandLine = text.parse()?;
+        // As words, so that quotes around one do not make it another.
+        match command.words() {
+            [word] if word == "native" => Ok(Self::Native),
+            [word] if word == "all" => Ok(Self::All),
             _ => {
-                let command: CommandLine = text.parse()?;
                 let told = |(name, _): &&(&str, &str)| command.defined(name).is_some();
                 match TOLD_BY_OPTIONS.iter().find(told) {
                     Some((name, option)) => Err(SyntaxError {

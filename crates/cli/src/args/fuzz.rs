@@ -1,0 +1,49 @@
+//! The command line as a whole against mutations of what people type: it is understood or refused in short, plain
+//! words. Nothing is carried out.
+
+#[path = "../../../../tests/fuzz/mutate.rs"]
+mod mutate;
+
+use super::{Args, command};
+use clap::FromArgMatches;
+use nodegauge_measure::legible;
+use nodegauge_toolchain::CommandLine;
+
+/// Command lines, of `FUZZ_CASES` where that says more: a second in all.
+const CASES: usize = 500;
+
+#[test]
+fn every_command_line_is_understood_or_refused_in_short() {
+    let contract = include_str!("../../../../tests/cli/contract.txt").lines();
+    let lines = contract.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let read = |line: &str| {
+        let words = CommandLine::read("command", "", line.split(" | ").next().unwrap()).unwrap();
+        words.words().iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>()
+    };
+    let seeds: Vec<Vec<Vec<u8>>> = lines.map(read).collect();
+    let mut rng = fastrand::Rng::with_seed(3);
+    let cases = std::env::var("FUZZ_CASES").ok().and_then(|text| text.parse().ok());
+    for _ in 0..cases.unwrap_or(CASES).max(CASES) {
+        let mut words = seeds[rng.usize(..seeds.len())].clone();
+        let other = &seeds[rng.usize(..seeds.len())];
+        for _ in 0..rng.usize(1..4) {
+            let (at, from) = (rng.usize(..words.len()), rng.usize(..other.len()));
+            match rng.u8(..4) {
+                0 => words.insert(at, other[from].clone()),
+                1 => words[at].clone_from(&other[from]),
+                _ => words[at] = mutate::mutated(&words[at], &other[from], &mut rng),
+            }
+        }
+        let words: Vec<String> =
+            words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let line = std::iter::once("nodegauge").chain(words.iter().map(String::as_str));
+        let parsed = command().try_get_matches_from(line);
+        let Err(error) = parsed.and_then(|matches| Args::from_arg_matches(&matches)) else {
+            continue;
+        };
+        let Some(said) = crate::complaint(&error) else { continue };
+        let shown = legible::message(&said);
+        let plain = shown.chars().all(|c| !c.is_control() || c == '\n');
+        assert!(plain && shown.lines().count() <= 6 && !shown.is_empty(), "{words:?}: {shown:?}");
+    }
+}

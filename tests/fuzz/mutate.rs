@@ -1,0 +1,163 @@
+//! Mutations of a text: of its bytes, numbers, words and lines; cut, doubled, mixed with another. The same seed
+//! gives the same text.
+
+use fastrand::Rng;
+
+/// Numbers at which programs go wrong.
+const NUMBERS: [&str; 24] = [
+    "0",
+    "-0",
+    "1",
+    "-1",
+    "2",
+    "1e309",
+    "-1e309",
+    "1e-320",
+    "nan",
+    "NaN",
+    "inf",
+    "-inf",
+    "null",
+    "0x10",
+    "١",
+    "1.",
+    ".5",
+    "65536",
+    "2147483648",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "18446744073709551615",
+    "99999999999999999999999999",
+];
+
+/// What means something somewhere.
+const TOKENS: [&str; 40] = [
+    ",",
+    ":",
+    ";",
+    "-",
+    "=",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    "!",
+    "@",
+    "%",
+    "*",
+    "/",
+    "\\",
+    "\"",
+    "'",
+    "$(id)",
+    "..",
+    "~",
+    " ",
+    "\t",
+    "\n",
+    "\r\n",
+    "\0",
+    "\u{1b}[31m",
+    "\u{202e}",
+    "é",
+    "日",
+    "GiB",
+    "KiB",
+    "kB",
+    "GB/s",
+    "all",
+    "auto",
+    "latest",
+    "<!--",
+    "&#0;",
+];
+
+/// One to eight mutations of `seed`, which may take from `other`.
+pub fn mutated(seed: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let mut text = seed.to_vec();
+    for _ in 0..1 + rng.usize(..8).min(rng.usize(..8)) {
+        mutate(&mut text, other, rng);
+    }
+    text
+}
+
+fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
+    let at = rng.usize(..=text.len());
+    let put =
+        |text: &mut Vec<u8>, at, bytes: &[u8]| drop(text.splice(at..at, bytes.iter().copied()));
+    match rng.u8(..12) {
+        0 if !text.is_empty() => {
+            let at = rng.usize(..text.len());
+            text[at] ^= 1 << rng.u8(..8);
+        }
+        1 if !text.is_empty() => {
+            let at = rng.usize(..text.len());
+            text[at] = rng.u8(..);
+        }
+        2 => put(text, at, &[rng.u8(..)]),
+        3 => put(text, at, TOKENS[rng.usize(..TOKENS.len())].as_bytes()),
+        4 => text.truncate(at),
+        5 => drop(text.drain(..at)),
+        // A part is taken out or doubled.
+        6 | 7 => {
+            let end = (at + rng.usize(..=64)).min(text.len());
+            let part: Vec<u8> = text[at..end].to_vec();
+            match rng.bool() {
+                true => drop(text.drain(at..end)),
+                false => (0..rng.usize(1..=32)).for_each(|_| put(text, end, &part)),
+            }
+        }
+        8 => {
+            let parts = parts(text, |byte| byte.is_ascii_digit() || byte == b'.');
+            replace(text, &parts, NUMBERS[rng.usize(..NUMBERS.len())].as_bytes(), rng);
+        }
+        9 => {
+            let words = parts(text, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let others = parts(other, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let word = others
+                .get(rng.usize(..others.len().max(1)))
+                .map_or(&b""[..], |part| &other[part.clone()]);
+            replace(text, &words, &word.to_vec(), rng);
+        }
+        // A line goes, comes twice, or comes from elsewhere.
+        10 => {
+            let lines = parts(text, |byte| byte != b'\n');
+            let others = parts(other, |byte| byte != b'\n');
+            let from = |rng: &mut Rng| {
+                others
+                    .get(rng.usize(..others.len().max(1)))
+                    .map(|part| other[part.clone()].to_vec())
+            };
+            let line = if rng.bool() { from(rng).unwrap_or_default() } else { Vec::new() };
+            replace(text, &lines, &line, rng);
+        }
+        _ => {
+            let from = rng.usize(..=other.len());
+            text.truncate(at);
+            text.extend_from_slice(&other[from..]);
+        }
+    }
+    // Doubling does not double without end.
+    text.truncate(1 << 20);
+}
+
+/// Where bytes of a kind stand together.
+fn parts(text: &[u8], of: impl Fn(u8) -> bool) -> Vec<std::ops::Range<usize>> {
+    let mut parts: Vec<std::ops::Range<usize>> = Vec::new();
+    for (at, _) in text.iter().enumerate().filter(|(_, byte)| of(**byte)) {
+        match parts.last_mut() {
+            Some(last) if last.end == at => last.end = at + 1,
+            _ => parts.push(at..at + 1),
+        }
+    }
+    parts
+}
+
+fn replace(text: &mut Vec<u8>, parts: &[std::ops::Range<usize>], by: &[u8], rng: &mut Rng) {
+    if let Some(part) = parts.get(rng.usize(..parts.len().max(1))) {
+        text.splice(part.clone(), by.iter().copied());
+    }
+}

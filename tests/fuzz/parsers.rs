@@ -1,0 +1,437 @@
+//! All that reads what others wrote: the grammars of the command line and of variables, topologies, records,
+//! databases, outputs of other programs; each with real texts to start from.
+
+use nodegauge_compute::output::HplRow;
+use nodegauge_compute::{ComputeGauge, choose::TrialPlaces, matrix_market};
+use nodegauge_files::{CacheMode, Files, IoEngine, Msync, OperationList, SizeList, SyncWrites};
+use nodegauge_gauge::Gauge;
+use nodegauge_history::{RunFilter, Store};
+use nodegauge_machine::published::Against;
+use nodegauge_machine::{DimmSpec, Topology, TopologySource, catalog};
+use nodegauge_measure::compare::{self, Design, Side, Threshold};
+use nodegauge_measure::expect::Expectation;
+use nodegauge_measure::keys::Registry;
+use nodegauge_measure::record::Record;
+use nodegauge_measure::{Bytes, csv, legible};
+use nodegauge_memory::Memory;
+use nodegauge_memory::arrays::Pages;
+use nodegauge_memory::axis::Axis;
+use nodegauge_memory::compiled::CompilerChoice;
+use nodegauge_memory::kernels::{Kernel, Prefetch, SideBySide};
+use nodegauge_memory::size::SizeSpec;
+use nodegauge_memory::standard::{figures, output::Output};
+use nodegauge_messages::{Messages, Pattern, osu};
+use nodegauge_placement::{
+    Bind, CpuList, Distance, Environment, KmpAffinity, NumaSpec, PlacesSpec, Policy, Request,
+    ThreadList, plan,
+};
+use nodegauge_report::{Style, run, text};
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::blas::BlasRequest;
+use nodegauge_toolchain::mpi::HostList;
+use std::fmt::{Debug, Display};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+/// Something that reads.
+pub struct Parser {
+    /// What it reads.
+    pub name: &'static str,
+    /// Texts that it reads, or that people try.
+    pub seeds: Vec<Vec<u8>>,
+    /// Reads; what is wrong with the way in which it did is an error. A refusal is none.
+    pub read: fn(&[u8]) -> Result<(), String>,
+    /// One of how many cases it gets: more than 1 for what asks another process or the disk.
+    pub one_in: u64,
+}
+
+/// All of them.
+pub fn all() -> Vec<Parser> {
+    let mut all = vec![
+        printed::<Expectation>(
+            "expectation",
+            &["triad>=300GB/s", "mpi.bw >= 2 GB/s @ 1KiB", "n0->n1<30%", "mix.2:1-nt>1GB/s"],
+        ),
+        printed::<Threshold>(
+            "threshold",
+            &["triad<-5%", "any<-2.5%", "slower", "mpi.latency>10%@8B"],
+        ),
+        printed::<PlacesSpec>(
+            "places",
+            &[
+                "threads",
+                "cores(4)",
+                "{0:4}:4:8",
+                "{0,1},!{2},{3:2:2}",
+                "0:96:2",
+                "ll_caches",
+                "numa_domains(2)",
+            ],
+        ),
+        printed::<KmpAffinity>(
+            "KMP_AFFINITY",
+            &[
+                "granularity=fine,compact,1,0",
+                "explicit,proclist=[0-3,{4,5}]",
+                "scatter",
+                "verbose,balanced",
+            ],
+        ),
+        printed::<CpuList>("list of CPUs", &["0-3,8", "0-15:2", "7"]),
+        printed::<ThreadList>("threads", &["4", "1,2,4", "2-32:2", "1-8"]),
+        printed::<NumaSpec>("NUMA policy", &["local", "interleave:0-3", "bind:0,1", "preferred:1"]),
+        printed::<Bind>("binding", &["close", "spread", "primary", "none", "true"]),
+        printed::<Policy>("policy of ranks", &["0", "5"]),
+        printed::<Axis>(
+            "axis",
+            &[
+                "threads=1,2-32:2",
+                "places=cores;sockets",
+                "size=1MiB,2MiB",
+                "compiler=native;gcc -O3",
+                "prefetch=off,256",
+                "policy=0-5",
+                "ranks=1,2,4",
+            ],
+        ),
+        printed::<SizeSpec>("array size", &["auto", "4xLLC", "1GiB", "80000000"]),
+        printed::<Prefetch>("prefetch", &["off", "256", "256,512"]),
+        printed::<SideBySide>("pages side by side", &["1", "4"]),
+        printed::<CompilerChoice>("compiler", &["gcc -O2", "all", "clang -DPAGES=4 '-O3'"]),
+        printed::<CommandLine>("command", &["mpirun --oversubscribe", "'a b' c\\ d \"e'f\""]),
+        printed::<DimmSpec>("memory modules", &["16x3200", "8x4800"]),
+        printed::<TrialPlaces>("places of a trial", &["0,1;2,3", "0"]),
+        read_only::<Bytes>("size", &["8B", "4KiB", "1.5 GB", "10MiB"]),
+        read_only::<Pages>("pages", &["auto", "4k", "thp", "2m", "1g"]),
+        read_only::<Distance>("distance", &["smt", "same cache", "node"]),
+        read_only::<Kernel>("kernel", &["triad", "copy"]),
+        read_only::<Pattern>("pattern", &["latency", "allreduce"]),
+        read_only::<HostList>(
+            "hosts",
+            &["node[01-16,20]", "a,b,c", "fe80::1", "slurm", "n[1-2]x[3-4]"],
+        ),
+        read_only::<BlasRequest>("BLAS", &["openblas", "/usr/lib/libblis.so", "builtin"]),
+        read_only::<SizeList>("sizes of files", &["64KiB-512MiB", "4KiB,1MiB", "4KiB-16MiB"]),
+        read_only::<OperationList>("operations", &["usual", "all", "write", "random_read"]),
+        read_only::<CacheMode>("mode of the cache", &["cached", "direct"]),
+        read_only::<IoEngine>("engine", &["sync", "uring"]),
+        read_only::<Msync>("msync", &["none", "async"]),
+        read_only::<SyncWrites>("kind of write", &["sync", "dsync"]),
+        Parser {
+            one_in: 16,
+            ..read_only::<Against>("published node", &["EPYC 7H12", "list", "xeon 8480"])
+        },
+        Parser {
+            name: "processor",
+            seeds: texts(&["EPYC 9654", "Xeon Platinum 8480+"]),
+            read: processor,
+            one_in: 16,
+        },
+        Parser {
+            name: "placement",
+            seeds: texts(&[
+                "4|threads|close|compact",
+                "2|{0:4}:4:4|spread|",
+                "|sockets|primary|scatter",
+                "16|cores(2)|true|granularity=core,compact",
+            ]),
+            read: placement,
+            one_in: 4,
+        },
+        Parser {
+            name: "stream.c, stream.f",
+            seeds: files("crates/memory/tests/data", "txt"),
+            read: of_stream,
+            one_in: 4,
+        },
+        Parser {
+            name: "OSU's programs",
+            seeds: files("crates/messages/tests/data", "txt"),
+            read: of_osu,
+            one_in: 4,
+        },
+        Parser {
+            name: "xhpl, hpcc",
+            seeds: files("crates/compute/tests/outputs", "txt"),
+            read: of_hpl,
+            one_in: 4,
+        },
+        Parser {
+            name: "iozone, fio",
+            seeds: [
+                files("crates/files/tests/outputs", "txt"),
+                files("crates/files/tests/outputs", "json"),
+            ]
+            .concat(),
+            read: of_files,
+            one_in: 4,
+        },
+        Parser {
+            name: "Matrix Market",
+            seeds: texts(&[
+                "%%MatrixMarket matrix array real general\n% x\n2 2\n1\n3\n2\n4\n",
+                "%%MatrixMarket matrix array real general\n1 1\n1e300\n",
+            ]),
+            read: matrix,
+            one_in: 16,
+        },
+        Parser {
+            name: "synthetic topology",
+            seeds: texts(&[
+                "Package:4 NUMANode:1 Core:4 PU:1",
+                "Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1",
+                "Package:1 PU:2(indexes=1,0)",
+                "Package:2 Core:2(memory=1GB) PU:2",
+            ]),
+            read: synthetic,
+            one_in: 256,
+        },
+        Parser {
+            name: "XML topology",
+            seeds: files("crates/machine/tests/topologies", "xml"),
+            read: xml,
+            one_in: 512,
+        },
+        Parser { name: "record", seeds: records(), read: record, one_in: 64 },
+        Parser { name: "history database", seeds: vec![database()], read: history, one_in: 256 },
+    ];
+    all.iter_mut().for_each(|parser| parser.seeds.push(Vec::new()));
+    all
+}
+
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// A grammar whose values are printed as they can be typed.
+fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug>(
+    name: &'static str,
+    seeds: &[&str],
+) -> Parser {
+    fn read<T: FromStr<Err: Display> + Display + PartialEq + Debug>(
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let Some(value) = one::<T>(bytes)? else { return Ok(()) };
+        let text = value.to_string();
+        match text.parse::<T>() {
+            Ok(again) if again == value => Ok(()),
+            Ok(again) => {
+                Err(format!("{value:?} is printed as {text:?}, which is read as {again:?}"))
+            }
+            Err(error) => {
+                Err(format!("{value:?} is printed as {text:?}, which is refused: {error}"))
+            }
+        }
+    }
+    Parser { name, seeds: texts(seeds), read: read::<T>, one_in: 1 }
+}
+
+/// A grammar without a printer.
+fn read_only<T: FromStr<Err: Display>>(name: &'static str, seeds: &[&str]) -> Parser {
+    Parser { name, seeds: texts(seeds), read: |bytes| one::<T>(bytes).map(drop), one_in: 1 }
+}
+
+/// A value, unless it is refused; a refusal is short and plain.
+fn one<T: FromStr<Err: Display>>(bytes: &[u8]) -> Result<Option<T>, String> {
+    match String::from_utf8_lossy(bytes).parse::<T>() {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => short(&error.to_string()).map(|()| None),
+    }
+}
+
+/// Whether a message, as it is printed, is short and commands no terminal.
+pub fn short(message: &str) -> Result<(), String> {
+    let shown = legible::message(message);
+    let plain = shown.chars().all(|c| !c.is_control() || c == '\n');
+    match plain && shown.lines().count() <= 6 && !shown.trim().is_empty() {
+        true => Ok(()),
+        false => Err(format!("the message is {shown:?}")),
+    }
+}
+
+fn processor(bytes: &[u8]) -> Result<(), String> {
+    let name = String::from_utf8_lossy(bytes);
+    catalog::named(&name).map(drop).or_else(|error| short(&error.to_string()))
+}
+
+/// Threads, places, binding, KMP_AFFINITY of a program on a known machine.
+fn placement(bytes: &[u8]) -> Result<(), String> {
+    static MACHINE: LazyLock<Topology> = LazyLock::new(|| {
+        let source = "synthetic:Package:2 NUMANode:2 L3Cache:2 Core:2 PU:2".parse().unwrap();
+        Topology::load(&source).unwrap()
+    });
+    let text = String::from_utf8_lossy(bytes);
+    let mut words = text.split('|').map(str::to_owned);
+    let variables = Environment {
+        num_threads: words.next(),
+        places: words.next(),
+        proc_bind: words.next(),
+        kmp_affinity: words.next(),
+    };
+    let mut request = Request::default();
+    if let Err(error) = variables.apply(&mut request) {
+        return short(&error.to_string());
+    }
+    plan(&MACHINE, &request).map(drop).or_else(|error| short(&error.to_string()))
+}
+
+fn of_stream(bytes: &[u8]) -> Result<(), String> {
+    match Output::read(&String::from_utf8_lossy(bytes)) {
+        Ok(output) => shown(figures::of_saved(&output)),
+        Err(error) => short(&error.to_string()),
+    }
+}
+
+fn of_osu(bytes: &[u8]) -> Result<(), String> {
+    match osu::OsuOutput::read(&String::from_utf8_lossy(bytes)) {
+        Ok(output) => shown(osu::output::of_saved(&output)),
+        Err(error) => short(&error),
+    }
+}
+
+fn of_hpl(bytes: &[u8]) -> Result<(), String> {
+    let output = nodegauge_compute::output::read(&String::from_utf8_lossy(bytes));
+    let of_one = |row: &HplRow| ("xhpl".to_owned(), row.clone());
+    let rows: Vec<(String, HplRow)> = output.rows.iter().map(of_one).collect();
+    let again = nodegauge_compute::output::read(&nodegauge_compute::output::write(&rows));
+    if again.rows.len() != output.rows.len() {
+        return Err(format!(
+            "{} rows are printed and {} read",
+            output.rows.len(),
+            again.rows.len()
+        ));
+    }
+    shown(nodegauge_compute::reference::measurements(&output.rows, "xhpl", None, None))
+}
+
+fn of_files(bytes: &[u8]) -> Result<(), String> {
+    match nodegauge_files::reference::read(&String::from_utf8_lossy(bytes)) {
+        Some(Ok(imported)) => shown(imported.measurements),
+        Some(Err(error)) => short(&error.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Imported figures become a record that is shown, and read again as it was written.
+fn shown(measurements: Vec<nodegauge_measure::record::Measurement>) -> Result<(), String> {
+    static KNOWN: LazyLock<Record> =
+        LazyLock::new(|| serde_json::from_slice(&records()[0]).unwrap());
+    seen(&Record { measurements, ..KNOWN.clone() })
+}
+
+fn matrix(bytes: &[u8]) -> Result<(), String> {
+    let file = kept("matrix.mtx", bytes);
+    matrix_market::read(&file, Bytes(1 << 30)).map(drop).or_else(|error| short(&error.to_string()))
+}
+
+fn synthetic(bytes: &[u8]) -> Result<(), String> {
+    let text = format!("synthetic:{}", String::from_utf8_lossy(bytes));
+    match text.parse::<TopologySource>() {
+        Ok(source) => Topology::load(&source).map(drop).or_else(|error| short(&error.to_string())),
+        Err(error) => short(&error.to_string()),
+    }
+}
+
+fn xml(bytes: &[u8]) -> Result<(), String> {
+    let source = TopologySource::Xml(kept("topology.xml", bytes));
+    Topology::load(&source).map(drop).or_else(|error| short(&error.to_string()))
+}
+
+fn record(bytes: &[u8]) -> Result<(), String> {
+    match nodegauge_history::parse(&String::from_utf8_lossy(bytes)) {
+        Ok(record) => seen(&record),
+        Err(error) => short(&error),
+    }
+}
+
+const GAUGES: [&dyn Gauge; 4] = [&Memory::PLAIN, &ComputeGauge, &Messages, &Files];
+
+/// All that is made of a record: pages, CSV, comparisons; and it is read again as it was written.
+fn seen(record: &Record) -> Result<(), String> {
+    let registry = Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()));
+    for width in [60, 120] {
+        let style = Style { width, colour: width > 60 };
+        text::page(&run::saved(record, &GAUGES), style);
+        text::page(&run::brief(record, &GAUGES), style);
+    }
+    csv::render(std::slice::from_ref(record), &registry);
+    let side =
+        || Side { asked: "latest".to_owned(), runs: vec![record.clone()], ..Side::default() };
+    let compared = compare::compare(&side(), &side(), Design::default(), &registry);
+    text::page(&nodegauge_report::compare::page(&compared), Style::default());
+    let written = serde_json::to_string(record).map_err(|error| error.to_string())?;
+    let again = nodegauge_history::parse(&written)?;
+    match serde_json::to_string(&again).is_ok_and(|again| again == written) {
+        true => Ok(()),
+        false => Err("it is not read as it was written".to_owned()),
+    }
+}
+
+fn history(bytes: &[u8]) -> Result<(), String> {
+    let file = kept("history.db", bytes);
+    let store = match Store::open_to_read(&file) {
+        Ok(Some(store)) => store,
+        Ok(None) => return Ok(()),
+        Err(error) => return short(&error.to_string()),
+    };
+    let listed = store.list(&RunFilter { limit: Some(20), host: None, label: None });
+    if let Err(error) =
+        listed.map(drop).or_else(|error| short(&error.to_string()).map_err(|_| error))
+    {
+        return Err(error.to_string());
+    }
+    for selector in ["latest", "latest~1", "nps=4", "01AB"] {
+        match store.find(selector) {
+            Ok(record) => seen(&record)?,
+            Err(error) => short(&error.to_string())?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes `bytes` to a file of this process.
+fn kept(name: &str, bytes: &[u8]) -> PathBuf {
+    static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
+    let file = FOLDER.path().join(name);
+    std::fs::write(&file, bytes).unwrap();
+    file
+}
+
+/// The repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What programs really printed.
+fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
+    let entries =
+        std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|of| of == ending)).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "{folder}");
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// The golden records, a short one first.
+fn records() -> Vec<Vec<u8>> {
+    let folders = std::fs::read_dir(root().join("tests/golden")).unwrap();
+    let paths = folders.map(|entry| entry.unwrap().path().join("record.json"));
+    let mut records: Vec<Vec<u8>> = paths.filter_map(|path| std::fs::read(path).ok()).collect();
+    records.sort_by_key(Vec::len);
+    assert!(records.len() > 50);
+    records
+}
+
+/// A database with two runs.
+fn database() -> Vec<u8> {
+    let file = kept("seed.db", b"");
+    std::fs::remove_file(&file).unwrap();
+    let mut store = Store::open(&file).unwrap();
+    for record in records().iter().take(2) {
+        store.save(&serde_json::from_slice(record).unwrap()).unwrap();
+    }
+    drop(store);
+    std::fs::read(file).unwrap()
+}
