@@ -23,6 +23,8 @@ pub enum Part {
     Hpcc,
     /// lstopo.
     Hwloc,
+    /// jq.
+    Jq,
     /// Enough memory, or a limit on it that is not known.
     Memory,
     /// Open MPI and MPICH.
@@ -33,8 +35,12 @@ pub enum Part {
     Numa,
     /// Transparent huge pages, and no reserved ones.
     Pages,
+    /// Python's pandas.
+    Pandas,
     /// Non-temporal stores.
     Processor,
+    /// Python 3.
+    Python,
     /// The right to be root.
     Root,
     /// munged, slurmctld, slurmd, srun, and the right to start them.
@@ -46,7 +52,7 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 20] = [
         Self::Blas,
         Self::Compilers,
         Self::Cpus,
@@ -54,12 +60,15 @@ impl Part {
         Self::Fio,
         Self::Hpcc,
         Self::Hwloc,
+        Self::Jq,
         Self::Memory,
         Self::Mpi,
         Self::Namespaces,
         Self::Numa,
         Self::Pages,
+        Self::Pandas,
         Self::Processor,
+        Self::Python,
         Self::Root,
         Self::Slurm,
         Self::Taskset,

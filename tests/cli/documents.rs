@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 26] = [
+const COMMANDS: [&[&str]; 27] = [
     &[],
     &["run"],
     &["machine"],
@@ -25,6 +25,7 @@ const COMMANDS: [&[&str]; 26] = [
     &["history"],
     &["history", "list"],
     &["history", "show"],
+    &["history", "export"],
     &["history", "import"],
     &["history", "label"],
     &["history", "remove"],

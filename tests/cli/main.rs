@@ -33,6 +33,7 @@ mod osu;
 mod output;
 mod places;
 mod ranks;
+mod record;
 mod run;
 mod signals;
 #[path = "../skip.rs"]

@@ -51,7 +51,7 @@ impl Gauge for Messages {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST])]
+        vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST]).headed(&["latency", "bw"])]
     }
 
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {

@@ -9,27 +9,23 @@ use nodegauge_measure::record::{Finding, Record, Severity};
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
-/// Any saved record: its page, and what was noticed on the way. The page has all evidence where one
-/// gauge alone was at work, as that gauge's command shows it.
-pub fn saved(record: &Record, gauges: &[&dyn Gauge]) -> Page {
+/// The page of a record: when and where it was measured, and what was. It has all evidence and what was
+/// noticed on the way where one gauge alone was at work, as that gauge's command shows it, and where `all`
+/// is asked for. `run` and `history show` print it.
+pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let first = record.measurements.first();
     let alone = record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|m| &m.gauge));
-    let detail = if alone { Detail::Full } else { Detail::Brief };
-    ended(page(record, gauges, detail), record, true)
+    let detail = if alone || all { Detail::Full } else { Detail::Brief };
+    ended(begun(record, gauges, detail), record, detail == Detail::Full)
 }
 
-/// What the command of one gauge shows of its record.
+/// What the command of one gauge shows of its record: the page without when and where.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
     let page = Page { heading: String::new(), sections: gauge.view(record, Detail::Full) };
     ended(page, record, true)
 }
 
-/// The page of `run`.
-pub fn brief(record: &Record, gauges: &[&dyn Gauge]) -> Page {
-    ended(page(record, gauges, Detail::Brief), record, false)
-}
-
-fn page(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
+fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let host = record.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
     let heading = format!(
         "nodegauge {}{host}, {}, {}",
