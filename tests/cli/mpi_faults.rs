@@ -3,6 +3,8 @@
 use crate::harness::{Harness, Outcome, Part, make_program, skip, texts};
 use crate::mpi::{FAST, MPICH, Mpi, OPEN_MPI, installed, mpi, no_orphans, of};
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -24,12 +26,14 @@ fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outc
     mpi(harness, which, &[&["--launcher", &launcher], args].concat())
 }
 
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0)
+}
+
 #[test]
 fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     let harness = Harness::new();
-    let root = std::fs::metadata("/proc/self")
-        .is_ok_and(|data| std::os::unix::fs::MetadataExt::uid(&data) == 0);
-    if !root {
+    if !is_root() {
         return skip(Part::Root, "whoever is not root is not refused");
     }
     if !harness.has(Part::Mpi, OPEN_MPI.mpicc) || !harness.has_cpus(2) {
@@ -230,6 +234,72 @@ fn a_missing_or_broken_compiler_is_told() {
             .exits(3)
             .complains("error: no such header");
     }
+}
+
+/// A program that leaves the file `run` when it is run.
+fn trap(harness: &Harness, name: &str) -> String {
+    let script = harness.write(name, format!("#!/bin/sh\ntouch {}\n", harness.arg("run")));
+    make_program(&script);
+    script
+}
+
+#[test]
+fn a_planted_probe_is_not_run() {
+    let harness = Harness::new();
+    let Some(which) = installed(&harness).into_iter().next() else { return };
+    let args = [&FAST[..], &["--patterns", "latency"]].concat();
+    let first = mpi(&harness, which, &args).exits(0);
+    assert!(!first.stdout.contains("kept"), "{}", first.stdout);
+    let cache = harness.path(".cache/nodegauge");
+    let kept = || -> Vec<_> {
+        let all = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
+        all.filter(|path| path.extension().is_none()).collect()
+    };
+    // What was run was a copy, which is gone.
+    let [probe] = &kept()[..] else { panic!("{:?}", kept()) };
+    let genuine = std::fs::read(probe).unwrap();
+    let trap = trap(&harness, "trap");
+    let runs_anew = |why: &str| {
+        let told = format!("is not run but compiled anew: {}", probe.display());
+        mpi(&harness, which, &args).exits(0).tells(&told).tells(why);
+        assert!(!harness.path("run").exists(), "{why}: the planted program was run");
+        assert_eq!(std::fs::read(probe).unwrap(), genuine, "{why}");
+    };
+    let private = || std::fs::set_permissions(probe, Permissions::from_mode(0o700)).unwrap();
+    std::fs::copy(&trap, probe).unwrap();
+    private();
+    runs_anew("is not what was compiled");
+    std::fs::remove_file(probe).unwrap();
+    std::os::unix::fs::symlink(&trap, probe).unwrap();
+    runs_anew("is a link");
+    std::fs::set_permissions(probe, Permissions::from_mode(0o755)).unwrap();
+    runs_anew("is open to others");
+    if is_root() {
+        std::os::unix::fs::chown(probe, Some(65_534), None).unwrap();
+        runs_anew("belongs to another user");
+    }
+    // A folder that is a link: nothing is taken from it, and nothing kept.
+    std::fs::rename(&cache, harness.path("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(harness.path("elsewhere"), &cache).unwrap();
+    mpi(&harness, which, &args).exits(0).tells("nodegauge is a link, or no folder");
+}
+
+#[test]
+fn programs_of_the_current_folder_are_not_found() {
+    let harness = Harness::new();
+    for name in ["mpicc", "gcc", "mpirun"] {
+        trap(&harness, name);
+    }
+    // An empty element is the current folder, too.
+    let path = format!(":.:{}", std::env::var("PATH").unwrap());
+    let environment = [("PATH", path.as_str()), ("LD_LIBRARY_PATH", ".")];
+    let run = harness.run_with(&environment, &["stream", "--compiler", "gcc", "--samples", "1"]);
+    run.tells("PATH has \"\", \".\": skipped").tells("LD_LIBRARY_PATH has \".\": skipped");
+    for which in installed(&harness).into_iter().take(1) {
+        let args = [&["mpi", "--patterns", "latency"], &FAST[..]].concat();
+        harness.run_with(&environment, &args).exits(0).tells(which.name);
+    }
+    assert!(!harness.path("run").exists(), "a program of the current folder was run");
 }
 
 #[test]

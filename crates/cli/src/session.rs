@@ -160,6 +160,9 @@ pub(crate) fn conduct(
     let mut found = gauge(&node, &mut progress)?;
     progress.finish();
     published(common, &node.machine, &mut found);
+    let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
+    let notice = |text| Notice::new(NoticeId::Environment, "", text);
+    found.notices.extend(skipped.into_iter().map(notice));
     let complete = found.is_complete();
     add_findings(&mut findings, found.findings);
     let record = Record {

@@ -274,7 +274,7 @@ pub fn plain_table(measurements: &[&Measurement]) -> Table {
             |value| Cell::figure(value, m.unit, significant(value)),
         );
         table.row([
-            format!("{} {}", m.test, m.name).into(),
+            format!("{} {}", m.test, m.name_in_words()).into(),
             value,
             m.unit.symbol().into(),
             m.validity.status.name().into(),

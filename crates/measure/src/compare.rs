@@ -97,6 +97,9 @@ pub struct Pair {
     pub test: String,
     /// The name.
     pub name: String,
+    /// The same for people: `8 KiB` for 8192 bytes.
+    #[serde(skip)]
+    pub name_in_words: String,
     /// The unit of the figures.
     pub unit: Unit,
     /// What tells it from others of this name: message bytes, threads.
@@ -248,7 +251,7 @@ impl Comparison {
 impl Pair {
     /// What it is called: `triad`, `latency 8 B`, `triad, threads 4`.
     pub fn title(&self) -> String {
-        format!("{}{}", self.name, self.place)
+        format!("{}{}", self.name_in_words, self.place)
     }
 
     /// What tells it from others of its name: `8 B`, `threads 4`; empty where nothing needs to.

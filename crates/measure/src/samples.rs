@@ -68,9 +68,17 @@ pub struct Sorted {
     /// Indices of the samples that are of no regime, with the causes: the warm-up, and those in which
     /// the CPUs were moved.
     pub set_aside: Vec<(usize, Vec<Cause>)>,
-    /// Whether the groups are of no regime that could be told: the CPUs were moved in every sample, or
-    /// no two round trips are alike.
-    pub unsettled: bool,
+    /// Why the groups are of no regime that could be told; `None` where they are.
+    pub unsettled: Option<Unsettled>,
+}
+
+/// Why samples are of no regime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsettled {
+    /// Round trips before and after each sample are of different regimes.
+    Changed,
+    /// No two round trips are alike.
+    Scattered,
 }
 
 /// Samples of one regime.
@@ -213,7 +221,7 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     groups.retain(|group| !group.all.is_empty());
     let moved = groups.is_empty() && !after.is_empty();
     if moved {
-        // The CPUs were moved in every single sample: an answer of mixed regimes, marked as suspect.
+        // The regime changed in every single sample: an answer of mixed regimes, marked as suspect.
         set_aside.truncate(warm_up);
         groups.push(RegimeGroup::new(samples, after.collect(), least, None));
     }
@@ -223,7 +231,8 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
         stats::geometric_mean(&medians)
     };
     groups.sort_by(|x, y| speed(y).total_cmp(&speed(x)));
-    Sorted { groups, set_aside, unsettled: moved || scattered }
+    let changed = moved.then_some(Unsettled::Changed);
+    Sorted { groups, set_aside, unsettled: changed.or(scattered.then_some(Unsettled::Scattered)) }
 }
 
 impl Sorted {
@@ -244,21 +253,29 @@ impl Sorted {
     }
 
     /// Why disturbances make the figure of a part suspect; `group` is the regime of the figure, and
-    /// `what` are `passes`, `samples` or `rounds`.
+    /// `what` are `passes` or `samples`. Nothing but the hypervisor of a `guest` moves CPUs.
     pub fn doubt(
         &self,
         samples: &[Sample],
         group: &RegimeGroup,
         part: usize,
-        what: Plural,
+        (what, guest): (Plural, bool),
     ) -> Option<String> {
         let Plural { one, several } = what;
         let (disturbed, for_lack) = group.disturbed(samples, part);
-        if self.unsettled {
-            return Some(format!(
-                "the cpus were moved in every {one}, or no two round trips agree: {several} of \
-                 different regimes are pooled"
-            ));
+        if let Some(unsettled) = self.unsettled {
+            let why = match (unsettled, guest) {
+                (Unsettled::Changed, true) => {
+                    format!("the hypervisor moved the cpus in every {one}")
+                }
+                (Unsettled::Changed, false) => {
+                    format!("the clock of the caches, or that of the cores, changed in every {one}")
+                }
+                (Unsettled::Scattered, _) => {
+                    "no two round trips of a cache line between the cpus agree".to_owned()
+                }
+            };
+            return Some(format!("{why}: {several} of different regimes are pooled"));
         }
         if for_lack {
             let all = group.all.len();

@@ -153,7 +153,8 @@ fn one(
             "the time was enough for {passes} passes only: give a larger --budget"
         ));
     }
-    if let Some(doubt) = timed.1.doubt(timed.0, timed.2, i, samples::PASSES) {
+    let guest = evidence.site.machine.virtualisation.is_some();
+    if let Some(doubt) = timed.1.doubt(timed.0, timed.2, i, (samples::PASSES, guest)) {
         validity.suspect(doubt);
     }
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {

@@ -22,6 +22,11 @@ pub struct MpiRequest {
 }
 
 impl MpiRequest {
+    /// Whether one was named, so that no other means will do.
+    pub(crate) fn names_one(&self) -> bool {
+        !(self.mpicc.is_empty() && self.launcher.is_empty() && self.osu.is_empty())
+    }
+
     /// The MPIs.
     ///
     /// # Errors
@@ -62,7 +67,7 @@ impl MpiRequest {
 }
 
 /// The first MPI under one of the usual names.
-pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, MessagesError> {
+fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, MessagesError> {
     let mut first = None;
     for name in USUAL {
         match Mpi::find(&CommandLine::new(name, []), launcher, &|| false) {

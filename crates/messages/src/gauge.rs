@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 impl Planned for MessagesPlan {
     fn foreseen(&self) -> Foreseen {
         let sizes: usize = self.launches.iter().map(|launch| launch.count(&self.options)).sum();
-        let turns = sizes * self.mpis.len() * if self.osu.is_empty() { 1 } else { 2 };
+        let turns = sizes * self.choice.mpis.len() * if self.osu.is_empty() { 1 } else { 2 };
         Foreseen {
             time: Some(self.options.size_limit * (turns as u32) * self.rounds),
             memory: Some(Bytes(self.buffer_bytes())),
@@ -49,10 +49,10 @@ fn run(
     let folder = probe::cache_folder(|name| std::env::var_os(name));
     let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
     let mut probes = Vec::new();
-    for mpi in &plan.mpis {
+    for mpi in &plan.choice.mpis {
         observer.phase(&format!("{}: the probe", mpi.library));
         let probe = probe::build(mpi, folder.as_deref(), &|| observer.interrupted())?;
-        notice::add_new(&mut outcome.notices, probe.notice.clone());
+        notice::add_new(&mut outcome.notices, probe.notices.clone());
         probes.push(probe);
         if cares_for_root(mpi) {
             let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
@@ -61,7 +61,7 @@ fn run(
         }
     }
     let (topology, options) = (&site.topology, &plan.options);
-    let with_probes = plan.mpis.iter().zip(&probes);
+    let with_probes = plan.choice.mpis.iter().zip(&probes);
     let ready: Vec<ReadyMpi<'_>> =
         with_probes.map(|(mpi, probe)| ReadyMpi { mpi, probe, topology, options }).collect();
     if !plan.osu.is_empty() {

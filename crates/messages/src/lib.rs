@@ -13,6 +13,7 @@ mod eager;
 mod error;
 mod gauge;
 mod launch;
+mod means;
 mod nodes;
 pub mod options;
 pub mod osu;

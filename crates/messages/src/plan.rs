@@ -1,7 +1,8 @@
 //! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
 
-use crate::choice::{MpiRequest, job_hosts, usual};
+use crate::choice::{MpiRequest, job_hosts};
 use crate::launch::{Launch, Where};
+use crate::means::{self, Choice, Means};
 use crate::nodes;
 use crate::options::{MessageOptions, SideThreads};
 use crate::osu::OsuPrograms;
@@ -12,7 +13,7 @@ use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::{Bytes, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
-use nodegauge_toolchain::mpi::{HostList, Mpi};
+use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub struct MessagesPlan {
     pub(crate) between: RankPairs,
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
-    pub(crate) mpis: Vec<Mpi>,
+    pub(crate) choice: Choice,
     /// The OSU programs for each MPI; none where the probe runs alone.
     pub(crate) osu: Vec<OsuPrograms>,
     /// Rounds of the probe and an OSU program by turns.
@@ -98,13 +99,13 @@ impl MessagesPlan {
             options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
             options.like_osu = true;
         }
-        let mut plan = Self::with(&site.topology, options, between, ranks, Vec::new())?;
+        let mut plan = Self::with(&site.topology, options, between, ranks)?;
         plan.check_memory(site.machine.memory.available)?;
-        plan.mpis = request.find()?;
+        plan.choose(request)?;
         plan.osu = request.programs()?;
         // Whether programs of the user's run as root is the user's choice.
-        let refused = |mpi: &&Mpi| cares_for_root(mpi) && !plan.options.as_root;
-        if let Some(mpi) = plan.mpis.iter().find(refused).filter(|_| !plan.osu.is_empty()) {
+        let users = !plan.osu.is_empty() && !plan.options.as_root;
+        if let Some(mpi) = plan.choice.mpis.iter().find(|mpi| users && cares_for_root(mpi)) {
             return Err(MessagesError::root(mpi.launcher.command.program()));
         }
         plan.rounds = rounds;
@@ -126,21 +127,34 @@ impl MessagesPlan {
             options.size_limit = QUICK_LIMIT;
             options.starts = 1;
         }
-        let mpi = usual(None)?;
-        Self::with(&site.topology, options, RankPairs::EachDistance, None, vec![mpi])
+        let mut plan = Self::with(&site.topology, options, RankPairs::EachDistance, None)?;
+        plan.choose(&MpiRequest::default())?;
+        Ok(plan)
     }
 
-    /// Plans with these MPIs, for the probe alone.
+    /// Chooses the means.
+    ///
+    /// # Errors
+    /// When what was asked for is not there, or nothing is.
+    fn choose(&mut self, request: &MpiRequest) -> Result<(), MessagesError> {
+        self.choice = means::choose(request)?;
+        match self.choice.means {
+            Means::Transport => Err(MessagesError::Missing(self.choice.why.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Plans the starts, whatever the means.
     fn with(
         topology: &Topology,
         options: MessageOptions,
         between: RankPairs,
         ranks: Option<usize>,
-        mpis: Vec<Mpi>,
     ) -> Result<Self, MessagesError> {
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
         notices.extend(capped(&launches, &options)?);
-        Ok(Self { options, between, launches, notices, mpis, osu: Vec::new(), rounds: 1 })
+        let (choice, osu) = (Choice::default(), Vec::new());
+        Ok(Self { options, between, launches, notices, choice, osu, rounds: 1 })
     }
 
     /// Bytes of the buffers of all ranks, of the pattern that has most.

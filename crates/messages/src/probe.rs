@@ -3,12 +3,11 @@
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_toolchain::mpi::Mpi;
-use nodegauge_toolchain::{CompileLimits, Scratch};
+use nodegauge_toolchain::{CompileLimits, ProgramCache, Scratch};
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Permissions;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Its text.
@@ -26,10 +25,10 @@ const FLAGS: [&str; 3] = ["-std=c99", "-O2", "-pthread"];
 pub struct Probe {
     /// Where it is.
     pub path: PathBuf,
-    /// Why it could not be kept for later runs; `None` when it is.
-    pub notice: Option<Notice>,
-    /// Keeps a probe that could not be kept elsewhere, until the run is over.
-    _scratch: Option<Scratch>,
+    /// Why it could not be kept for later runs, or why one that was kept is not run.
+    pub notices: Vec<Notice>,
+    /// Holds it until the run is over.
+    _folder: Scratch,
 }
 
 /// Where compiled probes live: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder.
@@ -63,14 +62,40 @@ pub fn build(
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     let name = format!("messages-{:016x}", hasher.finish());
-    let kept = |path| Probe { path, notice: None, _scratch: None };
-    if let Some(path) = cache.map(|folder| folder.join(&name)) {
-        // The key lies beside it: a hash alone could be that of another text.
-        let same = std::fs::read_to_string(path.with_extension("key")).is_ok_and(|old| old == key);
-        if same && path.is_file() {
-            return Ok(kept(path));
+    let cache = cache.ok_or_else(|| "there is no home folder".to_owned());
+    let cache = cache.and_then(ProgramCache::open);
+    let mut notices = Vec::new();
+    let mut notice = |text: String| notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+    let kept = cache.as_ref().map_or(Ok(None), |cache| cache.find(&name, &key));
+    let program = match kept {
+        Ok(Some(program)) => program,
+        other => {
+            let program = compile(mpi, interrupted)?;
+            if let Err(why) = other {
+                notice(format!("a probe that was kept is not run but compiled anew: {why}"));
+            }
+            let keep = |cache: &ProgramCache| {
+                let failed = |cause| format!("cannot write {}: {cause}", cache.path().display());
+                cache.keep(&name, &key, &program).map_err(failed)
+            };
+            if let Err(why) = cache.as_ref().map_err(String::clone).and_then(keep) {
+                notice(format!("the compiled probe is not kept for later runs: {why}"));
+            }
+            program
         }
-    }
+    };
+    // Beside those that are kept: other hosts see that folder too, and programs may run there.
+    let beside = cache.ok().and_then(|cache| Scratch::new_in(cache.path()).ok());
+    let folder = beside.map_or_else(Scratch::new, Ok)?;
+    let path = folder.path().join(name);
+    let write = std::fs::write(&path, program)
+        .and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o700)));
+    write.map_err(|cause| MessagesError::write(&path, &cause))?;
+    Ok(Probe { path, notices, _folder: folder })
+}
+
+/// What the wrapper of an MPI makes of the sources.
+fn compile(mpi: &Mpi, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8>, MessagesError> {
     let scratch = Scratch::new()?;
     for (name, text) in SOURCES {
         let path = scratch.path().join(name);
@@ -80,29 +105,7 @@ pub fn build(
     let flags = FLAGS.map(str::to_owned);
     let (limit, made) = (CompileLimits::USUAL.compile, (&scratch, "messages"));
     let program = mpi.compiler.compile(limit, (&[&source], &flags), made, interrupted)?;
-    let why = match cache.map(|folder| (folder, keep(&program.path, folder, &name, &key))) {
-        Some((_, Ok(path))) => return Ok(kept(path)),
-        Some((folder, Err(cause))) => format!("cannot write {}: {cause}", folder.display()),
-        None => "there is no home folder".to_owned(),
-    };
-    let text = format!("the compiled probe is not kept for later runs: {why}");
-    let notice = Some(Notice::new(NoticeId::Method, GAUGE, text));
-    Ok(Probe { path: program.path, notice, _scratch: Some(scratch) })
-}
-
-/// Moves the program into the cache, under its name only when it is whole.
-fn keep(program: &Path, folder: &Path, name: &str, key: &str) -> std::io::Result<PathBuf> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let path = folder.join(name);
-    for (content, at) in
-        [(std::fs::read(program)?, &path), (key.into(), &path.with_extension("key"))]
-    {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&content)?;
-        file.as_file().set_permissions(Permissions::from_mode(0o700))?;
-        file.persist(at)?;
-    }
-    Ok(path)
+    std::fs::read(&program.path).map_err(|cause| MessagesError::write(&program.path, &cause))
 }
 
 #[cfg(test)]

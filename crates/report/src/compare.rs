@@ -109,8 +109,8 @@ fn cut(text: &str) -> String {
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
     let words = |pair: &&Pair| match by_name {
-        true => (pair.name.clone(), pair.place().to_owned()),
-        false => (pair.place().to_owned(), pair.name.clone()),
+        true => (pair.name_in_words.clone(), pair.place().to_owned()),
+        false => (pair.place().to_owned(), pair.name_in_words.clone()),
     };
     let mut table = Table::new(&[test, ">A", ">B", ">B to A", ">95 %", "verdict"]);
     for (head, group) in grouped(pairs.iter().copied(), |pair| words(pair).0) {

@@ -1,8 +1,9 @@
 //! A program that is run as a child process, with a time limit, and what comes of it.
 
 use crate::error::said;
-use crate::{CommandLine, ToolchainError};
+use crate::{CommandLine, ToolchainError, search};
 use nodegauge_os::{ChildEnd, ChildError, ChildOutput, KillReason, describe, last_lines};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -52,7 +53,11 @@ impl Job {
     fn to_command(&self) -> Command {
         let mut command = Command::new(self.command.program());
         command.args(self.command.arguments()).current_dir(&self.folder);
-        for (name, value) in &self.environment {
+        let own = |(name, value): &(String, Option<String>)| {
+            (OsString::from(name), value.as_ref().map(OsString::from))
+        };
+        let safe = search::for_children().map(|(name, value)| (OsString::from(name), value));
+        for (name, value) in safe.chain(self.environment.iter().map(own)) {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),

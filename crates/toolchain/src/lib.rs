@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod blas;
+mod cache;
 pub mod code;
 mod command;
 mod compiler;
@@ -18,6 +19,7 @@ pub mod presets;
 mod scratch;
 mod search;
 
+pub use cache::ProgramCache;
 pub use command::CommandLine;
 pub use compiler::{CompileLimits, Compiler, Program};
 pub use error::ToolchainError;
@@ -25,4 +27,4 @@ pub use job::{Job, run, run_with_descendants};
 pub use libc::memcpy_streams_from;
 pub use nodegauge_os::{ChildEnd, ChildOutput, KillReason};
 pub use scratch::Scratch;
-pub use search::which;
+pub use search::{skipped as skipped_folders, which};

@@ -2,7 +2,7 @@
 //! STREAM. Knowledge as data: a family is an entry of [`FAMILIES`].
 
 use crate::CommandLine;
-use crate::search::{expand, is_program};
+use crate::search::{self, expand, is_program};
 use std::path::{Path, PathBuf};
 
 /// A family of compilers that understand the same flags.
@@ -163,7 +163,7 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
     for family in &FAMILIES {
-        let on_path = std::env::split_paths(path)
+        let on_path = search::folders(path)
             .map(|folder| folder.join(family.program))
             .find(|program| is_program(program))
             // Under this name the search path leads to another family.

@@ -18,12 +18,20 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made there.
     pub fn new() -> Result<Self, ToolchainError> {
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    /// Makes a new folder below `parent`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
         tempfile::Builder::new()
             .prefix("nodegauge-")
             .permissions(Permissions::from_mode(0o700))
-            .tempdir()
+            .tempdir_in(parent)
             .map(|folder| Self { folder })
-            .map_err(|cause| Self::error(&std::env::temp_dir(), &cause))
+            .map_err(|cause| Self::error(parent, &cause))
     }
 
     /// Why nothing can be put into `folder`.

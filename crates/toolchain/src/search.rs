@@ -1,6 +1,11 @@
 //! Where programs and folders are: the search path, and patterns of paths.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+
+/// Where programs and libraries are looked for.
+pub(crate) const PROGRAMS: &str = "PATH";
+pub(crate) const LIBRARIES: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
 
 /// Where `PATH` leads for this name; names with a slash are paths.
 pub fn which(name: &str) -> Option<PathBuf> {
@@ -8,8 +13,44 @@ pub fn which(name: &str) -> Option<PathBuf> {
         let path = PathBuf::from(name);
         return is_program(&path).then_some(path);
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
+    let path = std::env::var_os(PROGRAMS)?;
+    folders(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
+}
+
+/// The folders of a search path. An element that is `.`, empty or relative in another way means another
+/// folder wherever this runs, and whoever can write to that one says what is run: it is skipped.
+pub(crate) fn folders(path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    std::env::split_paths(path).filter(|folder| folder.is_absolute())
+}
+
+/// The search paths of the environment of which something is skipped: the name, the value that is left
+/// (`None` where nothing is), and what is skipped.
+fn unsafe_paths(
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> impl Iterator<Item = (&'static str, Option<OsString>, Vec<PathBuf>)> {
+    std::iter::once(PROGRAMS).chain(LIBRARIES).filter_map(move |name| {
+        let path = variable(name).filter(|path| !path.is_empty())?;
+        let skipped: Vec<PathBuf> =
+            std::env::split_paths(&path).filter(|folder| !folder.is_absolute()).collect();
+        let left = std::env::join_paths(folders(&path)).ok().filter(|left| !left.is_empty());
+        (!skipped.is_empty()).then_some((name, left, skipped))
+    })
+}
+
+/// What the search paths of child processes are to be instead of the inherited ones: the name, and the value
+/// or that it is taken away.
+pub(crate) fn for_children() -> impl Iterator<Item = (&'static str, Option<OsString>)> {
+    unsafe_paths(|name| std::env::var_os(name)).map(|(name, left, _)| (name, left))
+}
+
+/// What is skipped of the search paths of the environment, in words, one line a variable.
+pub fn skipped(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let quoted = |folder: &PathBuf| format!("{folder:?}");
+    let line = |(name, _, skipped): (&str, _, Vec<PathBuf>)| {
+        let all = skipped.iter().map(quoted).collect::<Vec<String>>().join(", ");
+        format!("{name} has {all}: skipped, for it means another folder wherever one stands")
+    };
+    unsafe_paths(variable).map(line).collect()
 }
 
 /// Whether there is a file that may be run.
@@ -61,5 +102,20 @@ mod tests {
         assert_eq!(found, ["cc-2/bin", "cc-1/bin"].map(|name| root.path().join(name)));
         assert_eq!(expand(root.path(), "/none/*"), [] as [PathBuf; 0]);
         assert!(which("sh").is_some_and(|path| is_program(&path)) && which("./none").is_none());
+    }
+
+    #[test]
+    fn relative_elements_of_search_paths_are_skipped_and_named() {
+        let environment = |name: &str| match name {
+            "PATH" => Some(OsString::from(":/usr/bin:.:bin:/bin")),
+            "LD_LIBRARY_PATH" => Some(OsString::from(".")),
+            _ => Some(OsString::new()),
+        };
+        let found: Vec<_> = unsafe_paths(environment).map(|(name, left, _)| (name, left)).collect();
+        assert_eq!(found, [("PATH", Some("/usr/bin:/bin".into())), ("LD_LIBRARY_PATH", None)]);
+        let lines = skipped(environment);
+        assert!(lines[0].starts_with("PATH has \"\", \".\", \"bin\": skipped"), "{lines:?}");
+        assert!(lines[1].starts_with("LD_LIBRARY_PATH has \".\": skipped"), "{lines:?}");
+        assert_eq!(skipped(|_| Some("/usr/bin:/bin".into())), [] as [String; 0]);
     }
 }

@@ -50,6 +50,7 @@ impl<'a> Question<'a> {
             gauge: first.gauge.clone(),
             test: first.test.clone(),
             name: first.name.clone(),
+            name_in_words: first.name_in_words(),
             unit: first.unit,
             place: point.place.clone(),
             at: point.at.clone(),

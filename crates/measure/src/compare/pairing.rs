@@ -21,9 +21,9 @@ pub(crate) struct Point<'a> {
 }
 
 impl<'a> Point<'a> {
-    /// `triad`, `latency 8 B`, `triad, threads 4`.
+    /// `triad`, `latency 8 B`, `triad, threads 4`, `8 KiB, pages thp`.
     pub fn title(&self) -> String {
-        format!("{}{}", self.first().name, self.place)
+        format!("{}{}", self.first().name_in_words(), self.place)
     }
 
     /// One of its measurements, of A if it has any.

@@ -1,6 +1,8 @@
 //! One figure with its evidence.
 
 use crate::interference::Cause;
+use crate::keys;
+use crate::quantity::Bytes;
 use crate::samples::{RegimeGroup, Sample, Sorted};
 use crate::stats::{self, Better, Summary};
 use crate::unit::Unit;
@@ -379,6 +381,15 @@ impl Measurement {
         let mut validity = Validity::valid();
         validity.add(Status::Invalid, reason);
         self.judged(validity)
+    }
+
+    /// The name, for people: a size with its unit where it is one, in bytes.
+    pub fn name_in_words(&self) -> String {
+        let sizes = self.config.iter().filter(|(key, _)| keys::is_size(key));
+        let size = sizes.filter_map(|(_, value)| value.as_u64());
+        size.map(Bytes)
+            .find(|size| size.0.to_string() == self.name)
+            .map_or_else(|| self.name.clone(), |size| size.to_string())
     }
 
     /// The value with its unit, for people.

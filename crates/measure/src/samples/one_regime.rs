@@ -69,8 +69,9 @@ impl OneRegime {
         self.of(cell).map(of).unwrap_or_default()
     }
 
-    /// Why the figures of a part of a cell are suspect: of another regime than the run's, or disturbed.
-    pub fn doubts(&self, cell: usize, part: usize) -> Vec<String> {
+    /// Why the figures of a part of a cell are suspect: of another regime than the run's, or disturbed;
+    /// on a `guest`, by its hypervisor.
+    pub fn doubts(&self, cell: usize, part: usize, guest: bool) -> Vec<String> {
         let Some((samples, sorted, group)) = self.of(cell) else { return Vec::new() };
         let other = (!self.is_of_run(group)).then(|| match group.round_trip.is_finite() {
             true => format!(
@@ -82,7 +83,7 @@ impl OneRegime {
                       cpus and back around the samples disagree"
                 .to_owned(),
         });
-        other.into_iter().chain(sorted.doubt(samples, group, part, SAMPLES)).collect()
+        other.into_iter().chain(sorted.doubt(samples, group, part, (SAMPLES, guest))).collect()
     }
 }
 
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(judged.seconds(0, 0), [2.0; 6]);
         assert_eq!(judged.seconds(1, 0), [4.0; 7]);
         assert_eq!(judged.trips.len(), 2);
-        assert!(judged.doubts(0, 0).is_empty());
+        assert!(judged.doubts(0, 0, true).is_empty());
     }
 
     #[test]
@@ -124,10 +125,10 @@ mod tests {
             &[],
         );
         assert_eq!(judged.seconds(2, 0), [3.0; 4]);
-        assert!(judged.doubts(2, 0)[0].contains("took 380.0 ns between the cpus"));
+        assert!(judged.doubts(2, 0, true)[0].contains("took 380.0 ns between the cpus"));
         // Moved in every sample: of no regime, and no number is made of that.
         assert_eq!(judged.seconds(3, 0), [4.0; 4]);
-        let doubts = judged.doubts(3, 0);
+        let doubts = judged.doubts(3, 0, true);
         assert!(doubts[0].contains("an unknown regime"), "{doubts:?}");
         assert!(doubts.iter().all(|doubt| !doubt.contains("NaN")), "{doubts:?}");
         // A warm-up alone.

@@ -205,7 +205,7 @@ impl Run<'_> {
                 validity.add(Status::Invalid, result::wrong_in_words(wrong));
             }
         }
-        for doubt in judged.doubts(cell, part) {
+        for doubt in judged.doubts(cell, part, self.setup.guest()) {
             validity.add(Status::Suspect, doubt);
         }
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0) {

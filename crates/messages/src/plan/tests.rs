@@ -104,7 +104,7 @@ fn collectives(patterns: &[Pattern], memory_limit: u64) -> Result<MessagesPlan, 
     let topology = machine("Package:2 Core:64 PU:1");
     let patterns = patterns.to_vec();
     let options = MessageOptions { patterns, memory_limit, ..MessageOptions::default() };
-    MessagesPlan::with(&topology, options, RankPairs::EachDistance, None, Vec::new())
+    MessagesPlan::with(&topology, options, RankPairs::EachDistance, None)
 }
 
 #[test]

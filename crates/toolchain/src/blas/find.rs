@@ -3,7 +3,7 @@
 
 use super::info::Vendor;
 use crate::ToolchainError;
-use crate::search::expand;
+use crate::search::{self, expand};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -147,10 +147,8 @@ pub fn resolve(
 /// The folders to look into, most specific first.
 fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    for name in ["LD_LIBRARY_PATH", "LIBRARY_PATH"] {
-        if let Some(paths) = variable(name) {
-            folders.extend(std::env::split_paths(&paths).filter(|path| path.is_absolute()));
-        }
+    for paths in search::LIBRARIES.iter().filter_map(|name| variable(name)) {
+        folders.extend(search::folders(&paths));
     }
     for root in ROOTS.iter().filter_map(|name| variable(name)).map(PathBuf::from) {
         folders.extend(["lib", "lib64", "lib/intel64", "lib_LP64"].map(|below| root.join(below)));
@@ -189,9 +187,7 @@ mod tests {
         std::os::unix::fs::symlink("libopenblas.so.0", folder.path().join("libopenblas.so"))
             .unwrap();
         let path = folder.path().join("libopenblas.so.0").canonicalize().unwrap();
-        let variable = |name: &str| {
-            ["LD_LIBRARY_PATH", "LIBRARY_PATH"].contains(&name).then(|| folder.path().into())
-        };
+        let variable = |name: &str| search::LIBRARIES.contains(&name).then(|| folder.path().into());
         let found = all(variable);
         assert_eq!(found.iter().filter(|candidate| candidate.path == path).count(), 1);
         assert_eq!(found[0].path, path);

@@ -1,0 +1,261 @@
+//! Programs that were compiled, kept from run to run, and started only when they are what was compiled.
+//!
+//! A program that somebody else put here would be run as this user. So, as OpenSSH asks of a user's files
+//! (`StrictModes`), the folder is this user's and closed to all others, nobody else can exchange a folder on the
+//! way to it, and no link leads there; and beside each program lies its SHA-256, written when it was compiled.
+//! What is run is a copy of the bytes that were looked at, in a folder of the run.
+
+use nodegauge_os::effective_user;
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Others than the owner: their ways in, and their ways to change something.
+const OTHERS: u32 = 0o077;
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+/// Only the owner.
+const PRIVATE: Mode = Mode::RWXU;
+
+/// The folder of such programs.
+#[derive(Debug)]
+pub struct ProgramCache {
+    folder: OwnedFd,
+    path: PathBuf,
+}
+
+impl ProgramCache {
+    /// Opens the folder, which is made where there is none.
+    ///
+    /// # Errors
+    /// Why it cannot be trusted, or be had.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let failed = |cause: io::Error| format!("{}: {cause}", path.display());
+        let absolute = std::path::absolute(path).map_err(failed)?;
+        // Links directly below / are the system's own, e.g. /home.
+        let top: PathBuf = absolute.components().take(2).collect();
+        let mut here = top.canonicalize().unwrap_or_else(|_| top.clone());
+        here.extend(absolute.components().skip(2));
+        let (mut folder, mut at) = (open_folder(CWD, Path::new("/"))?, PathBuf::from("/"));
+        for part in here.components().filter(|part| *part != Component::RootDir) {
+            let stat = fstat(&folder).map_err(|cause| failed(cause.into()))?;
+            let open_to_all = stat.st_mode & OTHERS_WRITE != 0 && stat.st_mode & STICKY == 0;
+            if open_to_all || ![0, effective_user()].contains(&stat.st_uid) {
+                return Err(format!(
+                    "others may exchange what is in {} (owner {}, mode {:o})",
+                    at.display(),
+                    stat.st_uid,
+                    stat.st_mode & 0o7777
+                ));
+            }
+            at.push(part);
+            let name = Path::new(part.as_os_str());
+            // One that is there already is opened all the same.
+            let made = mkdirat(&folder, name, PRIVATE).err().filter(|cause| *cause != Errno::EXIST);
+            folder = open_folder(&folder, name).map_err(|why| {
+                let why = made.map_or(why, |cause| format!("cannot be made: {cause}"));
+                format!("{} {why}", at.display())
+            })?;
+        }
+        let stat = fstat(&folder).map_err(|cause| failed(cause.into()))?;
+        match why_not_ours(&stat) {
+            Some(why) => Err(format!("{} {why}", at.display())),
+            None => Ok(Self { folder, path: at }),
+        }
+    }
+
+    /// Where it is, without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The program that was kept under `name` and made from what `key` says; `None` where there is none.
+    ///
+    /// # Errors
+    /// Why what lies there must not be run.
+    pub fn find(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
+        let Some(program) = self.read(name)? else { return Ok(None) };
+        match self.read(&seal_name(name))? {
+            Some(seal) if seal == self::seal(key, &program) => Ok(Some(program)),
+            _ => Err(format!("{} is not what was compiled", self.path.join(name).display())),
+        }
+    }
+
+    /// Keeps a program, under its name only when it is whole.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep(&self, name: &str, key: &str, program: &[u8]) -> io::Result<()> {
+        for (content, name) in [(program, name.to_owned()), (&seal(key, program), seal_name(name))]
+        {
+            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+            file.write_all(content)?;
+            file.as_file().set_permissions(Permissions::from_mode(PRIVATE.bits()))?;
+            file.persist(self.path.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// The content of a file of this user's, which is looked at when it is open.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        let path = self.path.join(name);
+        let said = |why: String| format!("{} {why}", path.display());
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match openat(&self.folder, name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(said("is a link".to_owned())),
+            Err(cause) => return Err(said(format!("cannot be read: {cause}"))),
+        };
+        let stat = fstat(&file).map_err(|cause| said(cause.to_string()))?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let why = (!is_file).then(|| "is no file".to_owned());
+        if let Some(why) = why.or_else(|| why_not_ours(&stat)) {
+            return Err(said(why));
+        }
+        let mut content = Vec::new();
+        File::from(file).read_to_end(&mut content).map_err(|cause| said(cause.to_string()))?;
+        Ok(Some(content))
+    }
+}
+
+/// Opens a folder that is no link.
+fn open_folder(parent: impl std::os::fd::AsFd, name: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty()).map_err(|cause| match cause {
+        Errno::LOOP | Errno::NOTDIR => "is a link, or no folder".to_owned(),
+        cause => format!("cannot be read: {cause}"),
+    })
+}
+
+/// Why somebody else may have had a hand in a file or folder.
+fn why_not_ours(stat: &Stat) -> Option<String> {
+    let mode = stat.st_mode & 0o7777;
+    if stat.st_uid != effective_user() {
+        return Some(format!("belongs to another user ({})", stat.st_uid));
+    }
+    (mode & OTHERS != 0).then(|| format!("is open to others (mode {mode:o}, not 700)"))
+}
+
+fn seal_name(name: &str) -> String {
+    format!("{name}.key")
+}
+
+/// What lies beside a program: its digest, and what it was made from, for a name may be that of two.
+fn seal(key: &str, program: &[u8]) -> Vec<u8> {
+    format!("sha256 {:x}\n{key}", Sha256::digest(program)).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink};
+
+    const NOBODY: u32 = 65_534;
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// A cache with the program `p`, compiled from `key`.
+    fn filled(folder: &Path) -> ProgramCache {
+        let cache = ProgramCache::open(folder).unwrap();
+        cache.keep("p", "key", b"program").unwrap();
+        assert_eq!(cache.find("p", "key"), Ok(Some(b"program".to_vec())));
+        cache
+    }
+
+    #[test]
+    fn a_program_is_found_again_and_another_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = filled(&folder.path().join("a/b"));
+        assert_eq!(cache.find("q", "key"), Ok(None));
+        assert!(cache.find("p", "another key").is_err());
+        cache.keep("p", "another key", b"new").unwrap();
+        assert_eq!(cache.find("p", "another key"), Ok(Some(b"new".to_vec())));
+    }
+
+    #[test]
+    fn what_was_put_there_by_another_hand_is_refused() {
+        type Plant = fn(&Path);
+        let plants: [(Plant, &str); 7] = [
+            (|p| std::fs::write(p, "planted").unwrap(), "is not what was compiled"),
+            (
+                |p| std::fs::remove_file(p.with_extension("key")).unwrap(),
+                "is not what was compiled",
+            ),
+            (|p| mode(p, 0o755), "is open to others (mode 755"),
+            (|p| mode(&p.with_extension("key"), 0o666), "is open to others (mode 666"),
+            (
+                |p| {
+                    std::fs::rename(p, p.with_extension("x")).unwrap();
+                    symlink("p.x", p).unwrap();
+                },
+                "is a link",
+            ),
+            (
+                |p| {
+                    std::fs::remove_file(p).unwrap();
+                    std::fs::create_dir(p).unwrap();
+                },
+                "is no file",
+            ),
+            (
+                |p| {
+                    if nodegauge_os::is_root() {
+                        chown(p, Some(NOBODY), None).unwrap()
+                    } else {
+                        mode(p, 0o777)
+                    }
+                },
+                if nodegauge_os::is_root() {
+                    "belongs to another user (65534)"
+                } else {
+                    "is open to others"
+                },
+            ),
+        ];
+        for (plant, why) in plants {
+            let folder = tempfile::tempdir().unwrap();
+            let cache = filled(&folder.path().join("cache"));
+            plant(&cache.path().join("p"));
+            let error = cache.find("p", "key").unwrap_err();
+            assert!(error.contains(why), "{error}, not {why}");
+        }
+    }
+
+    #[test]
+    fn folders_that_others_may_change_are_refused() {
+        let outer = tempfile::tempdir().unwrap();
+        let open = |name: &str| ProgramCache::open(&outer.path().join(name));
+        let refused = |name: &str, why: &str| {
+            let error = open(name).unwrap_err();
+            assert!(error.contains(why), "{error}, not {why}");
+        };
+        open("own/cache").unwrap();
+        mode(&outer.path().join("own/cache"), 0o750);
+        refused("own/cache", "cache is open to others (mode 750, not 700)");
+        mode(&outer.path().join("own/cache"), 0o700);
+        mode(&outer.path().join("own"), 0o777);
+        refused("own/cache", "others may exchange what is in ");
+        mode(&outer.path().join("own"), 0o1777);
+        open("own/cache").unwrap();
+        symlink("own", outer.path().join("link")).unwrap();
+        refused("link/cache", "link is a link, or no folder");
+        symlink("cache", outer.path().join("own/link")).unwrap();
+        refused("own/link", "own/link is a link, or no folder");
+        std::fs::write(outer.path().join("file"), "").unwrap();
+        refused("file", "file is a link, or no folder");
+        if nodegauge_os::is_root() {
+            chown(outer.path().join("own/cache"), Some(NOBODY), None).unwrap();
+            refused("own/cache", "cache belongs to another user (65534)");
+            chown(outer.path().join("own"), Some(NOBODY), None).unwrap();
+            refused("own/cache", "own (owner 65534");
+        }
+    }
+}
