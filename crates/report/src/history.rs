@@ -1,13 +1,9 @@
 //! The view of `history list`.
 
-use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use nodegauge_gauge::view::{Block, Section, Table};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// Most characters of a host's name.
-const HOST: usize = 16;
-/// Fewest characters of the last column.
-const COMMAND: usize = 8;
 
 /// One saved run, as the list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +23,7 @@ pub struct Line {
 }
 
 /// The list, newest first, a line a run in `width` characters; `older` are not in it. Hosts have a column
-/// where there are several, labels where there are any.
+/// where there are several, labels where there are any; they and what was run share the room that is left.
 pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
     let mut section = Section::new("history");
     let Some(first) = lines.first() else {
@@ -35,33 +31,34 @@ pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
         return section;
     };
     let one_host = lines.iter().all(|line| line.host == first.host);
-    let columns: [(&str, bool, fn(&Line, usize) -> String); 5] = [
-        ("id", true, |line, _| line.id.clone()),
-        // To the minute; the record has the whole.
-        ("started (UTC)", true, |line, _| {
-            line.started.get(..16).unwrap_or(&line.started).replace('T', " ")
-        }),
-        ("host", !one_host, |line, _| cut(&line.host, HOST)),
-        ("best", true, |line, _| line.figure.clone()),
-        ("labels", lines.iter().any(|line| !line.labels.is_empty()), |line, width| {
-            cut(&line.labels, width / 5)
-        }),
+    let labelled = lines.iter().any(|line| !line.labels.is_empty());
+    // To the minute; the record has the whole.
+    let minute = |line: &Line| line.started.get(..16).unwrap_or(&line.started).replace('T', " ");
+    let column = |title: &'static str, cell: &dyn Fn(&Line) -> String| -> (&str, Vec<String>) {
+        (title, lines.iter().map(cell).collect())
+    };
+    let mut columns = vec![
+        column("id", &|line| line.id.clone()),
+        column("started (UTC)", &minute),
+        column("best", &|line| line.figure.clone()),
     ];
-    let shown = || columns.iter().filter(|(_, shown, _)| *shown);
-    let titles: Vec<&str> = shown().map(|(title, ..)| *title).chain(["run"]).collect();
-    let mut rows: Vec<Vec<String>> =
-        lines.iter().map(|line| shown().map(|(_, _, cell)| cell(line, width)).collect()).collect();
-    let used: usize = (0..titles.len() - 1)
-        .map(|i| {
-            let cells = rows.iter().map(|row| row[i].chars().count());
-            cells.chain([titles[i].len()]).max().unwrap_or(0) + GAP
-        })
-        .sum();
-    let left = width.saturating_sub(used).max(COMMAND);
+    let fixed = columns.len();
+    columns.extend((!one_host).then(|| column("host", &|line| line.host.clone())));
+    columns.extend(labelled.then(|| column("labels", &|line| line.labels.clone())));
+    columns.push(column("run", &|line| line.command.clone()));
+    let wide = |(title, cells): &(&str, Vec<String>)| {
+        cells.iter().map(|cell| cell.chars().count()).chain([title.len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = columns.iter().map(wide).collect();
+    let used: usize = widths[..fixed].iter().sum::<usize>() + GAP * (columns.len() - 1);
+    let shared = shares(&widths[fixed..], width.saturating_sub(used));
+    let room = |i: usize| i.checked_sub(fixed).map_or(widths[i], |i| shared[i]);
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
     let mut table = Table::new(&titles);
-    for (row, line) in rows.iter_mut().zip(lines) {
-        row.push(cut(&line.command, left));
-        table.row(row.drain(..).map(Cell::text));
+    for row in 0..lines.len() {
+        table.row(
+            columns.iter().enumerate().map(|(i, (_, cells))| cut(&cells[row], room(i)).into()),
+        );
     }
     section.push(table);
     let host = (one_host && first.host != "-").then(|| format!("all on {}", first.host));
@@ -71,6 +68,18 @@ pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
         section.push(Block::Text(below.join("; ")));
     }
     section
+}
+
+/// Room for each of several, of which none gets more than it needs and those that need more equally much.
+fn shares(needed: &[usize], mut room: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..needed.len()).collect();
+    order.sort_by_key(|i| needed[*i]);
+    let mut shares = vec![0; needed.len()];
+    for (done, i) in order.into_iter().enumerate() {
+        shares[i] = needed[i].min(room / (needed.len() - done));
+        room -= shares[i];
+    }
+    shares
 }
 
 /// At most so many characters of a text.
@@ -120,5 +129,12 @@ mod tests {
              all on n01; 9980 older: --all\n"
         );
         assert_eq!(shown(&[], 0, 80), "no saved runs\n");
+    }
+
+    #[test]
+    fn what_needs_little_leaves_the_rest_to_others() {
+        assert_eq!(shares(&[4, 40, 40], 30), vec![4, 13, 13]);
+        assert_eq!(shares(&[40, 4, 5], 30), vec![21, 4, 5]);
+        assert_eq!(shares(&[3, 4], 30), vec![3, 4]);
     }
 }

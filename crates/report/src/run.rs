@@ -4,6 +4,7 @@ use crate::machine;
 use nodegauge_gauge::view::{Note, Page, Section, Tone};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Record, Severity};
 
 /// Findings that the page shows; `doctor` shows all.
@@ -40,7 +41,7 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
 }
 
 /// Behind the last section: that a run was interrupted, so that its table is not taken for whole, and
-/// perhaps what was noticed on the way.
+/// what was noticed on the way, or where that is found.
 fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
     if page.sections.is_empty() {
@@ -53,6 +54,10 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     }
     for notice in record.notices.iter().filter(|_| notices) {
         last.note("note", notice.text.as_str());
+    }
+    if !notices {
+        let noticed = counted(record.notices.len(), "note");
+        last.push(Note::new("more", format!("all figures and {noticed}: -v")).faint());
     }
     page
 }

@@ -63,22 +63,16 @@ fn find(run: &str, db: &Database) -> Result<Record, Failure> {
 /// Writes records one a line: each run once, all of them from the oldest on where none is named.
 fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
     let store = open_to_read(db)?;
-    let mut records: Vec<Record> = Vec::new();
-    for run in runs {
-        match &store {
-            Some(store) => records.extend(store.find_all(run)?),
-            None => records.push(find(run, db)?),
+    let named: Vec<Record> = match &store {
+        Some(store) => {
+            runs.iter().map(|run| store.find_all(run)).collect::<Result<Vec<_>, _>>()?.concat()
         }
-    }
-    if let (Some(store), true) = (&store, runs.is_empty()) {
-        for id in store.ids(&RunFilter::default())?.iter().rev() {
-            records.push(store.find(id)?);
-        }
-    }
+        None => runs.iter().map(|run| find(run, db)).collect::<Result<_, _>>()?,
+    };
+    let all = store.as_ref().filter(|_| runs.is_empty());
+    let ids = all.map_or(Ok(Vec::new()), |store| store.ids(&RunFilter::default()))?;
+    let saved = ids.iter().rev().filter_map(|id| Some(all?.find(id)));
     let mut written = BTreeSet::new();
-    let mut lines = String::new();
-    for record in records.iter().filter(|record| written.insert(&record.id)) {
-        lines.push_str(&output::json_line(record)?);
-    }
-    Sink::from(output).write(&lines)
+    let once = named.into_iter().filter(|record| written.insert(record.id.clone())).map(Ok);
+    Sink::from(output).write_parts(once.chain(saved).map(|record| output::json_line(&record?)))
 }
