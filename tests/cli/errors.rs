@@ -220,3 +220,122 @@ fn processors() {
         );
     }
 }
+
+/// An option that reads a file names what is none, before anything is measured or saved.
+#[test]
+fn what_is_no_file_of_sane_length_is_not_read() {
+    let harness = Harness::new();
+    assert_eq!(harness.run_other(&["mkfifo", &harness.arg("pipe.c")], &[]).code, Some(0));
+    std::fs::File::create(harness.path("long.c")).unwrap().set_len(1 << 40).unwrap();
+    let no_file = "it is no regular file";
+    for (file, why) in [
+        ("/dev/zero", no_file),
+        ("/dev/null", no_file),
+        ("pipe.c", no_file),
+        ("long.c", "it is longer than "),
+        (".", "Is a directory (os error 21)"),
+    ] {
+        for option in [
+            &["stream", "--standard"][..],
+            &["hpl", "--matrix"],
+            &["machine", "--topology"],
+            &["places", "--topology"],
+            &["history", "import"],
+            &["history", "show"],
+            &["compare", "latest"],
+        ] {
+            let is_input = matches!(option[0], "history" | "compare");
+            // These take what another program writes into a pipe, and wait for it.
+            if file == "pipe.c" && is_input {
+                continue;
+            }
+            let named = if is_input { format!("./{file}") } else { file.to_owned() };
+            let named = if file.starts_with('/') { file.to_owned() } else { named };
+            let outcome = harness.run(&[option, &[&named]].concat()).exits(2).prints_nothing();
+            if option[0] != "compare" {
+                outcome.complains(why);
+            }
+        }
+    }
+    assert!(!harness.path(".local").exists(), "nothing is saved");
+}
+
+#[test]
+fn standard_input_is_a_dash() {
+    let harness = Harness::new();
+    let record = harness.write("run.json", include_str!("../golden/stream/record.json"));
+    let shown = harness.run(&["history", "show", &record]).exits(0).stdout;
+    let program = env!("CARGO_BIN_EXE_nodegauge");
+    for script in [
+        r#""$1" history show - < "$2""#,
+        r#"cat "$2" | "$1" history show -"#,
+        r#"cat "$2" | "$1" history show /dev/stdin"#,
+    ] {
+        let outcome = harness.run_other(&["sh", "-c", script, "sh", program, &record], &[]);
+        assert_eq!(outcome.exits(0).stdout, shown, "{script}");
+    }
+}
+
+#[test]
+fn programs_that_are_none() {
+    let harness = Harness::new();
+    harness.write("text", "no program");
+    for (args, missing) in [
+        (&["mpi", "--launcher", "./text"][..], "there is no launcher \"./text\" on this node\n"),
+        (&["mpi", "--mpicc", "./text"], "there is no ./text on this node\n"),
+        (&["stream", "--compiler", "./text"], "cannot start ./text --version: Permission denied"),
+        (&["io", "--fio", "./text"], "./text: it may not be run\nhint: give the path of fio"),
+        (&["io", "--iozone", "."], ".: there is no such program\n"),
+        (&["hpl", "--xhpl", "./text"], "there is no program \"./text\"\n"),
+        (&["hpl", "--blas", "./text"], "cannot load "),
+        (&["mpi", "--osu", "."], "there is no osu_latency"),
+    ] {
+        let outcome = harness.run(args).prints_nothing().complains(missing);
+        let refused = matches!(outcome.code, Some(2 | 3));
+        assert!(refused && outcome.stderr.contains("\nhint: "), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_machine_is_refused() {
+    let harness = Harness::new();
+    let ranks = harness.run(&["mpi", "--ranks", "65536"]).exits(2).prints_nothing();
+    ranks.complains("error: 65536 ranks are too many for ").complains("\nhint: take ");
+    harness
+        .run(&["io", "--cache", "direct", "--block-sizes", "3B", "--file-sizes", "64KiB"])
+        .exits(2)
+        .prints_nothing()
+        .complains("bytes, a block has 3\nhint: other --block-sizes");
+}
+
+#[test]
+fn errors_are_short_and_command_no_terminal() {
+    let harness = Harness::new();
+    let long = "9".repeat(10_000);
+    for args in [
+        &["stream", "--threads", &long][..],
+        &["stream", "--places", &long],
+        &["stream", "--label", &long],
+        &["stream", "--numa", &long],
+        &["stream", "--kernels", &long],
+        &["stream", &long],
+        &["history", "show", &long],
+        &["mpi", "--hosts", &format!("-{long}")],
+        &["stream", "--expect", &format!("triad>=3GB/s{long}")],
+        &["machine", "--topology", &format!("synthetic:{long}")],
+        &["stream", "--threads", "\x1b[31m1\x1b]0;owned\x07\u{202e}\r"],
+        &["history", "show", "\x1b[31mred\x1b]0;owned\x07\u{202e}\r"],
+        &["\x1b[2J\u{9b}2J"],
+    ] {
+        let said = harness.run(args).exits(2).prints_nothing().stderr;
+        assert!(said.len() < 1200 && said.lines().count() <= 6, "{said}");
+        let plain = |c: char| !c.is_control() || c == '\n';
+        assert!(said.chars().all(|c| plain(c) && c != '\u{202e}'), "{said:?}");
+    }
+    // A text of many lines: what a compiler says.
+    let many = "#!/bin/sh\necho one >&2\nfor i in 1 2 3 4 5 6 7 8 9; do printf 'error: \\033[31mno\\n' >&2; done\nexit 1\n";
+    crate::harness::make_program(&harness.write("cc", many));
+    let said = harness.run(&["stream", "--compiler", "./cc", "--budget", "1", "--size", "1000000"]);
+    assert!(said.stderr.lines().count() <= 6 && !said.stderr.contains('\x1b'), "{}", said.stderr);
+    assert!(!said.stdout.contains('\x1b'), "{}", said.stdout);
+}

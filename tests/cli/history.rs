@@ -302,7 +302,13 @@ fn the_database_is_where_the_option_or_the_variable_says() {
     assert!(harness.path("by-variable.db").exists() && !harness.path(".local").exists());
     let list = harness.run_with(&variables, &["history", "list"]).exits(0).stdout;
     assert!(list.contains("triad"), "{list}");
-    let option = ["--db", "new/folder/by-option.db"];
+    let option = ["--db", "folder/by-option.db"];
+    for command in [&args[..], &["history", "list"]] {
+        harness.run(&[command, &option].concat()).exits(2).only_error(
+            "--db folder/by-option.db: there is no folder folder\nhint: make it first, e.g. mkdir -p folder",
+        );
+    }
+    std::fs::create_dir(harness.path("folder")).unwrap();
     harness.run_with(&variables, &[&args[..], &option].concat()).exits(0);
     harness.run(&[&["history", "list"], &option[..]].concat()).exits(0).says("triad");
     assert_eq!(harness.run_with(&variables, &["history", "list"]).stdout, list);
@@ -379,16 +385,16 @@ fn a_database_that_cannot_be_written_is_found_before_measuring() {
 #[test]
 fn a_home_that_cannot_be_written() {
     let harness = Harness::new();
-    std::fs::create_dir(harness.path("home")).unwrap();
-    let home = harness.arg("home");
-    let shown = [("tmpfs:ro", home.as_str())];
-    let database = format!("{home}/.local/share/nodegauge/history.db");
-    let Some(outcome) = harness.run_where(&shown, &["stream", "--db", &database]) else { return };
+    std::fs::create_dir(harness.path(".local")).unwrap();
+    let local = harness.arg(".local");
+    let shown = [("tmpfs:ro", local.as_str())];
+    let database = format!("{local}/share/nodegauge/history.db");
+    let Some(outcome) = harness.run_where(&shown, &["stream"]) else { return };
     outcome.exits(3).only_error(&format!(
         "cannot write history database {database}: Read-only file system (os error 30)\n\
          hint: --no-save, or --db FILE in a folder you can write"
     ));
-    let listed = harness.run_where(&shown, &["history", "list", "--db", &database]).unwrap();
+    let listed = harness.run_where(&shown, &["history", "list"]).unwrap();
     assert_eq!(listed.exits(0).stdout, "no saved runs\n");
     let args = [&["stream", "-q", "--no-save"], &FAST[..]].concat();
     harness.run_where(&shown, &args).unwrap().exits(0).quietly();
@@ -397,6 +403,7 @@ fn a_home_that_cannot_be_written() {
 #[test]
 fn a_database_that_can_only_be_read_is_read() {
     let harness = Harness::new();
+    std::fs::create_dir(harness.path("shared")).unwrap();
     let id = save(&harness, &["--db", "shared/runs.db"]);
     let (folder, database) = (harness.arg("shared"), harness.arg("view/runs.db"));
     std::fs::create_dir(harness.path("view")).unwrap();

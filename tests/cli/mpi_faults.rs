@@ -305,7 +305,7 @@ fn programs_of_the_current_folder_are_not_found() {
 #[test]
 fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
     let harness = Harness::new();
-    for which in installed(&harness) {
+    for (which, (signal, code)) in installed(&harness).iter().zip([("HUP", 129), ("INT", 130)]) {
         // A launcher that is killed with all its folders there.
         let temporary = harness.arg(which.mpirun);
         std::fs::create_dir(&temporary).unwrap();
@@ -336,8 +336,8 @@ fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
         );
         // A size of messages under way.
         let running = running.shows(": latency, ");
-        running.signal("INT");
-        running.end().exits(130).complains("interrupted");
+        running.signal(signal);
+        running.end().exits(code).complains("interrupted");
         no_orphans(&harness);
         assert_eq!(harness.latest()["complete"], false);
         let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().flatten().collect();

@@ -134,6 +134,13 @@ fn open_mpi_and_mpich_start_ranks() {
         // One rank is a run like any other.
         let alone = launched(&harness, &[mpirun, "-np", "1"], &variables, &[]).exits(0).json();
         assert!(measurements(&alone)[0]["config"].get("processes").is_none());
+        // Open MPI gives ranks a terminal of its own, whose output goes wherever that of mpirun goes.
+        let coloured = [&variables[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
+        for ranks in ["1", "2"] {
+            let machine = [mpirun, "-np", ranks, env!("CARGO_BIN_EXE_nodegauge"), "doctor"];
+            let said = harness.run_other(&machine, &coloured);
+            assert!(!said.stdout.contains('\x1b'), "{}", said.stdout);
+        }
         // A refusal is said once, and ends all ranks with its exit code.
         let refused = launched(&harness, &[mpirun, "-np", "2"], &variables, &["--ranks", "3"]);
         let message = format!("error: --ranks 3, but {launcher} has started 2\n");

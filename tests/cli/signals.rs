@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: what was measured is saved and marked incomplete.
+//! Ctrl-C, SIGTERM and closed terminals: what was measured is saved and marked incomplete.
 
 use crate::harness::{Harness, Outcome, measurements};
 use serde_json::Value;
@@ -53,6 +53,41 @@ fn sigterm_ends_with_its_own_code() {
     let record = outcome.json();
     assert_eq!(record["complete"], false);
     assert_eq!(harness.latest()["id"], record["id"]);
+}
+
+#[test]
+fn a_closed_terminal_leaves_no_run_behind() {
+    let harness = Harness::new();
+    let args = [&["stream"], &ENDLESS[..]].concat();
+    let running = harness.start_on_terminal(&[], &args).shows_times(10, MEASURED);
+    assert_eq!(running.hang_up(), Some(129));
+    let record = harness.latest();
+    assert_eq!((&record["complete"], measurements(&record).len()), (&Value::Bool(false), 4));
+}
+
+#[test]
+fn a_second_hangup_is_no_haste() {
+    let harness = Harness::new();
+    let args = [&["stream"], &ENDLESS[..]].concat();
+    let running = harness.start(&args).shows_times(10, MEASURED);
+    // As the kernel and the shell send it when a window is closed.
+    running.signal("HUP");
+    running.signal("HUP");
+    running.end().exits(129).says("\nsaved ");
+    assert_eq!(harness.latest()["complete"], false);
+}
+
+#[test]
+fn what_nohup_starts_goes_on() {
+    let harness = Harness::new();
+    let args = [&["stream"], &ENDLESS[..]].concat();
+    let ignoring = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
+    let running = harness.start_on_terminal(&ignoring, &args).shows_times(10, MEASURED);
+    running.signal("HUP");
+    let running = running.shows_times(40, MEASURED);
+    running.signal("INT");
+    running.end().exits(130);
+    assert_eq!(harness.latest()["complete"], false);
 }
 
 #[test]

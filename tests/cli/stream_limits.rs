@@ -87,6 +87,12 @@ fn expectations_decide_the_exit_code() {
         .complains("which is suspect: ")
         .complains("hint: --accept-suspect takes it for a result");
     harness.run(&[&small[..], &["triad>=1B/s", "--accept-suspect"]].concat()).exits(0);
+    let strict = &[&small[..small.len() - 1], &["--strict", "--json", "small.json"]].concat();
+    harness.run(strict).exits(1).complains("error: --strict: copy is suspect (3 more are): ");
+    harness
+        .run(&["compare", "small.json", "small.json", "--strict"])
+        .exits(1)
+        .complains("error: --strict: B: copy is suspect (3 more are): ");
     stream(&["-q", "--expect", "triad>=1MB/s"]).exits(0).quietly().prints_nothing();
     stream(&["-v", "--expect", "stream.triad>=1MB/s"])
         .exits(0)
@@ -95,11 +101,14 @@ fn expectations_decide_the_exit_code() {
         .exits(1)
         .complains("error: expected triad >= 900 TB/s, measured ");
     stream(&["-q", "--expect", "tirad>=1MB/s"])
-        .exits(1)
-        .only_error("expected tirad >= 1 MB/s, but there is no such measurement; there are triad, scale, copy, add");
+        .exits(2)
+        .only_error("expected tirad >= 1 MB/s, but there is no such measurement; there are triad, scale, copy, add\nhint: did you mean triad?");
+    stream(&["-q", "--kernels", "copy", "--expect", "triad>=1MB/s"])
+        .exits(2)
+        .complains("there is no such measurement; there is copy\n");
     stream(&["-q", "--expect", "triad>=1us"])
-        .exits(1)
-        .only_error("expected triad >= 1 us, but the measurement is in B/s");
+        .exits(2)
+        .only_error("expected triad >= 1 us, but triad is in B/s\nhint: give a bound in B/s");
     stream(&["-q", "--expect", "triad<=100%"]).exits(0).quietly();
     stream(&["-q", "--expect", "triad>=99%"])
         .exits(1)
@@ -116,8 +125,8 @@ fn a_share_of_an_unknown_limit_is_not_met() {
         return skip(Part::Memory, "the theoretical bandwidth of this machine is known");
     }
     let args = ["stream", "--samples", "1", "--size", "1000000", "-q", "--no-save"];
-    harness.run(&[&args[..], &["--expect", "triad>=1%"]].concat()).exits(1).only_error(
+    harness.run(&[&args[..], &["--expect", "triad>=1%"]].concat()).exits(2).only_error(
         "expected triad >= 1 % of the limit, but no limit is known\n\
-         hint: give --dimms COUNTxMT/s, or a bound in units",
+         hint: give a bound in units, or of memory --dimms COUNTxMT/s",
     );
 }

@@ -6,16 +6,30 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::Stdio;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
+
+/// Makes the terminal that `command` reads from its own, so that closing it sends SIGHUP.
+pub fn make_its_own(command: &mut Command) {
+    let lead = || {
+        // SAFETY: two system calls without memory of this process.
+        let done = unsafe { libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 };
+        if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork and exec it makes system calls alone.
+    unsafe { command.pre_exec(lead) };
+}
 
 /// What was written to a terminal.
 #[derive(Default)]
 struct Screen {
     text: Mutex<(String, bool)>,
     changed: Condvar,
+    closed: AtomicBool,
 }
 
 pub struct Terminal {
@@ -25,7 +39,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// A new terminal, and its end for a program.
-    pub fn open() -> (Self, Stdio) {
+    pub fn open() -> (Self, OwnedFd) {
         // Opened by the standard library, so that no other test's program inherits it.
         let mut options = File::options();
         options.read(true).write(true).custom_flags(libc::O_NOCTTY);
@@ -45,7 +59,7 @@ impl Terminal {
         let screen = Arc::new(Screen::default());
         let shown = Arc::clone(&screen);
         let reader = std::thread::spawn(move || shown.fill(ours));
-        (Self { screen, reader }, theirs.into())
+        (Self { screen, reader }, theirs)
     }
 
     /// Waits until the program has shown `text` so many times.
@@ -62,6 +76,12 @@ impl Terminal {
             }
             screen = self.screen.changed.wait_timeout(screen, left).unwrap().0;
         }
+    }
+
+    /// Closes it, as a window is closed, when the program writes the next time.
+    pub fn close(self) {
+        self.screen.closed.store(true, Ordering::Relaxed);
+        self.reader.join().unwrap();
     }
 
     /// What stands on the terminal when the program has ended and its bar is taken away.
@@ -85,7 +105,7 @@ impl Screen {
             screen.0.push_str(&String::from_utf8_lossy(&buffer[..read]));
             screen.1 = read == 0;
             self.changed.notify_all();
-            if read == 0 {
+            if read == 0 || self.closed.load(Ordering::Relaxed) {
                 return;
             }
         }

@@ -23,6 +23,7 @@ use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::compiled::self_test;
 use nodegauge_memory::kernels::{Element, Kernel};
+use nodegauge_memory::ranks::Started;
 use nodegauge_placement::{Bind, NumaSpec, PlacesSpec, ThreadList};
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub(crate) use mpi::MpiArgs;
     version,
     help_expected = true,
     max_term_width = 80,
-    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 130/143 interrupted.\n\
+    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 129/130/143 interrupted.\n\
                   Example: nodegauge stream --threads 4 --bind spread --json result.json"
 )]
 pub(crate) struct Args {
@@ -81,9 +82,11 @@ enum ColorWhen {
 }
 
 impl Color {
-    /// Makes the choice for everything that is printed.
+    /// Makes the choice for everything that is printed. What a launcher started has no colours of its own accord:
+    /// it may have a terminal of the launcher's, which writes what comes of it to wherever its own output goes.
     pub(crate) fn write_global(self) {
         match self.color {
+            ColorWhen::Auto if Started::on_a_launchers_terminal() => anstream::ColorChoice::Never,
             ColorWhen::Auto => anstream::ColorChoice::Auto,
             ColorWhen::Always => anstream::ColorChoice::Always,
             ColorWhen::Never => anstream::ColorChoice::Never,
@@ -182,12 +185,21 @@ pub(crate) struct Common {
     /// Put a label on the record (repeatable), e.g. --label nps=4
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
-    /// Exit with 1 unless this holds (repeatable), e.g. --expect 'triad>=300GB/s'
+    /// Exit with 1 unless this holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
+    ///
+    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the limit that is known.
+    /// @SIZE is for the figures of one message, block or array size; without it all of the name must meet
+    /// it. A name, unit or limit that the command cannot have is refused before it measures, and a suspect
+    /// figure meets nothing unless --accept-suspect. Examples: --expect 'mpi.bw>=10GB/s@1MiB', --expect
+    /// 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
     /// Let suspect figures meet what is expected
     #[arg(long, help_heading = "Output")]
     pub(crate) accept_suspect: bool,
+    /// Exit with 1 when any figure is suspect
+    #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) db: Database,
     /// Do not save the record in the history

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     // Samples are dated from here on.
     nodegauge_measure::clock::since_start();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(&error));
-    let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error));
     parsed.color.write_global();
     match commands::dispatch(&parsed) {
         Ok(code) => code.into(),
@@ -29,22 +29,40 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends with what clap says of the arguments. A value that does not follow its grammar points at the
-/// wrong character by itself, and a name that is not known offers others: these need none of clap's
-/// words around them.
+/// Ends with what clap says of the arguments: help and versions as they are, errors as all errors are shown.
 fn refuse(error: &clap::Error) -> ! {
+    match complaint(error) {
+        Some(said) => {
+            output::error(&said);
+            std::process::exit(failure::Exit::Usage.number().into())
+        }
+        None => error.exit(),
+    }
+}
+
+/// What is wrong with the arguments; `None` of what is no error. A value that does not follow its grammar points
+/// at the wrong character by itself, and a name that is not known offers others: these need none of clap's words
+/// around them.
+fn complaint(error: &clap::Error) -> Option<String> {
     let source = std::error::Error::source(error);
     let own = source.filter(|source| {
         source.is::<nodegauge_measure::SyntaxError>()
             || source.is::<nodegauge_machine::published::UnknownNode>()
     });
     match own {
-        Some(wrong) => {
-            output::error(&wrong.to_string());
-            std::process::exit(2)
+        Some(wrong) => Some(wrong.to_string()),
+        None if is_help(error.kind()) => None,
+        None => {
+            let said = error.render().to_string();
+            Some(said.trim_start_matches("error: ").trim_end().to_owned())
         }
-        None => error.exit(),
     }
+}
+
+/// Whether it is no error but what was asked for.
+fn is_help(kind: clap::error::ErrorKind) -> bool {
+    use clap::error::ErrorKind::*;
+    matches!(kind, DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion)
 }
 
 /// The definition of the command line, for tests and generated documents.

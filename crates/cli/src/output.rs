@@ -2,9 +2,14 @@
 
 use crate::failure::Failure;
 use nodegauge_gauge::view::{Page, Section};
+use nodegauge_measure::legible;
+use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_report::{Style, text};
 use serde::Serialize;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 
 mod sink;
 pub(crate) use sink::Sink;
@@ -45,13 +50,26 @@ pub(crate) const BOTH_TO_STDOUT: &str =
 
 /// Prints a result. A reader that has gone away (`| head`) ends the program quietly.
 pub(crate) fn print(text: &str) {
+    write(&legible::page(text));
+}
+
+/// Writes to standard output as it is.
+fn write(text: &str) {
     let mut out = anstream::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
         && error.kind() != io::ErrorKind::BrokenPipe
+        && !is_hung_up(&error)
     {
         self::error(&format!("cannot write to standard output: {error}"));
         std::process::exit(3);
     }
+}
+
+/// Whether writing failed because the terminal is closed: then nobody is left to read.
+fn is_hung_up(error: &io::Error) -> bool {
+    let stdout = || io::stdout().as_fd().try_clone_to_owned().map(File::from)?.metadata();
+    let is_device = || stdout().is_ok_and(|stdout| stdout.file_type().is_char_device());
+    error.raw_os_error() == Some(libc::EIO) && is_device()
 }
 
 /// Prints a page.
@@ -68,13 +86,33 @@ pub(crate) fn show_section(section: &Section) {
 pub(crate) fn error(message: &str) {
     let mut err = anstream::stderr().lock();
     // Nobody is left to tell when standard error is gone.
-    let _ = writeln!(err, "\x1b[1;31merror:\x1b[0m {message}");
+    let _ = writeln!(err, "\x1b[1;31merror:\x1b[0m {}", legible::message(message));
+}
+
+/// Says which of these figures, which are of `side`, is suspect first and how many more are; whether any is.
+pub(crate) fn suspects<'a>(
+    measurements: impl IntoIterator<Item = &'a Measurement>,
+    side: &str,
+) -> bool {
+    let suspect = |m: &&Measurement| m.validity.status == Status::Suspect && !m.is_published();
+    let mut suspects = measurements.into_iter().filter(suspect);
+    let Some(first) = suspects.next() else { return false };
+    let more = match suspects.count() {
+        0 => String::new(),
+        count => format!(" ({count} more are)"),
+    };
+    let why = first.validity.reasons.first().map_or("", String::as_str);
+    error(&format!(
+        "--strict: {side}{} is suspect{more}: {why}\nhint: --accept-suspect takes suspect figures for results",
+        first.name
+    ));
+    true
 }
 
 /// Prints a remark to standard error.
 pub(crate) fn note(message: &str) {
     let mut err = anstream::stderr().lock();
-    let _ = writeln!(err, "{message}");
+    let _ = writeln!(err, "{}", legible::message(message));
 }
 
 /// How text for standard output may look.
@@ -83,12 +121,11 @@ pub(crate) fn style() -> Style {
     Style { width: width(), colour: choice != anstream::ColorChoice::Never }
 }
 
-/// Columns: of the terminal, else as `COLUMNS` says, else 80; tables get no narrower than 60 and
-/// prose no wider than 120.
+/// Columns: of the terminal, else as `COLUMNS` says, else 80; tables get no narrower than 60.
 fn width() -> u16 {
     let terminal = terminal_width();
     let variable = || std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    terminal.or_else(variable).unwrap_or(80).clamp(60, 120)
+    terminal.or_else(variable).unwrap_or(80).max(60)
 }
 
 #[allow(unsafe_code)]

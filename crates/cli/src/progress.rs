@@ -1,13 +1,18 @@
-//! Progress on standard error, and only when that is a terminal.
+//! Progress on standard error: a bar on a terminal; elsewhere, of runs that take long, a plain line now and then,
+//! so that the log of a job shows life.
 
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nodegauge_measure::Observer;
+use std::cell::Cell;
 use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
-/// Shows a bar on a terminal and nothing elsewhere.
+/// Shows a bar on a terminal, and a line now and then elsewhere.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    log: Option<Log>,
+    started: Instant,
     signals: Signals,
 }
 
@@ -15,16 +20,25 @@ pub(crate) struct Progress {
 const STEPS: u64 = 1000;
 
 impl Progress {
-    /// A bar on standard error, unless `quiet` or not a terminal.
-    pub(crate) fn new(quiet: bool, signals: Signals) -> Self {
-        let shown = !quiet && std::io::stderr().is_terminal();
-        let target =
-            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    /// Progress of `command`, which has `budget` if the user says so; nothing is shown when `quiet`.
+    pub(crate) fn new(
+        quiet: bool,
+        signals: Signals,
+        command: &str,
+        budget: Option<Duration>,
+    ) -> Self {
+        let on_terminal = std::io::stderr().is_terminal();
+        let target = match on_terminal && !quiet {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
         if let Ok(style) = ProgressStyle::with_template("{bar:20} {elapsed} {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar, signals }
+        let log = || Log { command: command.to_owned(), budget, ..Log::default() };
+        let log = (!on_terminal && !quiet).then(log);
+        Self { bar, log, started: Instant::now(), signals }
     }
 
     /// Takes the bar away.
@@ -44,16 +58,92 @@ impl Observer for Progress {
         self.bar.set_position(0);
         self.bar.set_message(what.to_owned());
         self.bar.set_prefix(what.to_owned());
+        if let Some(log) = &mut self.log {
+            (log.latest, log.began, log.share) = (what.to_owned(), self.started.elapsed(), 0.0);
+        }
     }
 
     fn progress(&mut self, share: f64, latest: &str) {
         self.bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        if let Some(log) = &mut self.log {
+            log.share = share.clamp(0.0, 1.0);
+        }
         if !latest.is_empty() {
             self.bar.set_message(format!("{}: {latest}", self.bar.prefix()));
+            if let Some(log) = &mut self.log {
+                log.latest = latest.to_owned();
+            }
         }
     }
 
+    /// Asked all the while, also when other programs run: so here the log is looked at.
     fn interrupted(&self) -> bool {
+        let line = self.log.as_ref().and_then(|log| log.line(self.started.elapsed()));
+        line.iter().for_each(|line| crate::output::note(line));
         self.signals.received().is_some()
+    }
+}
+
+/// What a pipe or a file gets to read.
+#[derive(Default)]
+struct Log {
+    command: String,
+    budget: Option<Duration>,
+    /// Phase or figures.
+    latest: String,
+    /// When the phase began, and how much of it is done.
+    began: Duration,
+    share: f64,
+    /// How many lines there have been, or could have been.
+    lines: Cell<u64>,
+}
+
+impl Log {
+    /// Between lines, and before the first.
+    const INTERVAL: Duration = Duration::from_secs(30);
+
+    /// The line that is due after this time, if one is: `stream: 40 s of 60 s, triad 33.1 GB/s`.
+    fn line(&self, elapsed: Duration) -> Option<String> {
+        let due = elapsed.as_secs() / Self::INTERVAL.as_secs();
+        if self.lines.replace(due) == due {
+            return None;
+        }
+        let seconds = |time: Duration| time.as_secs_f64().round();
+        let rest = (elapsed - self.began).div_f64(self.share.max(1e-6)).mul_f64(1.0 - self.share);
+        let end = match self.budget.filter(|budget| *budget > elapsed) {
+            Some(budget) => format!(" of {} s", seconds(budget)),
+            None if self.share > 0.0 => format!(" of about {} s", seconds(elapsed + rest)),
+            None => String::new(),
+        };
+        Some(format!("{}: {} s{end}, {}", self.command, seconds(elapsed), self.latest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_a_line_each_half_minute() {
+        let log = |budget, share| Log {
+            command: "stream".to_owned(),
+            budget,
+            latest: "triad 33.1 GB/s".to_owned(),
+            began: Duration::from_secs(20),
+            share,
+            ..Log::default()
+        };
+        let mut known = log(Some(Duration::from_secs(60)), 0.4);
+        let at = |log: &Log, time: f64| log.line(Duration::from_secs_f64(time));
+        assert_eq!(at(&known, 29.9), None);
+        assert_eq!(at(&known, 30.4).unwrap(), "stream: 30 s of 60 s, triad 33.1 GB/s");
+        assert_eq!(at(&known, 59.0), None);
+        known.latest = "checking".to_owned();
+        assert_eq!(at(&known, 61.0).unwrap(), "stream: 61 s of about 123 s, checking");
+        assert_eq!(
+            at(&log(None, 0.5), 40.0).unwrap(),
+            "stream: 40 s of about 60 s, triad 33.1 GB/s"
+        );
+        assert_eq!(at(&log(None, 0.0), 90.0).unwrap(), "stream: 90 s, triad 33.1 GB/s");
     }
 }

@@ -11,6 +11,7 @@ use nodegauge_gauge::{Gauge, Site};
 use nodegauge_history::{RunFilter, Store};
 use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Category, Machine, Measurement, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
@@ -21,7 +22,18 @@ use std::time::Instant;
 /// Where the history is: as given, else where XDG says.
 pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
     match &db.db {
-        Some(path) => Ok(path.clone()),
+        Some(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            // Its folder is not made: a path with a wrong letter would begin a second history.
+            Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
+                Err(Failure::usage(format!(
+                    "--db {}: there is no folder {}\nhint: make it first, e.g. mkdir -p {}",
+                    path.display(),
+                    folder.display(),
+                    folder.display()
+                )))
+            }
+            _ => Ok(path.clone()),
+        },
         None => nodegauge_history::default_path(|name| std::env::var_os(name)).ok_or_else(|| {
             Failure::missing(
                 "there is no home folder for the history\nhint: give --db FILE, or --no-save",
@@ -143,10 +155,11 @@ impl Shown {
 /// Carries a measuring command out: opens what results will be written to, lets `gauge` measure with
 /// progress and signals, makes the record, shows it as `show` says, saves it, and turns all that into
 /// an exit code. What can be refused is refused before this is called, so that a refusal touches no
-/// history.
+/// history; so are expectations that none of `figures` can meet.
 pub(crate) fn conduct(
     common: &Common,
     node: Site,
+    figures: &[Figures],
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
@@ -154,9 +167,14 @@ pub(crate) fn conduct(
         output::show(&nodegauge_report::published::list());
         return Ok(Exit::Success);
     }
-    let session = Session::begin(common)?;
+    for expectation in common.expect.iter().filter(|_| !figures.is_empty()) {
+        expectation.refusal(figures).map_or(Ok(()), |why| Err(Failure::usage(why)))?;
+    }
+    let mut session = Session::begin(common)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
-    let mut progress = Progress::new(common.quiet, session.signals.clone());
+    let command = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
+    let command = command.as_deref().unwrap_or("run");
+    let mut progress = Progress::new(common.quiet, session.signals.clone(), command, common.budget);
     let mut found = gauge(&node, &mut progress)?;
     progress.finish();
     published(common, &node.machine, &mut found);
@@ -175,19 +193,24 @@ pub(crate) fn conduct(
         ..description(node.machine, findings)
     };
     let talks = !session.stdout_is_taken() && !common.quiet;
+    // Saved first: neither a terminal that is gone nor a file that cannot be written costs the measurement.
+    let saved = session.save(&record)?;
     let ended = match show(&record, output::style()) {
         Shown::Table(table) if !session.stdout_is_taken() => {
             output::print(&table);
-            session.end(common, &record, false)
+            session.end(common, &record)
         }
         Shown::Text(mut text) if talks => {
             if common.verbose {
                 found.details.iter().for_each(|line| text.push_str(&format!("{line}\n")));
             }
+            if let Some(path) = saved {
+                text.push_str(&format!("{:11}{} in {path}\n", "saved", record.id));
+            }
             output::print(&text);
-            session.end(common, &record, true)
+            session.end(common, &record)
         }
-        _ => session.end(common, &record, false),
+        _ => session.end(common, &record),
     }?;
     // Why it ended early stands last, below what was measured until then.
     match (ended, found.failure) {
@@ -254,16 +277,15 @@ impl Session {
         [&self.json, &self.csv].into_iter().flatten().any(|sink| *sink == Sink::Stdout)
     }
 
-    /// Saves and writes the record, on standard output too when `talks`; says how it all ended.
-    fn end(mut self, common: &Common, record: &Record, talks: bool) -> Result<Exit, Failure> {
-        // Saved first: a file that cannot be written must not cost the measurement.
-        if let Some(store) = &mut self.store {
-            store.save(record)?;
-            if talks {
-                let path = store.path().display().to_string();
-                output::print(&format!("{:11}{} in {path}\n", "saved", record.id));
-            }
-        }
+    /// Saves the record; where, unless nothing is to be saved.
+    fn save(&mut self, record: &Record) -> Result<Option<String>, Failure> {
+        let Some(store) = &mut self.store else { return Ok(None) };
+        store.save(record)?;
+        Ok(Some(store.path().display().to_string()))
+    }
+
+    /// Writes the documents that are asked for; says how it all ended.
+    fn end(self, common: &Common, record: &Record) -> Result<Exit, Failure> {
         if let Some(sink) = &self.json {
             sink.write(&output::json(record)?)?;
         }
@@ -299,11 +321,13 @@ fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }
 
-/// Says which expectations are not met, and with `-v` which are; whether any is not.
+/// Says which expectations are not met, and with `-v` which are, and of what is suspect with `--strict`;
+/// whether anything is not as it should be.
 fn unmet(common: &Common, record: &Record) -> bool {
-    let mut any = false;
+    let mut any = common.strict && output::suspects(&record.measurements, "");
+    let registry = gauges::registry();
     for expectation in &common.expect {
-        let verdict = expectation.check(&record.measurements, common.accept_suspect);
+        let verdict = expectation.check(&record.measurements, common.accept_suspect, &registry);
         if !verdict.is_met() {
             any = true;
             output::error(&verdict.in_words(expectation));

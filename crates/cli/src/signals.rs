@@ -1,7 +1,8 @@
-//! Ctrl-C and SIGTERM: the first asks the gauge to end, so that what was measured is saved; the
-//! second ends at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks the gauge to end, so that what was measured is saved; a second
+//! Ctrl-C or SIGTERM ends at once.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use nodegauge_os::hangup_is_ignored;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -14,6 +15,9 @@ impl Signals {
     pub(crate) fn listen() -> std::io::Result<Self> {
         let number = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
+        let listen = |signal| {
+            signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)
+        };
         for signal in [SIGINT, SIGTERM] {
             // In this order: the second signal finds the flag that the first has set.
             signal_hook::flag::register_conditional_shutdown(
@@ -22,7 +26,11 @@ impl Signals {
                 Arc::clone(&again),
             )?;
             signal_hook::flag::register(signal, Arc::clone(&again))?;
-            signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)?;
+            listen(signal)?;
+        }
+        // A terminal that is closed sends it twice, by the kernel and by the shell: a second one is no haste.
+        if !hangup_is_ignored() {
+            listen(SIGHUP)?;
         }
         Ok(Self(number))
     }

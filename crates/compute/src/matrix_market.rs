@@ -2,17 +2,20 @@
 //! regular matrix gives x of ones.
 
 use crate::residual::GivenSystem;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Bytes, Failure};
 use std::path::Path;
 
-/// Reads a dense square matrix.
+/// Reads a dense square matrix where so much memory is `available`.
 ///
 /// # Errors
-/// When the file cannot be read or holds something else.
-pub fn read(path: &Path) -> Result<GivenSystem, Failure> {
+/// When the file cannot be read, holds something else, or is too long for the memory.
+pub fn read(path: &Path, available: Bytes) -> Result<GivenSystem, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
+    // An element of two characters, the least, takes four times as much as a number.
+    let bytes = nodegauge_os::read_file(path, available.0 / 5)
         .map_err(|cause| Failure::usage(format!("cannot read {shown}: {cause}")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{shown} is no text")))?;
     parse(&text).map_err(|what| {
         Failure::usage(format!(
             "{shown}: {what}\nhint: expected '%%MatrixMarket matrix array real general', a line 'N N', then N x N numbers by columns"
@@ -36,7 +39,8 @@ fn parse(text: &str) -> Result<GivenSystem, String> {
     if rows != columns || rows == 0 {
         return Err(format!("it has {rows} rows and {columns} columns, which is not square"));
     }
-    let mut elements = Vec::new();
+    let count = rows.checked_mul(rows).filter(|count| *count < text.len());
+    let mut elements = Vec::with_capacity(count.ok_or("it is shorter than its size says")? + rows);
     for word in words {
         let number: f64 = word.parse().map_err(|_| format!("invalid number '{word}'"))?;
         if !number.is_finite() {

@@ -93,19 +93,20 @@ fn row(line: &str) -> Option<HplRow> {
     })
 }
 
-/// Prints rows in HPL's own form, for scripts that read it. `variant` of a native run says what it
-/// does: row-major, look-ahead, recursive.
-pub fn write(rows: &[HplRow]) -> String {
+/// Prints rows in HPL's own form, for scripts that read it, each below a line that says whose it is, in
+/// the form of HPL's lines on its input. `variant` of a native run says what it does: row-major,
+/// look-ahead, recursive.
+pub fn write(rows: &[(String, HplRow)]) -> String {
     let (double, single) = ("=".repeat(80), "-".repeat(80));
-    let count = |verdict| rows.iter().filter(|row| row.passed == Some(verdict)).count();
+    let count = |verdict| rows.iter().filter(|(_, row)| row.passed == Some(verdict)).count();
     let (passed, failed) = (count(true), count(false));
     let mut out = String::new();
-    for row in rows {
+    for (program, row) in rows {
         let HplRow { variant, n, nb, p, q, seconds, rate, .. } = row;
         let gflops = exponent(rate / 1e9, 4);
         let _ = writeln!(
             out,
-            "{double}\nT/V                N    NB     P     Q               Time                 Gflops\n{single}\n{variant:<8}{n:>12} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}"
+            "{double}\nProgram: {program}\n{double}\nT/V                N    NB     P     Q               Time                 Gflops\n{single}\n{variant:<8}{n:>12} {nb:>5} {p:>5} {q:>5} {seconds:>18.2} {gflops:>22}"
         );
         if let (Some(residual), Some(passed)) = (row.residual, row.passed) {
             let verdict = if passed { "PASSED" } else { "FAILED" };
@@ -180,8 +181,10 @@ mod tests {
     #[test]
     fn what_is_written_in_hpls_form_is_read_back() {
         let rows = read(THREE).rows;
-        let text = write(&rows);
+        let of = |row: &HplRow| ("xhpl (HPL 2.3)".to_owned(), row.clone());
+        let text = write(&rows.iter().map(of).collect::<Vec<_>>());
         assert_eq!(read(&text).rows, rows);
+        assert_eq!(text.matches("\nProgram: xhpl (HPL 2.3)\n").count(), rows.len());
         // The lines themselves are HPL's.
         for line in THREE.lines().filter(|line| line.starts_with("WR") || line.starts_with("||Ax"))
         {

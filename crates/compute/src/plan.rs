@@ -1,7 +1,6 @@
 //! A run that has been planned: refused where it cannot be, its N, time and memory foreseen from what
 //! is known of the node, nothing touched.
 
-use crate::GAUGE;
 use crate::choose::{self, Trial, TrialPlaces};
 use crate::config::RatingConfig;
 use crate::dat;
@@ -9,10 +8,12 @@ use crate::hpl;
 use crate::options::HplOptions;
 use crate::reference::{self, PlacedReference, RankLayout, USUAL_NB};
 use crate::size::{self, ChosenOrder, OrderSpec};
+use crate::{GAUGE, TEST};
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
+use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
 use std::time::Instant;
 
@@ -80,6 +81,12 @@ impl Planned for HplPlan {
     fn foreseen(&self) -> Foreseen {
         let needed = size::needed(self.order.order, self.placement.threads.len());
         Foreseen { time: Some(self.options.budget), memory: Some(needed) }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        let limited = site.machine.processor.flops_per_cycle.is_some();
+        let names = ["rating", "dgemm", "fma_peak", "fma_peak_f32"];
+        vec![Figures::new((GAUGE, TEST), names, &[Unit::FlopsPerSecond]).limited(limited)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

@@ -269,10 +269,19 @@ impl Evidence<'_> {
     /// What holds the ratings down.
     pub(crate) fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
+        let several = self.seen.libraries.len() > 1;
         for library in &self.seen.libraries {
             if let Some(solution) = library.best() {
-                notices.extend(self.of_library(library, solution));
-                notices.push(self.of_memory(solution));
+                let own = self.of_library(library, solution).into_iter();
+                let name = &library.tried.name;
+                // The library's own notices begin with its name.
+                let named = own.chain([self.of_memory(solution)]).map(|mut notice| {
+                    if several && !notice.text.starts_with(name.as_str()) {
+                        notice.text = format!("{name}: {}", notice.text);
+                    }
+                    notice
+                });
+                notices.extend(named);
             }
         }
         notices.extend(self.of_the_node());

@@ -1,14 +1,19 @@
 //! What a person sees: the rating, what it is held against, its residual, and the plan.
 
-use crate::config::{DgemmConfig, PeakConfig, PowerConfig, RatingConfig};
+use crate::config::{PeakConfig, PowerConfig, RatingConfig};
 use crate::output::{self, HplRow};
 use crate::plan::HplPlan;
 use crate::{GAUGE, TEST};
 use crate::{lu, size};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Note, Section, Table, plain_table};
+use nodegauge_gauge::view::{Block, Cell, Note, Section, Table, plain_table};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
+
+/// Figures of a library or program.
+const LIBRARIES: [&str; 2] = ["rating", "dgemm"];
+/// Figures of the processor.
+const PEAKS: [&str; 2] = ["fma_peak", "fma_peak_f32"];
 
 /// A plan, formulas with their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
@@ -52,57 +57,109 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let (all, others): (Vec<&Measurement>, Vec<_>) = all.partition(|m| is_known(m));
     let mut section = Section::new(TEST);
     if !all.is_empty() {
-        let mut table = Table::new(&["GFLOP/s", ">", ">median", ">of limit", "how"]);
-        for m in &all {
-            table.row(row(m));
-        }
-        section.push(table).gap();
+        section.push(table(&all)).gap();
     }
     if !others.is_empty() {
         section.push(plain_table(&others)).gap();
     }
-    for m in &all {
-        match (detail, m.name.as_str()) {
-            (_, "rating") if m.category != Category::Variant => {}
-            (Detail::Full, "rating") => evidence(&mut section, &m.read_config()),
-            (Detail::Brief, "rating") => brief(&mut section, &m.read_config()),
-            (Detail::Full, "fma_peak" | "fma_peak_f32") => peak(&mut section, &m.read_config()),
-            _ => {}
+    let (libraries, rest) = by_library(&all);
+    let several = libraries.len() > 1;
+    for (name, own) in libraries {
+        let mut blocks = Section::new(TEST);
+        for rating in own.iter().filter(|m| m.name == "rating" && m.category == Category::Variant) {
+            match detail {
+                Detail::Full => evidence(&mut blocks, &rating.read_config()),
+                Detail::Brief => brief(&mut blocks, &rating.read_config()),
+            }
+        }
+        doubts(&mut blocks, &own);
+        if several && !blocks.blocks.is_empty() {
+            section.push(Block::Heading(name));
+            blocks.gap();
+        }
+        section.blocks.append(&mut blocks.blocks);
+    }
+    for m in rest.iter().filter(|_| detail == Detail::Full) {
+        peak(&mut section, &m.read_config());
+    }
+    doubts(&mut section, &rest);
+    doubts(&mut section, &others);
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+/// The figures of each library or program with its name, and those of the processor.
+fn by_library<'a>(
+    all: &[&'a Measurement],
+) -> (Vec<(String, Vec<&'a Measurement>)>, Vec<&'a Measurement>) {
+    let (of_libraries, rest): (Vec<&Measurement>, Vec<_>) =
+        all.iter().partition(|m| LIBRARIES.contains(&m.name.as_str()));
+    let libraries = of_libraries.chunk_by(|one, next| by(one) == by(next));
+    (libraries.map(|own| (by(own[0]), own.to_vec())).collect(), rest)
+}
+
+/// A row a figure; what is of a library or program stands below its name where there are several.
+fn table(all: &[&Measurement]) -> Table {
+    let titles = ["GFLOP/s", ">", ">median", ">of fma_peak", ">of theory", "how"];
+    let mut table = Table::new(&titles);
+    let (libraries, rest) = by_library(all);
+    let several = libraries.len() > 1;
+    for (name, own) in libraries {
+        table.heading(if several { name.as_str() } else { "" });
+        for m in own {
+            table.row(row(m, !several));
         }
     }
-    for m in all.iter().chain(&others) {
+    table.heading("");
+    for m in rest {
+        table.row(row(m, true));
+    }
+    table
+}
+
+/// Every reason for doubt.
+fn doubts(section: &mut Section, of: &[&Measurement]) {
+    for m in of {
         for reason in &m.validity.reasons {
             section.push(Note::doubt(m.validity.status, format!("{}: {reason}", m.name)));
         }
     }
-    (!section.blocks.is_empty()).then_some(section)
+}
+
+/// The library or program whose figure it is.
+fn by(m: &Measurement) -> String {
+    let config: RatingConfig = m.read_config();
+    match config.engine.as_deref() {
+        Some("native") | None => config.dgemm.blas.unwrap_or_else(|| "?".to_owned()),
+        Some(program) => program.to_owned(),
+    }
 }
 
 /// Whether it is a figure of a kind that is shown in the table.
 fn is_known(m: &Measurement) -> bool {
-    let names = ["rating", "dgemm", "fma_peak", "fma_peak_f32"];
-    m.test == TEST && names.contains(&m.name.as_str()) && m.unit == Unit::FlopsPerSecond
+    let mut names = LIBRARIES.into_iter().chain(PEAKS);
+    m.test == TEST && names.any(|name| m.name == name) && m.unit == Unit::FlopsPerSecond
 }
 
 fn gflops(rate: f64) -> String {
     format!("{:.1}", rate / 1e9)
 }
 
-fn row(m: &Measurement) -> [Cell; 5] {
+fn row(m: &Measurement, names_library: bool) -> [Cell; 6] {
     let unknown = || "?".to_owned();
     let how = match m.name.as_str() {
         "rating" => {
             let config: RatingConfig = m.read_config();
-            let by = match config.engine.as_deref() {
-                Some("native") => config.dgemm.blas.unwrap_or_else(unknown),
-                engine => {
-                    let (p, q) = (config.p.unwrap_or(0), config.q.unwrap_or(0));
-                    format!("{}, P x Q = {p} x {q}", engine.unwrap_or("?"))
-                }
+            let (p, q) = (config.p.unwrap_or(0), config.q.unwrap_or(0));
+            let grid = match m.category {
+                Category::Variant => String::new(),
+                _ => format!(", {p} x {q}"),
             };
-            format!("N {}, NB {}, {by}", config.n.unwrap_or(0), config.nb.unwrap_or(0))
+            let (n, nb) = (config.n.unwrap_or(0), config.nb.unwrap_or(0));
+            let library = if names_library { format!(", {}", by(m)) } else { String::new() };
+            format!("N {n}, NB {nb}{library}{grid}")
         }
-        "dgemm" => m.read_config::<DgemmConfig>().blas.unwrap_or_else(unknown),
+        "dgemm" if names_library => by(m),
+        "dgemm" => String::new(),
         _ => {
             let PeakConfig { isa, clock_hz, .. } = m.read_config();
             let clock = clock_hz.map(|hz| format!(" at {}", Hertz(hz))).unwrap_or_default();
@@ -111,13 +168,21 @@ fn row(m: &Measurement) -> [Cell; 5] {
     };
     let rate = |value: f64| Cell::figure(value, m.unit, gflops(value));
     let several = m.summary.as_ref().filter(|summary| summary.n > 1);
-    let share =
-        |fraction: f64| Cell::figure(fraction, Unit::Factor, format!("{:.1} %", 100.0 * fraction));
+    // A library is held against the peak in registers, and that against cores x clock x width.
+    let share = |of_processor: bool| {
+        let of_this = PEAKS.contains(&m.name.as_str()) == of_processor;
+        let limit = m.limit.as_ref().filter(|_| of_this).map(|limit| limit.fraction);
+        limit.map_or_else(
+            || "-".into(),
+            |share| Cell::figure(share, Unit::Factor, format!("{:.1} %", 100.0 * share)),
+        )
+    };
     [
         m.name.clone().into(),
         m.value.map_or_else(|| m.validity.status.name().into(), rate),
         several.map_or_else(|| "-".into(), |summary| rate(summary.median)),
-        m.limit.as_ref().map_or_else(|| "-".into(), |limit| share(limit.fraction)),
+        share(false),
+        share(true),
         how.into(),
     ]
 }
@@ -217,8 +282,21 @@ fn peak(section: &mut Section, config: &PeakConfig) {
 /// The results of a record as HPL prints them; FAILED ones too.
 pub fn hpl_text(record: &Record) -> String {
     let ratings = record.measurements.iter().filter(|m| m.test == TEST && m.name == "rating");
-    let rows: Vec<HplRow> = ratings.filter_map(|m| hpl_row(m.read_config())).collect();
-    output::write(&rows)
+    let version = &record.tool.version;
+    let rows = ratings.filter_map(|m| Some((program(m, version), hpl_row(m.read_config())?)));
+    output::write(&rows.collect::<Vec<_>>())
+}
+
+/// Whose result it is: `xhpl (HPL 2.3)`, `nodegauge 0.1.0, a variant of HPL, products by BLIS 0.9.0`.
+fn program(m: &Measurement, own_version: &str) -> String {
+    let config: RatingConfig = m.read_config();
+    match (m.category, config.version) {
+        (Category::Variant, _) => {
+            format!("nodegauge {own_version}, a variant of HPL, products by {}", by(m))
+        }
+        (_, Some(version)) => format!("{} (HPL {version})", by(m)),
+        (_, None) => by(m),
+    }
 }
 
 fn hpl_row(config: RatingConfig) -> Option<HplRow> {
@@ -240,7 +318,6 @@ fn hpl_row(config: RatingConfig) -> Option<HplRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_gauge::view::Block;
     use nodegauge_measure::record::{Machine, Quoted, Tool};
 
     fn record(measurements: Vec<Measurement>) -> Record {
@@ -278,7 +355,7 @@ mod tests {
         let section = section(&record(all.to_vec()), Detail::Full).unwrap();
         assert_eq!(
             tables(&section),
-            [vec!["dgemm", "0.0", "-", "-", "?"], vec!["trapezoid area", "2.500", "s", "valid"]]
+            [vec!["dgemm", "0.0"], vec!["trapezoid area", "2.500", "s", "valid"]]
         );
         assert_eq!(super::section(&record(all[2..].to_vec()), Detail::Full), None);
     }

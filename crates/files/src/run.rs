@@ -9,18 +9,20 @@ use crate::plan::FilesPlan;
 use crate::result::{self, Measured};
 use crate::scratch::{self, Leftover, ScratchDirectory};
 use crate::task::Task;
-use crate::{GAUGE, cache, error, latency, precision};
+use crate::{GAUGE, TEST, cache, error, latency, precision};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::SysRoot;
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy::FILES;
 use nodegauge_measure::schedule::{Limits, Schedule};
 use nodegauge_measure::{
-    Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds,
+    Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
 };
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,12 @@ impl Planned for FilesPlan {
         let blocks = 1 + workers * u64::from(self.options.setup.depth);
         let memory = Some(Bytes(blocks * self.longest_block().0));
         Foreseen { time: self.options.budget, memory }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let operations = self.tasks.iter().flat_map(|(_, task)| &task.operations);
+        let names: BTreeSet<&str> = operations.map(|operation| operation.name).collect();
+        vec![Figures::new((GAUGE, TEST), names, &[Unit::BytesPerSecond])]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

@@ -97,7 +97,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     let mut section = Section::new("files");
     if let Some(first) = rows.first() {
         section.note("files", volume_in_words(first, false));
-        section.push(tables::brief(rows));
+        tables::brief(rows, &mut section);
         section.doubts(&measurements(rows));
     }
     let failed = |notice: &&Notice| notice.gauge == GAUGE && notice.id == NoticeId::Failed;
@@ -114,9 +114,9 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
     // An import holds figures of another program alone.
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
-        section.push(tables::of_columns(&tables::WORKERS, shown));
+        tables::of_columns(&tables::WORKERS, shown, section);
     } else if cells(shown).len() <= FEW {
-        section.push(tables::of_columns(&tables::ONE_BY_ONE, shown));
+        tables::of_columns(&tables::ONE_BY_ONE, shown, section);
     } else {
         tables::by_operation(shown, section);
         heat::maps(shown, section);

@@ -10,6 +10,7 @@ pub mod published;
 pub mod view;
 
 use nodegauge_machine::{SysRoot, Topology};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
@@ -51,6 +52,13 @@ pub trait Planned {
     /// What the run will need.
     fn foreseen(&self) -> Foreseen {
         Foreseen::default()
+    }
+
+    /// The figures that it may give, so that a condition that none can meet is refused before it runs; empty
+    /// where that is not known.
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        let _ = site;
+        Vec::new()
     }
 
     /// Measures.

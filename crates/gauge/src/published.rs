@@ -48,7 +48,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
         for node in &streams {
             section.note("published", origin(node[0]));
         }
-        section.note("", "other machines' figures, measured by others; triad is set in relation");
+        section.note("", "other machines' figures, measured by others; triad is set in relation, and held against each machine's theoretical bandwidth");
     }
     for node in others {
         section.note("published", in_full(node));
@@ -103,7 +103,7 @@ fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
         row.push(ratio.into());
         row
     };
-    let titles = ["published, GB/s", ">copy", ">scale", ">add", ">triad", ">of limit", ">this/it"];
+    let titles = ["published, GB/s", ">copy", ">scale", ">add", ">triad", ">of theory", ">this/it"];
     let mut table = Table::new(&titles);
     if !own.is_empty() {
         table.row(row("this run", &own, String::new()));

@@ -112,6 +112,10 @@ pub enum Tone {
     Warning,
     /// Is wrong.
     Bad,
+    /// Is better than what it is compared with.
+    Better,
+    /// Is worse than what it is compared with.
+    Worse,
 }
 
 /// A labelled paragraph: the label says what the text is about.
@@ -166,7 +170,8 @@ impl From<Note> for Block {
     }
 }
 
-/// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use.
+/// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use. As a
+/// [`Block`] it has no column, but the first, that holds nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
     /// Titles, left to right; none for a table without a header.
@@ -199,7 +204,18 @@ impl Table {
 }
 
 impl From<Table> for Block {
-    fn from(table: Table) -> Self {
+    fn from(mut table: Table) -> Self {
+        let holds = |column: usize| {
+            let mut cells = table.rows.iter().filter_map(|row| row.get(column));
+            column == 0 || table.rows.is_empty() || cells.any(|cell| !cell.is_nothing())
+        };
+        let kept: Vec<bool> = (0..table.columns.len()).map(holds).collect();
+        let mut of_columns = kept.iter();
+        table.columns.retain(|_| *of_columns.next().unwrap_or(&true));
+        for row in &mut table.rows {
+            let mut of_cells = kept.iter();
+            row.retain(|_| *of_cells.next().unwrap_or(&true));
+        }
         Self::Table(table)
     }
 }
@@ -245,6 +261,12 @@ impl Cell {
     /// A figure with its words.
     pub fn figure(value: f64, unit: Unit, text: impl Into<String>) -> Self {
         Self { text: text.into(), figure: Some((value, unit)), ..Self::default() }
+    }
+
+    /// Whether it says of nothing but that there is none: a dash, a question mark, or no words.
+    pub fn is_nothing(&self) -> bool {
+        let is_blank = matches!(self.text.as_str(), "" | "-" | "?");
+        is_blank && self.figure.is_none() && self.bar.is_none()
     }
 
     /// A bar of this share of the longest.
@@ -316,7 +338,8 @@ pub enum Scale {
     Number,
 }
 
-/// Curves on logarithmic axes, for sizes and rates span many powers of ten.
+/// Curves. The horizontal axis is logarithmic, for sizes span many powers of two; the vertical one is as
+/// [`Chart::vertical`] says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     /// What the horizontal axis has.
@@ -327,6 +350,68 @@ pub struct Chart {
     pub ticks: Vec<f64>,
     /// The curves; where two meet, the first is seen.
     pub series: Vec<Series>,
+}
+
+/// An axis with its ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Axis {
+    /// From zero to this.
+    Linear(f64),
+    /// Logarithmic, from the least to the greatest.
+    Logarithmic(f64, f64),
+}
+
+/// From this ratio of the greatest to the least value on an axis is logarithmic. Below, lengths from zero
+/// show how much more one is than another, and 3 % look like 3 %.
+const DECADE: f64 = 10.0;
+
+impl Axis {
+    /// Where a value lies, from 0 to 1.
+    pub fn place(self, value: f64) -> f64 {
+        match self {
+            Self::Linear(most) => value / most,
+            Self::Logarithmic(least, most) => (value / least).ln() / (most / least).ln(),
+        }
+    }
+
+    /// The value at a place.
+    pub fn at(self, place: f64) -> f64 {
+        match self {
+            Self::Linear(most) => most * place,
+            Self::Logarithmic(least, most) => least * (most / least).powf(place),
+        }
+    }
+}
+
+impl Chart {
+    /// The dots that can be shown: those above zero.
+    pub fn dots(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let all = self.series.iter().flat_map(|series| &series.dots).copied();
+        all.filter(|(x, y)| *x > 0.0 && *y > 0.0)
+    }
+
+    /// The horizontal axis; `None` without two different values.
+    pub fn horizontal(&self) -> Option<Axis> {
+        let (least, most) = range(self.dots().map(|(x, _)| x))?;
+        (least < most).then_some(Axis::Logarithmic(least, most))
+    }
+
+    /// The vertical axis: from zero, or logarithmic where values span a decade or more; `None` without any.
+    pub fn vertical(&self) -> Option<Axis> {
+        let (least, most) = range(self.dots().map(|(_, y)| y))?;
+        Some(match most / least < DECADE {
+            true => Axis::Linear(most),
+            false => Axis::Logarithmic(least, most),
+        })
+    }
+}
+
+/// The least and the greatest; `None` of none.
+fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |found, x| {
+        let (least, most) = found.unwrap_or((x, x));
+        Some((x.min(least), x.max(most)))
+    })
 }
 
 impl From<Chart> for Block {
@@ -342,7 +427,7 @@ pub struct Series {
     pub mark: char,
     /// What it is.
     pub name: String,
-    /// Its dots in base units; those that are not above zero are left out.
+    /// Its dots in base units; those that are not above zero are not shown.
     pub dots: Vec<(f64, f64)>,
 }
 
@@ -377,9 +462,38 @@ pub struct HeatMap {
 impl HeatMap {
     /// The least and the greatest value.
     pub fn range(&self) -> Option<(f64, f64)> {
-        let values = || self.values.iter().flatten().flatten().copied().filter(|x| *x > 0.0);
-        let least = values().fold(f64::INFINITY, f64::min);
-        let most = values().fold(0.0, f64::max);
-        (least <= most).then_some((least, most))
+        range(self.values.iter().flatten().flatten().copied().filter(|x| *x > 0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(ys: &[f64]) -> Chart {
+        let dots = ys.iter().enumerate().map(|(i, y)| (1.0 + i as f64, *y)).collect();
+        let series = vec![Series { mark: '*', name: String::new(), dots }];
+        Chart { x: Scale::Number, y: Scale::Number, ticks: Vec::new(), series }
+    }
+
+    #[test]
+    fn columns_that_hold_nothing_are_absent() {
+        let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
+        table.row(["x".into(), "-".into(), "1".into(), "?".into(), Cell::bar(0.0)]);
+        table.row(["".into(), "-".into(), "-".into(), "".into(), Cell::bar(0.5)]);
+        let Block::Table(table) = Block::from(table) else { panic!() };
+        let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
+        assert_eq!(titles, ["what", "b", ""]);
+        assert!(table.rows.iter().all(|row| row.len() == 3));
+    }
+
+    #[test]
+    fn a_small_difference_is_shown_small_and_decades_on_a_logarithmic_axis() {
+        let axis = chart(&[97.0, 100.0]).vertical().unwrap();
+        assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (Axis::Linear(100.0), 0.97, 50.0));
+        let axis = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();
+        assert_eq!(axis, Axis::Logarithmic(1.0, 100.0));
+        assert!((axis.place(10.0) - 0.5).abs() < 1e-12 && (axis.at(0.5) - 10.0).abs() < 1e-12);
+        assert_eq!((chart(&[5.0]).horizontal(), chart(&[0.0]).vertical()), (None, None));
     }
 }

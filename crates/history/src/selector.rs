@@ -32,9 +32,10 @@ impl From<&str> for Selector {
     }
 }
 
-/// Whether a text that names no saved run means a file: it is one, or looks like one.
-pub(crate) fn means_a_file(text: &str) -> bool {
-    text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
+/// Whether a text that names no saved run means a file: it is one, or looks like one, or is `-`, standard
+/// input.
+pub fn means_a_file(text: &str) -> bool {
+    text == "-" || text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
 }
 
 /// Reads a record from a file.
@@ -43,7 +44,8 @@ pub(crate) fn means_a_file(text: &str) -> bool {
 /// When the file cannot be read, or is no record of a schema that is known.
 pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
     let shown = path.display();
-    let bytes = std::fs::read(path).map_err(|cause| HistoryError::of_file(path, &cause))?;
+    let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
+        .map_err(|cause| HistoryError::of_file(path, &cause))?;
     String::from_utf8(bytes)
         .map_err(|_| "it is not text".to_owned())
         .and_then(|text| parse(&text))

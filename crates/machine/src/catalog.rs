@@ -234,26 +234,29 @@ pub(crate) fn find(name: Option<&str>, identity: Option<&Identity>) -> Option<Pr
 /// When the catalog has no such processor; the error offers names like it.
 pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
     by_name(name).ok_or_else(|| {
-        let typed = plain(name);
-        let mut near: Vec<(usize, &String)> = tables()
-            .generation
-            .iter()
-            .flat_map(|generation| generation.models.keys())
-            .map(|model| {
-                // Only the word with the number distinguishes processors.
-                let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
-                (levenshtein(&last(&plain(model)), &last(&typed)), model)
-            })
-            .filter(|(edits, _)| *edits <= 1)
-            .collect();
+        let models = tables().generation.iter().flat_map(|generation| generation.models.keys());
+        let mut near: Vec<(Likeness, &str)> =
+            models.map(|model| (likeness(name, model), model.as_str())).collect();
+        near.retain(|((edits, ..), _)| *edits <= 1);
         near.sort();
-        let near: Vec<&str> = near.iter().take(3).map(|(_, model)| model.as_str()).collect();
+        let near: Vec<&str> = near.iter().take(3).map(|(_, model)| *model).collect();
         let hint = match near.is_empty() {
             true => "e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\"".to_owned(),
             false => format!("did you mean \"{}\"?", near.join("\" or \"")),
         };
         Failure::usage(format!("no processor \"{name}\" in the catalog\nhint: {hint}"))
     })
+}
+
+/// How unlike two names are, the least first: edits of the word with the number, which alone distinguishes
+/// processors; of as many, one that goes on where the other ends; edits of the whole.
+pub(crate) type Likeness = (usize, bool, usize);
+
+/// How unlike the name that was typed is to one that is known.
+pub(crate) fn likeness(typed: &str, known: &str) -> Likeness {
+    let (typed, known) = (plain(typed), plain(known));
+    let [last, of_known] = [&typed, &known].map(|text| text.rsplit(' ').next().unwrap_or(text));
+    (levenshtein(of_known, last), !of_known.starts_with(last), levenshtein(&known, &typed))
 }
 
 fn by_name(name: &str) -> Option<ProcessorEntry> {
@@ -463,6 +466,10 @@ mod tests {
             named("EPYC 9655X").unwrap_err().to_string(),
             "no processor \"EPYC 9655X\" in the catalog\nhint: did you mean \"EPYC 9655\" or \"EPYC 9655P\"?"
         );
+        for typed in ["Xeon 8480", "8480", "Xeon Platinum 8480"] {
+            let error = named(typed).unwrap_err().to_string();
+            assert!(error.contains("did you mean \"Xeon Platinum 8480+\""), "{error}");
+        }
         assert_eq!(
             named("Z80").unwrap_err().to_string(),
             "no processor \"Z80\" in the catalog\nhint: e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\""

@@ -4,7 +4,7 @@
 //! They become measurements of the category "reference" whose engine is [`PUBLISHED`], so that a
 //! record keeps what was shown; they are never taken for results of the run.
 
-use crate::catalog::plain;
+use crate::catalog::{likeness, plain};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Machine, Measurement, PUBLISHED, Quoted};
 use schemars::JsonSchema;
@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use strsim::levenshtein;
 
 /// The kernels of a row of a sweep, behind its thread count.
 const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
@@ -177,7 +176,8 @@ impl FromStr for Against {
     }
 }
 
-/// The published nodes that `name` fits: whose processor, settings and description hold all its words.
+/// The published nodes that `name` fits: whose title it is, or else whose processor, settings and
+/// description hold all its words.
 ///
 /// # Errors
 /// When there is none.
@@ -185,23 +185,29 @@ pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNod
     let typed = plain(name);
     // Of the name that a processor gives itself, these tell nothing apart.
     let filler = |word: &str| ["", "amd", "intel"].contains(&word) || word.ends_with("-core");
-    let words: Vec<&str> = typed.split(' ').filter(|word| !filler(word)).collect();
+    let words: Vec<&str> = words(&typed).filter(|word| !filler(word)).collect();
     let fits = |node: &&PublishedNode| {
         let described = node.words();
         words.iter().all(|word| described.iter().any(|known| known == word))
     };
-    let found: Vec<&PublishedNode> = all().iter().filter(fits).collect();
+    let titled = |node: &&PublishedNode| plain(&node.to_string()) == typed;
+    let mut found: Vec<&PublishedNode> = all().iter().filter(titled).collect();
+    if found.is_empty() {
+        found = all().iter().filter(fits).collect();
+    }
     if !words.is_empty() && !found.is_empty() {
         return Ok(found);
     }
     let mut near: Vec<String> = all().iter().map(|node| node.processor.clone()).collect();
-    // The word with the number distinguishes processors.
-    let last = |text: &str| text.rsplit(' ').next().unwrap_or_default().to_owned();
-    near.sort_by_key(|processor| {
-        (levenshtein(&last(&plain(processor)), &last(&typed)), processor.clone())
-    });
+    near.sort_by_key(|processor| (likeness(name, processor), processor.clone()));
     near.dedup();
     Err(UnknownNode { name: name.to_owned(), near })
+}
+
+/// The words of a plain name or title, without what stands between them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '.');
+    words.filter(|word| !word.is_empty())
 }
 
 /// The published STREAM of the same processor whose node is most like this one: in sockets, NUMA
@@ -246,10 +252,8 @@ impl PublishedNode {
 
     /// What it is found by.
     fn words(&self) -> Vec<String> {
-        let text = format!("{self} {} {}", self.node, self.source());
-        let text = plain(&text);
-        let words = text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '.');
-        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        let text = plain(&format!("{self} {} {}", self.node, self.source()));
+        words(&text).map(str::to_owned).collect()
     }
 
     /// Its figures as measurements; of a sweep those of `threads`, none when that was not measured.
@@ -374,6 +378,19 @@ mod tests {
         );
         assert!(find("").is_err());
         assert_eq!("list".parse(), Ok(Against::List));
+    }
+
+    #[test]
+    fn every_title_and_source_of_the_list_finds_what_it_is_of() {
+        for node in all() {
+            for title in [node.to_string(), node.source().to_owned()] {
+                let found = find(&title).unwrap_or_else(|unknown| panic!("{unknown}"));
+                assert!(found.contains(&node), "{title}");
+            }
+            // The whole title is of this node, and of those that are called the same.
+            let found = names(&node.to_string());
+            assert!(found.iter().all(|name| *name == node.to_string()), "{node}: {found:?}");
+        }
     }
 
     #[test]

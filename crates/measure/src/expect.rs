@@ -8,10 +8,15 @@
 
 use crate::Unit;
 use crate::grammar::{Cursor, SyntaxError};
+use crate::keys::Registry;
+use crate::place;
 use crate::quantity::{Bytes, read_bytes, significant};
 use crate::record::{Measurement, Status};
 use std::fmt;
 use std::str::FromStr;
+
+mod figures;
+pub use figures::Figures;
 
 /// How a figure is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,7 +185,8 @@ pub(crate) fn read_scoped(
 
 /// Reads a name; `n0->n1` is one, `n0->=1` has a comparison in it.
 fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    // Mixes of reads and writes are `2:1`.
+    let word = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
     let text = cursor.rest();
     let mut length = cursor.take_while(word).len();
     while text[..length].ends_with('-')
@@ -215,6 +221,17 @@ fn read_unit(cursor: &mut Cursor<'_>) -> Result<&'static str, SyntaxError> {
     })
 }
 
+/// How a condition fared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Whether it holds, and why not.
+    pub verdict: Verdict,
+    /// Which of several figures that is about: `bw 1 KiB, distance same core`; empty of a single one.
+    pub of: String,
+    /// How many of them do not meet it.
+    misses: usize,
+}
+
 /// How a condition fared. Figures are in the measurement's unit, or percent of its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
@@ -235,46 +252,70 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// What was compared; 0 where nothing could be.
+    fn value(&self) -> f64 {
+        match self {
+            Self::Met(value) | Self::NotMet(value) | Self::Suspect(value, _) => *value,
+            _ => 0.0,
+        }
+    }
+
+    /// Which of several decides: one that cannot be compared, then one that misses.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::NotMet(_) => 1,
+            Self::Suspect(..) => 2,
+            Self::Met(_) => 3,
+            _ => 0,
+        }
+    }
+}
+
+/// `there are triad, copy and 3 more`.
+fn listed(known: &[String]) -> String {
+    let shown = known.iter().take(OFFERED).cloned().collect::<Vec<_>>().join(", ");
+    let more = match known.len().saturating_sub(OFFERED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!("there {} {shown}{more}", if known.len() == 1 { "is" } else { "are" })
+}
+
+impl Judged {
     /// Whether the condition holds.
     pub fn is_met(&self) -> bool {
-        matches!(self, Self::Met(_))
+        matches!(self.verdict, Verdict::Met(_))
     }
 
     /// One line for people, with a hint on a second one where something can be done.
     pub fn in_words(&self, expectation: &Expectation) -> String {
         let expected = expectation.in_words();
-        match self {
-            Self::Met(value) => {
-                format!("as expected {expected}, measured {}", expectation.shown(*value))
-            }
-            Self::NotMet(value) => {
-                format!("expected {expected}, measured {}", expectation.shown(*value))
-            }
-            Self::Suspect(value, why) => format!(
-                "expected {expected}, measured {}, which is suspect: {why}\n\
+        let of = match (self.of.as_str(), self.misses) {
+            ("", _) => String::new(),
+            (of, 0 | 1) => format!(" ({of})"),
+            (of, misses) => format!(" ({of}, and {} more)", misses - 1),
+        };
+        let measured = |value: &f64| format!("measured {}{of}", expectation.shown(*value));
+        match &self.verdict {
+            Verdict::Met(value) => format!("as expected {expected}, {}", measured(value)),
+            Verdict::NotMet(value) => format!("expected {expected}, {}", measured(value)),
+            Verdict::Suspect(value, why) => format!(
+                "expected {expected}, {}, which is suspect: {why}\n\
                  hint: --accept-suspect takes it for a result",
-                expectation.shown(*value)
+                measured(value)
             ),
-            Self::NoSuch(known) if known.is_empty() => {
+            Verdict::NoSuch(known) if known.is_empty() => {
                 format!("expected {expected}, but nothing was measured")
             }
-            Self::NoSuch(known) => {
-                let shown = known.iter().take(OFFERED).cloned().collect::<Vec<_>>().join(", ");
-                let more = match known.len().saturating_sub(OFFERED) {
-                    0 => String::new(),
-                    n => format!(" and {n} more"),
-                };
-                let is = if known.len() == 1 { "is" } else { "are" };
-                format!(
-                    "expected {expected}, but there is no such measurement; there {is} {shown}{more}"
-                )
+            Verdict::NoSuch(known) => {
+                format!("expected {expected}, but there is no such measurement; {}", listed(known))
             }
-            Self::NoValue => format!("expected {expected}, but there is no valid result"),
-            Self::OtherUnit(unit) => {
-                format!("expected {expected}, but the measurement is in {unit}")
+            Verdict::NoValue => format!("expected {expected}, but there is no valid result{of}"),
+            Verdict::OtherUnit(unit) => {
+                format!("expected {expected}, but the measurement is in {unit}{of}")
             }
-            Self::NoLimit => format!(
-                "expected {expected}, but no limit is known\n\
+            Verdict::NoLimit => format!(
+                "expected {expected}, but no limit is known{of}\n\
                  hint: give --dimms COUNTxMT/s, or a bound in units"
             ),
         }
@@ -283,33 +324,50 @@ impl Verdict {
 
 impl Expectation {
     /// Holds the condition against measurements. Of several that it names, all must meet it, and
-    /// the verdict is on the one that is furthest from doing so. A suspect one meets nothing, unless
-    /// `accept_suspect`.
-    pub fn check(&self, measurements: &[Measurement], accept_suspect: bool) -> Verdict {
-        let mut worst: Option<f64> = None;
-        let mut suspect: Option<&str> = None;
-        for measurement in measurements.iter().filter(|m| self.names(m)) {
-            if measurement.validity.status == Status::Suspect && !accept_suspect {
-                let why = measurement.validity.reasons.first();
-                suspect = suspect.or(Some(why.map_or("", String::as_str)));
-            }
-            let value = match self.figure(measurement) {
-                Ok(value) => value,
-                Err(verdict) => return verdict,
+    /// the verdict is on the one that is furthest from doing so, which the keys of `registry` tell from the
+    /// others. A suspect one meets nothing, unless `accept_suspect`.
+    pub fn check(
+        &self,
+        measurements: &[Measurement],
+        accept_suspect: bool,
+        registry: &Registry,
+    ) -> Judged {
+        let named: Vec<&Measurement> = measurements.iter().filter(|m| self.names(m)).collect();
+        let verdicts: Vec<Verdict> =
+            named.iter().map(|m| self.verdict(m, accept_suspect)).collect();
+        let misses = verdicts.iter().filter(|v| !matches!(v, Verdict::Met(_))).count();
+        let furthest = |(_, a): &(usize, &Verdict), (_, b): &(usize, &Verdict)| {
+            let by_value = match self.comparison {
+                Comparison::AtLeast | Comparison::Above => a.value().total_cmp(&b.value()),
+                Comparison::AtMost | Comparison::Below => b.value().total_cmp(&a.value()),
             };
-            worst = Some(worst.map_or(value, |worst| match self.comparison {
-                Comparison::AtLeast | Comparison::Above => worst.min(value),
-                Comparison::AtMost | Comparison::Below => worst.max(value),
-            }));
-        }
+            a.rank().cmp(&b.rank()).then(by_value)
+        };
+        let Some((at, _)) = verdicts.iter().enumerate().min_by(furthest) else {
+            let verdict = Verdict::NoSuch(self.near(measurements));
+            return Judged { verdict, of: String::new(), misses };
+        };
+        let of = match named.len() {
+            1 => String::new(),
+            _ => format!("{}{}", named[at].name, place::places(&named, registry)[at]),
+        };
+        Judged { verdict: verdicts[at].clone(), of, misses }
+    }
+
+    /// The verdict on one that it names.
+    fn verdict(&self, m: &Measurement, accept_suspect: bool) -> Verdict {
+        let value = match self.figure(m) {
+            Ok(value) => value,
+            Err(verdict) => return verdict,
+        };
         let bound = self.bound * base_of(self.unit).map_or(1.0, |(_, factor)| factor);
-        match (worst, suspect) {
-            (Some(value), suspect) if self.comparison.holds(value, bound) => match suspect {
-                Some(why) => Verdict::Suspect(value, why.to_owned()),
-                None => Verdict::Met(value),
-            },
-            (Some(value), _) => Verdict::NotMet(value),
-            (None, _) => Verdict::NoSuch(self.near(measurements)),
+        match (self.comparison.holds(value, bound), m.validity.status) {
+            (false, _) => Verdict::NotMet(value),
+            (true, Status::Suspect) if !accept_suspect => {
+                let why = m.validity.reasons.first();
+                Verdict::Suspect(value, why.cloned().unwrap_or_default())
+            }
+            (true, _) => Verdict::Met(value),
         }
     }
 
@@ -349,10 +407,18 @@ impl Expectation {
                 known.push(name);
             }
         }
-        let asked = spelt(self.scope.as_deref(), &self.name, self.size);
+        self.nearest(known).0
+    }
+
+    /// Names with the likest first, and how like it is.
+    fn nearest(&self, mut known: Vec<String>) -> (Vec<String>, f64) {
+        let scope = self.scope.as_ref().map(|scope| format!("{scope}.")).unwrap_or_default();
+        let size = self.size.map(|size| format!("@{}", exact(size))).unwrap_or_default();
+        let asked = format!("{scope}{}{size}", self.name);
         let likeness = |name: &String| strsim::jaro_winkler(&asked, name);
         known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
-        known
+        let most = known.first().map_or(0.0, likeness);
+        (known, most)
     }
 
     /// The condition, for people.

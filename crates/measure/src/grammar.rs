@@ -4,6 +4,7 @@
 //! Every parser of user text (sizes, thread lists, places, expectations, topology strings)
 //! reads through a [`Cursor`] and fails with a [`SyntaxError`], so that all errors read alike.
 
+use crate::legible;
 use std::fmt;
 
 /// A text that does not follow its grammar.
@@ -28,7 +29,7 @@ impl SyntaxError {
     /// What stands at the wrong place, in words: `found 'x'` or `the text ends here`.
     fn found(&self) -> String {
         match self.input.get(self.at..).and_then(|rest| rest.chars().next()) {
-            Some(c) => format!("found '{c}'"),
+            Some(c) => format!("found '{}'", legible::escaped(c.encode_utf8(&mut [0; 4]))),
             None => "but the text ends here".to_owned(),
         }
     }
@@ -36,10 +37,9 @@ impl SyntaxError {
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let column =
-            self.input.get(..self.at).map_or(self.input.len(), |head| head.chars().count());
-        writeln!(f, "{} \"{}\": {}, {}", self.what, self.input, self.problem, self.found())?;
-        writeln!(f, "  {}", self.input)?;
+        let (input, column) = legible::around(&self.input, self.at);
+        writeln!(f, "{} \"{input}\": {}, {}", self.what, self.problem, self.found())?;
+        writeln!(f, "  {input}")?;
         writeln!(f, "  {:column$}^", "")?;
         write!(f, "hint: e.g. {}", self.example)
     }

@@ -18,6 +18,7 @@ use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::bests::{self, Ratio};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::samples;
@@ -30,6 +31,9 @@ use std::time::Duration;
 pub const TEST: &str = "explain";
 /// The figure that is the product of all others.
 pub const WHOLE: &str = "whole";
+/// The figures of single choices.
+const STEPS: [&str; 7] =
+    ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 /// The figure of `memcpy` of the C library over Copy.
 pub const MEMCPY: &str = "memcpy";
 /// With fewer rounds of one regime than this, all count.
@@ -58,6 +62,10 @@ impl AblationPlan {
 impl Planned for AblationPlan {
     fn foreseen(&self) -> Foreseen {
         self.0.foreseen(MOST_POINTS)
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        vec![Figures::new((GAUGE, TEST), STEPS.into_iter().chain([WHOLE, MEMCPY]), &[Unit::Factor])]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

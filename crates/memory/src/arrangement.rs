@@ -17,10 +17,11 @@ use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_machine::CpuId;
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::NumaNode;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::Lead;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, clock, notice};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
 use nodegauge_placement::{
     Bind, MemoryPolicy, Placement, RankPlace, RankPlan, Request, ThreadPlace,
 };
@@ -143,6 +144,11 @@ impl Arrangement {
         let elements: u64 = self.configs.iter().map(|config| config.elements).sum();
         let memory = Bytes(3 * copies * elements * self.options.element.bytes());
         Foreseen { time: Some(self.options.budget), memory: Some(memory) }
+    }
+
+    /// STREAM's figures of its kernels.
+    pub(crate) fn figures(&self, site: &Site) -> Vec<Figures> {
+        stream_figures(&self.options.kernels, site)
     }
 
     /// Its time and samples, from now on.
@@ -437,4 +443,11 @@ mod tests {
         assert!(!auto.double(&site, &check));
         assert!(!plan(SizeSpec::TimesLlc(4.0)).double(&site, &check));
     }
+}
+
+/// STREAM's figures of these kernels.
+pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
+    let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
+    let names = kernels.iter().map(|kernel| kernel.name());
+    vec![Figures::new((GAUGE, "stream"), names, &[Unit::BytesPerSecond]).limited(limited)]
 }

@@ -25,8 +25,9 @@ use crate::point::PointError;
 use crate::stream;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::{MemoryPolicy, Placement};
 use run::Run;
 use std::time::Duration;
@@ -115,6 +116,28 @@ impl CurvePlan {
 impl Planned for CurvePlan {
     fn foreseen(&self) -> Foreseen {
         Foreseen { time: Some(self.options.budget), memory: Some(self.mode.memory()) }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        let size = |name: &str| name.parse::<u64>().is_ok();
+        let rate = &[Unit::BytesPerSecond];
+        let of = |test, names: &[&str], units| Figures::new((GAUGE, test), names.to_vec(), units);
+        let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
+        vec![match self.curve {
+            Curve::Ladder => of("ladder", &["65536"], rate).or_like(size),
+            Curve::Latency => of("latency", &["65536"], &[Unit::Seconds]).or_like(size),
+            Curve::Matrix => {
+                of("matrix", &["n0->n0", "cpu0->cpu1"], &[Unit::BytesPerSecond, Unit::Seconds])
+                    .or_like(|name| name.contains("->"))
+                    .limited(limited)
+            }
+            Curve::Loaded => Figures::new(
+                (GAUGE, "loaded"),
+                loaded::names(),
+                &[Unit::BytesPerSecond, Unit::Seconds],
+            ),
+            Curve::Mix => Figures::new((GAUGE, "mix"), mix::names(), rate).limited(limited),
+        }]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

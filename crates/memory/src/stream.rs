@@ -14,6 +14,7 @@ use crate::result::{self, Evidence};
 use crate::size;
 use crate::target::{PointError, Target};
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
@@ -50,6 +51,10 @@ impl StreamPlan {
 impl Planned for StreamPlan {
     fn foreseen(&self) -> Foreseen {
         self.arrangement.foreseen(1)
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.arrangement.figures(site)
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

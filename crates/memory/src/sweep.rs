@@ -22,6 +22,7 @@ use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
 use grid::Combination;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
@@ -189,6 +190,10 @@ impl Planned for SweepPlan {
         let each: Vec<Foreseen> = self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
         let memory = each.iter().filter_map(|foreseen| Some(foreseen.memory?.0)).sum();
         Foreseen { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.cells.first().map(|cell| cell.arrangement.figures(site)).unwrap_or_default()
     }
 
     fn run(

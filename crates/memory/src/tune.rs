@@ -30,6 +30,7 @@ use crate::stream;
 use crate::target::Target;
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::Limits;
@@ -215,6 +216,12 @@ impl Planned for TunePlan {
     fn foreseen(&self) -> Foreseen {
         let bytes = self.configs.iter().map(|config| 3 * config.elements * config.element.bytes());
         Foreseen { time: Some(self.options.budget), memory: Some(Bytes(bytes.sum())) }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        let mut figures = arrangement::stream_figures(&self.options.kernels, site);
+        figures.push(Figures::new((GAUGE, "tune"), ["choice"], &[Unit::Factor]));
+        figures
     }
 
     fn run(

@@ -11,8 +11,9 @@ use crate::probe;
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
 use crate::start::{Broken, ReadyMpi, StartReport, cares_for_root};
-use crate::{GAUGE, MessagesError};
+use crate::{GAUGE, MessagesError, TEST};
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice};
@@ -27,6 +28,19 @@ impl Planned for MessagesPlan {
             time: Some(self.options.size_limit * (turns as u32) * self.rounds),
             memory: Some(Bytes(self.buffer_bytes())),
         }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let patterns = self.launches.iter().flat_map(|launch| &launch.patterns);
+        let figures = |pattern: &Pattern| {
+            let units: &[Unit] = match (pattern.row().counts_messages, pattern.unit()) {
+                (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
+                (_, Unit::Seconds) => &[Unit::Seconds],
+                _ => &[Unit::BytesPerSecond],
+            };
+            Figures::new((GAUGE, TEST), [pattern.name()], units)
+        };
+        patterns.map(figures).collect()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -261,14 +275,20 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
 
 fn notices(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Notice> {
     let notice = |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", mpi.mpi.library));
-    let dip = |SizeRun { pattern, bytes, .. }: &SizeRun| {
-        let text = format!("{pattern} of {bytes} B fell out of its curve and was measured again");
-        notice(NoticeId::Trend, text)
+    let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
+    let of_pattern = |dips: &[&SizeRun]| {
+        let sizes: Vec<String> = dips.iter().map(|run| Bytes(run.bytes).to_string()).collect();
+        format!("{} of {}", dips[0].pattern, sizes.join(", "))
     };
-    let dips = report.output.sizes.iter().filter(|run| run.dip.is_some());
-    let mut notices: Vec<Notice> = dips.map(dip).collect();
+    let again: Vec<String> =
+        dips.chunk_by(|one, next| one.pattern == next.pattern).map(of_pattern).collect();
+    let again = (!again.is_empty()).then(|| {
+        let text = format!("out of their curves, and measured again: {}", again.join("; "));
+        notice(NoticeId::Trend, text)
+    });
+    let mut notices: Vec<Notice> = again.into_iter().collect();
     let place = match report.output.unfinished() {
-        Some(size) => format!("in {} of {} B", size.pattern, size.bytes),
+        Some(size) => format!("in {} of {}", size.pattern, Bytes(size.bytes)),
         None => "between two sizes".to_owned(),
     };
     let kept = "what was measured before is kept";

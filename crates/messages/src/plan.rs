@@ -249,7 +249,7 @@ fn launches(
     let together = options.patterns_of(&[Participants::Pairs, Participants::All]);
     if !together.is_empty() {
         let in_pairs = !options.patterns_of(&[Participants::Pairs]).is_empty();
-        let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices);
+        let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices)?;
         let cpus: Vec<Vec<CpuId>> =
             (0..count).map(|rank| vec![cores[rank % cores.len()]]).collect();
         let distance = match cpus.as_slice() {
@@ -273,14 +273,27 @@ fn launches(
     Ok((launches, notices))
 }
 
+/// Ranks on a core at most, as many as the most hardware threads that a core of any processor has (POWER's
+/// SMT8): each waits by asking again and again, so that more of them measure the scheduler.
+const MOST_A_CORE: usize = 8;
+
 /// Ranks of the patterns in which all take part.
+///
+/// # Errors
+/// When there are too many for the cores.
 fn together_ranks(
     asked: Option<usize>,
     cores: usize,
     in_pairs: bool,
     notices: &mut Vec<Notice>,
-) -> usize {
+) -> Result<usize, MessagesError> {
     let count = asked.unwrap_or(cores);
+    if count > cores * MOST_A_CORE {
+        return Err(MessagesError::Request(format!(
+            "{count} ranks are too many for {cores} cores\nhint: take {} or fewer, e.g. --ranks {cores}",
+            cores * MOST_A_CORE
+        )));
+    }
     let mut notice = |id, text| notices.push(Notice::new(id, GAUGE, text));
     if count > cores {
         let text =
@@ -288,11 +301,11 @@ fn together_ranks(
         notice(NoticeId::Method, text);
     }
     if !in_pairs || count.is_multiple_of(2) {
-        return count.max(2);
+        return Ok(count.max(2));
     }
     let text = format!("{} of {count} ranks take part: pairs need two", count - 1);
     notice(NoticeId::Clamped, text);
-    (count - 1).max(2)
+    Ok((count - 1).max(2))
 }
 
 /// The pairs that were asked for.

@@ -7,7 +7,7 @@ use crate::options::MessageOptions;
 use crate::probe::Probe;
 use crate::protocol::{ProbeOutput, SizeRun};
 use nodegauge_machine::Topology;
-use nodegauge_measure::Observer;
+use nodegauge_measure::{Bytes, Observer};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::{ChildEnd, Job, KillReason, Scratch, run_with_descendants};
@@ -110,7 +110,7 @@ impl ReadyMpi<'_> {
             if output.read(lines) {
                 last = Instant::now();
                 let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
-                let words = |size: &SizeRun| format!("{}, {} B", size.pattern, size.bytes);
+                let words = |size: &SizeRun| format!("{}, {}", size.pattern, Bytes(size.bytes));
                 let latest = output.sizes.last().map_or_else(String::new, words);
                 observer.progress(done as f64 / expected, &latest);
             }

@@ -69,7 +69,10 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     } else if all.iter().any(|figure| figure.config.ranks.is_some()) {
         matrix::add(&mut section, &all);
     } else {
-        section.push(summary(&all));
+        let summary = summary(&all);
+        if !summary.rows.is_empty() {
+            section.push(summary);
+        }
         // On a page with other gauges only what one must know to read the row.
         evidence::how(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);

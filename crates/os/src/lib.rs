@@ -1,6 +1,6 @@
 //! What nodegauge asks of the operating system, each thing once: memory on chosen pages that are read
 //! back, barriers of threads and of processes, child processes with time limits, affinity and NUMA
-//! policy, signals. Knows no other crate of nodegauge.
+//! policy, a user's files, signals. Knows no other crate of nodegauge.
 //!
 //! Every resource is owned and released by its type. Every foreign call that fails gives a
 //! [`SysError`] with the call's name and its error number.
@@ -11,6 +11,7 @@ mod bus_error;
 mod call;
 mod child;
 mod fork;
+mod input;
 mod mapping;
 mod numa;
 mod smaps;
@@ -27,11 +28,12 @@ pub use child::{
     run_with_descendants,
 };
 pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, receive};
+pub use input::{LONGEST_TEXT, read_file, read_input};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{mbind, nodes_of_pages, policy_at};
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{
-    effective_user, huge_page_bytes, ignore_interrupts, is_root, monotonic_nanos, page_bytes,
-    process_and_thread,
+    effective_user, hangup_is_ignored, huge_page_bytes, ignore_interrupts, is_root,
+    monotonic_nanos, page_bytes, process_and_thread,
 };

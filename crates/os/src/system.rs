@@ -45,11 +45,21 @@ pub fn monotonic_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Ignores SIGINT and SIGTERM. Ctrl-C goes to all processes of a terminal, and launchers pass signals
-/// on to all ranks; a process whose parent decides about the run's end leaves them to it.
+/// Ignores SIGINT, SIGTERM and SIGHUP. Ctrl-C and the end of a terminal go to all processes of it, and
+/// launchers pass signals on to all ranks; a process whose parent decides about the run's end leaves them to it.
 pub fn ignore_interrupts() {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: ignoring a signal runs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Whether SIGHUP is ignored, as `nohup` has it for the program that it starts.
+pub fn hangup_is_ignored() -> bool {
+    // SAFETY: the kernel fills the structure, for which zero is a value; no action is set.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let done = libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut action);
+        done == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 }

@@ -7,6 +7,8 @@ use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone, wrap}
 
 /// Width of the column of labels.
 const LABEL: usize = 11;
+/// Longest line of prose: longer ones are hard to read, however wide the terminal is.
+const PROSE: usize = 120;
 /// Widest and narrowest room for bars, in characters.
 const BAR: (usize, usize) = (24, 4);
 /// Letters of the longest word that the last column of a table does not tear apart.
@@ -14,11 +16,13 @@ const WORD: usize = 12;
 /// Keeps the place of a heading among rows; for private use, in no name.
 const HEADING: char = '\u{e000}';
 /// Around words of each tone while a table is laid out: without width, and in no name.
-const TONES: [(Tone, char); 4] = [
+const TONES: [(Tone, char); 6] = [
     (Tone::Strong, '\u{2061}'),
     (Tone::Faint, '\u{2062}'),
     (Tone::Warning, '\u{2063}'),
     (Tone::Bad, '\u{2064}'),
+    (Tone::Better, '\u{200b}'),
+    (Tone::Worse, '\u{200c}'),
 ];
 const END: char = '\u{2060}';
 /// What ends a colour.
@@ -55,6 +59,8 @@ fn escape(tone: Tone) -> &'static str {
         Tone::Faint => "\x1b[2m",
         Tone::Warning => "\x1b[1;33m",
         Tone::Bad => "\x1b[1;31m",
+        Tone::Better => "\x1b[32m",
+        Tone::Worse => "\x1b[31m",
     }
 }
 
@@ -94,7 +100,7 @@ fn block(block: &Block, style: Style) -> String {
 /// label fills its column.
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
-    let width = (usize::from(style.width) - indent).max(40) - LABEL;
+    let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;
     let text = if note.faint { style.toned(Tone::Faint, &note.text) } else { note.text.clone() };
     let tone = if note.tone == Tone::Plain { Tone::Strong } else { note.tone };
     let mut out = String::new();
@@ -112,7 +118,7 @@ fn note(note: &Note, style: Style) -> String {
 }
 
 fn text(text: &str, style: Style) -> String {
-    let width = usize::from(style.width);
+    let width = usize::from(style.width).min(PROSE);
     let lines = text.lines().flat_map(|line| match line.chars().count() > width {
         true => wrap(line, width),
         false => vec![line.to_owned()],
@@ -124,7 +130,7 @@ fn text(text: &str, style: Style) -> String {
 fn table(table: &Table, style: Style) -> String {
     let room = bar_room(table, style);
     let words = |cell: &Cell| match cell.bar {
-        Some(share) => "#".repeat((share * room as f64).round() as usize),
+        Some(share) => "#".repeat((share.clamp(0.0, 1.0) * room as f64).round() as usize),
         None => marked(cell, style),
     };
     let mut rows: Vec<Vec<String>> =

@@ -1,6 +1,6 @@
 //! Programs that were compiled, kept from run to run, and started only when they are what was compiled.
 //!
-//! A program that somebody else put here would be run as this user. So, as OpenSSH asks of a user's files
+//! A program that another user put here would be run as this user. So, as OpenSSH asks of a user's files
 //! (`StrictModes`), the folder is this user's and closed to all others, nobody else can exchange a folder on the
 //! way to it, and no link leads there; and beside each program lies its SHA-256, written when it was compiled.
 //! What is run is a copy of the bytes that were looked at, in a folder of the run.
@@ -133,7 +133,7 @@ fn open_folder(parent: impl std::os::fd::AsFd, name: &Path) -> Result<OwnedFd, S
     })
 }
 
-/// Why somebody else may have had a hand in a file or folder.
+/// Why another user may have had a hand in a file or folder.
 fn why_not_ours(stat: &Stat) -> Option<String> {
     let mode = stat.st_mode & 0o7777;
     if stat.st_uid != effective_user() {

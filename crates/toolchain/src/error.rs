@@ -16,14 +16,14 @@ pub enum ToolchainError {
         program: String,
     },
     /// It is there and cannot be started.
-    #[error(
-        "cannot start {command}: {cause}\nhint: programs are made in $TMPDIR, which must allow them to run"
-    )]
+    #[error("cannot start {command}: {cause}\nhint: {hint}")]
     Start {
         /// The whole command.
         command: String,
         /// Why.
         cause: io::Error,
+        /// What to do.
+        hint: &'static str,
     },
     /// The compiler refuses the source.
     #[error("{command} fails ({status}):\n{errors}\nhint: run that command to see all it says")]

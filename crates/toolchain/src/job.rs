@@ -4,7 +4,7 @@ use crate::error::said;
 use crate::{CommandLine, ToolchainError, search};
 use nodegauge_os::{ChildEnd, ChildError, ChildOutput, KillReason, describe, last_lines};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -69,7 +69,14 @@ impl Job {
     fn error(&self, error: ChildError) -> ToolchainError {
         let command = self.command.to_string();
         match error {
-            ChildError::Start(cause) => ToolchainError::Start { command, cause },
+            ChildError::Start(cause) => {
+                let own = Path::new(self.command.program()).starts_with(std::env::temp_dir());
+                let hint = match own {
+                    true => "programs are made in $TMPDIR, which must allow them to run",
+                    false => "name a program that may be run here",
+                };
+                ToolchainError::Start { command, cause, hint }
+            }
             ChildError::Watch(cause) => {
                 ToolchainError::Failed(format!("cannot watch {command}: {cause}"))
             }

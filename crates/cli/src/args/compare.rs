@@ -41,6 +41,9 @@ pub(crate) struct CompareArgs {
     /// Take suspect figures for valid ones
     #[arg(long, help_heading = "Output")]
     pub(crate) accept_suspect: bool,
+    /// Exit with 1 when any figure of either side is suspect
+    #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
+    pub(crate) strict: bool,
     /// Write the comparison as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,

@@ -44,6 +44,12 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         }
     }
     let mut exit = Exit::Success;
+    for (side, name) in [(&a, "A: "), (&b, "B: ")] {
+        let figures = side.runs.iter().flat_map(|run| &run.measurements);
+        if args.strict && output::suspects(figures, name) {
+            exit = Exit::Unmet;
+        }
+    }
     for threshold in &args.fail_on {
         let finding = threshold.check(&comparison);
         match finding.in_words(threshold) {
@@ -62,7 +68,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
 fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     let runs = match store {
         Some(store) => store.find_all(selector)?,
-        None if Path::new(selector).is_file() => {
+        None if nodegauge_history::means_a_file(selector) => {
             vec![nodegauge_history::read_file(Path::new(selector))?]
         }
         None => {

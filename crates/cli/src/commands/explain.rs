@@ -2,9 +2,10 @@
 
 use crate::args::ExplainArgs;
 use crate::failure::{Exit, Failure};
+use crate::progress::Progress;
 use crate::resolve;
 use crate::session::{self, Shown};
-use nodegauge_gauge::Planned;
+use nodegauge_gauge::{Planned, Site};
 use nodegauge_memory::Memory;
 use nodegauge_memory::ablation::AblationPlan;
 use nodegauge_memory::stream::Arrangement;
@@ -16,5 +17,7 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     let options = args.arrays.options(&args.common, team.policy, budget, share);
     let arrangement = Arrangement::new(&site, &team.request, options, team.notices)?;
     let plan = Box::new(AblationPlan::new(arrangement));
-    session::conduct(&args.common, site, |site, p| plan.run(site, p), Shown::page_of(&Memory))
+    let figures = plan.figures(&site);
+    let measure = |site: &Site, progress: &mut Progress| plan.run(site, progress);
+    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Memory))
 }

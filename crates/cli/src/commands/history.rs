@@ -53,7 +53,9 @@ fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
 fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     match open_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
-        None if Path::new(run).is_file() => Ok(nodegauge_history::read_file(Path::new(run))?),
+        None if nodegauge_history::means_a_file(run) => {
+            Ok(nodegauge_history::read_file(Path::new(run))?)
+        }
         None => {
             Err(HistoryError::NotFound { selector: run.to_owned(), candidates: Vec::new() }.into())
         }

@@ -12,7 +12,7 @@ use nodegauge_compute::{ComputeGauge, HplPlan, matrix_market, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::compare::machine_changes;
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::{BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Notice, NoticeId, notice};
 use nodegauge_toolchain::mpi::HostList;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
@@ -33,9 +33,11 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
         sink.write(&plan.input(&site)?)?;
         return Ok(Exit::Success);
     }
+    let figures = plan.figures(&site);
     session::conduct(
         &args.common,
         site,
+        &figures,
         |site, progress| {
             let mut outcome = Box::new(plan).run(site, progress)?;
             let of_places = |text| Notice::new(NoticeId::Other, "", text);
@@ -71,13 +73,19 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
         launcher: real.launcher.clone(),
         allow_root: real.allow_run_as_root,
     });
+    // Where the system does not say, a matrix of some thousand rows is fine.
+    let available = Bytes(site.machine.memory.available.unwrap_or(1 << 32));
     Ok(HplOptions {
         order,
         fraction: args.memory_fraction,
         nb: args.nb.iter().map(|nb| *nb as usize).collect(),
         grid_multiple: args.grid_multiple,
         seed: args.seed,
-        given: args.matrix.as_deref().map(matrix_market::read).transpose()?,
+        given: args
+            .matrix
+            .as_deref()
+            .map(|file| matrix_market::read(file, available))
+            .transpose()?,
         budget: args.common.budget.unwrap_or(BUDGET),
         samples: args.common.samples.unwrap_or(1) as usize,
         libraries: args.blas.clone(),

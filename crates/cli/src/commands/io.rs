@@ -38,9 +38,11 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     let paths = options.paths.clone();
     // Everything that can be refused is refused before the history is touched.
     let plan = Box::new(nodegauge_files::plan(options, programs)?);
+    let figures = plan.figures(&node);
     session::conduct(
         &args.common,
         node,
+        &figures,
         |site, progress| {
             for path in paths.iter().filter(|_| args.remove_leftovers) {
                 for left in nodegauge_files::remove_leftovers(path)? {

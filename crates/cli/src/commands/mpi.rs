@@ -24,9 +24,11 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     let rounds = args.common.samples.unwrap_or(osu::ROUNDS);
     // Everything that can be refused is refused before the history is touched.
     let plan = MessagesPlan::new(&node, options, between, ranks, &request, rounds)?;
+    let figures = plan.figures(&node);
     session::conduct(
         &args.common,
         node,
+        &figures,
         |node, progress| Box::new(plan).run(node, progress),
         |record, style| match args.osu_text {
             true => Shown::Table(osu::print::tables(record)),

@@ -111,9 +111,11 @@ fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> 
     }
     let site = session::site(&args.common)?;
     let plan = mode.plan(args, &site, joined)?;
+    let figures = plan.figures(&site);
     session::conduct(
         &args.common,
         site,
+        &figures,
         |site, progress| plan.run(site, progress),
         |record, style| match table {
             true => classic(record),

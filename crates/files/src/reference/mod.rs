@@ -169,7 +169,12 @@ fn located(program: &Path, name: &str) -> Result<String, Failure> {
             "there is no such program\nhint: give the path of {name}, e.g. --{name} /usr/bin/{name}"
         ))
     })?;
-    path.into_os_string()
+    let path = path
+        .into_os_string()
         .into_string()
-        .map_err(|_| missing("its path is not UTF-8\nhint: give it a link with a plain name"))
+        .map_err(|_| missing("its path is not UTF-8\nhint: give it a link with a plain name"))?;
+    match which(&path) {
+        Some(_) => Ok(path),
+        None => Err(missing(&format!("it may not be run\nhint: give the path of {name}"))),
+    }
 }

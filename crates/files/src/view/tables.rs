@@ -131,12 +131,24 @@ pub(super) const WORKERS: [Column; 9] = [
 ];
 
 /// A row a measurement.
-pub(super) fn of_columns(columns: &[Column], rows: &[&Row<'_>]) -> Table {
+pub(super) fn of_columns(columns: &[Column], rows: &[&Row<'_>], section: &mut Section) {
     let mut table = Table::new(&columns.iter().map(|(title, _)| *title).collect::<Vec<_>>());
     for row in rows {
         table.row(columns.iter().map(|(_, cell)| cell(row)));
     }
-    table
+    section.push(table).note("latencies", calls(rows));
+}
+
+fn has_latencies(rows: &[&Row<'_>]) -> bool {
+    rows.iter().any(|row| matches!(row.config.latency_s, Some(Latencies::All(_))))
+}
+
+/// What latencies are of.
+fn calls(rows: &[&Row<'_>]) -> &'static str {
+    match has_latencies(rows) {
+        true => "percentiles are of all calls of the row's operation, a block each",
+        false => "the program printed no percentiles of its calls",
+    }
 }
 
 /// A row an operation: rates over all larger files, latencies in the smallest blocks.
@@ -171,11 +183,11 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
         cells(counted).len(),
         size(COUNTED)
     );
-    if let Some((file, block)) = probe {
+    if let Some((file, block)) = probe.filter(|_| has_latencies(rows)) {
         let (block, file) = (size(block), size(file));
         text += &format!("; op/s and latencies in blocks of {block} of the file of {file}");
     }
-    section.push(table).note("rows", text);
+    section.push(table).note("rows", text).note("latencies", calls(rows));
 }
 
 /// The cell for latencies: the smallest block, in the largest file that has it.
@@ -186,8 +198,10 @@ fn smallest_block(rows: &[&Row<'_>]) -> Option<(u64, u64)> {
 }
 
 /// A row a cell and cache mode, a column an operation: rates, and the latency of random reads.
-pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
+pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
     let names = names(rows);
+    let measured = |name: &&&str| **name == "random_read";
+    let Some(probed) = names.iter().find(measured).or(names.first()) else { return };
     let mut titles = vec!["GB/s".to_owned(), ">block".to_owned()];
     titles.extend(names.iter().map(|name| format!(">{name}")));
     titles.extend([">p50".to_owned(), ">p99".to_owned()]);
@@ -196,7 +210,7 @@ pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
         let here = only(rows, |row| row.config.cache == cache);
         for cell in cells(&here) {
             let at = |name: &str| super::at(&here, name, cell);
-            let probe = at("random_read").or_else(|| at(names.first()?));
+            let probe = at(probed);
             let cache = cache.map_or("?", |cache| cache.name());
             let mut row: Vec<Cell> = vec![cache.into(), size(cell.1).into()];
             row.extend(names.iter().map(|name| or_dash(at(name).map(rate))));
@@ -205,7 +219,9 @@ pub(super) fn brief(rows: &[&Row<'_>]) -> Table {
             table.row(row);
         }
     }
-    table
+    section
+        .push(table)
+        .note("latencies", format!("percentiles are of all calls of {probed}, a block each"));
 }
 
 /// Own figures and those of reference programs on the same cells.

@@ -13,16 +13,13 @@ use nodegauge_measure::record::Cache;
 use nodegauge_os::ChildAnswer;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long hwloc may take over a description: thousands of times what the largest machine needs.
 const LIMIT: Duration = Duration::from_secs(5);
-/// No machine's description is longer, in bytes.
-const LONGEST: u64 = 64 << 20;
 
 /// Held while hwloc is called and while a child is made: a child made while another thread is within hwloc
 /// would wait for hwloc's own lock, which nobody is left to give back.
@@ -67,19 +64,9 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
     }
 }
 
-/// The text of a regular file of sane length.
 fn read(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() && !found.is_dir() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    if found.len() > LONGEST {
-        return Err(io::Error::other("it is longer than any topology"));
-    }
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text)?;
-    Ok(text)
+    let bytes = nodegauge_os::read_file(path, nodegauge_os::LONGEST_TEXT)?;
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// What hwloc makes of a description, in a child process.

@@ -2,6 +2,7 @@
 //! the other side. Samples of different regimes of a virtual machine never do.
 
 use crate::Seconds;
+use crate::place::Numbered;
 use crate::ratio::{self, Runs};
 use crate::record::{Measurement, Quoted, Status};
 use crate::regime::{self, Regime};
@@ -32,9 +33,6 @@ impl Figure {
         Self { status, ..Chosen(all.filter(|(_, part)| part.value > 0.0).collect()).figure() }
     }
 }
-
-/// A measurement with the number of its run on its side.
-pub(super) type Numbered<'a> = (usize, &'a Measurement);
 
 /// What of a side is compared: of each run, by its number, one part.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -1,12 +1,13 @@
 //! The verdict on a pair of figures: whether they are of the same thing, which runs of each side count,
 //! how such runs differ by themselves, and what that leaves of the ratio.
 
-use super::figures::{self, Chosen, Figure, Matched, Numbered};
+use super::figures::{self, Chosen, Figure, Matched};
 use super::pairing::{self, Point};
 use super::settings::{self, machine_changes};
 use super::{Design, Pair, Side, Verdict, distinct};
 use crate::expect;
 use crate::keys::{self, Registry, Role};
+use crate::place::Numbered;
 use crate::ratio;
 use crate::record::{Measurement, Record, Status};
 use crate::stats::Better;

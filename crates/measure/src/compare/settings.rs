@@ -1,9 +1,9 @@
 //! What differs between two settings: labels, machine, kernel, build, and the configuration of what
 //! was measured. What one side does not tell is no difference.
 
-use super::figures::Numbered;
 use super::{TURNS, distinct, pairing};
 use crate::keys::{Registry, Role, scalar};
+use crate::place::Numbered;
 use crate::record::{Machine, Record, Severity};
 use crate::{Bytes, BytesPerSec};
 use pairing::Point;

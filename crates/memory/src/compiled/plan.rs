@@ -7,6 +7,7 @@ use crate::GAUGE;
 use crate::arrangement::{Arrangement, StreamOptions};
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::presets::{self, Installed};
@@ -126,6 +127,10 @@ impl CompiledPlan {
 impl Planned for CompiledPlan {
     fn foreseen(&self) -> Foreseen {
         self.arrangement.foreseen(1)
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.arrangement.figures(site)
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

@@ -39,6 +39,21 @@ const TURNS_TIMED: u64 = 2_000_000;
 /// Turns that the chaser waits for loaders to get going: some microseconds.
 const LOADERS_START_TURNS: u64 = 20_000;
 
+/// The figure of the load at which latency is twice the idle one.
+const AT_KNEE: &str = "bandwidth_at_2x_idle";
+
+/// `idle` or `load50`, behind `latency_` and `bandwidth_`.
+fn step(share: u32) -> String {
+    if share == 0 { "idle".to_owned() } else { format!("load{share}") }
+}
+
+/// The names of all figures.
+pub(super) fn names() -> Vec<String> {
+    let of = |kind: &'static str| SHARES.map(|share| format!("{kind}_{}", step(share)));
+    let rates = of("bandwidth").into_iter().skip(1);
+    of("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
+}
+
 /// Planned latency under load.
 pub(super) struct Loaded {
     /// Bytes of the chaser's memory.
@@ -182,13 +197,12 @@ impl Mode for Loaded {
         let mut curve = Vec::new();
         for (i, share) in SHARES.into_iter().enumerate() {
             config.loaders = Some(if share > 0 { loaders as u64 } else { 0 });
-            let step = if share == 0 { "idle".to_owned() } else { format!("load{share}") };
             let parts = [("latency", Value::Seconds), ("bandwidth", Value::Rate)];
             for (part, (kind, value)) in
                 parts.into_iter().enumerate().take(1 + (share > 0) as usize)
             {
                 let figure = Figure {
-                    name: format!("{kind}_{step}"),
+                    name: format!("{kind}_{}", step(share)),
                     quoted: Quoted::Median,
                     value,
                     config: CurveConfig {
@@ -218,7 +232,7 @@ impl Mode for Loaded {
             config.basis = Some("between the two nearest steps, linearly".to_owned());
             let test = run.curve.test();
             let unit = Unit::BytesPerSecond;
-            let m = Measurement::new(GAUGE, test, "bandwidth_at_2x_idle", unit);
+            let m = Measurement::new(GAUGE, test, AT_KNEE, unit);
             run.outcome.measurements.push(m.value(Quoted::Single, rate).config(&config));
         }
         Ok(())

@@ -45,6 +45,11 @@ const MIXES: [Mix; 8] = {
     ]
 };
 
+/// The names of all figures.
+pub(super) fn names() -> Vec<&'static str> {
+    MIXES.iter().map(|mix| mix.name).collect()
+}
+
 /// Arrays of the mix that has most.
 const MOST_ARRAYS: u64 = 4;
 /// Turns between fillings: a turn multiplies values by three at most, and 3^512 is below the largest

@@ -30,6 +30,9 @@ struct Launcher {
     job: &'static [&'static str],
 }
 
+/// The name of srun in words.
+const SLURM: &str = "Slurm";
+
 /// In the order in which they decide.
 const LAUNCHERS: [Launcher; 5] = [
     Launcher {
@@ -62,7 +65,7 @@ const LAUNCHERS: [Launcher; 5] = [
         job: &["PALS_APID"],
     },
     Launcher {
-        name: "Slurm",
+        name: SLURM,
         rank: "SLURM_PROCID",
         ranks: "SLURM_STEP_NUM_TASKS",
         here: &[],
@@ -70,29 +73,45 @@ const LAUNCHERS: [Launcher; 5] = [
     },
 ];
 
+/// What reads a variable that is a number.
+fn number_of(lookup: impl Fn(&str) -> Option<String>) -> impl Fn(&str) -> Option<u32> {
+    move |name| lookup(name)?.trim().parse().ok()
+}
+
+/// The launcher whose variables decide.
+fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static Launcher> {
+    let number = number_of(lookup);
+    // srun speaks PMI itself; a Hydra inside of an allocation is a step of one task a host.
+    let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
+        && number("PMI_SIZE") == number("SLURM_STEP_NUM_TASKS");
+    LAUNCHERS.iter().find(|launcher| {
+        number(launcher.rank).is_some()
+            && number(launcher.ranks).is_some()
+            && !(by_srun && launcher.rank == "PMI_RANK")
+    })
+}
+
 impl Started {
     /// The launcher that started this process as one of several ranks.
     pub fn own() -> Option<Self> {
         Self::read(|name| std::env::var(name).ok())
     }
 
+    /// Whether an MPI launcher has started this process, alone or as one of several: its output may be a
+    /// terminal of the launcher's own, which copies all that comes of it.
+    pub fn on_a_launchers_terminal() -> bool {
+        launcher(|name| std::env::var(name).ok()).is_some_and(|launcher| launcher.name != SLURM)
+    }
+
     /// Looks the variables up with `lookup`.
     fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let number = |name: &str| lookup(name).and_then(|text| text.trim().parse::<u32>().ok());
-        // srun speaks PMI itself; a Hydra inside of an allocation is a step of one task a host.
-        let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
-            && number("PMI_SIZE") == number("SLURM_STEP_NUM_TASKS");
-        let found = |launcher: &&Launcher| {
-            number(launcher.rank).is_some()
-                && number(launcher.ranks).is_some()
-                && !(by_srun && launcher.rank == "PMI_RANK")
-        };
-        let launcher = LAUNCHERS.iter().find(found)?;
+        let launcher = launcher(&lookup)?;
+        let number = number_of(&lookup);
         let (rank, ranks) = (number(launcher.rank)?, number(launcher.ranks)?);
         let here = launcher.here.iter().find_map(|name| number(name));
         let here = match launcher.name {
             // A step on one node has all of its tasks here.
-            "Slurm" => {
+            SLURM => {
                 number("SLURM_STEP_NUM_NODES").filter(|nodes| *nodes == 1).map(|_| ranks).or(
                     // Of several nodes it says `2(x3),1`; how many are elsewhere does not matter.
                     number("SLURM_STEP_NUM_NODES").map(|_| ranks.saturating_sub(1)),

@@ -17,6 +17,9 @@ const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
 /// the program itself.
 const SMALL_MODEL: u64 = 1_900_000_000;
 
+/// Bytes of a source at most: stream.c has 20,000.
+const LONGEST_SOURCE: u64 = 1 << 20;
+
 /// A source of STREAM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
@@ -54,8 +57,8 @@ impl Source {
     /// When it cannot be read, or its ending is of no known language.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let unreadable = |cause| SourceError::Unreadable { path: path.to_owned(), cause };
-        // Read, not only looked at: a folder and a forbidden file are found out now.
-        std::fs::read(path).map_err(unreadable)?;
+        // Read, not only looked at: what a compiler could not read is found out now.
+        nodegauge_os::read_file(path, LONGEST_SOURCE).map_err(unreadable)?;
         let dialect = match path.extension().and_then(|ending| ending.to_str()) {
             Some("c") => Dialect::C,
             Some("f" | "f90" | "F" | "F90") => Dialect::Fortran,

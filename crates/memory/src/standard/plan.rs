@@ -4,9 +4,11 @@ use super::build::{self, Source, StandardBuild, Wanted};
 use super::comparison;
 use super::output::Dialect;
 use crate::GAUGE;
-use crate::arrangement::Arrangement;
+use crate::arrangement::{self, Arrangement};
 use crate::compiled::{self, CompilerChoice};
+use crate::kernels::STREAM;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::expect::Figures;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::MemoryPolicy;
@@ -129,6 +131,11 @@ impl Planned for StandardPlan {
     fn foreseen(&self) -> Foreseen {
         // stream.c has arrays of the same length.
         self.arrangement.foreseen(2)
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        let own = &self.arrangement.options.kernels;
+        arrangement::stream_figures(&[own, &STREAM[..]].concat(), site)
     }
 
     fn run(

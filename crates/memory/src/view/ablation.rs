@@ -25,30 +25,20 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let (whole, config) = figures.iter().find(|(m, _)| m.name == WHOLE)?;
     let kernel = config.kernel.as_deref().unwrap_or("triad");
     let (from, to) = (config.from.unwrap_or(0.0), config.to.unwrap_or(0.0));
-    let bar = |rate: f64| Cell::bar((rate / to.max(from).max(1.0)).max(SHORTEST));
+    let most = figures.iter().filter_map(|(_, config)| config.to).fold(to.max(from), f64::max);
+    let bar = |rate: f64| Cell::bar((rate / most.max(1.0)).max(SHORTEST));
     // Records of old have no intervals.
     let known = whole.quoted != Quoted::GeometricMean;
-    let titles = [kernel, ">factor", ">95 %", ">GB/s", ""];
-    let shown = |cells: [Cell; 5]| {
-        cells.into_iter().enumerate().filter(move |(i, _)| known || *i != 2).map(|(_, cell)| cell)
-    };
-    let titles: Vec<&str> = titles.into_iter().filter(|title| known || *title != ">95 %").collect();
-    let mut table = Table::new(&titles);
+    let mut table = Table::new(&[kernel, ">factor", ">95 %", ">GB/s", ""]);
     let rate = |rate: f64| words::rate(Some(rate));
-    table.row(shown(["baseline".into(), "".into(), "".into(), rate(from), bar(from)]));
+    table.row(["baseline".into(), "".into(), "".into(), rate(from), bar(from)]);
     let steps = || figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
     for (m, config) in steps() {
         let to = config.to.unwrap_or(0.0);
-        table.row(shown([
-            Cell::text(&m.name),
-            factor(m, config),
-            interval(config),
-            rate(to),
-            bar(to),
-        ]));
+        table.row([Cell::text(&m.name), factor(m, config), interval(config), rate(to), bar(to)]);
     }
     let [name, factor, interval] = [WHOLE.into(), factor(whole, config), interval(config)];
-    table.row(shown([name, factor, interval, rate(to), "".into()]));
+    table.row([name, factor, interval, rate(to), "".into()]);
     let mut section = Section::new("explain");
     section.push(table).gap();
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));

@@ -328,6 +328,7 @@ fn mix(of: &[Figure<'_>], section: &mut Section) {
     section.push(table).gap().push(Block::Text(text));
     let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));
     evidence(section, of, size.unwrap_or_default());
+    section.note("limit", words::limit(of[0].0));
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::figures::{self, Figure, comparable};
 use super::words;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Block, Cell, Section, Table};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
@@ -18,24 +18,30 @@ pub(crate) fn section(record: &Record) -> Section {
         return section;
     }
     let native = figures::native(record);
-    let titles = ["GB/s", ">standard", ">median", ">variant", ">ratio", "program"];
-    let mut table = Table::new(&titles);
-    for (m, config) in &figures {
-        let own = native.iter().find(|(own, _)| own.name == m.name);
-        let own = own.and_then(|own| comparable(own, config));
-        let ratio = own.zip(m.value).map(|(own, value)| own / value).filter(|x| x.is_finite());
-        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
-        table.row([
-            Cell::text(m.name.clone()),
-            words::value(m),
-            words::rate(summary.map(|summary| summary.median)),
-            words::rate(own),
-            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} x")).into(),
-            program(config).into(),
-        ]);
+    let builds: Vec<&[&Figure<'_>]> =
+        figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)).collect();
+    let mut table = Table::new(&["GB/s", ">standard", ">median", ">variant", ">ratio"]);
+    for build in &builds {
+        table.heading(program(&build[0].1));
+        for (m, config) in build.iter() {
+            let own = native.iter().find(|(own, _)| own.name == m.name);
+            let own = own.and_then(|own| comparable(own, config));
+            let ratio = own.zip(m.value).map(|(own, value)| own / value).filter(|x| x.is_finite());
+            let summary = m.summary.as_ref().filter(|_| m.value.is_some());
+            table.row([
+                Cell::text(m.name.clone()),
+                words::value(m),
+                words::rate(summary.map(|summary| summary.median)),
+                words::rate(own),
+                ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} x")).into(),
+            ]);
+        }
     }
     section.push(table).gap();
-    for build in figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)) {
+    for build in &builds {
+        if builds.len() > 1 {
+            section.push(Block::Heading(program(&build[0].1)));
+        }
         section.note("standard", evidence(build[0]));
         let measurements: Vec<&Measurement> = build.iter().map(|(m, _)| *m).collect();
         section.doubts(&measurements);

@@ -5,8 +5,8 @@ use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Counts, Measurement};
-use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// The table and evidence of one run over some kernels.
 pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
@@ -30,7 +30,7 @@ pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
             section.note("regime", regimes.unwrap_or_else(one));
         }
         section.note_if("size", of_last.size_check.as_ref().map(words::size_check));
-        section.note("limit", limit(first));
+        section.note("limit", words::limit(first));
         section.note_if("counters", words::counters(figures));
     }
     section.doubts(&measurements);
@@ -58,13 +58,6 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
         return Some(format!("{counted} count, {disturbed} disturbed, 1 warm-up"));
     };
     Some(format!("{counted} count, {disturbed} disturbed ({told}), 1 warm-up"))
-}
-
-fn limit(m: &Measurement) -> String {
-    match &m.limit {
-        Some(limit) => format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
-        None => "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s".into(),
-    }
 }
 
 /// The table alone: best, median and spread of each kernel.

@@ -38,6 +38,14 @@ pub(crate) fn of_limit(limit: Option<&Limit>) -> Cell {
     limit.map_or_else(|| "?".into(), |limit| percent(limit.fraction).into())
 }
 
+/// What the column of shares is of, or why it is absent.
+pub(crate) fn limit(m: &Measurement) -> String {
+    match &m.limit {
+        Some(limit) => format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
+        None => "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s".into(),
+    }
+}
+
 /// A share in per cent with one digit after the point unless it is whole.
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", trimmed(share * 100.0))

@@ -86,11 +86,13 @@ fn over_sizes(
     own: &[&ShownFigure<'_>],
     title: &str,
     (patterns, unit): (&[&str], Unit),
-    (titles, more): (&[&str], &dyn Fn(u64) -> Vec<Cell>),
+    (titles, more): (&[String], &dyn Fn(u64) -> Vec<Cell>),
 ) -> Option<Table> {
     patterns.first()?;
-    let column = |title: &&str| Column { title: (*title).to_owned(), right: !title.is_empty() };
-    let columns = [title].iter().chain(patterns).chain(titles).map(column).collect();
+    let column = |title: &str| Column { title: title.to_owned(), right: !title.is_empty() };
+    let titles = titles.iter().map(String::as_str);
+    let columns = [title].into_iter().chain(patterns.iter().copied()).chain(titles);
+    let columns = columns.map(column).collect();
     let mut table = Table { columns, ..Table::default() };
     for size in sizes(own, patterns) {
         let value = |name: &&str| at(own, name, unit, size).and_then(|figure| figure.m.value);
@@ -102,15 +104,19 @@ fn over_sizes(
 
 fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let there = names(own, |pattern| !pattern.is_rate() && !pattern.is_collective());
+    let first = there.first()?;
     // The spread of the first of them.
     let spread = |size: u64| {
-        let first = at(own, there[0], Unit::Seconds, size);
+        let first = at(own, first, Unit::Seconds, size);
         let median = first.and_then(|figure| Some(figure.m.summary.as_ref()?.median));
         let config = first.map(|figure| figure.config.clone()).unwrap_or_default();
         let scale = FigureUnit::of(Unit::Seconds);
         [config.min, median, config.p99, config.max].map(|value| scale.cell(value)).to_vec()
     };
-    over_sizes(own, "us", (&there, Unit::Seconds), (&["min", "median", "p99", "max"], &spread))
+    // Of one pattern there is no doubt whose they are.
+    let whose = if there.len() > 1 { format!("{first}'s ") } else { String::new() };
+    let titles = [format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
+    over_sizes(own, "us", (&there, Unit::Seconds), (&titles, &spread))
 }
 
 fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
@@ -127,7 +133,7 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
         cells.push(rate(size).map(|rate| bar(rate / most)).unwrap_or_default().into());
         cells
     };
-    let titles = [messages.name, ""];
+    let titles = [messages.name.to_owned(), String::new()];
     let titles = &titles[usize::from(counting.is_none())..];
     over_sizes(own, "GB/s", (&there, Unit::BytesPerSecond), (titles, &more))
 }

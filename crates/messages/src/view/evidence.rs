@@ -36,6 +36,13 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         let window = rate.config.window.unwrap_or(0);
         section.note("", format!("windows of {window} messages, {buffers}"));
     }
+    let spread = |figure: &&&ShownFigure<'_>| {
+        figure.config.p99.is_some() && figure.m.unit == Unit::Seconds && !figure.is_collective()
+    };
+    if let Some(first) = all.iter().find(spread) {
+        let text = format!("min, median, p99 and max: of batches of {}, each a mean", first.m.name);
+        section.note("", text);
+    }
     if let Some(trip) = all.iter().find_map(|figure| figure.config.round_trip_s) {
         let text = format!(
             "us: half the time of {SMALL} B there and back; a bare cache line takes {}",
@@ -69,7 +76,8 @@ pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
 pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     let curve = figure.config.curve.as_ref()?;
     let mut parts: Vec<String> = Vec::new();
-    if let Some((bytes, source)) = curve.rendezvous() {
+    let rendezvous = curve.rendezvous();
+    if let Some((bytes, source)) = rendezvous {
         parts.push(format!("eager to rendezvous at {} ({source})", Bytes(bytes)));
     }
     let leap =
@@ -87,6 +95,9 @@ pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
             Bytes(fit.half_bytes as u64),
             fit.error * 100.0
         ));
+    }
+    if rendezvous.is_none() && !parts.is_empty() {
+        parts.push("no change from eager to rendezvous is known or seen".to_owned());
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }

@@ -1,81 +1,89 @@
 //! Curves and heat maps as text.
 
 use super::{RESET, Style};
-use nodegauge_gauge::view::{Chart, HeatMap, HeatMaps, Scale, Tone};
+use nodegauge_gauge::view::{Axis, Chart, HeatMap, HeatMaps, Scale, Tone};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::{Bytes, Unit};
 
 /// Rows of a chart.
-const HEIGHT: usize = 12;
+const HEIGHT: usize = 13;
 /// Columns of the labels of a chart's vertical axis, with the axis.
 const LABELS: usize = 9;
-/// Columns of the widest chart.
-const WIDEST: usize = 100;
+/// Colours of curves, in their order, that are read on dark and on light terminals.
+const COLOURS: [&str; 6] = ["\x1b[36m", "\x1b[35m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[31m"];
 /// Steps of a heat map's scale: a digit each.
 const STEPS: usize = 10;
 /// Backgrounds of the steps, as numbers of the 256 colours of terminals.
 const BACKGROUNDS: [u8; STEPS] = [17, 19, 25, 31, 30, 28, 64, 136, 166, 124];
 /// Columns of the label of a heat map's row.
 const ROW_LABEL: usize = 9;
+/// Columns between heat maps.
+const GUTTER: usize = 3;
 
-/// What a value of an axis is called; the vertical axis has at most seven characters.
-fn label(scale: Scale, value: f64, with_unit: bool) -> String {
-    let (text, unit) = match scale {
-        Scale::Bytes => {
-            return Bytes(value as u64).to_string().replace(' ', "").replace("iB", "");
-        }
+/// A value in the unit of its axis, and the unit.
+fn scaled(scale: Scale, value: f64) -> (String, &'static str) {
+    match scale {
+        Scale::Bytes => (short(&Bytes(value as u64).to_string()), ""),
         Scale::Rate(Unit::FlopsPerSecond) => (significant(value / 1e9), "GFLOP/s"),
         Scale::Rate(Unit::BytesPerSecond) => (significant(value / 1e9), "GB/s"),
         Scale::Rate(unit) => (significant(value), unit.symbol()),
         Scale::Nanoseconds => (significant(value * 1e9), "ns"),
         Scale::Microseconds => (significant(value * 1e6), "us"),
         Scale::Number => (significant(value), ""),
-    };
-    if with_unit && !unit.is_empty() { format!("{text} {unit}") } else { text }
+    }
 }
 
-/// Draws curves; empty without two different values on the horizontal axis.
+/// `64K` of `64 KiB`.
+fn short(size: &str) -> String {
+    size.replace(' ', "").replace("iB", "")
+}
+
+/// Draws curves as wide as there is room; empty without two different values on the horizontal axis.
 pub(super) fn chart(chart: &Chart, style: Style) -> String {
-    let dots = || chart.series.iter().flat_map(|s| &s.dots).filter(|(x, y)| *x > 0.0 && *y > 0.0);
-    let range = |of: &dyn Fn(&(f64, f64)) -> f64| {
-        dots().map(of).fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(v), high.max(v)))
-    };
-    let ((left, right), (low, high)) = (range(&|dot| dot.0), range(&|dot| dot.1));
-    if left >= right || !low.is_finite() {
+    let (Some(x_axis), Some(y_axis)) = (chart.horizontal(), chart.vertical()) else {
         return String::new();
-    }
-    let width = usize::from(style.width).min(WIDEST) - LABELS - 1;
-    // A flat curve still needs a height.
-    let high = high.max(low * 1.001);
-    let place = |value: f64, from: f64, to: f64, cells: usize| {
-        let share = (value / from).ln() / (to / from).ln();
+    };
+    let width = usize::from(style.width) - LABELS - 1;
+    let cell = |share: f64, cells: usize| {
         (share * (cells - 1) as f64).round().clamp(0.0, (cells - 1) as f64) as usize
     };
-    let mut grid = vec![vec![' '; width]; HEIGHT];
-    for one in chart.series.iter().rev() {
+    let mut grid = vec![vec![None; width]; HEIGHT];
+    for (number, one) in chart.series.iter().enumerate().rev() {
         for (x, y) in one.dots.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0) {
-            let row = HEIGHT - 1 - place(*y, low, high, HEIGHT);
-            grid[row][place(*x, left, right, width)] = one.mark;
+            let row = HEIGHT - 1 - cell(y_axis.place(*y), HEIGHT);
+            grid[row][cell(x_axis.place(*x), width)] = Some(number);
         }
     }
-    let mut out = String::new();
+    let mark = |number: usize| {
+        let mark = chart.series[number].mark;
+        match style.colour {
+            true => format!("{}{mark}{RESET}", COLOURS[number % COLOURS.len()]),
+            false => mark.to_string(),
+        }
+    };
+    let logarithmic = if matches!(y_axis, Axis::Logarithmic(..)) { ", logarithmic" } else { "" };
+    let mut out = format!("{:>7}{logarithmic}\n", scaled(chart.y, 1.0).1);
     for (row, line) in grid.iter().enumerate() {
-        // Every third row has its value.
-        let text = if row % 3 == 0 || row + 1 == HEIGHT {
+        // Every third row has its value, the last one too.
+        let text = if row % 3 == 0 {
             let share = (HEIGHT - 1 - row) as f64 / (HEIGHT - 1) as f64;
-            label(chart.y, low * (high / low).powf(share), false)
+            scaled(chart.y, y_axis.at(share)).0
         } else {
             String::new()
         };
-        let line: String = line.iter().collect();
-        out.push_str(&format!("{text:>7} |{}\n", line.trim_end()));
+        let last = line.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let marks: String =
+            line[..last].iter().map(|cell| cell.map_or_else(|| " ".to_owned(), mark)).collect();
+        out.push_str(&format!("{text:>7} |{marks}\n"));
     }
     out.push_str(&format!("{:>7} +{}\n", "", "-".repeat(width)));
     let mut axis = vec![' '; LABELS + width];
     let mut free = 0;
-    for tick in chart.ticks.iter().filter(|tick| **tick >= left && **tick <= right) {
-        let text = label(chart.x, *tick, true);
-        let centre = LABELS + place(*tick, left, right, width);
+    for tick in chart.ticks.iter().filter(|tick| (0.0..=1.0).contains(&x_axis.place(**tick))) {
+        let (value, unit) = scaled(chart.x, *tick);
+        let text = format!("{value} {unit}");
+        let text = text.trim_end();
+        let centre = LABELS + cell(x_axis.place(*tick), width);
         let start =
             centre.saturating_sub(text.len() / 2).min(axis.len() - text.len().min(axis.len()));
         if start >= free {
@@ -88,55 +96,86 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let axis: String = axis.iter().collect();
     out.push_str(axis.trim_end());
     out.push('\n');
-    let legend: Vec<String> =
-        chart.series.iter().map(|s| format!("{} {}", s.mark, s.name)).collect();
+    let legend: Vec<String> = chart
+        .series
+        .iter()
+        .enumerate()
+        .map(|(number, series)| format!("{} {}", mark(number), series.name))
+        .collect();
     out.push_str(&format!("{:LABELS$}{}\n", "", legend.join(", ")));
     out
 }
 
-/// Draws heat maps, as many side by side as there is room: a digit from 0 to 9 for each cell on a
-/// logarithmic scale, on a background from blue to red where there is colour.
+/// Draws heat maps with the names of their rows and columns, as many side by side as there is room: a digit
+/// from 0 to 9 for each cell on a logarithmic scale, whose ends stand beside the title, on a background from
+/// blue to red where there is colour.
 pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
-    let titles = maps.maps.iter().map(|map| map.title.len()).max().unwrap_or(0);
-    let width = (maps.columns.len() * 2).max(titles) + 2;
-    let abreast = (usize::from(style.width).saturating_sub(ROW_LABEL) / width).max(1);
+    let columns: Vec<String> = maps.columns.iter().map(|name| short(name)).collect();
+    let cell = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(1) + 1;
+    let titles: Vec<(String, String)> =
+        maps.maps.iter().map(|map| (map.title.clone(), ends(map, maps.unit))).collect();
+    let title = |(name, ends): &(String, String)| name.chars().count() + ends.chars().count();
+    let widest = titles.iter().map(title).max().unwrap_or(0);
+    let width = (columns.len() * cell).max(widest) + GUTTER;
+    let room = usize::from(style.width) + GUTTER;
+    let abreast = (room.saturating_sub(ROW_LABEL) / width).max(1);
     let mut out = String::new();
-    for band in maps.maps.chunks(abreast) {
+    for (band, titles) in maps.maps.chunks(abreast).zip(titles.chunks(abreast)) {
         out.push('\n');
-        let line = |of: &dyn Fn(&HeatMap) -> (String, usize)| {
-            let mut line = String::new();
-            for map in band {
-                let (text, columns) = of(map);
-                line.push_str(&text);
-                line.push_str(&" ".repeat(width.saturating_sub(columns)));
-            }
-            line.trim_end().to_owned()
+        let line = |parts: Vec<(String, usize)>| {
+            let pad = |(text, columns): (String, usize)| {
+                text + &" ".repeat(width.saturating_sub(columns))
+            };
+            parts.into_iter().map(pad).collect::<String>().trim_end().to_owned()
         };
-        let names = line(&|map| (style.toned(Tone::Strong, &map.title), map.title.len()));
-        out.push_str(&format!("{:ROW_LABEL$}{names}\n", ""));
+        let names = titles.iter().map(|all| {
+            let (name, ends) = all;
+            (style.toned(Tone::Strong, name) + ends, title(all))
+        });
+        let heads = band.iter().map(|_| {
+            let head: String = columns.iter().map(|name| format!("{name:>cell$}")).collect();
+            (head, columns.len() * cell)
+        });
+        out.push_str(&format!("{:ROW_LABEL$}{}\n", "", line(names.collect())));
+        out.push_str(&format!("{:ROW_LABEL$}{}\n", "", line(heads.collect())));
         for (row, name) in maps.rows.iter().enumerate() {
-            let cells = line(&|map| (heat_row(map, row, style), maps.columns.len() * 2));
+            let cells = band.iter().map(|map| {
+                (heat_row(map, row, (columns.len(), cell), style), columns.len() * cell)
+            });
+            let cells = line(cells.collect());
             out.push_str(&format!("{name:>width$} {cells}\n", width = ROW_LABEL - 1));
         }
     }
     out
 }
 
-fn heat_row(map: &HeatMap, row: usize, style: Style) -> String {
+/// What the digits of a map stand for.
+fn ends(map: &HeatMap, unit: Unit) -> String {
+    map.range().map_or_else(String::new, |(least, most)| {
+        let [(least, name), (most, _)] =
+            [least, most].map(|value| scaled(Scale::Rate(unit), value));
+        format!(": 0 is {least}, 9 is {most} {name}")
+    })
+}
+
+fn heat_row(map: &HeatMap, row: usize, (columns, width): (usize, usize), style: Style) -> String {
     let (least, most) = map.range().unwrap_or((1.0, 1.0));
     let span = (most / least).ln();
     let step = |value: f64| match span > 0.0 {
         true => (((value / least).ln() / span * STEPS as f64) as usize).min(STEPS - 1),
         false => STEPS - 1,
     };
-    let cell = |value: &Option<f64>| match value.filter(|value| *value > 0.0).map(step) {
-        None => "  ".to_owned(),
-        Some(step) if style.colour => {
-            format!("\x1b[48;5;{};97m {step}{RESET}", BACKGROUNDS[step])
+    let cell = |column: usize| {
+        let value = map.values.get(row).and_then(|row| row.get(column).copied().flatten());
+        match value.filter(|value| *value > 0.0).map(step) {
+            None => " ".repeat(width),
+            Some(step) if style.colour => {
+                format!("\x1b[48;5;{};97m{step:>width$}{RESET}", BACKGROUNDS[step])
+            }
+            Some(step) => format!("{step:>width$}"),
         }
-        Some(step) => format!(" {step}"),
     };
-    map.values.get(row).map(|row| row.iter().map(cell).collect()).unwrap_or_default()
+    (0..columns).map(cell).collect()
 }
 
 #[cfg(test)]
@@ -144,33 +183,84 @@ mod tests {
     use super::*;
     use nodegauge_gauge::view::Series;
 
-    #[test]
-    fn a_chart_has_its_curve_its_axes_and_fits() {
+    fn two() -> Chart {
         let read = (0..10).map(|i| (f64::from(1 << i), 1e12 / f64::from(1 + i))).collect();
-        let chart = Chart {
+        let write = vec![(1.0, 0.0), (512.0, 5e10)];
+        Chart {
             x: Scale::Number,
             y: Scale::Rate(Unit::BytesPerSecond),
             ticks: vec![1.0, 8.0, 64.0, 512.0, 4096.0],
             series: vec![
                 Series { mark: 'r', name: "read".to_owned(), dots: read },
-                Series {
-                    mark: 'w',
-                    name: "write".to_owned(),
-                    dots: vec![(1.0, 0.0), (512.0, 5e10)],
-                },
+                Series { mark: 'w', name: "write".to_owned(), dots: write },
             ],
+        }
+    }
+
+    #[test]
+    fn a_chart_has_its_curve_its_axes_and_the_width_of_the_terminal() {
+        for width in [60, 80, 200] {
+            let text = super::chart(&two(), Style { width, colour: false });
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(lines.len(), HEIGHT + 4);
+            let widest = lines.iter().map(|line| line.chars().count()).max();
+            assert_eq!(widest, Some(usize::from(width) - 1), "{text}");
+            assert_eq!(lines[0], "   GB/s, logarithmic");
+            assert!(lines[1].starts_with("   1000 |r"), "{text}");
+            let curves = lines[1..].join("\n");
+            assert_eq!(curves.matches('r').count(), 10 + "r read, w write".matches('r').count());
+            let axis = lines[HEIGHT + 2];
+            assert!(axis.trim_start().starts_with('1') && axis.ends_with("512.0"), "{text}");
+            assert!(!axis.contains("4096"));
+        }
+        let one = Chart {
+            series: vec![Series { dots: vec![(1.0, 1.0)], ..two().series.remove(0) }],
+            ..two()
         };
-        let text = super::chart(&chart, Style { width: 60, colour: false });
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), HEIGHT + 3);
-        assert!(lines.iter().all(|line| line.chars().count() <= 60), "{text}");
-        assert!(lines[0].starts_with("   1000 |r"), "{text}");
-        assert_eq!(text.matches('r').count(), 10 + "r read, write".matches('r').count());
-        let axis = lines[HEIGHT + 1];
-        assert!(axis.trim_start().starts_with('1') && axis.ends_with("512.0"), "{text}");
-        assert!(!axis.contains("4096"));
-        let dots = vec![(1.0, 1.0)];
-        let one = Chart { series: vec![Series { mark: 'x', name: String::new(), dots }], ..chart };
         assert_eq!(super::chart(&one, Style::default()), "");
+    }
+
+    #[test]
+    fn three_percent_do_not_climb_a_chart() {
+        let dots = vec![(1.0, 97e9), (2.0, 100e9), (4.0, 97e9)];
+        let flat = Chart { series: vec![Series { dots, ..two().series.remove(0) }], ..two() };
+        let text = super::chart(&flat, Style::default());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], lines[1].matches('r').count()), ("   GB/s", 3), "{text}");
+        assert!(
+            lines[1].starts_with("  100.0 |") && lines[HEIGHT].starts_with("  0.000 |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn curves_have_colours_that_move_nothing() {
+        let style = Style { width: 70, colour: true };
+        let coloured = super::chart(&two(), style);
+        assert!(coloured.contains("\x1b[36mr\x1b[0m read, \x1b[35mw\x1b[0m write"), "{coloured:?}");
+        let escapes = [COLOURS[0], COLOURS[1], RESET];
+        let plain = escapes.iter().fold(coloured, |text, escape| text.replace(escape, ""));
+        assert_eq!(plain, super::chart(&two(), Style { colour: false, ..style }));
+    }
+
+    #[test]
+    fn a_heat_map_names_its_columns_and_its_scale() {
+        let values = vec![vec![Some(1e9), Some(3.2e9)], vec![None, Some(10e9)]];
+        let map = |title: &str| HeatMap { title: title.to_owned(), values: values.clone() };
+        let maps = HeatMaps {
+            rows: vec!["64 KiB".to_owned(), "1 MiB".to_owned()],
+            columns: vec!["4 KiB".to_owned(), "512 KiB".to_owned()],
+            maps: vec![map("write"), map("read")],
+            unit: Unit::BytesPerSecond,
+        };
+        let text = super::heat_maps(&maps, Style { width: 80, colour: false });
+        let two =
+            "         write: 0 is 1.000, 9 is 10.00 GB/s   read: 0 is 1.000, 9 is 10.00 GB/s\n";
+        assert!(text.starts_with(&format!("\n{two}            4K 512K")), "{text}");
+        assert!(text.contains("\n  64 KiB     0    5 "), "{text}");
+        assert!(text.contains("\n   1 MiB          9"), "{text}");
+        let narrow = super::heat_maps(&maps, Style { width: 79, colour: false });
+        assert_eq!(narrow.matches("512K").count(), 2);
+        assert!(narrow.lines().all(|line| line.chars().count() < 50), "{narrow}");
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
     };
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
-    let mut progress = Progress::new(false, signals.clone());
+    let mut progress = Progress::new(false, signals.clone(), "compare", None);
     let id = record::new_id();
     let label = |side: usize| format!("{id}-{}", ["A", "B"][side]);
     let jobs = commands.iter().map(|command| job(command, args)).collect::<Result<Vec<_>, _>>()?;

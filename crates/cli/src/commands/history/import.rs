@@ -13,6 +13,9 @@ use nodegauge_memory::standard::output::Output;
 use nodegauge_messages::osu;
 use std::path::{Path, PathBuf};
 
+/// Some ten thousand runs with all their samples: more are exported in parts.
+const LONGEST_EXPORT: u64 = 1 << 30;
+
 /// Saves records of other histories, each file as a whole, and outputs of other programs, all of which are
 /// read before one is saved.
 pub(super) fn execute(
@@ -24,12 +27,13 @@ pub(super) fn execute(
     let mut outputs: Vec<(&Path, Record)> = Vec::new();
     let mut exports: Vec<(&Path, String)> = Vec::new();
     for file in files {
-        let bytes = std::fs::read(file)
+        let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
             .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", file.display())))?;
-        let text = String::from_utf8_lossy(&bytes);
+        let text = String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let exported = records(file, &text).is_some();
         match exported {
-            true => exports.push((file, text.into_owned())),
+            true => exports.push((file, text)),
             false => outputs.push((file, imported(file, &text, labels, host)?)),
         }
     }

@@ -1,0 +1,155 @@
+//! Text from outside, what was typed or what another program said, made fit for a terminal: without
+//! characters that command it, and no longer than anybody reads.
+
+use std::borrow::Cow;
+
+/// Lines of a message at most.
+const LINES: usize = 6;
+/// Characters of a line of it at most, as many as a screen has.
+const LINE: usize = 1000;
+/// Characters of a word at most: paths are shorter.
+const WORD: usize = 200;
+/// Characters that are invisible or turn the direction of writing, and so show what is not there.
+const DECEIVING: [std::ops::RangeInclusive<char>; 5] = [
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{2069}',
+    '\u{feff}'..='\u{feff}',
+    '\u{e0000}'..='\u{e007f}',
+];
+
+fn is_plain(c: char) -> bool {
+    !c.is_control() && !DECEIVING.iter().any(|range| range.contains(&c))
+}
+
+/// The text with control and invisible characters written out: `\u{1b}`, `\t`.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let write = |mut out: String, c: char| {
+        match is_plain(c) {
+            true => out.push(c),
+            false => out.extend(c.escape_default()),
+        }
+        out
+    };
+    Cow::Owned(text.chars().fold(String::new(), write))
+}
+
+/// The text without its middle where it has more than `most` characters.
+fn elided(text: &str, most: usize) -> Cow<'_, str> {
+    let count = text.chars().count();
+    if count <= most {
+        return Cow::Borrowed(text);
+    }
+    let (head, tail) = (most / 2, most / 4);
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(count - tail).collect();
+    Cow::Owned(format!("{start}...({} characters)...{end}", count - head - tail))
+}
+
+/// A message of some lines for people: each line escaped, long words and lines without their middle, and of
+/// many lines the first, with the hint that may stand last.
+pub fn message(text: &str) -> String {
+    let line = |line: &str| {
+        let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
+        elided(&escaped(&words.join(" ")), LINE).into_owned()
+    };
+    let mut lines: Vec<&str> = text.lines().collect();
+    if lines.len() > LINES {
+        lines.retain(|line| !line.trim().is_empty());
+    }
+    let more = lines.len().saturating_sub(LINES);
+    if more == 0 {
+        return lines.into_iter().map(line).collect::<Vec<_>>().join("\n");
+    }
+    let hint = usize::from(lines.last().is_some_and(|last| last.starts_with("hint: ")));
+    let (head, tail) = (LINES - 1 - hint, lines.len() - hint);
+    let left_out = format!("... ({} more lines)", tail - head);
+    let shown = lines[..head].iter().copied().chain([left_out.as_str()]);
+    shown.chain(lines[tail..].iter().copied()).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A whole page: nothing is left out, and of what commands a terminal only colours pass.
+pub fn page(text: &str) -> Cow<'_, str> {
+    let may_stay = |c: char| is_plain(c) || c == '\n' || c == '\t';
+    if text.chars().all(may_stay) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let colour = || {
+            let rest = text[at + 1..].strip_prefix('[');
+            let rest =
+                rest.map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'));
+            rest.is_some_and(|rest| rest.starts_with('m'))
+        };
+        match may_stay(c) || (c == '\x1b' && colour()) {
+            true => out.push(c),
+            false => out.extend(c.escape_default()),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// A long text around one of its characters, escaped; and the column of that character.
+pub(crate) fn around(text: &str, at: usize) -> (String, usize) {
+    /// Characters on either side.
+    const SIDE: usize = WORD / 4;
+    let (head, tail) = text.split_at_checked(at).unwrap_or((text, ""));
+    let before = head.chars().count();
+    let whole = before + tail.chars().count() <= WORD;
+    let (left, right) = if whole { (before, usize::MAX) } else { (SIDE, SIDE) };
+    let cut = |cut: bool| if cut { "..." } else { "" };
+    let shown: String = head.chars().skip(before - left.min(before)).collect();
+    let start = format!("{}{}", cut(before > left), escaped(&shown));
+    let shown: String = tail.chars().take(right).collect();
+    let end = cut(!whole && tail.chars().nth(right).is_some());
+    let column = start.chars().count();
+    (format!("{start}{}{end}", escaped(&shown)), column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_message_is_six_lines_and_keeps_its_hint() {
+        assert_eq!(message("wrong\nhint: right"), "wrong\nhint: right");
+        let long = format!("cc fails:\n\n{}hint: look", "an error\n".repeat(20));
+        let shown = message(&long);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), LINES);
+        assert_eq!((lines[4], lines[5]), ("... (17 more lines)", "hint: look"));
+        assert_eq!(message("a\n\nb\n\nc\n\nd").lines().count(), 4);
+    }
+
+    #[test]
+    fn what_commands_a_terminal_is_written_out() {
+        assert_eq!(message("a\x1b]0;title\x07b\u{202e}c\rd"), r"a\u{1b}]0;title\u{7}b\u{202e}c\rd");
+        assert_eq!(
+            page("\x1b[1;31mbad\x1b[0m\n\x1b[2J\u{9b}2J"),
+            "\x1b[1;31mbad\x1b[0m\n\\u{1b}[2J\\u{9b}2J"
+        );
+    }
+
+    #[test]
+    fn long_values_lose_their_middle() {
+        let shown = message(&format!("invalid value '{}' for N", "9".repeat(10_000)));
+        assert!(shown.len() < 2 * WORD && shown.contains("...(98") && shown.ends_with("' for N"));
+        assert!(message(&"word ".repeat(10_000)).len() < 2 * LINE);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_short_and_plain(text in "(\\PC|[\u{0}-\u{20}\u{80}-\u{9f}\u{202e}]){0,3000}", at in 0usize..3000) {
+            let shown = message(&text);
+            prop_assert!(shown.lines().count() <= LINES);
+            prop_assert!(shown.chars().all(|c| is_plain(c) || c == '\n'));
+            let (shown, column) = around(&text, at);
+            prop_assert!(column <= shown.chars().count() && shown.chars().all(is_plain));
+        }
+    }
+}

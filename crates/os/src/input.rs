@@ -1,0 +1,113 @@
+//! A user's file, read whole. What it is and how long it is are looked at on the open file, so that a device
+//! without an end, a pipe that nobody writes to or a file as large as the disk is refused instead of read.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// More than what a program prints, a person writes, or a run records.
+pub const LONGEST_TEXT: u64 = 64 << 20;
+
+/// The content of a regular file of at most `longest` bytes.
+///
+/// # Errors
+/// When it cannot be read, is something else, or is longer.
+pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    match file.metadata()?.is_file() {
+        true => read_at_most(file, longest),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
+
+/// The same of what may come from another program, too: a pipe, or standard input as `-`.
+///
+/// # Errors
+/// As [`read_file`]; a device is none of these.
+pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
+    if path == Path::new("-") {
+        return read_at_most(io::stdin().lock(), longest);
+    }
+    let file = open(path)?;
+    if !file.metadata()?.file_type().is_fifo() {
+        drop(file);
+        return read_file(path, longest);
+    }
+    // Opened again, to wait for who writes; the first stays until then, or that one would lose its reader.
+    let pipe = File::open(path)?;
+    drop(file);
+    match pipe.metadata()?.file_type().is_fifo() {
+        true => read_at_most(pipe, longest),
+        false => Err(io::Error::other("it has been replaced")),
+    }
+}
+
+/// Opens without waiting for who writes to a pipe. A folder opens as well, and is refused in the words that
+/// reading it gives.
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_dir() {
+        true => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+        false => Ok(file),
+    }
+}
+
+fn read_at_most(from: impl Read, longest: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    from.take(longest.saturating_add(1)).read_to_end(&mut content)?;
+    match content.len() as u64 > longest {
+        true => Err(io::Error::other(format!("it is longer than {} MiB", longest >> 20))),
+        false => Ok(content),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn only_regular_files_of_sane_length_are_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        std::fs::write(&file, vec![b'x'; 2 << 20]).unwrap();
+        let refused = |path: &Path, longest| read_file(path, longest).unwrap_err().to_string();
+        assert_eq!(read_file(&file, 2 << 20).unwrap().len(), 2 << 20);
+        assert_eq!(refused(&file, 1 << 20), "it is longer than 1 MiB");
+        for path in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/dev/null")] {
+            assert_eq!(refused(path, 1 << 20), "it is no regular file", "{path:?}");
+        }
+        assert_eq!(refused(folder.path(), 1), "Is a directory (os error 21)");
+        assert_eq!(read_file(Path::new("none"), 1).unwrap_err().kind(), io::ErrorKind::NotFound);
+        // Of no length that the system tells.
+        assert!(!read_file(Path::new("/proc/self/status"), 1 << 20).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_another_program_writes_is_an_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        let path = pipe.clone();
+        let writer = std::thread::spawn(move || File::create(path)?.write_all(b"Triad: 1"));
+        assert_eq!(read_input(&pipe, 100).unwrap(), b"Triad: 1");
+        writer.join().unwrap().unwrap();
+        assert!(read_input(Path::new("/dev/zero"), 100).is_err());
+    }
+}
