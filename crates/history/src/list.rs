@@ -48,7 +48,7 @@ pub struct RunLine {
     pub own: bool,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its own figures, none of another program or of a publication; those of one name together.
+    /// Its figures, none of a program or a publication beside it; those of one name together.
     pub figures: Vec<Figures>,
 }
 
@@ -129,7 +129,9 @@ impl Store {
             })?;
             for line in &mut lines {
                 line.labels = self.labels(&line.id)?;
-                line.figures = self.figures(&line.id)?;
+                // Beside a run's own figures those of others are not its; of an imported output they are.
+                let imported = line.command.starts_with("history import ");
+                line.figures = self.figures(&line.id, imported)?;
             }
             Ok(lines)
         };
@@ -194,15 +196,15 @@ impl Store {
             .collect()
     }
 
-    fn figures(&self, id: &str) -> rusqlite::Result<Vec<Figures>> {
+    fn figures(&self, id: &str, others: bool) -> rusqlite::Result<Vec<Figures>> {
         let result = "CASE status WHEN 'invalid' THEN NULL ELSE value END";
         self.connection
             .prepare_cached(&format!(
                 "SELECT gauge, test, name, unit, min({result}), max({result}), count(*)
-                 FROM measurement WHERE run = ?1 AND category <> 'reference'
+                 FROM measurement WHERE run = ?1 AND (?2 OR category <> 'reference')
                  GROUP BY gauge, test, name, unit ORDER BY min(position)"
             ))?
-            .query_map([id], |row| {
+            .query_map((id, others), |row| {
                 let unit = Unit::of_symbol(&row.get::<_, String>(3)?);
                 let lower = unit.is_some_and(|unit| unit.better() == Better::Lower);
                 Ok(Figures {

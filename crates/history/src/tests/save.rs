@@ -58,6 +58,12 @@ fn a_published_figure_is_no_headline() {
     store.save(&record).unwrap();
     let figures = &store.list(&RunFilter::default()).unwrap()[0].figures;
     assert_eq!((figures.len(), figures[0].best, figures[0].count), (1, Some(1e9), 1));
+    // What another program printed is all that an imported output has.
+    let command = ["history", "import", "osu.log"].map(str::to_owned).to_vec();
+    let started = "2031-01-01T00:00:00Z".to_owned();
+    let measurements = record.measurements.split_off(1);
+    store.save(&Record { command, started, measurements, ..self::record(1e9) }).unwrap();
+    assert_eq!(store.list(&RunFilter::default()).unwrap()[0].figures[0].best, Some(9e9));
 }
 
 #[test]
