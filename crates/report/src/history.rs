@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(
             shown(&lines[..1], 9_980, 80),
             "id        started (UTC)     best                  run\n\
-             01M7ZVE6  2026-11-21 20:04  triad 163.8 GB/s +15  stream --sweep threads=1,2,4…\n\
+             01M7ZVE6  2026-11-21 20:04  triad 163.8 GB/s +15  stream --sweep threads=1,2,4,…\n\
              all on n01; 9980 older: --all\n"
         );
         assert_eq!(shown(&[], 0, 80), "no saved runs\n");
