@@ -5,11 +5,16 @@
 //! which is what chance alone does to such a ratio. OSU prints two decimals of a microsecond unless it
 //! is built with its macro `FLOAT_PRECISION` set to more; `OSU_DIGITS` says how many, and half of the
 //! last one is allowed for.
+//!
+//! First, the probe that nodegauge carries beside the one that a wrapper compiles, by turns, `ROUNDS` times: the
+//! median of the rounds' ratios, which are to be within 1 %, and the compiled one over itself, as above.
 
 mod common;
 
 use common::{note, print, variable};
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 /// Latency within 3 % for these sizes, bandwidth for those.
@@ -18,7 +23,11 @@ const RATE: (u64, u64) = (64 << 10, 4 << 20);
 const BOUND: f64 = 0.03;
 
 fn main() {
-    let rounds: String = variable("ROUNDS").unwrap_or_else(|| "5".to_owned());
+    let rounds: usize = variable("ROUNDS").unwrap_or(5);
+    for (mpicc, mpirun) in [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc.mpich", "mpirun.mpich")] {
+        carried(mpicc, mpirun, rounds);
+    }
+    let rounds = rounds.to_string();
     for (mpicc, name) in [("mpicc.openmpi", "OSU_OPENMPI"), ("mpicc.mpich", "OSU_MPICH")] {
         let Some(folder) = variable::<String>(name) else {
             note(&format!("{name} is not set: {mpicc} skipped"));
@@ -32,6 +41,58 @@ fn main() {
         let record: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         print_table(mpicc, &record);
+    }
+}
+
+/// The two probes of one MPI by turns.
+fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
+    // A search path that leads to a launcher and to no compiler.
+    let bin = tempfile::tempdir().expect("a folder");
+    // Hydra looks for its proxy beside itself, Open MPI for what would start ranks elsewhere.
+    let proxy = "hydra_pmi_proxy";
+    for (name, link) in [(mpirun, "mpirun"), (proxy, proxy), ("true", "ssh")] {
+        let target = Path::new("/usr/bin").join(name);
+        std::os::unix::fs::symlink(target, bin.path().join(link)).expect("a link");
+    }
+    let figures = |compiled: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nodegauge"));
+        command.args(["mpi", "--no-save", "--json", "-", "--patterns", "latency,bw"]);
+        command.args(["--pairs", "0-1", "--sizes", "8,1KiB,64KiB,1MiB"]);
+        match compiled {
+            true => command.args(["--mpicc", mpicc]),
+            false => command.env("PATH", bin.path()),
+        };
+        let output = command.output().expect("nodegauge runs");
+        let record: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        let probe = record["measurements"][0]["config"]["mpi"]["probe"].to_string();
+        assert_eq!(probe.contains("precompiled"), !compiled, "{probe}");
+        let all = record["measurements"].as_array().cloned().unwrap_or_default();
+        let of = |m: &Value| {
+            let name = m["name"].as_str().unwrap_or("?").to_owned();
+            Some(((name, m["config"]["message_bytes"].as_u64()?), m["summary"]["median"].as_f64()?))
+        };
+        all.iter().filter_map(of).collect::<BTreeMap<_, _>>()
+    };
+    let by_turns: Vec<_> = (0..rounds).map(|_| (figures(true), figures(false))).collect();
+    print(&format!(
+        "\n{mpicc}, {rounds} rounds\n\n| | bytes | carried over compiled | least | greatest | compiled over itself |\n| --- | --- | --- | --- | --- | --- |"
+    ));
+    for (name, bytes) in by_turns[0].0.keys() {
+        let key = (name.clone(), *bytes);
+        let ratio = |(compiled, carried): &(BTreeMap<_, f64>, BTreeMap<_, f64>)| {
+            Some(carried.get(&key)? / compiled.get(&key)?)
+        };
+        let mut ratios: Vec<f64> = by_turns.iter().filter_map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let compiled: Vec<f64> =
+            by_turns.iter().filter_map(|(c, _)| c.get(&key).copied()).collect();
+        let chance = halves(&compiled);
+        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+        let median = ratios[ratios.len() / 2];
+        print(&format!(
+            "| {name} | {bytes} | {median:.3} | {least:.3} | {most:.3} | {chance:.3} |"
+        ));
     }
 }
 
@@ -76,9 +137,12 @@ fn print_table(mpicc: &str, record: &Value) {
 fn over_itself(m: &Value) -> f64 {
     let empty = Vec::new();
     let samples = m["samples"].as_array().unwrap_or(&empty);
+    halves(&samples.iter().filter_map(Value::as_f64).collect::<Vec<f64>>())
+}
+
+fn halves(samples: &[f64]) -> f64 {
     let half = |first: usize| {
-        let mut values: Vec<f64> =
-            samples.iter().skip(first).step_by(2).filter_map(Value::as_f64).collect();
+        let mut values: Vec<f64> = samples.iter().skip(first).step_by(2).copied().collect();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     };

@@ -2,16 +2,19 @@
  * The message probe of nodegauge: latency, bandwidth and collectives between MPI processes.
  *
  * The patterns are those that the OSU micro-benchmarks made customary; the text is nodegauge's own.
- * It is compiled by the site's mpicc, started by the site's launcher with arguments such as
+ * It is compiled by the site's mpicc, or with abi/mpi.h when nodegauge is, started by the site's launcher with
+ * arguments such as
  *
  *   pattern=<name>:<participants>:<bytes>/<warm-up>/<operations>,...   0 operations: until stable
  *   window=<messages> limit=<seconds a size> steps=<a>-<b>,...;...
+ *   library=<path>                                       with abi/mpi.h: the MPI to open
  *
  * and answers on standard output in lines of words, which rank 0 flushes after every message size,
  * so that a run that is killed leaves what it measured:
  *
  *   nodegauge-messages 1
- *   mpi <version> <ranks> <thread level>       library <text>
+ *   mpi <version> <ranks> <thread level>       0 single to 3 multiple
+ *   library <text>
  *   variable <name> <value>                    a control variable of MPI_T that speaks of eager messages
  *   rank <n> <pid> <cpus> <host>               one line a rank, CPUs as the kernel reports them
  *   refused <pattern> <why>
@@ -332,7 +335,9 @@ static void introduce(int level) {
         MPI_Get_library_version(library, &length);
         for (char *c = library; *c; c++)
             *c = *c == '\n' ? '|' : *c == '\t' ? ' ' : *c;
-        say("nodegauge-messages 1\nmpi %d.%d %d %d\n", version, subversion, world_ranks, level);
+        say("nodegauge-messages 1\nmpi %d.%d %d %d\n", version, subversion, world_ranks,
+            (level >= MPI_THREAD_FUNNELED) + (level >= MPI_THREAD_SERIALIZED)
+                + (level >= MPI_THREAD_MULTIPLE));
         say("library %.400s\n", library);
         tell_variables();
         for (int r = 0; r < world_ranks; r++)
@@ -369,6 +374,10 @@ static void read_arguments(int count, char **words) {
             read_pattern(value);
         if (strcmp(words[i], "steps") == 0)
             asked.steps = value;
+#ifdef MPI_OPENED_WHEN_RUN
+        if (strcmp(words[i], "library") == 0)
+            open_mpi(value);
+#endif
 #define NUMBER(name, function) if (strcmp(words[i], #name) == 0) asked.name = function(value)
         NUMBER(window, atol);
         NUMBER(samples, atol);

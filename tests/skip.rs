@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub enum Part {
     /// OpenBLAS and BLIS.
     Blas,
+    /// Chromium.
+    Chromium,
     /// gcc, g++, gfortran, clang.
     Compilers,
     /// Two CPUs or more.
@@ -52,8 +54,9 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Blas,
+        Self::Chromium,
         Self::Compilers,
         Self::Cpus,
         Self::Device,

@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 28] = [
     &[],
     &["run"],
     &["machine"],
@@ -21,6 +21,7 @@ const COMMANDS: [&[&str]; 27] = [
     &["hpl"],
     &["io"],
     &["compare"],
+    &["report"],
     &["schema"],
     &["history"],
     &["history", "list"],

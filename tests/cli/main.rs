@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod against;
+mod browser;
 mod compare;
 mod compilers;
 mod contract;
@@ -13,6 +14,7 @@ mod documents;
 mod emit;
 mod errors;
 mod explain;
+mod fields;
 mod fortran;
 mod golden;
 mod harness;
@@ -29,11 +31,13 @@ mod memory;
 mod mpi;
 mod mpi_faults;
 mod mpi_hosts;
+mod mpi_means;
 mod osu;
 mod output;
 mod places;
 mod ranks;
 mod record;
+mod report;
 mod run;
 mod signals;
 #[path = "../skip.rs"]
@@ -43,5 +47,6 @@ mod standard;
 mod stream;
 mod stream_limits;
 mod stream_table;
+mod sweep;
 mod terminal;
 mod tune;

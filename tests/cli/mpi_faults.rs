@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-/// The same with a misfortune preloaded into its ranks.
-fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outcome {
+/// A launcher's words that preload a misfortune into its ranks.
+fn preload(harness: &Harness, which: Mpi, fault: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli/mpi_faults.c");
     let library = harness.arg(&format!("faults-{fault}.so"));
     let made = Command::new(which.mpicc)
@@ -18,11 +18,15 @@ fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outc
         .status()
         .unwrap();
     assert!(made.success());
-    let preload = match which.variable {
+    match which.variable {
         "-x" => format!("-x LD_PRELOAD={library} -x FAULT={fault}"),
         _ => format!("-genv LD_PRELOAD {library} -genv FAULT {fault}"),
-    };
-    let launcher = format!("{} {preload}", which.mpirun);
+    }
+}
+
+/// `nodegauge mpi` with a misfortune.
+fn with_fault(harness: &Harness, which: Mpi, fault: &str, args: &[&str]) -> Outcome {
+    let launcher = format!("{} {}", which.mpirun, preload(harness, which, fault));
     mpi(harness, which, &[&["--launcher", &launcher], args].concat())
 }
 
@@ -233,6 +237,30 @@ fn a_missing_or_broken_compiler_is_told() {
             .run(&["mpi", "--mpicc", &broken, "--launcher", which.mpirun])
             .exits(3)
             .complains("error: no such header");
+    }
+}
+
+#[test]
+fn ranks_that_are_killed_leave_no_shared_memory() {
+    let harness = Harness::new();
+    for which in installed(&harness) {
+        // A launcher that cleans up nothing: it and its ranks are killed.
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exec {mpirun} \"$@\"\ntrap '' INT TERM HUP\n{mpirun} {} \"$@\"\n",
+            preload(&harness, which, "hang"),
+            mpirun = which.mpirun
+        );
+        let launcher = harness.write(&format!("stubborn-{}", which.mpirun), text);
+        make_program(&launcher);
+        let memory = harness.arg(&format!("memory-{}", which.mpirun));
+        std::fs::create_dir(&memory).unwrap();
+        let own = ["mpi", "--launcher", &launcher, "--mpicc", which.mpicc, "--patterns", "latency"];
+        let shown = [(memory.as_str(), "/dev/shm")];
+        let Some(run) = harness.run_where(&shown, &[&own[..], &FAST].concat()) else { return };
+        run.exits(1).tells("no answer within");
+        no_orphans(&harness);
+        let left: Vec<_> = std::fs::read_dir(&memory).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 

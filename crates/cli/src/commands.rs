@@ -13,6 +13,7 @@ mod machine;
 mod memory;
 mod mpi;
 mod places;
+mod report;
 mod run;
 mod stream;
 
@@ -35,6 +36,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
+        Some(Command::Report(args)) => report::execute(args),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man) => documents::man(),
         Some(Command::Schema) => documents::schema(),

@@ -5,7 +5,7 @@ use crate::options::HplOptions;
 use crate::plan::HplPlan;
 use crate::{GAUGE, TEST, view};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{BytesPerSec, Failure};
@@ -50,6 +50,11 @@ impl Gauge for ComputeGauge {
         };
         let placement = nodegauge_placement::plan(&site.topology, &Request::default())?;
         Ok(Some(Box::new(HplPlan::new(site, placement, options)?)))
+    }
+
+    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
+        let what = ("floating point", "HPL's rating");
+        vec![Headline::of(what, (record, GAUGE), |m| (m.name == "rating").then_some(m.value))]
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

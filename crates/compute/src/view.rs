@@ -6,9 +6,12 @@ use crate::plan::HplPlan;
 use crate::{GAUGE, TEST};
 use crate::{lu, size};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Block, Cell, Note, Section, Table, plain_table};
+use nodegauge_gauge::view::{
+    Block, Cell, Chart, Drawing, Note, Picture, Scale, Section, Series, Step, Steps, Table,
+    plain_table,
+};
 use nodegauge_measure::record::{Category, Measurement, Record};
-use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds, Unit};
 
 /// Figures of a library or program.
 const LIBRARIES: [&str; 2] = ["rating", "dgemm"];
@@ -17,7 +20,7 @@ const PEAKS: [&str; 2] = ["fma_peak", "fma_peak_f32"];
 
 /// A plan, formulas with their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
-    let HplPlan { options, layout, nb, order: chosen, available, rate, .. } = plan;
+    let HplPlan { options, layout, nb, order: chosen, available, rate, peak, .. } = plan;
     let (order, bytes, formula) = (chosen.order, chosen.bytes, &chosen.formula);
     let threads = plan.placement.threads.len();
     let nb_basis = match options.nb.as_slice() {
@@ -31,14 +34,39 @@ pub fn plan(plan: &HplPlan) -> Section {
     );
     let needed = size::needed(order, threads);
     let beyond = 100.0 * (needed.as_f64() / bytes.as_f64() - 1.0);
+    let available =
+        available.map_or("unknown memory".to_owned(), |memory| format!("{memory} that can be had"));
+    let each = Bytes(bytes.0 / ranks as u64);
     let memory = format!(
-        "8 B x N x (N + 1) = {bytes}, at most {needed} in all (+{beyond:.1} %), of {available} that can be had"
+        "8 B x N x (N + 1) = {bytes}, {each} a rank, at most {needed} in all (+{beyond:.1} %), of {available}"
     );
-    let (seconds, flops) = (Seconds(chosen.seconds), lu::flops(order));
-    let least = if options.half.is_none() { "at least " } else { "" };
-    let time = format!(
-        "{least}{seconds} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}"
-    );
+    let flops = lu::flops(order);
+    // Products of NB columns read and write C once for 2 NB operations on each of its numbers.
+    let traffic = 16.0 * flops / (2.0 * *nb as f64);
+    let mut moved = format!("at least {} by products of NB columns", Bytes(traffic as u64));
+    let time = match rate {
+        Some(rate) => {
+            moved += &format!(", {}", BytesPerSec(traffic / chosen.seconds));
+            let is_least = options.half.is_none() && options.rate.is_none();
+            let least = if is_least { "at least " } else { "" };
+            format!(
+                "{least}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}",
+                Seconds(chosen.seconds)
+            )
+        }
+        None => format!(
+            "unknown for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations: give --rate, or --processor for its peak"
+        ),
+    };
+    let rpeak = match peak {
+        Some(peak) => {
+            let rate = options.rate.map(|rate| 100.0 * rate.0 / peak.value);
+            let share = rate.map(|share| format!("; the given rate is {share:.1} % of it"));
+            let share = share.unwrap_or_default();
+            format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis)
+        }
+        None => "unknown: the table does not know this processor; give --processor".to_owned(),
+    };
     let mut section = Section::new("plan");
     section
         .note("N", format!("{order}: {formula}"))
@@ -46,6 +74,8 @@ pub fn plan(plan: &HplPlan) -> Section {
         .note("native", format!("{threads} threads, {group} of them on a panel"))
         .note("P x Q", grid)
         .note("memory", memory)
+        .note("traffic", moved)
+        .note("Rpeak", rpeak)
         .note("time", time);
     section
 }
@@ -57,7 +87,14 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let (all, others): (Vec<&Measurement>, Vec<_>) = all.partition(|m| is_known(m));
     let mut section = Section::new(TEST);
     if !all.is_empty() {
-        section.push(table(&all)).gap();
+        section.push(table(&all));
+        if detail == Detail::Full {
+            section.picture(ladder(&all));
+            let ratings = all.iter().map(|m| m.read_config::<RatingConfig>());
+            section.picture(ratings.filter_map(|config| searched(&config)).next());
+            section.picture(Picture::samples("every sample in time", &all));
+        }
+        section.gap();
     }
     if !others.is_empty() {
         section.push(plain_table(&others)).gap();
@@ -132,6 +169,48 @@ fn by(m: &Measurement) -> String {
         Some("native") | None => config.dgemm.blas.unwrap_or_else(|| "?".to_owned()),
         Some(program) => program.to_owned(),
     }
+}
+
+/// From the theoretical peak down to the rating.
+fn ladder(all: &[&Measurement]) -> Option<Picture> {
+    let step = |name: &str, to: Option<f64>, words: String| Step {
+        name: name.to_owned(),
+        from: 0.0,
+        to,
+        words,
+    };
+    let mut steps = Vec::new();
+    for name in ["fma_peak", "dgemm", "rating"] {
+        for m in all.iter().filter(|m| m.name == name) {
+            if let Some(peak) =
+                m.read_config::<PeakConfig>().theoretical.filter(|_| name == "fma_peak")
+            {
+                steps.push(step("theoretical", Some(peak.value), peak.formula));
+            }
+            let [.., how] = row(m, true);
+            steps.push(step(name, m.value, how.text));
+        }
+    }
+    let drawing = Drawing::Steps(Steps { unit: Unit::FlopsPerSecond, steps });
+    let title = "from the peak to the rating".to_owned();
+    (all.len() > 1).then_some(Picture { title, drawing })
+}
+
+/// What the search of NB found, a curve for each size.
+fn searched(config: &RatingConfig) -> Option<Picture> {
+    let search = config.search.as_ref().filter(|search| search.len() > 1)?;
+    let mut series: Vec<Series> = Vec::new();
+    for step in search {
+        let (name, dot) = (format!("N {}", step.n), (step.nb as f64, step.rate));
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.dots.push(dot),
+            None => series.push(Series { mark: '*', name, dots: vec![dot] }),
+        }
+    }
+    series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    let (y, ticks) = (Scale::Rate(Unit::FlopsPerSecond), Vec::new());
+    let chart = Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() };
+    Some(Picture { title: "search of NB".to_owned(), drawing: Drawing::Chart(chart) })
 }
 
 /// Whether it is a figure of a kind that is shown in the table.

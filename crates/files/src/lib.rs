@@ -41,10 +41,11 @@ pub use task::{CacheMode, Setup};
 pub use workers::{WorkerKind, Workers};
 
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};
+use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::Failure;
+use nodegauge_measure::Unit;
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{Measurement, Record};
 use std::path::PathBuf;
 
 /// The gauge's name in records.
@@ -71,6 +72,19 @@ impl Gauge for Files {
         let plan_in = |path| plan(options(path), Vec::new());
         let plan = plan_in(PathBuf::from(".")).or_else(|_| plan_in(std::env::temp_dir()))?;
         Ok(Some(Box::new(plan)))
+    }
+
+    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
+        let read = |m: &Measurement| {
+            let config: config::FilesConfig = m.read_config();
+            let is = m.name == "read" && m.unit == Unit::BytesPerSecond;
+            is.then_some((config.direct, config.block_bytes, config.file_bytes))
+        };
+        vec![Headline::of(
+            ("files", "read, past the cache where measured, largest blocks"),
+            (record, GAUGE),
+            read,
+        )]
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

@@ -10,7 +10,7 @@ use crate::engine::{IoEngine, Msync, SyncWrites};
 use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Section};
+use nodegauge_gauge::view::{self, Drawing, Picture, Section, Step, Steps};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
 use std::collections::BTreeSet;
@@ -117,6 +117,7 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
         tables::of_columns(&tables::WORKERS, shown, section);
     } else if cells(shown).len() <= FEW {
         tables::of_columns(&tables::ONE_BY_ONE, shown, section);
+        section.picture(one_by_one(shown));
     } else {
         tables::by_operation(shown, section);
         heat::maps(shown, section);
@@ -126,6 +127,21 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
         tables::comparison(&own, &others, section);
     }
     section.doubts(&measurements(group));
+}
+
+/// A bar an operation and block size.
+fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
+    let step = |row: &&Row<'_>| {
+        let (file, block) = row.sizes()?;
+        let name = format!("{}, {}", row.m.name, size(block));
+        let words = format!("file of {}", size(file));
+        Some(Step { name, from: 0.0, to: row.m.value, words })
+    };
+    let steps: Vec<Step> = rows.iter().filter_map(step).collect();
+    let title = "rates by operation and block".to_owned();
+    let unit = Unit::BytesPerSecond;
+    let drawing = Drawing::Steps(Steps { unit, steps });
+    (rows.len() > 1).then_some(Picture { title, drawing })
 }
 
 fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {

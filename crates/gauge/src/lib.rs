@@ -103,6 +103,33 @@ pub enum Detail {
     Full,
 }
 
+/// A figure that stands for a gauge, or the place of one that the record does not have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Headline<'r> {
+    /// What of the node it is, e.g. `floating point`.
+    pub title: &'static str,
+    /// Which figure it is, e.g. `Triad`.
+    pub what: &'static str,
+    /// The figure.
+    pub figure: Option<&'r Measurement>,
+}
+
+impl<'r> Headline<'r> {
+    /// The figure among those of a gauge that the record's run measured itself which comes last by `rank`;
+    /// none where every one has `None`.
+    pub fn of<K: PartialOrd>(
+        (title, what): (&'static str, &'static str),
+        (record, gauge): (&'r Record, &str),
+        rank: impl Fn(&Measurement) -> Option<K>,
+    ) -> Self {
+        let own = record.measurements.iter();
+        let own = own.filter(|m| m.gauge == gauge && m.value.is_some() && !m.is_published());
+        let ranked = own.filter_map(|m| Some((rank(m)?, m)));
+        let last = ranked.reduce(|best, next| if next.0 >= best.0 { next } else { best });
+        Self { title, what, figure: last.map(|(_, m)| m) }
+    }
+}
+
 /// A gauge: memory, compute, messages, files, ...
 pub trait Gauge: Sync {
     /// Its name, as records have it in `gauge`.
@@ -116,6 +143,10 @@ pub trait Gauge: Sync {
     /// # Errors
     /// When something that the run needs is not there or does not fit.
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
+
+    /// What of a record stands for the gauge where a node is shown by a few bars, in order: figures that
+    /// the node measured itself.
+    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>>;
 
     /// The gauge's part of a record's page; empty when it took no part. Figures of a kind that the
     /// gauge does not know are shown in a plain table, never left out.

@@ -1,7 +1,7 @@
 //! The view of published figures beside those of a run, for every gauge of which there are any.
 
 use crate::Detail;
-use crate::view::{Cell, Section, Table, wrap};
+use crate::view::{Cell, Drawing, Picture, Section, Step, Steps, Table, wrap};
 use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
@@ -44,7 +44,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
     let (streams, others): (Vec<_>, Vec<_>) =
         asked.into_iter().partition(|node| node[0].0.test == "stream");
     if !streams.is_empty() {
-        section.push(beside(record, &streams)).gap();
+        section.push(beside(record, &streams)).push(picture(record, &streams)).gap();
         for node in &streams {
             section.note("published", origin(node[0]));
         }
@@ -81,13 +81,35 @@ fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
     nodes
 }
 
-/// The run's STREAM, and each published one below it.
-fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
+/// The run's own native STREAM.
+fn native(record: &Record) -> Vec<&Measurement> {
     let native = |m: &&Measurement| {
         let engine = m.config.get("engine").and_then(|engine| engine.as_str());
         m.test == "stream" && m.category == Category::Variant && engine != Some("compiled")
     };
-    let own: Vec<&Measurement> = record.measurements.iter().filter(native).collect();
+    record.measurements.iter().filter(native).collect()
+}
+
+/// Triad of the run and of each published node.
+fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
+    let step =
+        |name: String, m: &Measurement, words: String| Step { name, from: 0.0, to: m.value, words };
+    let is_triad = |m: &Measurement| m.name == "triad";
+    let own = native(record).into_iter().find(|m| is_triad(m));
+    let own = own.map(|m| step("this run".to_owned(), m, String::new()));
+    let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| is_triad(m)));
+    let theirs = theirs.map(|figure| {
+        let machine = figure.1.machine.clone().unwrap_or_else(|| "?".to_owned());
+        step(machine, figure.0, origin(figure))
+    });
+    let steps = own.into_iter().chain(theirs).collect();
+    let drawing = Drawing::Steps(Steps { unit: Unit::BytesPerSecond, steps });
+    Picture { title: "triad here and as published elsewhere".to_owned(), drawing }
+}
+
+/// The run's STREAM, and each published one below it.
+fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
+    let own = native(record);
     fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
         all.iter().find(|m| m.name == name).copied()
     }

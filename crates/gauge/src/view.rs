@@ -4,12 +4,22 @@
 //! gauge. Figures keep their value and unit beside their words, so that a renderer may sort, colour
 //! or export them.
 
+mod chart;
+mod picture;
+
+pub use chart::{Axis, Chart, HeatMap, HeatMaps, Scale, Series};
+pub use picture::{
+    Bar, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries, Samples, Step,
+    Steps,
+};
+
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Status};
+use serde::Serialize;
 
 /// A page: sections in their order.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Page {
     /// The line above everything.
     pub heading: String,
@@ -18,7 +28,7 @@ pub struct Page {
 }
 
 /// A part of a page.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Section {
     /// Stable name, e.g. `stream`: an anchor in HTML.
     pub id: &'static str,
@@ -51,6 +61,12 @@ impl Section {
         }
     }
 
+    /// Adds a picture where there is something to draw.
+    pub fn picture(&mut self, picture: Option<Picture>) -> &mut Self {
+        self.blocks.extend(picture.map(Block::Picture));
+        self
+    }
+
     /// Adds every reason for doubt, once; the one that decides is labelled with the verdict. Of reasons
     /// that differ only in a leading number the first is shown.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
@@ -80,7 +96,8 @@ impl Section {
 }
 
 /// Something that a page shows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Block {
     /// A heading of its own line.
     Heading(String),
@@ -94,12 +111,18 @@ pub enum Block {
     Chart(Chart),
     /// Values over two axes.
     HeatMaps(HeatMaps),
+    /// A bar a gauge.
+    Card(Card),
     /// An empty line between blocks, for renderers of text.
     Gap,
+    /// What only renderers that draw show.
+    #[serde(untagged)]
+    Picture(Picture),
 }
 
 /// How loud something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tone {
     /// Like everything.
     #[default]
@@ -119,7 +142,7 @@ pub enum Tone {
 }
 
 /// A labelled paragraph: the label says what the text is about.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Note {
     /// `how`, `regime`, `suspect`, ...; empty to continue the note before.
     pub label: String,
@@ -172,7 +195,7 @@ impl From<Note> for Block {
 
 /// A table. Only the last column wraps in text: a wrapped identifier or figure is of no use. As a
 /// [`Block`] it has no column, but the first, that holds nothing.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Table {
     /// Titles, left to right; none for a table without a header.
     pub columns: Vec<Column>,
@@ -221,7 +244,7 @@ impl From<Table> for Block {
 }
 
 /// A column of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Column {
     /// Above the column.
     pub title: String,
@@ -240,7 +263,7 @@ impl Column {
 }
 
 /// A cell of a table.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Cell {
     /// In words.
     pub text: String,
@@ -323,158 +346,15 @@ pub fn wrap(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What the values of an axis are called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    /// Sizes in bytes: `64 KiB`.
-    Bytes,
-    /// Rates in a unit, shown in its thousands, millions or thousand millions as fits: B/s as GB/s.
-    Rate(Unit),
-    /// Times: nanoseconds.
-    Nanoseconds,
-    /// Times: microseconds.
-    Microseconds,
-    /// Plain numbers.
-    Number,
-}
-
-/// Curves. The horizontal axis is logarithmic, for sizes span many powers of two; the vertical one is as
-/// [`Chart::vertical`] says.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Chart {
-    /// What the horizontal axis has.
-    pub x: Scale,
-    /// What the vertical axis has.
-    pub y: Scale,
-    /// Values of the horizontal axis to label, ascending.
-    pub ticks: Vec<f64>,
-    /// The curves; where two meet, the first is seen.
-    pub series: Vec<Series>,
-}
-
-/// An axis with its ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Axis {
-    /// From zero to this.
-    Linear(f64),
-    /// Logarithmic, from the least to the greatest.
-    Logarithmic(f64, f64),
-}
-
-/// From this ratio of the greatest to the least value on an axis is logarithmic. Below, lengths from zero
-/// show how much more one is than another, and 3 % look like 3 %.
-const DECADE: f64 = 10.0;
-
-impl Axis {
-    /// Where a value lies, from 0 to 1.
-    pub fn place(self, value: f64) -> f64 {
-        match self {
-            Self::Linear(most) => value / most,
-            Self::Logarithmic(least, most) => (value / least).ln() / (most / least).ln(),
-        }
-    }
-
-    /// The value at a place.
-    pub fn at(self, place: f64) -> f64 {
-        match self {
-            Self::Linear(most) => most * place,
-            Self::Logarithmic(least, most) => least * (most / least).powf(place),
-        }
-    }
-}
-
-impl Chart {
-    /// The dots that can be shown: those above zero.
-    pub fn dots(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
-        let all = self.series.iter().flat_map(|series| &series.dots).copied();
-        all.filter(|(x, y)| *x > 0.0 && *y > 0.0)
-    }
-
-    /// The horizontal axis; `None` without two different values.
-    pub fn horizontal(&self) -> Option<Axis> {
-        let (least, most) = range(self.dots().map(|(x, _)| x))?;
-        (least < most).then_some(Axis::Logarithmic(least, most))
-    }
-
-    /// The vertical axis: from zero, or logarithmic where values span a decade or more; `None` without any.
-    pub fn vertical(&self) -> Option<Axis> {
-        let (least, most) = range(self.dots().map(|(_, y)| y))?;
-        Some(match most / least < DECADE {
-            true => Axis::Linear(most),
-            false => Axis::Logarithmic(least, most),
-        })
-    }
-}
-
-/// The least and the greatest; `None` of none.
-fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values.fold(None, |found, x| {
-        let (least, most) = found.unwrap_or((x, x));
-        Some((x.min(least), x.max(most)))
-    })
-}
-
-impl From<Chart> for Block {
-    fn from(chart: Chart) -> Self {
-        Self::Chart(chart)
-    }
-}
-
-/// A curve.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// The letter that marks its dots in text.
-    pub mark: char,
-    /// What it is.
-    pub name: String,
-    /// Its dots in base units; those that are not above zero are not shown.
-    pub dots: Vec<(f64, f64)>,
-}
-
-/// Heat maps that share their axes and stand side by side.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HeatMaps {
-    /// What the rows are, top to bottom.
-    pub rows: Vec<String>,
-    /// What the columns are, left to right.
-    pub columns: Vec<String>,
-    /// The maps.
-    pub maps: Vec<HeatMap>,
-    /// What the values are.
-    pub unit: Unit,
-}
-
-impl From<HeatMaps> for Block {
-    fn from(maps: HeatMaps) -> Self {
-        Self::HeatMaps(maps)
-    }
-}
-
-/// Values over two axes, on a logarithmic scale from the least to the greatest.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HeatMap {
-    /// Above the map.
-    pub title: String,
-    /// Row by row; `None` where nothing was measured.
-    pub values: Vec<Vec<Option<f64>>>,
-}
-
-impl HeatMap {
-    /// The least and the greatest value.
-    pub fn range(&self) -> Option<(f64, f64)> {
-        range(self.values.iter().flatten().flatten().copied().filter(|x| *x > 0.0))
+impl From<Picture> for Block {
+    fn from(picture: Picture) -> Self {
+        Self::Picture(picture)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn chart(ys: &[f64]) -> Chart {
-        let dots = ys.iter().enumerate().map(|(i, y)| (1.0 + i as f64, *y)).collect();
-        let series = vec![Series { mark: '*', name: String::new(), dots }];
-        Chart { x: Scale::Number, y: Scale::Number, ticks: Vec::new(), series }
-    }
 
     #[test]
     fn columns_that_hold_nothing_are_absent() {
@@ -485,15 +365,5 @@ mod tests {
         let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
         assert_eq!(titles, ["what", "b", ""]);
         assert!(table.rows.iter().all(|row| row.len() == 3));
-    }
-
-    #[test]
-    fn a_small_difference_is_shown_small_and_decades_on_a_logarithmic_axis() {
-        let axis = chart(&[97.0, 100.0]).vertical().unwrap();
-        assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (Axis::Linear(100.0), 0.97, 50.0));
-        let axis = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();
-        assert_eq!(axis, Axis::Logarithmic(1.0, 100.0));
-        assert!((axis.place(10.0) - 0.5).abs() < 1e-12 && (axis.at(0.5) - 10.0).abs() < 1e-12);
-        assert_eq!((chart(&[5.0]).horizontal(), chart(&[0.0]).vertical()), (None, None));
     }
 }

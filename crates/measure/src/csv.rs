@@ -57,10 +57,22 @@ pub fn render(records: &[Record], registry: &Registry) -> String {
 pub fn written(rows: &[Vec<String>]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for row in rows {
-        writer.write_record(row).expect("memory takes every write, and rows are equally long");
+        writer
+            .write_record(row.iter().map(|cell| no_formula(cell)))
+            .expect("memory takes every write, and rows are equally long");
     }
     let bytes = writer.into_inner().expect("memory takes every write");
     String::from_utf8(bytes).expect("text and separators are UTF-8")
+}
+
+/// A cell that no spreadsheet takes for a formula: an apostrophe goes before the signs that begin one, as
+/// OWASP advises, unless a number follows.
+fn no_formula(cell: &str) -> String {
+    let begins = cell.len() > 1 && cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    match begins && cell.parse::<f64>().is_err() {
+        true => format!("'{cell}"),
+        false => cell.to_owned(),
+    }
 }
 
 /// A figure that reads back as the same; what is not finite is no figure.
@@ -113,6 +125,13 @@ mod tests {
             /// Passes.
             passes: u64 = Observation "passes";
         }
+    }
+
+    #[test]
+    fn nothing_becomes_a_formula() {
+        let row = ["=cmd|' /C calc'!A0", "@SUM(A1)", "-5.5", "+1e9", "-", "-x", "\t=1"];
+        let text = written(&[row.map(str::to_owned).to_vec()]);
+        assert_eq!(text, "'=cmd|' /C calc'!A0,'@SUM(A1),-5.5,+1e9,-,'-x,'\t=1\n");
     }
 
     fn registry() -> Registry {

@@ -33,14 +33,15 @@ pub mod view;
 pub use nodegauge_team as team;
 
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::Record;
-use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_placement::Request;
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Failure, Notice, NoticeId, Unit};
+use nodegauge_placement::{MemoryPolicy, Request};
 use std::time::Duration;
 use stream::{Arrangement, StreamOptions, StreamPlan};
+use view::Statistic;
 
 /// The gauge's name, as records have it.
 pub const GAUGE: &str = "memory";
@@ -49,8 +50,16 @@ pub const GAUGE: &str = "memory";
 const FULL: Duration = Duration::from_secs(60);
 
 /// The gauge of main memory.
-#[derive(Debug, Clone, Copy)]
-pub struct Memory;
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    /// Columns of STREAM's table in which sweeps are shown; none for medians and their spread.
+    pub show: Vec<Statistic>,
+}
+
+impl Memory {
+    /// The gauge as it shows figures by itself.
+    pub const PLAIN: Self = Self { show: Vec::new() };
+}
 
 impl Gauge for Memory {
     fn name(&self) -> &'static str {
@@ -77,10 +86,14 @@ impl Gauge for Memory {
         let said = ask.environment.apply(&mut request).map_err(Failure::usage)?;
         let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
         let mut notices: Vec<Notice> = said.into_iter().map(notice).collect();
+        let policy = MemoryPolicy::inherited();
+        let honoured = policy.as_ref().map(MemoryPolicy::inherited_in_words);
+        notices.extend(honoured.map(notice));
         let usual = if ask.depth == Depth::Full { FULL } else { StreamPlan::BUDGET };
         let mut options = StreamOptions {
             budget: ask.budget.unwrap_or(usual),
             samples: ask.samples,
+            policy: policy.unwrap_or_default(),
             ..StreamOptions::default()
         };
         if let Some(remembered) = tune::remembered(site, ask.newest) {
@@ -92,7 +105,22 @@ impl Gauge for Memory {
         Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
     }
 
+    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
+        let of = |what, rank: &dyn Fn(&Measurement) -> Option<f64>| {
+            Headline::of(what, (record, GAUGE), rank)
+        };
+        let triad = |m: &Measurement| (m.test == "stream" && m.name == "triad").then_some(m.value?);
+        let set = |m: &Measurement| {
+            let idle = m.test == "latency" && m.unit == Unit::Seconds;
+            idle.then(|| m.read_config::<config::CurveConfig>().set_bytes.unwrap_or(0) as f64)
+        };
+        vec![
+            of(("memory", "Triad, best"), &triad),
+            of(("latency", "idle memory, of the largest set"), &set),
+        ]
+    }
+
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        view::sections(record, detail)
+        view::sections(record, detail, &self.show)
     }
 }

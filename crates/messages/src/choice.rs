@@ -2,11 +2,11 @@
 
 use crate::MessagesError;
 use crate::osu::OsuPrograms;
-use nodegauge_toolchain::CommandLine;
+use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{HostList, Mpi, USUAL};
+use nodegauge_toolchain::{CommandLine, links, which};
 use std::path::{Path, PathBuf};
 
-const NO_MPI: &str = "there is no MPI\nhint: name its compiler with --mpicc";
 const NO_JOB: &str = "this is no Slurm job: SLURM_JOB_NODELIST is not set\nhint: run it under salloc or \
                       sbatch, or name the hosts";
 
@@ -22,33 +22,29 @@ pub struct MpiRequest {
 }
 
 impl MpiRequest {
-    /// Whether one was named, so that no other means will do.
-    pub(crate) fn names_one(&self) -> bool {
-        !(self.mpicc.is_empty() && self.launcher.is_empty() && self.osu.is_empty())
-    }
-
-    /// The MPIs.
+    /// Refuses other than one launcher or folder for each MPI, where any are given.
     ///
     /// # Errors
-    /// When one is not there, or there are not as many launchers or folders as MPIs.
-    pub(crate) fn find(&self) -> Result<Vec<Mpi>, MessagesError> {
-        let mpis = if self.mpicc.is_empty() {
-            vec![usual(self.launcher.first())?]
-        } else {
-            let paired = self.launcher.len() == self.mpicc.len();
-            let launcher = |at: usize| self.launcher.get(at).filter(|_| paired);
-            let find = |(at, mpicc)| Mpi::find(mpicc, launcher(at), &|| false);
-            self.mpicc.iter().enumerate().map(find).collect::<Result<_, _>>()?
-        };
-        for (option, count) in [("--launcher", self.launcher.len()), ("--osu", self.osu.len())] {
-            if count > 0 && count != mpis.len() {
-                return Err(MessagesError::Request(format!(
-                    "{option} is given {count} times for {} MPIs\nhint: give one for each --mpicc, in the same order",
-                    mpis.len()
-                )));
-            }
+    /// When there are more or fewer.
+    pub(crate) fn check(&self) -> Result<(), MessagesError> {
+        let mpis = self.mpicc.len().max(1);
+        let given = [("--launcher", self.launcher.len()), ("--osu", self.osu.len())];
+        match given.into_iter().find(|(_, count)| *count > 0 && *count != mpis) {
+            Some((option, count)) => Err(MessagesError::Request(format!(
+                "{option} is given {count} times for {mpis} MPIs\nhint: give one for each --mpicc, in the same order"
+            ))),
+            None => Ok(()),
         }
-        Ok(mpis)
+    }
+
+    /// The MPIs that were named, each looked for: found, or why not.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
+        let find = |(at, mpicc)| {
+            let found = Mpi::find(mpicc, self.launcher.get(at), &|| false);
+            let chosen = format!("by {mpicc} (--mpicc)");
+            (mpicc, found.map(|mpi| Mpi { chosen, ..mpi }))
+        };
+        self.mpicc.iter().enumerate().map(find)
     }
 
     /// The programs of each folder.
@@ -66,16 +62,44 @@ impl MpiRequest {
     }
 }
 
-/// The first MPI under one of the usual names.
-fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, MessagesError> {
-    let mut first = None;
-    for name in USUAL {
-        match Mpi::find(&CommandLine::new(name, []), launcher, &|| false) {
-            Ok(mpi) => return Ok(mpi),
-            Err(error) => first = first.or(Some(error.into())),
+/// The first MPI under one of the usual names that can be used.
+///
+/// # Errors
+/// Why none can, of each that is there.
+pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
+    let find = |name: &str| Mpi::find(&CommandLine::new(name, []), launcher, &|| false);
+    let mut there: Vec<(&str, PathBuf)> = Vec::new();
+    for (name, path) in USUAL.iter().filter_map(|name| Some((*name, which(name)?))) {
+        // Of two names one may be a link to the other: Debian's mpicc leads to mpicc.openmpi.
+        if !there.iter().any(|(_, known)| links(known).any(|known| known == path)) {
+            there.push((name, path));
         }
     }
-    Err(first.unwrap_or_else(|| MessagesError::Missing(NO_MPI.to_owned())))
+    let mut unusable = Vec::new();
+    for (name, path) in &there {
+        match find(name) {
+            Ok(mpi) => {
+                let of = match (there.len(), *name) {
+                    (1, _) => "the only one here".to_owned(),
+                    (all, "mpicc") => format!("the default of {all} here"),
+                    (all, _) => format!("the first of {all} here that can be used"),
+                };
+                let why: String = unusable.iter().map(|why| format!("; not {why}")).collect();
+                return Ok(Mpi { chosen: format!("by {}, {of}{why}", path.display()), ..mpi });
+            }
+            Err(failure) => unusable.push(format!("{name}: {}", first_line(&failure))),
+        }
+    }
+    match unusable.len() {
+        0 | 1 => find(there.first().map_or(USUAL[0], |(name, _)| name)),
+        _ => Err(Failure::missing(unusable.join("; "))),
+    }
+}
+
+/// An error without its hint.
+pub(crate) fn first_line(error: &dyn std::fmt::Display) -> String {
+    let text = error.to_string();
+    text.split("\nhint:").next().unwrap_or_default().replace('\n', " ")
 }
 
 /// The hosts of the Slurm job that this runs in.

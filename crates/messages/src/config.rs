@@ -98,6 +98,10 @@ pub struct MpiConfig {
     pub device: Option<String>,
     /// How messages went.
     pub transport: Option<String>,
+    /// Why this MPI, and by what it was found.
+    pub chosen: Option<String>,
+    /// `compiled` by the wrapper, or `precompiled` with this program for an ABI.
+    pub probe: Option<String>,
     /// The compiler wrapper.
     pub mpicc: Option<String>,
     /// The compiler beneath.

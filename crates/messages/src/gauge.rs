@@ -1,13 +1,15 @@
 //! A run: the probes compiled, every start with every MPI, dips measured again, curves judged.
 
+use crate::choice::first_line;
 use crate::curve::{self, Curve, CurvePoint, EagerLimit};
 use crate::eager;
 use crate::launch::{Launch, Where};
+use crate::means::{self, Choice};
 use crate::nodes;
 use crate::osu::reference;
 use crate::pattern::Pattern;
 use crate::plan::{MessagesPlan, RankPairs};
-use crate::probe;
+use crate::probe::{self, Probe};
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
 use crate::start::{Broken, ReadyMpi, StartReport, cares_for_root};
@@ -18,6 +20,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice};
 use nodegauge_placement::emit::OpenMpi;
+use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use std::collections::BTreeSet;
 
 impl Planned for MessagesPlan {
@@ -60,22 +63,23 @@ fn run(
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
-    let folder = probe::cache_folder(|name| std::env::var_os(name));
+    let mut choice = plan.choice;
+    let probes = probes(&mut choice, !plan.osu.is_empty(), observer)?;
     let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
-    let mut probes = Vec::new();
-    for mpi in &plan.choice.mpis {
-        observer.phase(&format!("{}: the probe", mpi.library));
-        let probe = probe::build(mpi, folder.as_deref(), &|| observer.interrupted())?;
+    for (mpi, probe) in choice.mpis.iter().zip(&probes) {
         notice::add_new(&mut outcome.notices, probe.notices.clone());
-        probes.push(probe);
         if cares_for_root(mpi) {
             let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
             let text = format!("{}: ranks run as root: {launcher} was given {option}", mpi.library);
             outcome.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
         }
     }
+    for (mpicc, why) in &choice.unusable {
+        let missing = |pattern: &Pattern| result::unusable(*pattern, mpicc, why);
+        outcome.measurements.extend(plan.options.patterns.iter().map(missing));
+    }
     let (topology, options) = (&site.topology, &plan.options);
-    let with_probes = plan.choice.mpis.iter().zip(&probes);
+    let with_probes = choice.mpis.iter().zip(&probes);
     let ready: Vec<ReadyMpi<'_>> =
         with_probes.map(|(mpi, probe)| ReadyMpi { mpi, probe, topology, options }).collect();
     if !plan.osu.is_empty() {
@@ -93,6 +97,50 @@ fn run(
         outcome.extend(run_starts(&ready, &plan.launches, observer)?);
     }
     Ok(outcome)
+}
+
+/// The probe of each MPI. An MPI whose wrapper compiles nothing is used without it where nobody named it, and
+/// is of no use where it is one of several that were named.
+///
+/// # Errors
+/// When there is no other, or with OSU's programs (`paired`), of which each has its MPI.
+fn probes(
+    choice: &mut Choice,
+    paired: bool,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Probe>, MessagesError> {
+    let folder = probe::cache_folder(|name| std::env::var_os(name));
+    let several = choice.mpis.len() + choice.unusable.len() > 1;
+    let (mut probes, mut mpis, mut first_error) = (Vec::new(), Vec::new(), None);
+    for mut mpi in std::mem::take(&mut choice.mpis) {
+        observer.phase(&format!("{}: the probe", mpi.library));
+        let build = |mpi: &Mpi| probe::build(mpi, folder.as_deref(), &|| observer.interrupted());
+        let built = build(&mpi).or_else(|error| {
+            let launcher = Some(&mpi.launcher.command);
+            let no_other = choice.named || observer.interrupted();
+            let other = || means::without_compiler(launcher, &first_line(&error));
+            mpi = (!no_other).then(other).flatten().ok_or(error)?;
+            build(&mpi)
+        });
+        match built {
+            Ok(probe) => {
+                probes.push(probe);
+                mpis.push(mpi);
+            }
+            Err(error) if several && !paired && !observer.interrupted() => {
+                let why = first_line(&error);
+                let MpiParts::Wrapper { compiler, .. } = mpi.parts else { return Err(error) };
+                choice.unusable.push((compiler.command, why));
+                first_error.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    choice.mpis = mpis;
+    match first_error {
+        Some(error) if probes.is_empty() => Err(error),
+        _ => Ok(probes),
+    }
 }
 
 /// Runs the starts between those hosts that answer.
@@ -321,8 +369,7 @@ fn details(report: &StartReport) -> Vec<String> {
 
 /// A start that gave nothing, in the record.
 fn failed(mpi: &ReadyMpi<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
-    let reason = error.to_string();
-    let reason = reason.split("\nhint:").next().unwrap_or_default().replace('\n', " ");
+    let reason = first_line(error);
     let config = result::unstarted(mpi.mpi, launch.distance);
     launch.patterns.iter().map(|pattern| result::missing(*pattern, &config, &reason)).collect()
 }

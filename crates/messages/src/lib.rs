@@ -33,10 +33,10 @@ pub use pattern::Pattern;
 pub use plan::{MessagesPlan, RankPairs};
 
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Glance, Planned, Site};
+use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{Measurement, Record};
 
 /// The gauge's name in records.
 pub const GAUGE: &str = "messages";
@@ -57,6 +57,18 @@ impl Gauge for Messages {
 
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(Some(Box::new(MessagesPlan::glance(site, ask)?)))
+    }
+
+    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
+        let small = |m: &Measurement| {
+            let of_8_bytes = m.read_config::<MessageConfig>().message_bytes == Some(8);
+            (m.name == Pattern::Latency.name() && of_8_bytes).then_some(-m.value?)
+        };
+        vec![Headline::of(
+            ("messages", "latency of 8 B, of the nearest pair"),
+            (record, GAUGE),
+            small,
+        )]
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

@@ -1,7 +1,8 @@
 //! With what messages are measured: the best means that the node has, and why.
 
 use crate::MessagesError;
-use crate::choice::MpiRequest;
+use crate::choice::{MpiRequest, first_line, usual};
+use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::Mpi;
 
 /// A means to measure messages, best first.
@@ -9,6 +10,8 @@ use nodegauge_toolchain::mpi::Mpi;
 pub(crate) enum Means {
     /// The probe, compiled by an MPI's wrapper.
     Compiled,
+    /// The probe that this program carries, with the library of an MPI that has no compiler here.
+    Precompiled,
     /// This program's own transport, without MPI.
     #[default]
     Transport,
@@ -20,20 +23,71 @@ pub(crate) struct Choice {
     pub means: Means,
     /// The MPIs; none for [`Means::Transport`].
     pub mpis: Vec<Mpi>,
+    /// Whether the user named the MPIs: no other will do.
+    pub named: bool,
+    /// MPIs that were named and cannot be used, with the reason.
+    pub unusable: Vec<(CommandLine, String)>,
     /// Why this one and none before it, for people.
     pub why: String,
 }
 
-/// The best means that there is. Who names an MPI gets that or an error.
+/// The best means that there is. Who names MPIs gets those that can be used.
 ///
 /// # Errors
-/// When an MPI that was named cannot be used.
+/// When none that was named can be used, or what was named does not fit together.
 pub(crate) fn choose(request: &MpiRequest) -> Result<Choice, MessagesError> {
-    match request.find() {
-        Ok(mpis) => Ok(Choice { means: Means::Compiled, mpis, why: String::new() }),
-        Err(error) if request.names_one() => Err(error),
-        Err(error) => {
-            Ok(Choice { means: Means::Transport, mpis: Vec::new(), why: error.to_string() })
+    request.check()?;
+    if !request.mpicc.is_empty() {
+        return named(request);
+    }
+    let launcher = request.launcher.first();
+    let missing = match usual(launcher) {
+        Ok(mpi) => return Ok(of(Means::Compiled, mpi)),
+        Err(failure) => failure,
+    };
+    match without_compiler(launcher, &first_line(&missing)) {
+        Some(mpi) => Ok(of(Means::Precompiled, mpi)),
+        None if launcher.is_some() || !request.osu.is_empty() => Err(missing.into()),
+        None => Ok(Choice { why: missing.to_string(), ..Choice::default() }),
+    }
+}
+
+fn of(means: Means, mpi: Mpi) -> Choice {
+    Choice { means, why: mpi.chosen.clone(), mpis: vec![mpi], ..Choice::default() }
+}
+
+/// An MPI that needs no compiler here, and `why` it is taken; `None` where there is none.
+pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Option<Mpi> {
+    let mpi = Mpi::find_runtime(launcher, &|| false).ok()?;
+    let chosen = format!("by {}, with the probe that nodegauge carries: {why}", mpi.parts);
+    Some(Mpi { chosen, ..mpi })
+}
+
+/// All MPIs that were named, each tried.
+fn named(request: &MpiRequest) -> Result<Choice, MessagesError> {
+    let mut choice = Choice { means: Means::Compiled, named: true, ..Choice::default() };
+    let mut first = None;
+    for (mpicc, found) in request.named() {
+        match found {
+            Ok(mpi) => choice.mpis.push(mpi),
+            Err(failure) => {
+                choice.unusable.push((mpicc.clone(), first_line(&failure)));
+                first.get_or_insert(failure);
+            }
         }
+    }
+    match first {
+        // Folders of OSU's programs go with wrappers one by one.
+        Some(failure)
+            if choice.unusable.len() == 1 && choice.mpis.is_empty() || !request.osu.is_empty() =>
+        {
+            Err(failure.into())
+        }
+        Some(_) if choice.mpis.is_empty() => {
+            let all: Vec<String> =
+                choice.unusable.iter().map(|(mpicc, why)| format!("{mpicc}: {why}")).collect();
+            Err(MessagesError::Missing(all.join("\n")))
+        }
+        _ => Ok(choice),
     }
 }

@@ -1,9 +1,11 @@
-//! The probe: compiled by the site's wrapper, kept until the MPI, the compiler or the text change.
+//! The probe: compiled by the site's wrapper, kept until the MPI, the compiler or the text change; or the one that
+//! was compiled with this program.
 
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_toolchain::mpi::Mpi;
-use nodegauge_toolchain::{CompileLimits, ProgramCache, Scratch};
+use nodegauge_toolchain::mpi::{Mpi, MpiAbi, MpiLibrary, MpiParts};
+use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, Scratch};
+use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Permissions;
 use std::hash::{Hash, Hasher};
@@ -17,14 +19,25 @@ const SOURCES: [(&str, &str); 4] = [
     ("messages_shared_line.h", include_str!("../../../probes/messages_shared_line.h")),
     ("messages_measure.h", include_str!("../../../probes/messages_measure.h")),
 ];
-/// How it is compiled.
-const FLAGS: [&str; 3] = ["-std=c99", "-O2", "-pthread"];
+/// How it is compiled: as this program's own was.
+const FLAGS: &str = env!("PROBE_FLAGS");
+
+/// The probe that was compiled with this program, for libraries of an ABI.
+fn carried(abi: MpiAbi) -> &'static [u8] {
+    match abi {
+        MpiAbi::Mpich => include_bytes!(concat!(env!("OUT_DIR"), "/messages-MPICH")),
+        MpiAbi::OpenMpi => include_bytes!(concat!(env!("OUT_DIR"), "/messages-OPEN_MPI")),
+        MpiAbi::Standard => include_bytes!(concat!(env!("OUT_DIR"), "/messages-STANDARD")),
+    }
+}
 
 /// A probe that is ready to be started.
 #[derive(Debug)]
 pub struct Probe {
     /// Where it is.
     pub path: PathBuf,
+    /// What it is told besides what to measure.
+    pub arguments: Vec<String>,
     /// Why it could not be kept for later runs, or why one that was kept is not run.
     pub notices: Vec<Notice>,
     /// Holds it until the run is over.
@@ -39,17 +52,8 @@ pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Op
         .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
 }
 
-/// What the probe of an MPI depends on.
-fn key(mpi: &Mpi) -> String {
-    let path = std::fs::canonicalize(&mpi.path).unwrap_or_else(|_| mpi.path.clone());
-    let compiler = mpi.compiler.version.as_deref().unwrap_or("?");
-    let (command, given) = (&mpi.compiler.command, mpi.path.display());
-    let (path, library, flags) = (path.display(), &mpi.library, FLAGS.join(" "));
-    let sources = SOURCES.map(|(name, source)| format!("{name}\n{source}\n")).concat();
-    format!("{command}\n{given}\n{path}\n{library}\n{compiler}\n{flags}\n{sources}")
-}
-
-/// The probe of an MPI, from the cache or compiled now.
+/// The probe of an MPI: from the cache or compiled now, or where there is no wrapper the one that this program
+/// carries.
 ///
 /// # Errors
 /// When it does not compile, or nothing can be written anywhere.
@@ -58,53 +62,80 @@ pub fn build(
     cache: Option<&Path>,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Probe, MessagesError> {
-    let key = key(mpi);
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    let name = format!("messages-{:016x}", hasher.finish());
     let cache = cache.ok_or_else(|| "there is no home folder".to_owned());
     let cache = cache.and_then(ProgramCache::open);
-    let mut notices = Vec::new();
-    let mut notice = |text: String| notices.push(Notice::new(NoticeId::Method, GAUGE, text));
-    let kept = cache.as_ref().map_or(Ok(None), |cache| cache.find(&name, &key));
-    let program = match kept {
-        Ok(Some(program)) => program,
-        other => {
-            let program = compile(mpi, interrupted)?;
-            if let Err(why) = other {
-                notice(format!("a probe that was kept is not run but compiled anew: {why}"));
-            }
-            let keep = |cache: &ProgramCache| {
-                let failed = |cause| format!("cannot write {}: {cause}", cache.path().display());
-                cache.keep(&name, &key, &program).map_err(failed)
-            };
-            if let Err(why) = cache.as_ref().map_err(String::clone).and_then(keep) {
-                notice(format!("the compiled probe is not kept for later runs: {why}"));
-            }
-            program
+    let (mut arguments, mut notices) = (Vec::new(), Vec::new());
+    let program = match &mpi.parts {
+        MpiParts::Wrapper { compiler, path } => {
+            let key = key(compiler, path, &mpi.library);
+            let cache = cache.as_ref().map_err(String::as_str);
+            let mut tell = |text: String| notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+            Cow::from(kept_or_compiled(compiler, &key, cache, &mut tell, interrupted)?)
+        }
+        MpiParts::Runtime { path, abi } => {
+            arguments.push(format!("library={}", path.display()));
+            Cow::from(carried(*abi))
         }
     };
     // Beside those that are kept: other hosts see that folder too, and programs may run there.
     let beside = cache.ok().and_then(|cache| Scratch::new_in(cache.path()).ok());
     let folder = beside.map_or_else(Scratch::new, Ok)?;
-    let path = folder.path().join(name);
+    let path = folder.path().join("messages-probe");
     let write = std::fs::write(&path, program)
         .and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o700)));
     write.map_err(|cause| MessagesError::write(&path, &cause))?;
-    Ok(Probe { path, notices, _folder: folder })
+    Ok(Probe { path, arguments, notices, _folder: folder })
 }
 
-/// What the wrapper of an MPI makes of the sources.
-fn compile(mpi: &Mpi, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8>, MessagesError> {
+/// What a compiled probe depends on.
+fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
+    let path = std::fs::canonicalize(given).unwrap_or_else(|_| given.to_owned());
+    let version = compiler.version.as_deref().unwrap_or("?");
+    let (command, given, path) = (&compiler.command, given.display(), path.display());
+    let sources = SOURCES.map(|(name, source)| format!("{name}\n{source}\n")).concat();
+    format!("{command}\n{given}\n{path}\n{library}\n{version}\n{FLAGS}\n{sources}")
+}
+
+/// The probe from the cache, else compiled and kept there; `tell` what was wrong with the cache.
+fn kept_or_compiled(
+    compiler: &Compiler,
+    key: &str,
+    cache: Result<&ProgramCache, &str>,
+    tell: &mut dyn FnMut(String),
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Vec<u8>, MessagesError> {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    let name = format!("messages-{:016x}", hasher.finish());
+    let kept = cache.map_or(Ok(None), |cache| cache.find(&name, key));
+    if let Ok(Some(program)) = kept {
+        return Ok(program);
+    }
+    let program = compile(compiler, interrupted)?;
+    if let Err(why) = kept {
+        tell(format!("a probe that was kept is not run but compiled anew: {why}"));
+    }
+    let keep = |cache: &ProgramCache| {
+        let failed = |cause| format!("cannot write {}: {cause}", cache.path().display());
+        cache.keep(&name, key, &program).map_err(failed)
+    };
+    if let Err(why) = cache.map_err(str::to_owned).and_then(keep) {
+        tell(format!("the compiled probe is not kept for later runs: {why}"));
+    }
+    Ok(program)
+}
+
+/// What a wrapper makes of the sources.
+fn compile(compiler: &Compiler, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8>, MessagesError> {
     let scratch = Scratch::new()?;
     for (name, text) in SOURCES {
         let path = scratch.path().join(name);
         std::fs::write(&path, text).map_err(|cause| MessagesError::write(&path, &cause))?;
     }
     let source = scratch.path().join(SOURCES[0].0);
-    let flags = FLAGS.map(str::to_owned);
+    let flags: Vec<String> = FLAGS.split(' ').map(str::to_owned).collect();
     let (limit, made) = (CompileLimits::USUAL.compile, (&scratch, "messages"));
-    let program = mpi.compiler.compile(limit, (&[&source], &flags), made, interrupted)?;
+    let program = compiler.compile(limit, (&[&source], &flags), made, interrupted)?;
     std::fs::read(&program.path).map_err(|cause| MessagesError::write(&program.path, &cause))
 }
 

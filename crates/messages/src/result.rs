@@ -18,7 +18,8 @@ use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Seconds, Unit};
 use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::{Distance, pairs};
-use nodegauge_toolchain::mpi::Mpi;
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use std::collections::BTreeSet;
 
 /// A batch of whose time other programs had more than this share does not count; the probe's own
@@ -50,6 +51,14 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
 /// A figure that could not be had.
 pub(crate) fn missing(pattern: Pattern, config: &MessageConfig, reason: &str) -> Measurement {
     blank(pattern, pattern.unit()).config(config).missing(reason)
+}
+
+/// A figure of an MPI that was named by its wrapper and cannot be used.
+pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> Measurement {
+    let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
+    let engine = Some("probe".to_owned());
+    let config = MessageConfig { engine, mpi: Some(mpi), ..MessageConfig::default() };
+    missing(pattern, &config, reason)
 }
 
 /// The configuration of a start that gave nothing.
@@ -124,14 +133,20 @@ pub(crate) fn mpi_config(mpi: &Mpi, report: Option<&StartReport>) -> MpiConfig {
     let device = text
         .and_then(|text| text.split('|').find_map(|line| line.trim().strip_prefix("MPICH Device:")))
         .map(|device| device.trim().to_owned());
+    let (probe, compiler) = match &mpi.parts {
+        MpiParts::Wrapper { compiler, .. } => ("compiled".to_owned(), Some(compiler)),
+        MpiParts::Runtime { abi, .. } => (format!("precompiled for {abi}"), None),
+    };
     MpiConfig {
         library: Some(mpi.library.name.clone()),
         version: mpi.library.version.clone(),
         standard: report.and_then(|report| report.output.standard.clone()),
         device,
         transport: report.and_then(|report| report.transport.clone()),
-        mpicc: Some(mpi.compiler.command.to_string()),
-        compiler: mpi.compiler.version.clone(),
+        chosen: Some(mpi.chosen.clone()).filter(|why| !why.is_empty()),
+        probe: Some(probe),
+        mpicc: compiler.map(|compiler| compiler.command.to_string()),
+        compiler: compiler.and_then(|compiler| compiler.version.clone()),
         launcher: Some(
             report.map_or_else(|| mpi.launcher.command.to_string(), |r| r.command.clone()),
         ),

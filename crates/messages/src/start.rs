@@ -11,6 +11,7 @@ use nodegauge_measure::{Bytes, Observer};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::{ChildEnd, Job, KillReason, Scratch, run_with_descendants};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Why a start did not come to its end, though something was measured.
@@ -63,9 +64,17 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lines of error output that a message shows.
 const LINES: usize = 4;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
+/// Where Linux has memory that processes share by a name.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// What tells Open MPI 4 and 5 where to put the files of theirs, which stay when ranks are killed.
+const BACKING: [&str; 2] =
+    ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
 /// What launchers say when they have fewer slots than ranks.
 const SLOTS: [&str; 4] =
     ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
+
+/// The folders of a job, of which nothing is left when it is over: its temporary one, and one in shared memory.
+pub(crate) type JobFolders = (Scratch, Option<Scratch>);
 
 /// An MPI with its probe, ready to start ranks.
 pub(crate) struct ReadyMpi<'a> {
@@ -100,7 +109,8 @@ impl ReadyMpi<'_> {
         observer: &mut dyn Observer,
     ) -> Result<StartReport, MessagesError> {
         let program = self.probe.path.display().to_string();
-        let arguments = launch.probe_arguments(self.options);
+        let own = launch.probe_arguments(self.options);
+        let arguments = [self.probe.arguments.as_slice(), &own].concat();
         let (job, command, _folder) = self.job(launch, &program, &arguments)?;
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
         let expected = launch.count(self.options).max(1) as f64;
@@ -174,14 +184,14 @@ impl ReadyMpi<'_> {
         Ok(report)
     }
 
-    /// The job that starts `program` as `launch` says, the command as people see it, and the folder
+    /// The job that starts `program` as `launch` says, the command as people see it, and the folders
     /// that must live as long as the job.
     pub(crate) fn job(
         &self,
         launch: &Launch,
         program: &str,
         arguments: &[String],
-    ) -> Result<(Job, String, Scratch), MessagesError> {
+    ) -> Result<(Job, String, JobFolders), MessagesError> {
         let folder = Scratch::new()?;
         let path = folder.path().join("ranks");
         let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
@@ -203,11 +213,20 @@ impl ReadyMpi<'_> {
             let own = folder.path().display().to_string();
             job.environment.push(("TMPDIR".to_owned(), Some(own)));
         }
+        let shared = match launch.hosts() {
+            None => Scratch::new_in(Path::new(SHARED_MEMORY)).ok(),
+            Some(_) => None,
+        };
+        if let Some(shared) = &shared {
+            let own = shared.path().display().to_string();
+            let unset = BACKING.iter().filter(|name| std::env::var_os(name).is_none());
+            job.environment.extend(unset.map(|name| ((*name).to_owned(), Some(own.clone()))));
+        }
         // What UCX tells of its transport, it tells once at its start.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             job.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
         }
-        Ok((job, command.to_string(), folder))
+        Ok((job, command.to_string(), (folder, shared)))
     }
 
     /// The launcher, as messages name it.
@@ -229,7 +248,7 @@ impl ReadyMpi<'_> {
                 "{launcher} does not know {}: asked for {} ranks, and each believes that there is {found}\nhint: name the launcher that came with {}, with --launcher",
                 self.mpi.library,
                 launch.ranks(),
-                self.mpi.compiler.command.program()
+                self.mpi.parts
             ));
         }
         if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))

@@ -31,14 +31,14 @@ struct ShownFigure<'a> {
 }
 
 impl ShownFigure<'_> {
-    /// `Open MPI 4.1.4`; of a saved output the program that printed it.
+    /// `Open MPI 4.1.4`; of an MPI that is of no use its wrapper, of a saved output the program that printed it.
     fn library(&self) -> String {
         let mpi = self.config.mpi.clone().unwrap_or_default();
         match (mpi.library, mpi.version, &self.config.engine_version) {
             (Some(name), Some(version), _) => format!("{name} {version}"),
             (Some(name), None, _) => name,
             (None, _, Some(version)) => format!("OSU {version}"),
-            (None, _, None) => "OSU".to_owned(),
+            (None, _, None) => mpi.mpicc.unwrap_or_else(|| "OSU".to_owned()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The pages of records: the machine, what matters of the findings, the figures with their evidence.
 
-use crate::machine;
-use nodegauge_gauge::view::{Note, Page, Section, Tone};
+use crate::{card, machine, topology};
+use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::quantity::counted;
@@ -24,6 +24,88 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
     let page = Page { heading: String::new(), sections: gauge.view(record, Detail::Full) };
     ended(page, record, true)
+}
+
+/// Everything that a record holds, for a report: the node in a few bars beside `others`, what matters of the
+/// findings, all evidence of every gauge, the environment, and how to repeat it.
+pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page {
+    let mut node = Section::new("node");
+    node.push(Block::Card(card::card(record, gauges, others)));
+    let matter = record.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
+    node.blocks.extend(matter.map(|one| machine::finding(one).into()));
+    regimes(record, &mut node);
+    let measured = record.measurements.iter().filter(|m| !m.is_published());
+    if !record.measurements.is_empty()
+        && measured.clone().all(|m| m.samples.len() + m.disturbed.len() < 2)
+    {
+        let text =
+            "the record has none: each figure was measured once, or another program printed it";
+        node.note("samples", text);
+    }
+    if measured.clone().next().is_none() {
+        node.note("figures", "the record has none");
+    }
+    let mut all = begun(record, gauges, Detail::Full);
+    let parts = all.sections.drain(..).skip(1);
+    let mut sections: Vec<Section> = std::iter::once(node).chain(parts).collect();
+    let mut environment = machine::page(&record.machine).sections;
+    let placed = topology::pictures(record).into_iter().map(Block::from);
+    environment[0].blocks.splice(0..0, placed);
+    sections.append(&mut environment);
+    if !record.findings.is_empty() {
+        sections.push(machine::findings(&record.findings));
+    }
+    sections.push(repeat(record));
+    ended(Page { sections, ..all }, record, true)
+}
+
+/// The regimes of each figure that met several.
+fn regimes(record: &Record, section: &mut Section) {
+    let mut table = Table::new(&["regimes", ">there and back", ">of samples", ">best", ">median"]);
+    for m in record.measurements.iter().filter(|m| m.regimes.len() > 1) {
+        for regime in &m.regimes {
+            let value = |value: f64| Cell::figure(value, m.unit, m.unit.in_words(value));
+            table.row([
+                format!("{} {}", m.test, m.name).into(),
+                Seconds(regime.round_trip_s).to_string().into(),
+                format!("{:.0} %", regime.share * 100.0).into(),
+                value(regime.summary.best),
+                value(regime.summary.median),
+            ]);
+        }
+    }
+    let watched = record.measurements.iter().any(|m| !m.samples_round_trip_s.is_empty());
+    match table.rows.is_empty() {
+        true if watched => {
+            _ = section.note("regimes", "one, as far as round trips between cores tell")
+        }
+        true => {}
+        false => _ = section.push(table),
+    }
+}
+
+/// What the record is, and the command that makes another like it.
+fn repeat(record: &Record) -> Section {
+    let mut section = Section::new("run");
+    let words = record.command.iter().map(|word| quoted(word));
+    let command: Vec<String> = std::iter::once("nodegauge".to_owned()).chain(words).collect();
+    section.note("command", command.join(" "));
+    section.note("record", format!("{}, {}", record.id, record.schema));
+    let labels = record.labels.iter().map(|(key, value)| format!("{key}={value}"));
+    let labels: Vec<String> = labels.collect();
+    section.note_if("labels", (!labels.is_empty()).then(|| labels.join(", ")));
+    let commit = record.tool.commit.as_deref().unwrap_or("commit unknown");
+    section.note("program", format!("nodegauge {} ({commit})", record.tool.version));
+    section
+}
+
+/// A word as shells read it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {

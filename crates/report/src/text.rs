@@ -92,6 +92,9 @@ fn block(block: &Block, style: Style) -> String {
         Block::Table(table) => self::table(table, style),
         Block::Chart(chart) => chart::chart(chart, style),
         Block::HeatMaps(maps) => chart::heat_maps(maps, style),
+        Block::Card(card) => self::table(&card.table(), style),
+        // The tables beside it say the same.
+        Block::Picture(_) => String::new(),
         Block::Gap => "\n".to_owned(),
     }
 }

@@ -1,11 +1,11 @@
 //! An MPI of this system: its compiler wrapper, which library that links, and the launcher that
-//! belongs to it.
+//! belongs to it; or where there is no wrapper, a launcher and the library itself.
 //!
 //! The launcher is looked for beside the wrapper, along its symbolic links (Debian's lead from `mpicc` to
 //! `mpicc.openmpi`, beside which stands `mpirun.openmpi`), then in `PATH`, and taken only if it says that
 //! it is of the same library: another's would start every rank as rank 0 of 1.
 
-use crate::search::{is_program, which};
+use crate::search::{is_program, links, which};
 use crate::{CommandLine, CompileLimits, Compiler, Job, ToolchainError, run};
 use nodegauge_measure::Failure;
 use std::fmt;
@@ -14,10 +14,12 @@ use std::time::Duration;
 
 mod hosts;
 mod linked;
+mod runtime;
 mod words;
 
 pub use hosts::{HostList, HostRanks};
 pub use linked::library_of_program;
+pub use runtime::MpiAbi;
 pub use words::{launcher_of, library_of};
 
 /// An MPI library, as its compiler wrapper names it.
@@ -61,24 +63,55 @@ impl MpiLauncher {
     }
 }
 
-/// A library with its compiler and its launcher.
+/// What there is of a library to make programs with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MpiParts {
+    /// A compiler wrapper.
+    Wrapper {
+        /// It, with the version of the compiler beneath.
+        compiler: Compiler,
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// Only the library itself, for programs that were compiled elsewhere.
+    Runtime {
+        /// The shared library.
+        path: PathBuf,
+        /// What programs must know of it.
+        abi: MpiAbi,
+    },
+}
+
+impl fmt::Display for MpiParts {
+    /// The wrapper's command, or where the library is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrapper { compiler, .. } => compiler.command.fmt(f),
+            Self::Runtime { path, .. } => path.display().fmt(f),
+        }
+    }
+}
+
+/// A library with what makes programs for it, and its launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mpi {
-    /// The wrapper, with the version of the compiler beneath.
-    pub compiler: Compiler,
-    /// Where the wrapper is.
-    pub path: PathBuf,
-    /// What it links.
+    /// What makes programs.
+    pub parts: MpiParts,
+    /// What they are linked with.
     pub library: MpiLibrary,
     /// Who starts its ranks.
     pub launcher: MpiLauncher,
+    /// Why it was taken, in words of who took it.
+    pub chosen: String,
 }
 
 /// How long a wrapper or a launcher may take to tell its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
-const LINKS: usize = 8;
 /// Names of wrappers that are tried when the user gives none.
 pub const USUAL: [&str; 3] = ["mpicc", "mpicc.openmpi", "mpicc.mpich"];
+/// Names of launchers of a library's own.
+const LAUNCHERS: [&str; 5] =
+    ["mpirun", "mpiexec", "mpiexec.hydra", "mpirun.openmpi", "mpirun.mpich"];
 
 impl Mpi {
     /// Finds the MPI of a wrapper by what that says of itself (`--showme:version` of Open MPI, `-v` of
@@ -111,11 +144,55 @@ impl Mpi {
         let limit = CompileLimits::USUAL.version;
         let compiler = Compiler::find(wrapper.clone(), limit, interrupted)?;
         let launcher = find_launcher(&path, program, &library, launcher, interrupted)?;
-        Ok(Self { compiler, path, library, launcher })
+        let parts = MpiParts::Wrapper { compiler, path };
+        Ok(Self { parts, library, launcher, chosen: String::new() })
+    }
+
+    /// Finds an MPI without a compiler: a launcher, the one that the user names or the first of the search path,
+    /// and the library that belongs to it.
+    ///
+    /// # Errors
+    /// When there is no launcher, or no library for it.
+    pub fn find_runtime(
+        launcher: Option<&CommandLine>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Failure> {
+        let commands: Vec<CommandLine> = match launcher {
+            Some(command) => vec![command.clone()],
+            None => LAUNCHERS.iter().filter_map(|name| which(name)).map(command_of).collect(),
+        };
+        let mut without = Vec::new();
+        for command in commands {
+            let words = said(&CommandLine::new(command.program(), ["--version"]), interrupted)?;
+            let known = launcher_of(&words).filter(|(kind, _)| *kind != LauncherKind::Slurm);
+            let Some((kind, version)) = known else { continue };
+            let launcher = MpiLauncher { command, kind, version };
+            let program = which(launcher.command.program()).unwrap_or_default();
+            if let Some((path, abi)) = runtime::library_of_launcher(&program, kind) {
+                let library = library_of(&words).unwrap_or_else(|| MpiLibrary::of(&launcher));
+                let parts = MpiParts::Runtime { path, abi };
+                return Ok(Self { parts, library, launcher, chosen: String::new() });
+            }
+            without.push(format!("no library for {}", launcher.command.program()));
+        }
+        without.dedup();
+        let found = if without.is_empty() { "no mpirun".to_owned() } else { without.join(", ") };
+        Err(Failure::missing(format!("there is no MPI to run programs with: {found}")))
     }
 }
 
+fn command_of(program: PathBuf) -> CommandLine {
+    CommandLine::new(program.display().to_string(), [])
+}
+
 impl MpiLibrary {
+    /// The library that a launcher usually comes with: both are of one version.
+    fn of(launcher: &MpiLauncher) -> Self {
+        let open = launcher.kind == LauncherKind::OpenMpi;
+        let name = if open { "Open MPI" } else { "MPICH" }.to_owned();
+        Self { family: launcher.kind, name, version: launcher.version.clone() }
+    }
+
     /// Whether ranks of this library can be started by such a launcher.
     pub fn started_by(&self, kind: LauncherKind) -> bool {
         kind == self.family || kind == LauncherKind::Slurm
@@ -238,8 +315,7 @@ fn candidates(wrapper: &Path) -> Vec<String> {
             found.push(text);
         }
     };
-    let mut here = wrapper.to_owned();
-    for _ in 0..LINKS {
+    for here in links(wrapper) {
         let name = here.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // mpicc.openmpi -> mpirun.openmpi; mpicc -> mpirun.
         let ending = name.find('.').map_or("", |at| &name[at..]);
@@ -247,10 +323,8 @@ fn candidates(wrapper: &Path) -> Vec<String> {
             add(here.with_file_name(format!("mpirun{ending}")));
             add(here.with_file_name(format!("mpiexec{ending}")));
         }
-        let Ok(next) = std::fs::read_link(&here) else { break };
-        here = here.parent().map_or_else(|| next.clone(), |folder| folder.join(&next));
     }
-    for name in ["mpirun", "mpiexec", "mpiexec.hydra", "mpirun.openmpi", "mpirun.mpich", "srun"] {
+    for name in LAUNCHERS.iter().chain(&["srun"]) {
         which(name).into_iter().for_each(&mut add);
     }
     found

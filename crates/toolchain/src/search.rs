@@ -53,6 +53,23 @@ pub fn skipped(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     unsafe_paths(variable).map(line).collect()
 }
 
+/// A path, and those that it leads to as a link, one after another.
+pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
+    const MOST: usize = 8;
+    let next = |path: &PathBuf| {
+        let target = std::fs::read_link(path).ok()?;
+        Some(path.parent()?.join(target))
+    };
+    std::iter::successors(Some(path.to_owned()), next).take(MOST)
+}
+
+/// Folders of the system's libraries: that of the target's triplet, and those that all have.
+pub(crate) fn system_folders() -> impl Iterator<Item = PathBuf> {
+    let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let all = ["/usr/local/lib", "/usr/local/lib64", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
+    std::iter::once(triplet.into()).chain(all.map(PathBuf::from))
+}
+
 /// Whether there is a file that may be run.
 pub(crate) fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;

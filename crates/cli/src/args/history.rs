@@ -1,5 +1,6 @@
 //! `history`: what is saved, found again and moved.
 
+use super::stream::ShowArgs;
 use super::{Database, label};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_history::Moment;
@@ -23,6 +24,8 @@ pub(crate) enum HistoryCommand {
         /// Write a line a measurement as CSV; '-' or nothing is standard output
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
         csv: Option<String>,
+        #[command(flatten)]
+        show: ShowArgs,
         #[command(flatten)]
         db: Database,
     },

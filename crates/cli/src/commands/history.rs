@@ -3,25 +3,34 @@
 mod import;
 mod list;
 
+use crate::args::stream::{NO_SWEEP, ShowArgs};
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
 use crate::session;
+use nodegauge_gauge::Gauge;
 use nodegauge_history::{HistoryError, RunFilter, Store};
 use nodegauge_measure::record::Record;
+use nodegauge_memory::Memory;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     match command {
         HistoryCommand::List(args) => list::execute(args)?,
-        HistoryCommand::Show { run, verbose, json, csv, db } => {
+        HistoryCommand::Show { run, verbose, json, csv, show: ShowArgs { show }, db } => {
             let record = find(run, db)?;
+            if !show.is_empty() && !nodegauge_memory::view::has_sweep(&record) {
+                return Err(Failure::usage(NO_SWEEP));
+            }
             let as_csv = || Ok(gauges::csv(&record));
             let as_json = || output::json(&record);
             if !output::documents(&[(json.as_deref(), &as_json), (csv.as_deref(), &as_csv)])? {
-                output::show(&nodegauge_report::run::page(&record, &GAUGES, *verbose));
+                // Memory's part of it as its commands show it.
+                let memory = &Memory { show: show.clone() };
+                let shown = GAUGES.map(|of| if of.name() == memory.name() { memory } else { of });
+                output::show(&nodegauge_report::run::page(&record, &shown, *verbose));
             }
         }
         HistoryCommand::Export { runs, output, db } => export(runs, output, db)?,
@@ -45,12 +54,12 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
+pub(crate) fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
     Ok(Store::open_to_read(&session::store_path(db)?)?)
 }
 
 /// A saved run, or the record in a file; files alone where there is no history yet.
-fn find(run: &str, db: &Database) -> Result<Record, Failure> {
+pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     match open_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
         None if nodegauge_history::means_a_file(run) => {

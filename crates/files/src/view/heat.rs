@@ -27,6 +27,7 @@ pub(super) fn maps(rows: &[&Row<'_>], section: &mut Section) {
         HeatMap { title: name.to_owned(), values: files.iter().map(row).collect() }
     };
     section.push(HeatMaps {
+        axes: ["file", "block"],
         rows: files.iter().map(|file| size(*file)).collect(),
         columns: blocks.iter().map(|block| size(*block)).collect(),
         maps: chosen.into_iter().map(map).collect(),

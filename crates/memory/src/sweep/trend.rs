@@ -21,7 +21,7 @@ const DIP: f64 = 0.93;
 /// Rounds for which a broken trend is measured again, the warm-up among them.
 const AGAIN: usize = 9;
 /// The saturation point is the first cell within this share of the best.
-const SATURATED: f64 = 0.98;
+pub(crate) const SATURATED: f64 = 0.98;
 
 /// What is known of the cells of a sweep.
 pub(super) struct Trends<'a> {
@@ -147,7 +147,7 @@ fn typical(candidate: &Candidate, samples: &[Sample]) -> f64 {
 }
 
 /// Whether the middle of three lies below both neighbours by more than noise.
-fn is_dip(before: f64, here: f64, after: f64) -> bool {
+pub(crate) fn is_dip(before: f64, here: f64, after: f64) -> bool {
     here < DIP * before.min(after)
 }
 

@@ -4,7 +4,7 @@ use super::words;
 use crate::GAUGE;
 use crate::ablation::{MEMCPY, TEST, WHOLE};
 use crate::config::{ExplainConfig, StreamAgreement};
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Cell, Drawing, Picture, Section, Step, Steps, Table};
 use nodegauge_measure::bests;
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Unit};
@@ -40,7 +40,23 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let [name, factor, interval] = [WHOLE.into(), factor(whole, config), interval(config)];
     table.row([name, factor, interval, rate(to), "".into()]);
     let mut section = Section::new("explain");
-    section.push(table).gap();
+    let mut at = 0.0;
+    let bars = [("baseline".to_owned(), Some(from), String::new())].into_iter();
+    let bars =
+        bars.chain(steps().map(|(m, config)| {
+            (m.name.clone(), config.to, config.what.clone().unwrap_or_default())
+        }));
+    let bars = bars.map(|(name, to, words)| {
+        let step = Step { name, from: at, to, words };
+        at = to.unwrap_or(at);
+        step
+    });
+    let waterfall = Steps { unit: Unit::BytesPerSecond, steps: bars.collect() };
+    let drawing = Drawing::Steps(waterfall);
+    section
+        .push(table)
+        .push(Picture { title: format!("what each choice is worth: {kernel}"), drawing })
+        .gap();
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, config) in steps() {
         let what = config.what.as_deref().unwrap_or("");

@@ -4,7 +4,7 @@
 use super::figures::{self, Figure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Cell, Drawing, Picture, Section, Step, Steps, Table};
 use nodegauge_measure::record::{Measurement, Record};
 
 /// A block for each compiler, and what their code columns mean; empty without any.
@@ -25,7 +25,27 @@ pub(crate) fn section(record: &Record) -> Section {
     for why in explanations(&compiled) {
         section.note("why", why);
     }
+    section.picture(picture(&compiled, &native));
     section
+}
+
+/// The best of each compiler's loop and the native one, kernel by kernel.
+fn picture(compiled: &[&Figure<'_>], native: &[Figure<'_>]) -> Option<Picture> {
+    let unit = compiled.first()?.0.unit;
+    let step = |(m, config): &Figure<'_>, by: &str| Step {
+        name: format!("{} {by}", m.name),
+        from: 0.0,
+        to: m.value,
+        words: in_words(&(m, config.clone())).unwrap_or_default(),
+    };
+    let mut steps = Vec::new();
+    for own in native {
+        steps.push(step(own, "native"));
+        let same = compiled.iter().filter(|(m, _)| m.name == own.0.name);
+        steps.extend(same.map(|made| step(made, command(&made.1))));
+    }
+    let drawing = Drawing::Steps(Steps { unit, steps });
+    Some(Picture { title: "native loops and those of compilers".to_owned(), drawing })
 }
 
 fn command(config: &StreamConfig) -> &str {

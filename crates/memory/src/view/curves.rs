@@ -185,7 +185,13 @@ impl<'a> Curves<'a> {
         let first = self.sets.first().map(|first| *first as f64);
         let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
         let ticks = ticks.take_while(|tick| *tick <= last).collect();
-        section.push(table).gap().push(Chart { x: Scale::Bytes, y, ticks, series });
+        section.push(table).gap().push(Chart {
+            x: Scale::Bytes,
+            y,
+            ticks,
+            series,
+            marks: Vec::new(),
+        });
 
         // The levels of one kind: a line each, with what the machine says.
         let mut table = Table::new(&["level", symbol, "sets of a thread", "said to hold"]);
@@ -292,7 +298,8 @@ fn loaded(of: &[Figure<'_>], section: &mut Section) {
     let ticks = dots.iter().map(|(rate, _)| *rate).collect();
     let series = vec![Series { mark: '*', name: "ns over what the others read".to_owned(), dots }];
     let x = Scale::Rate(Unit::BytesPerSecond);
-    section.push(table).gap().push(Chart { x, y: Scale::Nanoseconds, ticks, series });
+    let marks = Vec::new();
+    section.push(table).gap().push(Chart { x, y: Scale::Nanoseconds, ticks, series, marks });
     if let Some(figure) = rate(None) {
         let text = format!("{} GB/s at twice the idle latency", value(Some(figure)).text);
         section.gap().push(Block::Text(text));

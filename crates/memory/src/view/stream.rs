@@ -4,7 +4,7 @@ use super::figures::Figure;
 use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_gauge::view::{Cell, Picture, Section, Table};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Counts, Measurement};
 
@@ -15,7 +15,9 @@ pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
         return section;
     };
     let measurements: Vec<&Measurement> = figures.iter().map(|(m, _)| *m).collect();
-    section.push(rates(figures)).gap().note("how", words::how(config));
+    section.push(rates(figures)).picture(Picture::samples("every sample in time", &measurements));
+    section.gap().note("how", words::how(config));
+    section.note_if("tasks", words::tasks(config));
     section.note_if("memory", config.numa.as_ref().and_then(words::numa));
     let regimes = words::regimes(last, of_last.round_trip_s);
     if detail == Detail::Brief {

@@ -2,7 +2,9 @@
 
 use super::{FigureUnit, ShownFigure, distance, distinct, evidence, grouped};
 use crate::pattern::Pattern;
-use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
+use nodegauge_gauge::view::{
+    Block, Cell, Chart, Column, Drawing, Picture, Scale, Section, Series, Table,
+};
 use nodegauge_measure::{Bytes, Unit};
 
 /// Columns of a bar at most.
@@ -31,6 +33,48 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         }
         let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
+    }
+    pictures(section, all, |figure| match several {
+        true => {
+            let (library, between) = (figure.library(), distance(figure.config.distance));
+            format!("{}, {library}, {between}", figure.m.name)
+        }
+        false => figure.m.name.clone(),
+    });
+}
+
+/// Curves over message sizes: times, rates of bytes and of messages, collectives; a curve for each that
+/// `name` calls differently.
+pub(super) fn pictures(
+    section: &mut Section,
+    all: &[&ShownFigure<'_>],
+    name: impl Fn(&ShownFigure<'_>) -> String,
+) {
+    let kinds = grouped(all.iter().copied(), |f| (f.is_collective(), f.m.unit));
+    for ((collective, unit), own) in kinds {
+        let dot = |f: &ShownFigure<'_>| {
+            let bytes = f.config.message_bytes.filter(|bytes| *bytes > 0)?;
+            Some((bytes as f64, f.m.value?))
+        };
+        let mut series: Vec<Series> = Vec::new();
+        for (name, own) in grouped(own.iter().copied(), |f| name(f)) {
+            let mut dots: Vec<(f64, f64)> = own.iter().filter_map(|f| dot(f)).collect();
+            dots.sort_by(|a, b| a.0.total_cmp(&b.0));
+            series.push(Series { mark: '*', name, dots });
+        }
+        if series.iter().all(|series| series.dots.len() < 2) {
+            continue;
+        }
+        let y = if unit == Unit::Seconds { Scale::Microseconds } else { Scale::Rate(unit) };
+        let what = match unit {
+            _ if collective => "collectives",
+            Unit::Seconds => "latency",
+            Unit::BytesPerSecond => "bandwidth",
+            _ => "message rate",
+        };
+        let chart = Chart { x: Scale::Bytes, y, ticks: Vec::new(), series, marks: Vec::new() };
+        let title = format!("{what} over message size");
+        section.push(Picture { title, drawing: Drawing::Chart(chart) });
     }
 }
 

@@ -19,6 +19,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         parts.extend(mpi.device.map(|device| format!("device {device}")));
         parts.push(mpi.transport.unwrap_or_else(|| "transport unknown".to_owned()));
         parts.extend(mpi.compiler.filter(|_| !brief));
+        parts.extend(mpi.chosen);
         section.note("how", parts.join(", "));
     }
     if brief {

@@ -2,7 +2,7 @@
 //! out.
 
 use super::{FigureUnit, ShownFigure, distance, distinct, evidence, grouped};
-use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use nodegauge_gauge::view::{Block, Cell, Drawing, Grid, Picture, Section, Table};
 use nodegauge_measure::{Bytes, Unit, stats};
 
 /// Columns of a matrix at most: a wider one fits no terminal.
@@ -55,6 +55,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         let size = Bytes(bytes);
         section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.name)));
         section.push(square(&pairs, shown));
+        section.push(map(format!("{library}, {name} of {size}"), &pairs, shown.unit));
         section.note_if("far off", outliers(&pairs, shown));
     }
     evidence::how(section, all, false);
@@ -72,16 +73,29 @@ fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for a in &ends {
         let mut row: Vec<Cell> = vec![(*a).clone().into()];
-        row.extend(ends.iter().map(|b| {
-            let met = |pair: &&PairFigure<'_>| {
-                let [x, y] = &pair.ends;
-                (x == *a && y == *b) || (x == *b && y == *a)
-            };
-            shown.cell(pairs.iter().find(met).map(|pair| pair.value))
-        }));
+        row.extend(ends.iter().map(|b| shown.cell(between(pairs, a, b))));
         table.row(row);
     }
     table
+}
+
+/// The figure of two ends, whichever comes first.
+fn between(pairs: &[PairFigure<'_>], a: &str, b: &str) -> Option<f64> {
+    let met = |pair: &&PairFigure<'_>| {
+        let [x, y] = &pair.ends;
+        (x == a && y == b) || (x == b && y == a)
+    };
+    pairs.iter().find(met).map(|pair| pair.value)
+}
+
+/// Every end with every other, however many.
+fn map(title: String, pairs: &[PairFigure<'_>], unit: Unit) -> Picture {
+    let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends).cloned());
+    let row = |a: &String| ends.iter().map(|b| between(pairs, a, b)).collect();
+    let values = ends.iter().map(row).collect();
+    let axes = ["from", "to"];
+    let grid = Grid { axes, rows: ends.clone(), columns: ends, values, unit, surface: false };
+    Picture { title, drawing: Drawing::HeatMap(grid) }
 }
 
 fn summary(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {

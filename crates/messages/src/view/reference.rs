@@ -1,6 +1,6 @@
 //! The probe beside the OSU micro-benchmarks, or only the latter where an output was imported.
 
-use super::curves::sizes;
+use super::curves::{pictures, sizes};
 use super::{FigureUnit, NONE, ShownFigure, evidence, grouped};
 use nodegauge_gauge::view::{Block, Cell, Section, Table};
 use nodegauge_measure::record::{Category, Measurement};
@@ -49,6 +49,10 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
             section.note("", format!("medians of {rounds} {text} {around}"));
         }
     }
+    pictures(section, all, |figure| match figure.m.category {
+        Category::Reference => format!("{}, OSU's", figure.m.name),
+        _ => figure.m.name.clone(),
+    });
     if all.iter().any(|figure| figure.m.category == Category::Variant) {
         evidence::how(section, all, false);
     }

@@ -194,6 +194,7 @@ mod tests {
                 Series { mark: 'r', name: "read".to_owned(), dots: read },
                 Series { mark: 'w', name: "write".to_owned(), dots: write },
             ],
+            marks: Vec::new(),
         }
     }
 
@@ -248,6 +249,7 @@ mod tests {
         let values = vec![vec![Some(1e9), Some(3.2e9)], vec![None, Some(10e9)]];
         let map = |title: &str| HeatMap { title: title.to_owned(), values: values.clone() };
         let maps = HeatMaps {
+            axes: ["file", "block"],
             rows: vec!["64 KiB".to_owned(), "1 MiB".to_owned()],
             columns: vec!["4 KiB".to_owned(), "512 KiB".to_owned()],
             maps: vec![map("write"), map("read")],

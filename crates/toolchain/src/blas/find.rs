@@ -23,10 +23,6 @@ const FILES: [(Vendor, &[&str]); 4] = [
     (Vendor::ArmPl, &["libarmpl_lp64.so", "libarmpl.so", "libarmpl_lp64_mp.so"]),
 ];
 
-/// Folders of the system, besides those of the target's triplet.
-const FOLDERS: [&str; 6] =
-    ["/usr/local/lib", "/usr/local/lib64", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
-
 /// Where vendors install; `*` stands for one name.
 const VENDOR_FOLDERS: [&str; 8] = [
     "/opt/intel/oneapi/mkl/*/lib",
@@ -155,14 +151,12 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     }
     let vendors = VENDOR_FOLDERS.iter().flat_map(|pattern| expand(Path::new("/"), pattern));
     folders.extend(vendors.filter(|folder| folder.is_dir()));
-    let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-    for system in std::iter::once(triplet.as_str()).chain(FOLDERS) {
-        let system = Path::new(system);
+    for system in search::system_folders() {
         // Debian keeps each alternative in a folder of its own, e.g. openblas-pthread.
         for pattern in ["blis*", "openblas*"] {
-            folders.extend(expand(system, pattern).into_iter().rev());
+            folders.extend(expand(&system, pattern).into_iter().rev());
         }
-        folders.push(system.to_owned());
+        folders.push(system);
     }
     folders
 }

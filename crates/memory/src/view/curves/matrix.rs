@@ -1,7 +1,7 @@
 //! Matrices: node to node, and CPU to CPU.
 
 use super::{Figure, evidence, time, value};
-use nodegauge_gauge::view::{Block, Section, Table};
+use nodegauge_gauge::view::{Block, Drawing, Grid, Picture, Section, Table};
 use nodegauge_measure::{Unit, stats};
 use std::collections::BTreeSet;
 
@@ -31,7 +31,13 @@ pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
     };
     let (rates, cpus) = (some("n", Unit::BytesPerSecond), some("cpu", Unit::Seconds));
     if !rates.is_empty() {
-        section.push(grid(&rates, "GB/s")).gap().push(grid(&some("n", Unit::Seconds), "ns")).gap();
+        let times = some("n", Unit::Seconds);
+        section.push(grid(&rates, "GB/s")).picture(map("bandwidth from node to node", &rates));
+        section
+            .gap()
+            .push(grid(&times, "ns"))
+            .picture(map("latency from node to node", &times))
+            .gap();
         let text = "reads of a row's cores from a column's memory; latency of one of them";
         section.push(Block::Text(text.to_owned()));
         evidence(section, &rates, "each node's cores read, memory bound to its node".to_owned());
@@ -46,6 +52,7 @@ pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
         let text = "a cache line from cpu to cpu, half a round trip".to_owned();
         section.push(grid(&cpus, "ns")).gap().push(Block::Text(text));
     }
+    section.picture(map("core-to-core latency", &cpus));
     let classes = by_distance(&cpus);
     if !classes.rows.is_empty() {
         section.gap().push(classes);
@@ -55,6 +62,32 @@ pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
 /// All numbers of some pairs, ascending.
 fn numbers(of: &[Figure<'_>]) -> BTreeSet<u32> {
     of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect()
+}
+
+/// The figure from one to another; half a round trip of CPUs is the same both ways.
+fn at<'a>(of: &'a [Figure<'a>], kind: &str, from: u32, to: u32) -> Option<&'a Figure<'a>> {
+    let find = |x: u32, y: u32| {
+        of.iter().find(|figure| {
+            pair(figure).is_some_and(|pair| pair.0 == kind && (pair.1, pair.2) == (x, y))
+        })
+    };
+    find(from, to).or_else(|| find(to, from).filter(|_| kind == "cpu"))
+}
+
+/// A heat map of every row to every column.
+fn map(title: &str, of: &[Figure<'_>]) -> Option<Picture> {
+    let (first, numbers) = (of.first()?, numbers(of));
+    let (kind, ..) = pair(first)?;
+    let names: Vec<String> = numbers.iter().map(|number| format!("{kind}{number}")).collect();
+    let row = |from: &u32| {
+        let value = |to: &u32| at(of, kind, *from, *to).and_then(|(m, _)| m.value);
+        numbers.iter().map(value).collect()
+    };
+    let values = numbers.iter().map(row).collect();
+    let (axes, unit) = (["from", "to"], first.0.unit);
+    let grid = Grid { axes, rows: names.clone(), columns: names, values, unit, surface: false };
+    (numbers.len() > 1)
+        .then_some(Picture { title: title.to_owned(), drawing: Drawing::HeatMap(grid) })
 }
 
 /// A table of every row to every column.
@@ -68,10 +101,8 @@ fn grid(of: &[Figure<'_>], unit: &str) -> Block {
     titles.extend(numbers.iter().map(|number| format!(">{kind}{number}")));
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for from in &numbers {
-        let at = |x: u32, y: u32| of.iter().find(|figure| pair(figure) == Some((kind, x, y)));
         let cell = |to: &u32| {
-            // Half a round trip is the same both ways.
-            let found = at(*from, *to).or_else(|| at(*to, *from).filter(|_| kind == "cpu"));
+            let found = at(of, kind, *from, *to);
             found.map_or_else(|| "".into(), |figure| value(Some(figure)))
         };
         let title = format!("{kind}{from}").into();

@@ -1,0 +1,133 @@
+//! Markup whose text and attributes are escaped, because there is no other way to make some.
+
+use serde::Serialize;
+use std::fmt;
+
+/// What `sha256sum *.js` says of the scripts.
+const DIGESTS: &str = include_str!("../../assets/SHA256SUMS");
+
+/// A part of a document.
+pub(super) struct Markup(String);
+
+impl fmt::Display for Markup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Elements that have no end tag.
+const VOID: [&str; 1] = ["meta"];
+
+/// Text, of whatever characters.
+pub(super) fn text(text: &str) -> Markup {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // No character of a document.
+            '\0' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    Markup(out)
+}
+
+/// What the program brings along: scripts and styles.
+pub(super) fn fixed(text: &'static str) -> Markup {
+    Markup(text.to_owned())
+}
+
+/// An element; attributes without a value are left out.
+pub(super) fn element(
+    name: &'static str,
+    attributes: &[(&'static str, &str)],
+    inside: impl IntoIterator<Item = Markup>,
+) -> Markup {
+    let mut out = format!("<{name}");
+    for (key, value) in attributes.iter().filter(|(_, value)| !value.is_empty()) {
+        out.push_str(&format!(" {key}=\"{}\"", text(value)));
+    }
+    out.push('>');
+    inside.into_iter().for_each(|part| out.push_str(&part.0));
+    if !VOID.contains(&name) {
+        out.push_str(&format!("</{name}>"));
+    }
+    Markup(out)
+}
+
+/// Data for scripts, which never end the element that they stand in.
+pub(super) fn script(data: &impl Serialize) -> Markup {
+    // Numbers that are not finite become null, and keys are names: nothing can fail.
+    let json = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
+    let escaped = |c: char| match c {
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    let json: String = json.chars().map(escaped).collect();
+    Markup(format!("<script type=\"application/json\">{json}</script>"))
+}
+
+/// The SHA-256 of a script by its name, in base64, as policies name scripts.
+pub(super) fn digest(name: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let line = DIGESTS.lines().find_map(|line| line.strip_suffix(name)).unwrap_or_default();
+    let hex: Vec<u32> = line.chars().filter_map(|c| c.to_digit(16)).collect();
+    // Three digits of four bits are two of six.
+    let mut base64: String = hex
+        .chunks(3)
+        .flat_map(|part| {
+            let at = |i: usize| part.get(i).copied().unwrap_or(0);
+            let bits = at(0) << 8 | at(1) << 4 | at(2);
+            [bits >> 6, bits & 63].into_iter().take(part.len().min(2))
+        })
+        .map(|six| char::from(DIGITS[six as usize]))
+        .collect();
+    while !base64.len().is_multiple_of(4) {
+        base64.push('=');
+    }
+    base64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn text_and_attributes_are_no_markup() {
+        let hostile = "\"><img src=x onerror=alert(1)>&amp;\0</td>";
+        let made = element("p", &[("title", hostile), ("class", "")], [text(hostile)]).to_string();
+        let words = "&quot;&gt;&lt;img src=x onerror=alert(1)&gt;&amp;amp;\u{fffd}&lt;/td&gt;";
+        assert_eq!(made, format!("<p title=\"{words}\">{words}</p>"));
+        assert_eq!(
+            element("meta", &[("charset", "utf-8")], []).to_string(),
+            "<meta charset=\"utf-8\">"
+        );
+    }
+
+    #[test]
+    fn data_end_no_script_and_stay_the_same() {
+        let hostile = "</script><!--\u{2028}&\u{1f600}\"\\";
+        let made = script(&hostile).to_string();
+        let json = made.strip_prefix("<script type=\"application/json\">").unwrap();
+        let json = json.strip_suffix("</script>").unwrap();
+        assert!(!json.contains(['<', '>', '&', '\u{2028}']), "{json}");
+        assert_eq!(serde_json::from_str::<String>(json).unwrap(), hostile);
+    }
+
+    #[test]
+    fn scripts_are_those_that_were_published() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/assets");
+        let mut check = Command::new("sha256sum");
+        check.args(["--check", "--strict", "SHA256SUMS"]).current_dir(folder);
+        let checked = check.output().unwrap();
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        for name in ["echarts.min.js", "echarts-gl.min.js", "report.js"] {
+            let made = digest(name);
+            assert!(made.len() == 44 && made.ends_with('='), "{name}: {made}");
+        }
+    }
+}

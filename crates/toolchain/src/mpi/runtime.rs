@@ -1,0 +1,98 @@
+//! The shared library of an MPI that has no compiler here, by the binary interface that its name stands for.
+
+use super::LauncherKind;
+use crate::search::{self, expand};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A binary interface of MPI: handles, constants and the layout of a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MpiAbi {
+    /// That of MPICH since 3.1, which Intel MPI, MVAPICH and Cray's MPI share.
+    Mpich,
+    /// That of Open MPI 3 to 5.
+    OpenMpi,
+    /// That of the standard, MPI 5.0.
+    Standard,
+}
+
+impl fmt::Display for MpiAbi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mpich => "MPICH's ABI",
+            Self::OpenMpi => "Open MPI's ABI",
+            Self::Standard => "the ABI of MPI 5",
+        })
+    }
+}
+
+/// Names of libraries; Debian calls MPICH's by a name of its own.
+const FILES: [(MpiAbi, &[&str]); 3] = [
+    (MpiAbi::Mpich, &["libmpi.so.12", "libmpich.so.12"]),
+    (MpiAbi::OpenMpi, &["libmpi.so.40"]),
+    (MpiAbi::Standard, &["libmpi_abi.so.*"]),
+];
+
+/// Folders below the root of an installation that has `bin/mpirun`.
+const BELOW: [&str; 5] =
+    ["lib", "lib64", "lib/release", "lib/*-linux-gnu", "lib/*-linux-gnu/openmpi/lib"];
+
+/// The library whose ranks a launcher of this kind starts: beside it, along its links, then where the dynamic
+/// linker looks.
+pub(super) fn library_of_launcher(
+    launcher: &Path,
+    kind: LauncherKind,
+) -> Option<(PathBuf, MpiAbi)> {
+    let real = launcher.canonicalize().ok();
+    let roots = [Some(launcher.to_owned()), real];
+    let roots = roots.iter().flatten().filter_map(|path| path.parent()?.parent());
+    let beside = roots.flat_map(|root| BELOW.iter().flat_map(move |below| expand(root, below)));
+    let environment = search::LIBRARIES.iter().filter_map(std::env::var_os);
+    let named: Vec<PathBuf> =
+        environment.flat_map(|path| search::folders(&path).collect::<Vec<_>>()).collect();
+    let folders: Vec<PathBuf> = beside.chain(named).chain(search::system_folders()).collect();
+    library_in(&folders, kind)
+}
+
+/// The first library of the launcher's own interface, else one of the standard's.
+fn library_in(folders: &[PathBuf], kind: LauncherKind) -> Option<(PathBuf, MpiAbi)> {
+    let own = match kind {
+        LauncherKind::OpenMpi => MpiAbi::OpenMpi,
+        _ => MpiAbi::Mpich,
+    };
+    let find = |wanted: MpiAbi| {
+        let names = FILES.iter().filter(|(abi, _)| *abi == wanted).flat_map(|(_, names)| *names);
+        let names: Vec<&&str> = names.collect();
+        let paths =
+            folders.iter().flat_map(|folder| names.iter().flat_map(|name| expand(folder, name)));
+        Some((paths.into_iter().find(|path| path.is_file())?, wanted))
+    };
+    find(own).or_else(|| find(MpiAbi::Standard))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_that_of_the_launchers_family() {
+        let root = tempfile::tempdir().unwrap();
+        let (bin, lib) = (root.path().join("bin"), root.path().join("lib"));
+        std::fs::create_dir(&bin).unwrap();
+        std::fs::create_dir(&lib).unwrap();
+        let mpirun = bin.join("mpirun");
+        std::fs::write(&mpirun, "").unwrap();
+        let found = |kind| library_in(&[lib.clone()], kind);
+        assert_eq!(found(LauncherKind::Hydra), None);
+        let make = |name: &str| std::fs::write(lib.join(name), "").unwrap();
+        make("libmpi_abi.so.0");
+        let standard = (lib.join("libmpi_abi.so.0"), MpiAbi::Standard);
+        assert_eq!(found(LauncherKind::OpenMpi), Some(standard.clone()));
+        make("libmpi.so.12");
+        make("libmpich.so.12");
+        assert_eq!(found(LauncherKind::Hydra), Some((lib.join("libmpi.so.12"), MpiAbi::Mpich)));
+        assert_eq!(found(LauncherKind::OpenMpi), Some(standard));
+        let beside = library_of_launcher(&mpirun, LauncherKind::Hydra);
+        assert_eq!(beside, Some((lib.join("libmpi.so.12"), MpiAbi::Mpich)));
+    }
+}

@@ -1,0 +1,153 @@
+/*
+ * What the message probe uses of MPI, for libraries that are opened when it runs: where there is no mpicc, the
+ * probe is the one that nodegauge carries, compiled with this header in place of the library's own. Every
+ * function is a pointer of the function's name, which open_mpi() fills; so the probe's text is one and the same.
+ *
+ * Handles, constants and the status are those of a binary interface (ABI) that libraries keep:
+ *
+ *   MPI_ABI_MPICH     libmpi.so.12 of MPICH since 3.1 and of those that agreed on its ABI: Intel MPI, MVAPICH, Cray
+ *   MPI_ABI_OPEN_MPI  libmpi.so.40 of Open MPI 3 to 5: handles are addresses of symbols of the library
+ *   MPI_ABI_STANDARD  libmpi_abi.so of MPI 5.0, chapter 20
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MPI_OPENED_WHEN_RUN
+#define MPI_VERSION 3
+
+#if defined(MPI_ABI_MPICH)
+typedef int MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request;
+typedef struct {
+    int count_low, count_high_and_cancelled, MPI_SOURCE, MPI_TAG, MPI_ERROR;
+} MPI_Status;
+#define MPI_STATUS_IGNORE ((MPI_Status *)1)
+#define ABI(mpich, open_mpi, standard) mpich
+#else
+typedef struct MPI_a_comm *MPI_Comm;
+typedef struct MPI_a_datatype *MPI_Datatype;
+typedef struct MPI_an_op *MPI_Op;
+typedef struct MPI_a_request *MPI_Request;
+#define MPI_STATUS_IGNORE ((MPI_Status *)0)
+#if defined(MPI_ABI_OPEN_MPI)
+typedef struct {
+    int MPI_SOURCE, MPI_TAG, MPI_ERROR, cancelled;
+    size_t bytes;
+} MPI_Status;
+#define ABI(mpich, open_mpi, standard) open_mpi
+#elif defined(MPI_ABI_STANDARD)
+typedef struct {
+    int MPI_SOURCE, MPI_TAG, MPI_ERROR, internal[5];
+} MPI_Status;
+#define ABI(mpich, open_mpi, standard) standard
+#else
+#error "which ABI?"
+#endif
+#endif
+typedef struct MPI_an_enum *MPI_T_enum;
+typedef struct MPI_a_cvar_handle *MPI_T_cvar_handle;
+
+enum {
+    MPI_SUCCESS = 0,
+    MPI_UNDEFINED = -32766,
+    MPI_PROC_NULL = ABI(-1, -2, -3),
+    MPI_ANY_SOURCE = ABI(-2, -1, -1),
+    MPI_THREAD_SINGLE = 0,
+    MPI_THREAD_FUNNELED = ABI(1, 1, 1024),
+    MPI_THREAD_SERIALIZED = ABI(2, 2, 2048),
+    MPI_THREAD_MULTIPLE = ABI(3, 3, 4096),
+    MPI_T_BIND_NO_OBJECT = ABI(9700, 0, 1),
+    /* The longest of them all. */
+    MPI_MAX_LIBRARY_VERSION_STRING = 8192
+};
+
+/* Handles: type, name, MPICH's number, Open MPI's symbol, the standard's number. */
+#define MPI_HANDLES(_)                                                                            \
+    _(MPI_Comm, MPI_COMM_NULL, 0x04000000, ompi_mpi_comm_null, 0x100)                             \
+    _(MPI_Comm, MPI_COMM_WORLD, 0x44000000, ompi_mpi_comm_world, 0x101)                           \
+    _(MPI_Datatype, MPI_CHAR, 0x4c000101, ompi_mpi_char, 0x243)                                   \
+    _(MPI_Datatype, MPI_INT, 0x4c000405, ompi_mpi_int, 0x209)                                     \
+    _(MPI_Datatype, MPI_LONG, 0x4c000807, ompi_mpi_long, 0x20a)                                   \
+    _(MPI_Datatype, MPI_UNSIGNED_LONG, 0x4c000808, ompi_mpi_unsigned_long, 0x20e)                 \
+    _(MPI_Datatype, MPI_UNSIGNED_LONG_LONG, 0x4c000819, ompi_mpi_unsigned_long_long, 0x20f)       \
+    _(MPI_Datatype, MPI_FLOAT, 0x4c00040a, ompi_mpi_float, 0x210)                                 \
+    _(MPI_Datatype, MPI_DOUBLE, 0x4c00080b, ompi_mpi_double, 0x214)                               \
+    _(MPI_Op, MPI_SUM, 0x58000003, ompi_mpi_op_sum, 0x21)                                         \
+    _(MPI_Op, MPI_MIN, 0x58000002, ompi_mpi_op_min, 0x22)                                         \
+    _(MPI_Op, MPI_MAX, 0x58000001, ompi_mpi_op_max, 0x23)
+
+/* Functions: type of the result, name, arguments. */
+#define MPI_FUNCTIONS(_)                                                                          \
+    _(int, MPI_Init, (int *, char ***))                                                           \
+    _(int, MPI_Init_thread, (int *, char ***, int, int *))                                        \
+    _(int, MPI_Finalize, (void))                                                                  \
+    _(int, MPI_Abort, (MPI_Comm, int))                                                            \
+    _(double, MPI_Wtime, (void))                                                                  \
+    _(int, MPI_Get_version, (int *, int *))                                                       \
+    _(int, MPI_Get_library_version, (char *, int *))                                              \
+    _(int, MPI_Comm_rank, (MPI_Comm, int *))                                                      \
+    _(int, MPI_Comm_size, (MPI_Comm, int *))                                                      \
+    _(int, MPI_Comm_split, (MPI_Comm, int, int, MPI_Comm *))                                      \
+    _(int, MPI_Comm_free, (MPI_Comm *))                                                           \
+    _(int, MPI_Type_size, (MPI_Datatype, int *))                                                  \
+    _(int, MPI_Send, (const void *, int, MPI_Datatype, int, int, MPI_Comm))                       \
+    _(int, MPI_Recv, (void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *))               \
+    _(int, MPI_Sendrecv, (const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype,   \
+                          int, int, MPI_Comm, MPI_Status *))                                      \
+    _(int, MPI_Isend, (const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))       \
+    _(int, MPI_Irecv, (void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))             \
+    _(int, MPI_Iprobe, (int, int, MPI_Comm, int *, MPI_Status *))                                 \
+    _(int, MPI_Get_count, (const MPI_Status *, MPI_Datatype, int *))                              \
+    _(int, MPI_Test, (MPI_Request *, int *, MPI_Status *))                                        \
+    _(int, MPI_Waitall, (int, MPI_Request *, MPI_Status *))                                       \
+    _(int, MPI_Barrier, (MPI_Comm))                                                               \
+    _(int, MPI_Ibarrier, (MPI_Comm, MPI_Request *))                                               \
+    _(int, MPI_Bcast, (void *, int, MPI_Datatype, int, MPI_Comm))                                 \
+    _(int, MPI_Reduce, (const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm))          \
+    _(int, MPI_Allreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm))            \
+    _(int, MPI_Gather, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm)) \
+    _(int, MPI_Allgather, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm)) \
+    _(int, MPI_Alltoall, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm))  \
+    _(int, MPI_T_init_thread, (int, int *))                                                       \
+    _(int, MPI_T_finalize, (void))                                                                \
+    _(int, MPI_T_cvar_get_num, (int *))                                                           \
+    _(int, MPI_T_cvar_get_info, (int, char *, int *, int *, MPI_Datatype *, MPI_T_enum *, char *, \
+                                 int *, int *, int *))                                            \
+    _(int, MPI_T_cvar_handle_alloc, (int, void *, MPI_T_cvar_handle *, int *))                    \
+    _(int, MPI_T_cvar_handle_free, (MPI_T_cvar_handle *))                                         \
+    _(int, MPI_T_cvar_read, (MPI_T_cvar_handle, void *))
+
+#ifdef MPI_ABI_OPEN_MPI
+#define MPI_HANDLE(type, name, mpich, open_mpi, standard) static type name;
+#else
+#define MPI_HANDLE(type, name, mpich, open_mpi, standard)                                         \
+    static const type name = (type)ABI(mpich, open_mpi, standard);
+#endif
+#define MPI_FUNCTION(result, name, arguments) static result(*name) arguments;
+MPI_HANDLES(MPI_HANDLE)
+MPI_FUNCTIONS(MPI_FUNCTION)
+
+/* Opens the library at `path` and finds all that is named above, or ends this process. */
+static void open_mpi(const char *path) {
+    /* Plug-ins of Open MPI look for its symbols among those of all. */
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL), *found;
+    if (!library) {
+        fprintf(stderr, "nodegauge-messages: %s\n", dlerror());
+        exit(2);
+    }
+#define MPI_FIND(name, symbol)                                                                    \
+    found = dlsym(library, symbol);                                                               \
+    if (!found) {                                                                                 \
+        fprintf(stderr, "nodegauge-messages: %s has no %s\n", path, symbol);                      \
+        exit(2);                                                                                  \
+    }                                                                                             \
+    memcpy(&name, &found, sizeof name);
+#define MPI_FIND_FUNCTION(result, name, arguments) MPI_FIND(name, #name)
+#define MPI_FIND_HANDLE(type, name, mpich, open_mpi, standard) MPI_FIND(name, #open_mpi)
+    MPI_FUNCTIONS(MPI_FIND_FUNCTION)
+#ifdef MPI_ABI_OPEN_MPI
+    MPI_HANDLES(MPI_FIND_HANDLE)
+#endif
+}

@@ -1,0 +1,131 @@
+//! `mpi` on nodes that lack something: a compiler for MPI, one of several MPIs.
+
+use crate::harness::{Harness, has_fields, make_program, measurements, names, texts};
+use crate::mpi::{FAST, MPICH, Mpi, installed, mpi, no_orphans};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+/// A search path with the launcher of an MPI and nothing else: what a node has that runs programs and compiles
+/// none.
+fn launchers_only(harness: &Harness, which: Mpi) -> String {
+    let bin = harness.path(&format!("bin-{}", which.mpirun));
+    std::fs::create_dir(&bin).unwrap();
+    let at = |name: &str| PathBuf::from("/usr/bin").join(name);
+    symlink(at(which.mpirun), bin.join("mpirun")).unwrap();
+    // Hydra looks for its proxy beside itself, Open MPI for what would start ranks elsewhere.
+    symlink(at("hydra_pmi_proxy"), bin.join("hydra_pmi_proxy")).unwrap();
+    symlink(at("true"), bin.join("ssh")).unwrap();
+    bin.display().to_string()
+}
+
+#[test]
+fn without_a_compiler_the_probe_that_is_carried_measures_all() {
+    let harness = Harness::new();
+    for which in installed(&harness) {
+        let path = launchers_only(&harness, which);
+        let all = [&["mpi", "--patterns", "all", "-t", "1:1"], &FAST[..]].concat();
+        let page = harness.run_with(&[("PATH", &path)], &all).exits(0).stdout;
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let why = "with the probe that nodegauge carries: there is no mpicc on this node";
+        assert!(page.contains(why), "{page}");
+        let record = harness.latest();
+        let mut own = names(&record);
+        own.dedup();
+        assert_eq!(own.len(), 11, "{own:?}");
+        let abi = if which.name == "MPICH" { "MPICH's" } else { "Open MPI's" };
+        for figure in measurements(&record) {
+            let config = &figure["config"];
+            assert_eq!(config["mpi"]["probe"], format!("precompiled for {abi} ABI"));
+            assert_eq!(
+                (&config["mpi"]["library"], &config["validated"]),
+                (&which.name.into(), &true.into())
+            );
+            assert!(figure["value"].as_f64().is_some_and(|value| value > 0.0), "{figure:#}");
+        }
+        has_fields(
+            &record["measurements"][0]["config"]["mpi"],
+            &[
+                ("version", "string"),
+                ("standard", "string"),
+                ("launcher", "string"),
+                ("chosen", "string"),
+            ],
+        );
+        // Both ranks are where they were to be.
+        assert_eq!(texts(&record["measurements"][0]["validity"]["reasons"]), [] as [&str; 0]);
+        no_orphans(&harness);
+    }
+}
+
+#[test]
+fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
+    let harness = Harness::new();
+    for which in installed(&harness).into_iter().take(1) {
+        let path = launchers_only(&harness, which);
+        let says = format!(
+            "#!/bin/sh\necho 'mpicc: {} 9.9 (Language: C)'\n[ $# -lt 2 ] || exit 1\n",
+            which.name
+        );
+        let script = harness.write(&format!("bin-{}/mpicc", which.mpirun), says);
+        make_program(&script);
+        let args = [&["mpi", "--patterns", "latency"], &FAST[..]].concat();
+        let run = harness.run_with(&[("PATH", &path)], &args).exits(0);
+        run.tells("with the probe that nodegauge carries: mpicc -std=c99");
+    }
+}
+
+#[test]
+fn every_mpi_that_is_named_is_tried() {
+    let harness = Harness::new();
+    for which in installed(&harness).into_iter().take(1) {
+        let args = [&["--mpicc", "mpicc-of-nobody", "--patterns", "latency"], &FAST[..]].concat();
+        mpi(&harness, which, &args)
+            .exits(1)
+            .tells("latency: there is no mpicc-of-nobody on this node")
+            .tells(&format!("by {} (--mpicc)", which.mpicc));
+        let record = harness.latest();
+        let mpicc =
+            |of: &serde_json::Value| of["config"]["mpi"]["mpicc"].as_str().unwrap().to_owned();
+        let (good, bad): (Vec<_>, Vec<_>) =
+            measurements(&record).iter().partition(|figure| figure["value"].is_number());
+        assert!(good.iter().all(|figure| mpicc(figure) == which.mpicc) && good.len() == 3);
+        assert!(bad.iter().all(|figure| mpicc(figure) == "mpicc-of-nobody") && bad.len() == 1);
+    }
+    harness
+        .run(&["mpi", "--mpicc", "mpicc-of-nobody", "--mpicc", "true"])
+        .exits(3)
+        .complains("mpicc-of-nobody: there is no mpicc-of-nobody on this node")
+        .complains("true: true does not say that it is a compiler of MPI");
+}
+
+#[test]
+fn which_of_several_mpis_was_taken_is_said() {
+    let harness = Harness::new();
+    if installed(&harness).len() < 2 {
+        return;
+    }
+    let args = [&["mpi", "--patterns", "latency"], &FAST[..]].concat();
+    let chosen = |path: &str| {
+        let run = harness.run_with(&[("PATH", path)], &args).exits(0);
+        let chosen = harness.latest()["measurements"][0]["config"]["mpi"]["chosen"].clone();
+        run.tells(chosen.as_str().unwrap());
+        chosen.as_str().unwrap().to_owned()
+    };
+    let usual = std::env::var("PATH").unwrap();
+    assert!(chosen(&usual).ends_with("mpicc, the default of 2 here"), "{}", chosen(&usual));
+    // A folder with one wrapper, and one in which the default is broken.
+    let bin = harness.path("one");
+    std::fs::create_dir(&bin).unwrap();
+    symlink(format!("/usr/bin/{}", MPICH.mpicc), bin.join(MPICH.mpicc)).unwrap();
+    for tool in ["sh", "gcc", "as", "ld", "mpirun.mpich", "hydra_pmi_proxy", "expr", "sed"] {
+        symlink(format!("/usr/bin/{tool}"), bin.join(tool)).unwrap();
+    }
+    let one = bin.display().to_string();
+    assert!(chosen(&one).ends_with("one/mpicc.mpich, the only one here"), "{}", chosen(&one));
+    make_program(&harness.write("one/mpicc", "#!/bin/sh\n"));
+    let of = chosen(&one);
+    assert!(
+        of.contains("the first of 2 here that can be used; not mpicc: mpicc does not say"),
+        "{of}"
+    );
+}
