@@ -115,7 +115,8 @@ impl SweepPlan {
         // The cell of each combination, where this node can measure it.
         let mut cell_of: Vec<Option<usize>> = Vec::new();
         for Combination { settings, reference } in combinations {
-            let arranged = compiled::find(&settings).and_then(|()| arrange(&settings, share));
+            let choices = settings.iter().filter_map(Setting::compiler);
+            let arranged = compiled::find(choices).and_then(|()| arrange(&settings, share));
             let cell = match arranged {
                 Ok(mut arrangement) => {
                     notice::add_new(&mut notices, arrangement.notices.drain(..));
