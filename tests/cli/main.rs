@@ -49,4 +49,5 @@ mod stream_limits;
 mod stream_table;
 mod sweep;
 mod terminal;
+mod transport;
 mod tune;
