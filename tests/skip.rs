@@ -25,6 +25,8 @@ pub enum Part {
     Hpcc,
     /// lstopo.
     Hwloc,
+    /// jq.
+    Jq,
     /// Enough memory, or a limit on it that is not known.
     Memory,
     /// Open MPI and MPICH.
@@ -35,8 +37,12 @@ pub enum Part {
     Numa,
     /// Transparent huge pages, and no reserved ones.
     Pages,
+    /// Python's pandas.
+    Pandas,
     /// Non-temporal stores.
     Processor,
+    /// Python 3.
+    Python,
     /// The right to be root.
     Root,
     /// munged, slurmctld, slurmd, srun, and the right to start them.
@@ -48,7 +54,7 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 21] = [
         Self::Blas,
         Self::Chromium,
         Self::Compilers,
@@ -57,12 +63,15 @@ impl Part {
         Self::Fio,
         Self::Hpcc,
         Self::Hwloc,
+        Self::Jq,
         Self::Memory,
         Self::Mpi,
         Self::Namespaces,
         Self::Numa,
         Self::Pages,
+        Self::Pandas,
         Self::Processor,
+        Self::Python,
         Self::Root,
         Self::Slurm,
         Self::Taskset,

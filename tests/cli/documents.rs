@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 28] = [
     &[],
     &["run"],
     &["machine"],
@@ -26,6 +26,7 @@ const COMMANDS: [&[&str]; 27] = [
     &["history"],
     &["history", "list"],
     &["history", "show"],
+    &["history", "export"],
     &["history", "import"],
     &["history", "label"],
     &["history", "remove"],

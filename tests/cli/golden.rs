@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 /// What is made from each record.
 const MADE: [&str; 3] = ["page.txt", "record.csv", "compare.txt"];
 const RECORD: &str = "record.json";
-/// What the run printed when it was recorded; nobody ran what was imported.
-const PRINTED: &str = "printed.txt";
 /// Fewer than these are not the gauges and modes that there are.
 const AT_LEAST: usize = 20;
 
@@ -139,7 +137,6 @@ fn every_record_has_its_files_and_tells_of_no_machine() {
         let imported = record["machine"]["source"] == "import";
         let mut expected = vec![RECORD];
         expected.extend(MADE);
-        expected.extend((!imported).then_some(PRINTED));
         expected.sort_unstable();
         let mut there: Vec<String> = std::fs::read_dir(folder)
             .unwrap()

@@ -1,6 +1,6 @@
 //! `nodegauge history`, and where runs are saved.
 
-use crate::harness::{FAST, Harness, Part, skip};
+use crate::harness::{FAST, Harness, Outcome, Part, skip};
 use serde_json::Value;
 
 /// Saves a run quickly and returns its identifier.
@@ -89,12 +89,8 @@ fn the_list_is_newest_first_and_filtered() {
     let first = save(&harness, &["--label", "nps=4"]);
     let second = save(&harness, &[]);
     let list = |args: &[&str]| {
-        let said = harness.run(&[&["history", "list"], args].concat()).exits(0).quietly().stdout;
-        said.lines()
-            .filter_map(|line| line.split_whitespace().next())
-            .filter(|word| word.len() == 26)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        let said = harness.run(&[&["history", "list", "-q"], args].concat()).exits(0).quietly();
+        said.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(list(&[]), [second.as_str(), first.as_str()]);
     assert_eq!(list(&["-n", "1"]), [second.as_str()]);
@@ -103,7 +99,167 @@ fn the_list_is_newest_first_and_filtered() {
     assert!(list(&["--host", "no-such-host"]).is_empty());
     let host = show(&harness, "latest")["machine"]["host"].as_str().unwrap().to_owned();
     assert_eq!(list(&["--host", &host]).len(), 2);
-    harness.run(&["history", "list"]).says("[nps=4]").says("triad ");
+    assert_eq!(list(&["--since", "1h", "--until", "2099-12-31", "--gauge", "memory"]).len(), 2);
+    assert!(list(&["--until", "2025-12-31T23:59:59+01:00"]).is_empty());
+    assert!(list(&["--gauge", "hpl"]).is_empty());
+    harness
+        .run(&["history", "list", "--gauge", "tryad"])
+        .exits(2)
+        .complains("unknown gauge or test 'tryad': expected compute, explain, files, hpl, io,");
+    harness.run(&["history", "list"]).says(" nps=4 ").says("triad ").says(&format!("on {host}"));
+    let json = harness.run(&["history", "list", "--json"]).exits(0).json();
+    assert_eq!(json[1]["labels"]["nps"], "4");
+    assert_eq!((&json[0]["id"], &json[0]["figures"][1]["name"]), (&second.into(), &"triad".into()));
+    let csv = harness.run(&["history", "list", "--csv"]).exits(0).stdout;
+    assert!(csv.lines().nth(2).unwrap().starts_with(&format!("{first},20")), "{csv}");
+    // The identifiers are words for other commands, and none are none.
+    let remove = "history remove $(\"$0\" history list -q --label nps=4)";
+    let program = env!("CARGO_BIN_EXE_nodegauge");
+    harness.run_other(&["sh", "-c", &format!("\"$0\" {remove}"), program], &[]).exits(0);
+    assert_eq!(list(&[]).len(), 1);
+}
+
+/// As many records as asked for, one a line, made from a recorded one: on three hosts, a minute apart.
+fn many(runs: usize) -> String {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/golden/stream-sweep-two-axes/record.json"
+    );
+    let recorded: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let line = |i: usize| {
+        let mut record = recorded.clone();
+        record["id"] = format!("01M7ZV{i:04}{}", "0".repeat(16)).into();
+        record["started"] = format!("2026-11-21T{:02}:{:02}:00Z", i / 60 % 24, i % 60).into();
+        record["machine"]["host"] = format!("a-node-of-some-cluster-{}", i % 3).into();
+        record["labels"] =
+            serde_json::json!({"nps": (i % 2).to_string(), "purchase": "acceptance"});
+        record.to_string() + "\n"
+    };
+    (0..runs).map(line).collect()
+}
+
+#[test]
+fn a_long_list_is_a_screen_of_lines_that_fit() {
+    let harness = Harness::new();
+    let file = harness.write("many.jsonl", many(300));
+    harness.run(&["history", "import", &file]).exits(0).says("many.jsonl: 300 runs saved\n");
+    let listed = |args: &[&str], width: usize| {
+        let columns = [("COLUMNS", width.to_string())];
+        let columns = columns.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let args = [&["history", "list"], args].concat();
+        let outcome = harness.run_with(&columns, &args).exits(0).quietly();
+        if let Some(line) = outcome.stdout.lines().find(|line| line.chars().count() > width) {
+            outcome.fail(&format!("wider than {width}: {line}"));
+        }
+        outcome
+    };
+    for width in [80, 120] {
+        let list = listed(&[], width).says("280 older: --all\n").says(" triad ");
+        assert_eq!(list.stdout.lines().count(), 22, "{}", list.stdout);
+    }
+    assert_eq!(listed(&["--all"], 80).stdout.lines().count(), 301);
+    assert_eq!(listed(&["-n", "3"], 80).says("297 older: --all").stdout.lines().count(), 5);
+    // What is shown of an identifier names the run.
+    let last = listed(&["--all"], 80).stdout;
+    let shown = last.lines().last().unwrap().split(' ').next().unwrap().to_owned();
+    assert_eq!(show(&harness, &shown)["id"], format!("01M7ZV{}", "0".repeat(20)));
+    let node = ["--host", "a-node-of-some-cluster-1", "--label", "nps=0", "-q"];
+    assert_eq!(listed(&node, 80).stdout.lines().count(), 50);
+    let hour = ["--since", "2026-11-21T03:00:00Z", "--until", "2026-11-21T03:59:59Z", "-q"];
+    assert_eq!(listed(&hour, 80).stdout.lines().count(), 60);
+}
+
+#[test]
+fn records_move_between_histories_and_keep_what_they_are() {
+    let harness = Harness::new();
+    let [old, new] = ["a", "b"].map(|run| save(&harness, &["--label", &format!("run={run}")]));
+    let exported = harness.run(&["history", "export"]).exits(0).quietly().stdout;
+    assert_eq!(exported.lines().count(), 2);
+    assert!(exported.contains(&old) && exported.find(&old) < exported.find(&new), "oldest first");
+    harness.run(&["history", "export", "run=b", &new, "-o", "b.jsonl"]).exits(0).prints_nothing();
+    harness.write("all.jsonl", &exported);
+    let import =
+        |files: &[&str]| harness.run(&[&["history", "import", "--db", "there.db"], files].concat());
+    import(&["b.jsonl"]).exits(0).says("b.jsonl: 1 run saved\n");
+    import(&["all.jsonl", "--label", "from=here"])
+        .exits(0)
+        .says("all.jsonl: 1 run saved, 1 saved before\n");
+    let there = |args: &[&str]| harness.run(&[&["history"], args, &["--db", "there.db"]].concat());
+    assert_eq!(there(&["show", &new, "--json"]).json(), show(&harness, &new));
+    assert_eq!(there(&["show", &old, "--json"]).json()["labels"]["from"], "here");
+    assert!(there(&["list", "--json"]).json()[0]["own"] == false, "not this node's");
+    assert!(harness.run(&["history", "list", "--json"]).json()[0]["own"] == true);
+    // An identifier stands for one content.
+    harness.write("other.jsonl", exported.replace("\"n\":1", "\"n\":7"));
+    import(&["other.jsonl"])
+        .exits(2)
+        .complains(&format!("error: run {old} is in history database there.db with other content"));
+    harness.write("cut.jsonl", &exported[..exported.len() - 30]);
+    import(&["cut.jsonl"])
+        .exits(2)
+        .complains("error: cut.jsonl, record at line 2: EOF while parsing");
+    import(&["b.jsonl", "--host", "n07"]).exits(2).complains("leave out --host");
+    assert_eq!(there(&["list", "-q"]).stdout.lines().count(), 2);
+}
+
+#[test]
+fn eight_processes_write_at_once_and_nothing_is_lost() {
+    let harness = Harness::new();
+    let lines: Vec<String> = many(80).lines().map(|line| format!("{line}\n")).collect();
+    let files: Vec<String> = lines
+        .chunks(10)
+        .enumerate()
+        .map(|(i, lines)| harness.write(&format!("{i}.jsonl"), lines.concat()))
+        .collect();
+    let running: Vec<_> =
+        files.iter().map(|file| harness.start(&["history", "import", file])).collect();
+    assert_eq!(running.len(), 8);
+    for run in running {
+        run.end().exits(0).says(": 10 runs saved");
+    }
+    let exported = harness.run(&["history", "export"]).exits(0).stdout;
+    assert_eq!(exported.lines().count(), 80);
+    assert!(exported.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+}
+
+/// What a run prints is the end of what is shown of it, letter by letter, behind when and where it was.
+pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
+    let (page, saved) = printed.stdout.split_once("\nsaved ").unwrap_or_else(|| {
+        printed.fail("expected a line that says where it was saved");
+    });
+    assert!(page.lines().count() > 2 && saved.lines().count() == 1, "{page}");
+    let shown = harness.run(&["history", "show", "latest"]).exits(0).quietly();
+    if !shown.stdout.ends_with(&format!("{page}\n")) {
+        shown.fail(&format!("expected to end as the run printed it:\n{page}"));
+    }
+}
+
+#[test]
+fn every_mode_is_shown_as_its_run_printed_it() {
+    let harness = Harness::new();
+    let stream = |args: &[&'static str]| [&["stream"], &FAST[..], args].concat();
+    let tiny = ["--samples", "2", "--budget", "0.2", "--dimms", "1024x20000"];
+    let memory = |args: &[&'static str]| [&["memory"], args, &tiny[..]].concat();
+    for args in [
+        stream(&[]),
+        stream(&["--threads", "1", "--kernels", "triad,read", "--label", "a=b"]),
+        stream(&["--ranks", "1"]),
+        stream(&["--sweep", "stores=regular,nontemporal", "--kernels", "triad"]),
+        [&["explain"], &FAST[..]].concat(),
+        memory(&["ladder", "--size", "64KiB", "--threads", "1"]),
+        memory(&["latency", "--size", "64KiB"]),
+        memory(&["matrix", "--size", "8MiB"]),
+        memory(&["loaded", "--size", "8MiB"]),
+        memory(&["mix", "--size", "8MiB"]),
+        vec!["hpl", "--order", "200", "--nb", "32", "--blas", "builtin", "--budget", "0.5"],
+        vec!["io", "--path", ".", "--file-sizes", "64KiB", "--block-sizes", "4KiB,16KiB"],
+    ] {
+        shown_as_printed(&harness, &harness.run(&args));
+    }
+    if let Some(which) = crate::mpi::installed(&harness).first() {
+        let little = ["-m", "8,1024", "--samples", "2", "--size-limit", "0.02"];
+        shown_as_printed(&harness, &crate::mpi::mpi(&harness, *which, &little));
+    }
 }
 
 #[test]
@@ -259,7 +415,7 @@ fn a_database_that_can_only_be_read_is_read() {
     ];
     let mut command = harness.command("unshare");
     command.args(["--mount", "sh"]).args(args).args(["sh", &folder, &view]);
-    command.args([env!("CARGO_BIN_EXE_nodegauge"), "history", "list", "--db", &database]);
+    command.args([env!("CARGO_BIN_EXE_nodegauge"), "history", "list", "-q", "--db", &database]);
     if !harness.has(Part::Namespaces, "unshare") {
         return;
     }
@@ -286,7 +442,7 @@ fn two_runs_at_once_are_both_saved() {
     let args = [&["stream", "--json", "-"], &FAST[..]].concat();
     let running = [harness.start(&args), harness.start(&args)];
     let ids = running.map(|run| run.end().exits(0).quietly().json()["id"].clone());
-    let list = harness.run(&["history", "list"]).exits(0).stdout;
+    let list = harness.run(&["history", "list", "-q"]).exits(0).stdout;
     assert!(ids.iter().all(|id| list.contains(id.as_str().unwrap())), "{list}");
     assert_ne!(ids[0], ids[1]);
 }

@@ -36,6 +36,7 @@ mod osu;
 mod output;
 mod places;
 mod ranks;
+mod record;
 mod report;
 mod run;
 mod signals;

@@ -45,7 +45,10 @@ fn the_result_is_one_page_and_saved() {
     assert!(names(&record).contains(&"random_read"), "files have their part");
     let (id, database) =
         (record["id"].as_str().unwrap(), harness.arg(".local/share/nodegauge/history.db"));
-    outcome.tells(&format!("saved {id} in {database}"));
+    let outcome = outcome.tells(&format!("saved {id} in {database}"));
+    crate::history::shown_as_printed(&harness, &outcome);
+    let all = harness.run(&["history", "show", "latest", "-v"]).exits(0).stdout;
+    assert!(all.lines().count() > outcome.stdout.lines().count() + 10, "{all}");
 }
 
 #[track_caller]

@@ -1,10 +1,12 @@
 //! The gauges, in the order of a page: the one list that runs, shows, compares and describes them.
 
+use crate::args::history::Tests;
 use crate::progress::Progress;
 use nodegauge_gauge::{Gauge, Glance, Site};
-use nodegauge_measure::keys::Registry;
+use nodegauge_measure::keys::{ConfigKind, Registry};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Failure, Notice, NoticeId, Outcome};
+use nodegauge_measure::{Failure, Notice, NoticeId, Outcome, UnknownName};
+use std::collections::BTreeSet;
 
 /// All gauges.
 pub(crate) const GAUGES: [&dyn Gauge; 4] = [
@@ -17,6 +19,26 @@ pub(crate) const GAUGES: [&dyn Gauge; 4] = [
 /// The kinds of figures of all gauges, with the keys of their configurations.
 pub(crate) fn registry() -> Registry {
     Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()))
+}
+
+/// The tests that a gauge measures, or the one of this name.
+///
+/// # Errors
+/// When there is neither a gauge nor a test of this name.
+pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
+    let kinds = || registry().kinds().to_vec();
+    let of =
+        |kind: ConfigKind| kind.tests.iter().filter(move |test| [kind.gauge, test].contains(&name));
+    let found: Vec<&str> = kinds().into_iter().flat_map(of).copied().collect();
+    let all = || kinds().into_iter().flat_map(|kind| [&[kind.gauge], kind.tests].concat());
+    match found.is_empty() {
+        false => Ok(Tests(found)),
+        true => Err(UnknownName {
+            what: "gauge or test",
+            given: name.to_owned(),
+            known: all().collect::<BTreeSet<_>>().into_iter().collect(),
+        }),
+    }
 }
 
 /// A record as CSV.
@@ -54,10 +76,9 @@ pub(crate) fn glance(
 mod tests {
     use super::*;
     use nodegauge_measure::compare::{Comparison, Design, Side, Verdict, compare};
-    use nodegauge_measure::keys::{ConfigKind, Role};
+    use nodegauge_measure::keys::Role;
     use nodegauge_measure::record::{Measurement, Status};
     use serde_json::{Value, json};
-    use std::collections::BTreeSet;
 
     /// The golden records by the names of their folders.
     fn golden() -> Vec<(String, Record)> {
@@ -167,6 +188,103 @@ mod tests {
                 let listed = NOT_RECORDED.iter().any(|(known, _)| known == test);
                 assert!(recorded != listed, "{} {test}: recorded {recorded}", kind.gauge);
             }
+        }
+    }
+
+    /// The tables of keys in `docs/record.md`: a kind of figure each, as the schema describes it.
+    fn keys_in_words() -> String {
+        let registry = registry();
+        let schema = nodegauge_measure::schema::of_record(&registry);
+        let mut text = String::new();
+        let mut told = BTreeSet::new();
+        for kind in registry.kinds() {
+            let generated = json!((kind.schema)(&mut Default::default()));
+            let name = generated["$ref"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+            let described = &schema["$defs"][&name];
+            if !told.insert(name) {
+                continue;
+            }
+            let kinds = registry.kinds().iter().filter(|other| other.keys == kind.keys);
+            let tests: BTreeSet<String> = kinds
+                .flat_map(|kind| {
+                    kind.tests.iter().map(move |test| format!("`{} {test}`", kind.gauge))
+                })
+                .collect();
+            let title = tests.into_iter().collect::<Vec<_>>().join(", ");
+            let what = described["description"].as_str().unwrap();
+            text.push_str(&format!("\n### {title}\n\n{what}\n\n"));
+            text.push_str("| key | what it is | role | CSV |\n| --- | --- | --- | --- |\n");
+            for key in kind.keys {
+                let what = described["properties"][key.name]["description"].as_str().unwrap();
+                let what = what.replace('\n', " ").replace('|', "\\|");
+                let role = format!("{:?}", key.role).to_lowercase();
+                let column = key.column.map(|at| at.to_string()).unwrap_or_default();
+                text.push_str(&format!("| `{}` | {what} | {role} | {column} |\n", key.name));
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn the_chapter_on_the_record_has_every_key() {
+        const MARK: &str = "cargo test -p nodegauge -->\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/record.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let (before, _) = page.split_once(MARK).unwrap();
+        let now = format!("{before}{MARK}{}", keys_in_words());
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(path, &now).unwrap();
+        } else {
+            assert!(
+                page == now,
+                "UPDATE_GOLDEN=1 cargo test -p nodegauge writes docs/record.md anew"
+            );
+        }
+    }
+
+    /// What a run of one gauge prints stands at the end of what is shown of its record, letter by letter.
+    #[test]
+    fn every_golden_record_is_shown_as_its_run_printed_it() {
+        let style = nodegauge_report::Style::default();
+        let text = |page| nodegauge_report::text::page(&page, style);
+        for (name, record) in golden().into_iter().filter(|(_, run)| !run.machine.is_imported()) {
+            let shown = text(nodegauge_report::run::page(&record, &GAUGES, false));
+            let of: BTreeSet<&str> = record.measurements.iter().map(|m| m.gauge.as_str()).collect();
+            let gauge = GAUGES.iter().find(|gauge| of.len() == 1 && of.contains(gauge.name()));
+            let Some(gauge) = gauge else {
+                assert!(["run", "stream-nothing"].contains(&name.as_str()), "{name}: {of:?}");
+                continue;
+            };
+            let printed = text(nodegauge_report::run::own(&record, *gauge));
+            assert!(
+                printed.lines().count() > 2 && shown.ends_with(&format!("\n\n{printed}")),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_two_lines_of_a_record_are_of_the_same_figure() {
+        let registry = registry();
+        let columns = registry.columns();
+        for (name, record) in golden() {
+            let text = nodegauge_measure::csv::render(std::slice::from_ref(&record), &registry);
+            let mut rows = csv::Reader::from_reader(text.as_bytes());
+            let header = rows.headers().unwrap().clone();
+            let tells = |column: &str| {
+                let key = columns.iter().find(|key| key.name == column);
+                ["gauge", "test", "name", "unit", "category"].contains(&column)
+                    || key.is_some_and(|key| key.role != Role::Observation || key.name == "sweep")
+            };
+            let mut seen = BTreeSet::new();
+            for row in rows.records() {
+                let row = row.unwrap();
+                let cells = header.iter().zip(&row).filter(|(column, _)| tells(column));
+                let figure: Vec<(String, String)> =
+                    cells.map(|(column, cell)| (column.to_owned(), cell.to_owned())).collect();
+                assert!(seen.insert(figure.clone()), "{name}: {figure:?}");
+            }
+            assert_eq!(seen.len(), record.measurements.len(), "{name}");
         }
     }
 }

@@ -62,10 +62,9 @@ fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
     const LATEST: usize = 20;
     let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
     let host = site.machine.host.clone();
-    let own = |record: &Record| record.machine.source == site.machine.source;
-    let latest = RunFilter { limit: Some(LATEST), host, label: None };
-    let runs = store.list(&latest).ok()?.into_iter().filter_map(|run| store.find(&run.id).ok());
-    let runs: Vec<Record> = runs.filter(own).collect();
+    let latest = RunFilter { limit: Some(LATEST), host, own: true, ..RunFilter::default() };
+    let runs = store.ids(&latest).ok()?.into_iter().filter_map(|id| store.find(&id).ok());
+    let runs: Vec<Record> = runs.collect();
     let figures = runs.iter().flat_map(|run| &run.measurements);
     Some(SavedTrips::of(figures.filter(|m| m.category == Category::Variant)))
 }

@@ -19,7 +19,7 @@ nodegauge_measure::config! {
     /// Configuration of the rate of DGEMM.
     pub struct DgemmConfig including on: ThreadsConfig {
         /// The library that multiplies, in words.
-        blas: String = Setting "BLAS";
+        blas: String = Setting "BLAS" @ 38;
         /// Its file.
         blas_path: String = Setting "BLAS path";
         /// Bits of its integers.
@@ -35,19 +35,19 @@ nodegauge_measure::config! {
         /// `native`, `xhpl` or `hpcc`.
         engine: String = Setting "engine" @ 26, speaks;
         /// Version of the reference program.
-        version: String = Setting "version";
+        version: String = Setting "version" @ 44;
         /// The reference program's whole command.
         command: String = Observation "command";
         /// HPL's encoded variant, e.g. `WR11C2R4`.
-        variant: String = Setting "variant";
+        variant: String = Setting "variant" @ 43;
         /// Order of the system.
-        n: usize = Identity "order";
+        n: usize = Identity "order" @ 39;
         /// Columns of a panel.
-        nb: usize = Setting "NB";
+        nb: usize = Setting "NB" @ 40;
         /// Rows of the process grid.
-        p: usize = Setting "P";
+        p: usize = Setting "P" @ 41;
         /// Columns of the process grid.
-        q: usize = Setting "Q";
+        q: usize = Setting "Q" @ 42;
         /// Seed of the random matrix.
         seed: u64 = Observation "seed";
         /// Time of the solution, seconds.

@@ -17,13 +17,13 @@ nodegauge_measure::config! {
         /// Size of each operation's block, bytes.
         block_bytes: u64 = Size "blocks" @ 31, speaks;
         /// What the page cache may do.
-        cache: CacheMode = Setting "cache";
+        cache: CacheMode = Setting "cache" @ 46;
         /// Whether files are opened with `O_DIRECT`.
         direct: bool = Setting "direct";
         /// What each write waits for; `null` for nothing.
-        sync_writes: Option<SyncWrites> = Setting "sync writes";
+        sync_writes: Option<SyncWrites> = Setting "sync writes" @ 48;
         /// Blocks under way at once.
-        depth: u32 = Setting "depth";
+        depth: u32 = Setting "depth" @ 47;
         /// Whether closing the file is timed.
         include_close: bool = Setting "include close";
         /// Whether `fsync` is timed.
@@ -31,15 +31,15 @@ nodegauge_measure::config! {
         /// Whether pages are dropped before each operation that reads.
         dropped_before_reads: bool = Setting "dropped before reads";
         /// The file system and its device.
-        volume: Volume = Setting "volume";
+        volume: Volume = Setting "volume" @ 50;
         /// When a written mapping is written out.
         msync: Msync = Setting "msync";
         /// Share of reads of a mix, percent.
-        read_percent: Percent = Setting "read percent";
+        read_percent: Percent = Setting "read percent" @ 49;
         /// Worker threads.
         threads: u32 = Setting "threads" @ 20;
         /// Worker processes.
-        processes: u32 = Setting "processes";
+        processes: u32 = Setting "processes" @ 51;
         /// Whether the first worker that is through stops the others.
         stonewall: bool = Setting "stonewall";
         /// Calls that move the blocks, or the reference program.
@@ -49,13 +49,13 @@ nodegauge_measure::config! {
         /// Whether what was read was compared with what was written.
         verified: bool = Setting "verified";
         /// Version of the reference program.
-        version: String = Setting "version";
+        version: String = Setting "version" @ 44;
         /// Engine of the own figures that stand beside one of a reference program.
         beside_engine: String = Setting "beside engine";
         /// Command of the reference program.
         command: String = Setting "command";
         /// fio's name of the job.
-        job: String = Setting "job";
+        job: String = Setting "job" @ 57;
         /// fio's options of the job.
         options: BTreeMap<String, String> = Setting "options";
         /// fio's engine.

@@ -63,7 +63,7 @@ impl Gauge for Files {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST])]
+        vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", "read"])]
     }
 
     /// A look at the current folder, or at that for temporary files where nothing can be written there.

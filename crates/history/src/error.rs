@@ -1,6 +1,7 @@
 //! Why the history cannot serve: what SQLite and the file system say, in words for the user.
 
-use std::fmt::Display;
+use crate::store::BUSY_TIMEOUT;
+use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
 
@@ -38,6 +39,15 @@ pub(crate) enum Access {
     Write,
 }
 
+impl Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        })
+    }
+}
+
 impl HistoryError {
     /// The file is no database, a damaged one, or another program's.
     pub(crate) fn unreadable(path: &Path, cause: impl Display) -> Self {
@@ -49,15 +59,12 @@ impl HistoryError {
 
     /// The database at `path` cannot be got at for `access`.
     pub(crate) fn closed(path: &Path, access: Access, cause: impl Display) -> Self {
+        let hint = match access {
+            Access::Read => "use --db FILE with a file that you can read",
+            Access::Write => "--no-save, or --db FILE in a folder you can write",
+        };
         let path = path.display();
-        Self::Environment(match access {
-            Access::Read => format!(
-                "cannot read history database {path}: {cause}\nhint: use --db FILE with a file that you can read"
-            ),
-            Access::Write => format!(
-                "cannot write history database {path}: {cause}\nhint: --no-save, or --db FILE in a folder you can write"
-            ),
-        })
+        Self::Environment(format!("cannot {access} history database {path}: {cause}\nhint: {hint}"))
     }
 
     /// A file cannot be read.
@@ -77,15 +84,23 @@ impl HistoryError {
             Some(Code::CannotOpen) => {
                 Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
             }
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Environment(format!(
+                "cannot {access} history database {}: another program has been writing to it for {} s\n\
+                 hint: try again when that has ended, or use --db FILE",
+                path.display(),
+                BUSY_TIMEOUT.as_secs()
+            )),
+            Some(Code::DiskFull) => Self::Environment(format!(
+                "cannot {access} history database {}: {}\nhint: make room there, or use --db FILE elsewhere",
+                path.display(),
+                plain(error)
+            )),
             Some(
                 Code::ReadOnly
-                | Code::DiskFull
                 | Code::PermissionDenied
                 | Code::SystemIoFailure
                 | Code::FileLockingProtocolFailed
-                | Code::NoLargeFileSupport
-                | Code::DatabaseBusy
-                | Code::DatabaseLocked,
+                | Code::NoLargeFileSupport,
             ) => Self::closed(path, access, plain(error)),
             _ => Self::unreadable(path, plain(error)),
         }

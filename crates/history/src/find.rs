@@ -4,7 +4,7 @@ use crate::error::{Access, HistoryError};
 use crate::selector::{self, Selector};
 use crate::store::Store;
 use nodegauge_measure::record::Record;
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, params};
 use std::path::Path;
 
 /// What is offered when nothing is found.
@@ -65,12 +65,13 @@ impl Store {
         let failed = self.failed(Access::Read);
         let text: String = self
             .connection
-            .query_row("SELECT record FROM run WHERE id = ?1", [id], |row| row.get(0))
+            .prepare_cached("SELECT record FROM run WHERE id = ?1")
+            .and_then(|mut found| found.query_row([id], |row| row.get(0)))
             .map_err(&failed)?;
         let mut record = selector::parse(&text)
             .map_err(|cause| HistoryError::unreadable(self.path(), format!("run {id}: {cause}")))?;
         // Labels may have changed since.
-        record.labels = self.labels(id).map_err(failed)?.into_iter().collect();
+        record.labels = self.labels(id).map_err(failed)?;
         Ok(record)
     }
 
@@ -90,7 +91,6 @@ impl Store {
                 if begin_so.len() == 1 && prefix.len() >= SHORTEST {
                     return Ok(begin_so.remove(0));
                 }
-                begin_so.truncate(OFFERED);
                 let offered = begin_so.join(", ");
                 if begin_so.len() > 1 && prefix.len() >= SHORTEST {
                     return Err(HistoryError::Input(format!(
@@ -143,13 +143,16 @@ impl Store {
             .collect()
     }
 
+    /// The newest few that begin so.
     fn with_prefix(&self, prefix: &str) -> rusqlite::Result<Vec<String>> {
         if prefix.is_empty() {
             return Ok(Vec::new());
         }
+        // No identifier has a character that sorts behind the tilde. A whole one comes first.
+        let matching = "SELECT id FROM run WHERE id >= ?1 AND id < ?2";
         self.connection
-            .prepare("SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id DESC")?
-            .query_map([prefix], |row| row.get(0))?
+            .prepare(&format!("{matching} ORDER BY id = ?1 DESC, id DESC LIMIT ?3"))?
+            .query_map(params![prefix, format!("{prefix}~"), OFFERED], |row| row.get(0))?
             .collect()
     }
 

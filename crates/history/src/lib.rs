@@ -9,14 +9,20 @@
 mod edit;
 mod error;
 mod find;
+mod list;
+mod moment;
 mod own;
 mod schema;
 mod selector;
 mod store;
+mod transfer;
 
 pub use error::HistoryError;
+pub use list::{Figures, RunFilter, RunLine};
+pub use moment::Moment;
 pub use selector::{means_a_file, parse, read_file};
-pub use store::{Headline, RunFilter, RunLine, Store};
+pub use store::Store;
+pub use transfer::{Imported, records};
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -2,13 +2,13 @@
 
 use crate::error::{Access, HistoryError};
 use crate::store::Store;
-use nodegauge_measure::record::{Category, IMPORTED, Record, Status};
+use nodegauge_measure::record::{Category, Record, Status};
 use rusqlite::params;
 
 impl Store {
     /// The newest complete runs on `host` that measured `test`, or `name` of it, newest first, with what
-    /// they measured themselves. Figures that were imported or published, or that another program printed,
-    /// are no figures of the node, nor are those without a result.
+    /// they measured themselves. Figures of another history, published ones and those that another program
+    /// printed are no figures of the node, nor are those without a result.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -23,15 +23,14 @@ impl Store {
             self.connection
                 .prepare(
                     "SELECT id FROM run
-                     WHERE complete AND host IS ?1
-                       AND json_extract(record, '$.machine.source') IS NOT ?2
+                     WHERE own AND complete AND host IS ?1
                        AND EXISTS (
                            SELECT 1 FROM measurement
-                           WHERE run = run.id AND test = ?3 AND (?4 IS NULL OR name = ?4)
+                           WHERE run = run.id AND test = ?2 AND (?3 IS NULL OR name = ?3)
                              AND category <> 'reference' AND status <> 'invalid')
-                     ORDER BY started DESC, id DESC LIMIT ?5",
+                     ORDER BY started DESC, id DESC LIMIT ?4",
                 )?
-                .query_map(params![host, IMPORTED, test, name, limit], |row| row.get(0))?
+                .query_map(params![host, test, name, limit], |row| row.get(0))?
                 .collect()
         };
         let own = |id: &String| {

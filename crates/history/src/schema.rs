@@ -8,7 +8,11 @@ use rusqlite::{Connection, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
 /// Every version, oldest first; the database knows how many it has seen.
-const STEPS: &[M<'_>] = &[M::up(include_str!("schema/1.sql")), M::up(include_str!("schema/2.sql"))];
+const STEPS: &[M<'_>] = &[
+    M::up(include_str!("schema/1.sql")),
+    M::up(include_str!("schema/2.sql")),
+    M::up(include_str!("schema/3.sql")),
+];
 
 /// The newest version that this program reads.
 pub(crate) const KNOWN: u32 = STEPS.len() as u32;
@@ -60,4 +64,16 @@ pub(crate) fn upgrade(connection: &mut Connection) -> Result<(), rusqlite_migrat
 /// The steps of all versions.
 pub(crate) fn migrations() -> Migrations<'static> {
     Migrations::from_slice(STEPS)
+}
+
+/// Lets a reader, which changes nothing, find in a history of version `found` what today's tables have: a
+/// view of this connection alone.
+pub(crate) fn view(connection: &Connection, found: u32) -> rusqlite::Result<()> {
+    match found {
+        ..3 => connection.execute_batch(
+            "CREATE TEMP VIEW run AS
+             SELECT *, json_extract(record, '$.machine.source') IS NOT 'import' AS own FROM main.run",
+        ),
+        _ => Ok(()),
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::error::HistoryError;
 use nodegauge_measure::record::{Record, SCHEMA};
+use serde::Deserialize;
 use std::path::Path;
 
 /// What a text means.
@@ -60,9 +61,16 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
 /// # Errors
 /// What is wrong, in words.
 pub fn parse(text: &str) -> Result<Record, String> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    match value.get("schema").and_then(serde_json::Value::as_str) {
-        Some(SCHEMA) => serde_json::from_value(value).map_err(|error| error.to_string()),
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<String>,
+    }
+    let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match head.schema.as_deref() {
+        // What has another shape is named, without a place in a text that nobody wrote by hand.
+        Some(SCHEMA) => serde_json::from_str(text)
+            .or_else(|_| serde_json::from_str(text).and_then(serde_json::from_value))
+            .map_err(|error| error.to_string()),
         Some(other) => Err(format!("found schema {other}, required is {SCHEMA}")),
         None => Err(format!("found no schema, required is {SCHEMA}")),
     }

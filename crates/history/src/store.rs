@@ -1,9 +1,9 @@
-//! The database: opening, saving, listing. Finding is in [`crate::find`], changing in [`crate::edit`].
+//! The database: opening and saving. Listing is in [`crate::list`], finding in [`crate::find`], changing in
+//! [`crate::edit`].
 
 use crate::error::{Access, HistoryError};
 use crate::schema::{self, DatabaseKind};
 use crate::selector;
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::Record;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
@@ -11,58 +11,13 @@ use std::time::Duration;
 
 /// How long a program waits for another that writes. Saving a run takes milliseconds, on a busy
 /// network home some tenths of a second; a lock that lasts longer will not go away soon.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The history.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) connection: Connection,
     path: PathBuf,
-}
-
-/// Which runs to list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunFilter {
-    /// At most this many.
-    pub limit: Option<usize>,
-    /// Only on this host.
-    pub host: Option<String>,
-    /// Only with this label.
-    pub label: Option<(String, String)>,
-}
-
-/// A saved run in a list.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunLine {
-    /// Identifier.
-    pub id: String,
-    /// When it started, RFC 3339.
-    pub started: String,
-    /// On which host.
-    pub host: Option<String>,
-    /// The arguments, separated by blanks.
-    pub command: String,
-    /// Whether everything was measured.
-    pub complete: bool,
-    /// Its labels.
-    pub labels: Vec<(String, String)>,
-    /// Its own figures: none of another program or of a publication.
-    pub headlines: Vec<Headline>,
-}
-
-/// A figure in a list.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Headline {
-    /// Gauge.
-    pub gauge: String,
-    /// Test.
-    pub test: String,
-    /// Name.
-    pub name: String,
-    /// Unit; `None` for one that this version does not know.
-    pub unit: Option<Unit>,
-    /// Value; `None` when there was no valid result.
-    pub value: Option<f64>,
 }
 
 impl Store {
@@ -109,12 +64,12 @@ impl Store {
         // Where the file may be written, SQLite can take back what a killed writer left half done;
         // where it may not, SQLite opens it for reading only.
         let (store, kind) = Self::connect(path, access, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        store
-            .connection
-            .pragma_update(None, "query_only", true)
-            .map_err(|error| HistoryError::of_sqlite(path, access, &error))?;
         // An empty file is a database without tables: a history without runs.
-        Ok((kind != DatabaseKind::Empty).then_some(store))
+        let DatabaseKind::History(found) = kind else { return Ok(None) };
+        schema::view(&store.connection, found)
+            .and_then(|()| store.connection.pragma_update(None, "query_only", true))
+            .map_err(|error| HistoryError::of_sqlite(path, access, &error))?;
+        Ok(Some(store))
     }
 
     fn connect(
@@ -157,12 +112,19 @@ impl Store {
         move |error| HistoryError::of_sqlite(&self.path, access, &error)
     }
 
-    /// Saves a record, in one transaction.
+    /// Saves a run of this node, or the output of another program, in one transaction.
     ///
     /// # Errors
     /// When it cannot be written, is saved already, or would not read back; then nothing of it is
     /// saved.
     pub fn save(&mut self, record: &Record) -> Result<(), HistoryError> {
+        let transaction = self.begin()?;
+        self.insert(record, !record.machine.is_imported())?;
+        transaction.commit().map_err(self.failed(Access::Write))
+    }
+
+    /// Puts a record beside the others, within a transaction; `own` when this node measured it.
+    pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
         let id = &record.id;
         let unfit = |cause| {
             let problem = format!("cannot save run {id}: its record would not read back: {cause}");
@@ -171,15 +133,13 @@ impl Store {
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
         // JSON has no infinities: such a sample would be found out only when the run is shown.
         selector::parse(&json).map_err(unfit)?;
-        let transaction = self.begin()?;
-        insert(&transaction, record, &json).map_err(|error| match error.sqlite_error_code() {
+        rows(&self.connection, record, &json, own).map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation) => HistoryError::Input(format!(
                 "run {id} is in history database {} already\nhint: nodegauge history remove {id}, to save it anew",
                 self.path.display()
             )),
             _ => self.failed(Access::Write)(error),
-        })?;
-        transaction.commit().map_err(self.failed(Access::Write))
+        })
     }
 
     /// A transaction that has the write lock from the start, so that waiting for it can succeed.
@@ -187,110 +147,50 @@ impl Store {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.failed(Access::Write))
     }
-
-    /// The saved runs, newest first.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunLine>, HistoryError> {
-        self.lines(filter).map_err(self.failed(Access::Read))
-    }
-
-    fn lines(&self, filter: &RunFilter) -> rusqlite::Result<Vec<RunLine>> {
-        let (key, value) = filter.label.clone().unzip();
-        let mut runs = self.connection.prepare(
-            "SELECT id, started, host, command, complete FROM run
-             WHERE (?1 IS NULL OR host = ?1)
-               AND (?2 IS NULL OR EXISTS (
-                    SELECT 1 FROM label WHERE run = run.id AND key = ?2 AND value = ?3))
-             ORDER BY started DESC, id DESC LIMIT ?4",
-        )?;
-        let limit = filter.limit.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1);
-        let rows = runs.query_map(params![filter.host, key, value, limit], |row| {
-            Ok(RunLine {
-                id: row.get(0)?,
-                started: row.get(1)?,
-                host: row.get(2)?,
-                command: row.get(3)?,
-                complete: row.get(4)?,
-                labels: Vec::new(),
-                headlines: Vec::new(),
-            })
-        })?;
-        let mut lines: Vec<RunLine> = rows.collect::<rusqlite::Result<_>>()?;
-        let mut figures = self.connection.prepare(
-            "SELECT gauge, test, name, unit, CASE status WHEN 'invalid' THEN NULL ELSE value END
-             FROM measurement WHERE run = ?1 AND category <> 'reference' ORDER BY position",
-        )?;
-        for line in &mut lines {
-            line.labels = self.labels(&line.id)?;
-            line.headlines = figures
-                .query_map([&line.id], |row| {
-                    Ok(Headline {
-                        gauge: row.get(0)?,
-                        test: row.get(1)?,
-                        name: row.get(2)?,
-                        unit: Unit::of_symbol(&row.get::<_, String>(3)?),
-                        value: row.get(4)?,
-                    })
-                })?
-                .collect::<rusqlite::Result<_>>()?;
-        }
-        Ok(lines)
-    }
-
-    /// The labels of a run, by key.
-    pub(crate) fn labels(&self, id: &str) -> rusqlite::Result<Vec<(String, String)>> {
-        self.connection
-            .prepare_cached("SELECT key, value FROM label WHERE run = ?1 ORDER BY key")?
-            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect()
-    }
 }
 
-fn insert(transaction: &Transaction<'_>, record: &Record, json: &str) -> rusqlite::Result<()> {
-    transaction.execute(
-        "INSERT INTO run (id, started, seconds, complete, host, command, version, record)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        params![
-            record.id,
-            record.started,
-            record.seconds,
-            record.complete,
-            record.machine.host,
-            record.command.join(" "),
-            record.tool.version,
-            json,
-        ],
-    )?;
+/// The rows of a record.
+fn rows(connection: &Connection, record: &Record, json: &str, own: bool) -> rusqlite::Result<()> {
+    let run =
+        "INSERT INTO run (id, started, seconds, complete, host, command, version, record, own)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    connection.prepare_cached(run)?.execute(params![
+        record.id,
+        record.started,
+        record.seconds,
+        record.complete,
+        record.machine.host,
+        record.command.join(" "),
+        record.tool.version,
+        json,
+        own,
+    ])?;
     for (key, value) in &record.labels {
-        transaction.execute(
-            "INSERT INTO label (run, key, value) VALUES (?1, ?2, ?3)",
-            [&record.id, key, value],
-        )?;
+        let label = "INSERT INTO label (run, key, value) VALUES (?1, ?2, ?3)";
+        connection.prepare_cached(label)?.execute([&record.id, key, value])?;
     }
     let word = |value: serde_json::Result<serde_json::Value>| {
         value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
     };
+    let mut measurement = connection.prepare_cached(
+        "INSERT INTO measurement
+         (run, position, gauge, test, name, unit, value, median, n, status, category)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?;
     for (position, m) in record.measurements.iter().enumerate() {
-        transaction.execute(
-            "INSERT INTO measurement
-             (run, position, gauge, test, name, unit, value, median, n, status, category)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-            params![
-                record.id,
-                position as i64,
-                m.gauge,
-                m.test,
-                m.name,
-                m.unit.symbol(),
-                m.value,
-                m.summary.as_ref().map(|summary| summary.median),
-                m.samples.len() as i64,
-                word(serde_json::to_value(m.validity.status)),
-                word(serde_json::to_value(m.category)),
-            ],
-        )?;
+        measurement.execute(params![
+            record.id,
+            position as i64,
+            m.gauge,
+            m.test,
+            m.name,
+            m.unit.symbol(),
+            m.value,
+            m.summary.as_ref().map(|summary| summary.median),
+            m.samples.len() as i64,
+            word(serde_json::to_value(m.validity.status)),
+            word(serde_json::to_value(m.category)),
+        ])?;
     }
     Ok(())
 }

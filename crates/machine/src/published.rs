@@ -39,7 +39,7 @@ nodegauge_measure::config! {
         /// Threads.
         threads: u64 = Setting "threads" @ 20;
         /// Processes.
-        processes: u64 = Setting "processes";
+        processes: u64 = Setting "processes" @ 51;
         /// Where they were.
         placement: String = Setting "placement";
         /// Who compiled the program.
@@ -49,11 +49,11 @@ nodegauge_measure::config! {
         /// Bytes of an array.
         array_bytes: u64 = Identity "array size" @ 22, speaks;
         /// HPL's block.
-        nb: u64 = Setting "NB";
+        nb: u64 = Setting "NB" @ 40;
         /// Rows of HPL's grid.
-        p: u64 = Setting "P";
+        p: u64 = Setting "P" @ 41;
         /// Columns of HPL's grid.
-        q: u64 = Setting "Q";
+        q: u64 = Setting "Q" @ 42;
     }
 }
 

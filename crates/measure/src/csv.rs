@@ -46,13 +46,15 @@ pub fn render(records: &[Record], registry: &Registry) -> String {
     for record in records {
         for measurement in &record.measurements {
             let common = COLUMNS.iter().map(|(_, cell)| cell(record, measurement));
-            rows.push(common.chain(keys.iter().map(|key| config(measurement, key))).collect());
+            let keys = keys.iter().map(|key| config(measurement, key, registry));
+            rows.push(common.chain(keys).collect());
         }
     }
     written(&rows)
 }
 
-pub(crate) fn written(rows: &[Vec<String>]) -> String {
+/// Rows as CSV, the first of them the header; all are equally long.
+pub fn written(rows: &[Vec<String>]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for row in rows {
         writer
@@ -74,7 +76,7 @@ fn no_formula(cell: &str) -> String {
 }
 
 /// A figure that reads back as the same; what is not finite is no figure.
-pub(crate) fn number(figure: Option<f64>) -> String {
+pub fn number(figure: Option<f64>) -> String {
     figure.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default()
 }
 
@@ -84,15 +86,25 @@ fn word(value: serde_json::Result<Value>) -> String {
 }
 
 /// Several texts in a cell.
-pub(crate) fn joined(texts: impl Iterator<Item = String>) -> String {
+pub fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// An entry of the configuration in a word; lists as JSON.
-fn config(measurement: &Measurement, key: &str) -> String {
-    let value = measurement.config.get(key);
-    let list = || value.filter(|value| value.is_array()).map(Value::to_string);
-    value.and_then(scalar).or_else(list).unwrap_or_default()
+/// An entry of the configuration in a word, of which its kind of figure has a column: lists as JSON, of
+/// objects without a word of their own what they hold.
+fn config(measurement: &Measurement, name: &str, registry: &Registry) -> String {
+    let key = registry.key(&measurement.gauge, &measurement.test, name);
+    let value =
+        measurement.config.get(name).filter(|_| key.is_some_and(|key| key.column.is_some()));
+    let whole = |value: &Value| match value {
+        Value::Array(_) => Some(value.to_string()),
+        Value::Object(map) => {
+            let parts = map.iter().filter_map(|(part, value)| Some((part, scalar(value)?)));
+            Some(joined(parts.map(|(part, value)| format!("{part}={value}"))))
+        }
+        _ => None,
+    };
+    value.and_then(|value| scalar(value).or_else(|| whole(value))).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(crate) fn is_size(name: &str) -> bool {
 }
 
 /// A value in a word, for a place or a cell: a word, a number; of an object what was asked, the command of a
-/// compiler, or a library with its version. `None` for lists and other objects.
+/// compiler, the path of a volume, or a library with its version. `None` for lists and other objects.
 pub(crate) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Array(_) => None,
@@ -54,7 +54,7 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
                 let version = map.get("version").and_then(scalar);
                 Some(version.map_or(library.clone(), |version| format!("{library} {version}")))
             }
-            None => scalar(map.get("asked").or_else(|| map.get("command"))?),
+            None => scalar(["asked", "command", "path"].iter().find_map(|part| map.get(*part))?),
         },
         other => Some(other.to_string()),
     }

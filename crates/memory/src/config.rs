@@ -15,17 +15,17 @@ config! {
         /// Whose loops: `native`, `compiled`, or a program such as `stream.c`.
         engine: String = Setting "engine" @ 26, speaks;
         /// The program's own version.
-        engine_version: String = Setting "engine version";
+        engine_version: String = Setting "engine version" @ 45;
         /// Threads, of all processes together.
         threads: u64 = Setting "threads" @ 20;
         /// CPUs on which each thread may run, as the kernel says.
         places: Vec<Vec<u32>> = Setting "places";
         /// Places as they were asked for, as in `OMP_PLACES`.
-        places_asked: String = Setting "places asked";
+        places_asked: String = Setting "places asked" @ 60;
         /// How threads are bound to places, as in `OMP_PROC_BIND`.
         bind: String = Setting "bind" @ 21;
         /// Processes that measure together, each with arrays of its own.
-        processes: u64 = Setting "processes";
+        processes: u64 = Setting "processes" @ 51;
         /// Threads of each of them.
         threads_per_rank: u64 = Setting "threads per rank";
         /// Each of them.
@@ -35,7 +35,7 @@ config! {
         /// Pages of the arrays.
         pages: PagesConfig = Setting "pages" @ 25;
         /// Software prefetch: `off`, or distances in bytes.
-        prefetch: String = Choice "prefetch";
+        prefetch: String = Choice "prefetch" @ 61;
         /// Type of the elements.
         element: String = Identity "elements" @ 23;
         /// Bytes of one array.
@@ -49,7 +49,7 @@ config! {
         /// How the arrays lie to each other.
         layout: Layout = Setting "layout";
         /// The policy that the arrays' memory was given.
-        memory_policy: String = Setting "memory policy";
+        memory_policy: String = Setting "memory policy" @ 59;
         /// On which NUMA nodes the memory is.
         numa: NumaConfig = Setting "numa";
         /// Passes behind the warm-up.
@@ -83,7 +83,7 @@ config! {
         /// What would cross the memory bus by computation, where it was counted.
         traffic_computed: Traffic = Observation "computed traffic";
         /// The value of each axis of a sweep.
-        sweep: Map<String, Value> = Observation "sweep";
+        sweep: Map<String, Value> = Observation "sweep" @ 56;
         /// The rate over that of the reference of a sweep.
         relative: RelativeConfig = Observation "relative";
         /// The source that was compiled.
@@ -105,11 +105,11 @@ config! {
     /// Configuration of figures of `--tune`.
     pub struct TuneConfig {
         /// Which stage of the search: `placements` or `final`.
-        stage: String = Setting "stage";
+        stage: String = Setting "stage" @ 63;
         /// Threads.
         threads: u64 = Setting "threads" @ 20;
         /// Places as they were asked for.
-        places_asked: String = Setting "places asked";
+        places_asked: String = Setting "places asked" @ 60;
         /// How threads are bound to places.
         bind: String = Setting "bind" @ 21;
         /// Pages of the arrays.
@@ -143,7 +143,7 @@ config! {
         /// CPUs on which each thread may run, as the kernel says.
         places: Vec<Vec<u32>> = Setting "places";
         /// Places as they were asked for, as in `OMP_PLACES`.
-        places_asked: String = Observation "places asked";
+        places_asked: String = Observation "places asked" @ 60;
         /// How threads are bound to places, as in `OMP_PROC_BIND`.
         bind: String = Setting "bind" @ 21;
         /// Pages of the memory.
@@ -151,17 +151,17 @@ config! {
         /// On which NUMA nodes the memory is.
         numa: NumaConfig = Setting "numa";
         /// The policy that the memory was given.
-        memory_policy: String = Setting "memory policy";
+        memory_policy: String = Setting "memory policy" @ 59;
         /// Type of the elements.
         element: String = Identity "elements" @ 23;
         /// What the threads do: a kernel's name.
-        kernel: String = Identity "kernel", speaks;
+        kernel: String = Identity "kernel" @ 58, speaks;
         /// How two CPUs of a pair are related.
         distance: String = Identity "pairs" @ 29, speaks;
         /// Bytes of one array.
         array_bytes: u64 = Identity "array size" @ 22, speaks;
         /// Bytes of the working set, of all threads together.
-        set_bytes: u64 = Setting "set size";
+        set_bytes: u64 = Setting "set size" @ 62;
         /// Bytes of the working set of one thread.
         thread_bytes: u64 = Setting "set of a thread";
         /// NUMA node whose cores read.
@@ -225,7 +225,7 @@ config! {
         /// Whose loops: `native`.
         engine: String = Setting "engine" @ 26, speaks;
         /// The kernel that is explained.
-        kernel: String = Identity "kernel", speaks;
+        kernel: String = Identity "kernel" @ 58, speaks;
         /// What changes with the step.
         what: String = Observation "what";
         /// 95 % confidence interval of the factor, low and high.

@@ -12,24 +12,24 @@ config! {
         /// Whose figure: `probe` or `osu`; without MPI `shm` or `tcp`.
         engine: String = Setting "engine" @ 26, speaks;
         /// Version of the OSU micro-benchmarks.
-        engine_version: String = Setting "engine version";
+        engine_version: String = Setting "engine version" @ 45;
         /// Size of a message, bytes; 0 for a barrier.
         message_bytes: u64 = Size "messages" @ 28, speaks;
         /// What the two ranks share; absent where more than two take part.
         #[schemars(with = "Option<String>")]
         distance: Distance = Identity "pairs" @ 29, speaks;
         /// CPUs of each rank.
-        places: Vec<Vec<u32>> = Setting "places";
+        places: Vec<Vec<u32>> = Setting "places" @ 52;
         /// Host of each rank, where they are on several.
-        hosts: Vec<String> = Setting "hosts";
+        hosts: Vec<String> = Setting "hosts" @ 53;
         /// The ranks of the pair, where every pair has figures of its own.
         ranks: Vec<PairRank> = Observation "ranks";
         /// Ranks that were started together.
-        processes: u64 = Setting "processes";
+        processes: u64 = Setting "processes" @ 51;
         /// Pairs that worked at once.
-        pairs: u64 = Setting "pairs";
+        pairs: u64 = Setting "pairs" @ 54;
         /// Messages under way at once.
-        window: u64 = Setting "window";
+        window: u64 = Setting "window" @ 55;
         /// `single` for one buffer, `multiple` for one a message of the window.
         buffers: String = Setting "buffers";
         /// Threads of the sender and of the receiver.
@@ -39,7 +39,7 @@ config! {
         /// The MPI.
         mpi: MpiConfig = Setting "MPI" @ 37, speaks;
         /// Which way messages took without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
-        route: String = Choice "route";
+        route: String = Choice "route" @ 64;
         /// Starts whose samples are together here.
         starts: u64 = Observation "starts";
         /// Operations that count.

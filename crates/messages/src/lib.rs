@@ -56,7 +56,7 @@ impl Gauge for Messages {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST, TRANSPORT])]
+        vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST, TRANSPORT]).headed(&["latency", "bw"])]
     }
 
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {

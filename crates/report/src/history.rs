@@ -1,35 +1,140 @@
 //! The view of `history list`.
 
-use nodegauge_gauge::view::{Block, Cell, Section, Table};
+use nodegauge_gauge::view::{Block, Section, Table};
+
+/// Blanks between two columns.
+const GAP: usize = 2;
 
 /// One saved run, as the list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Its identifier.
+    /// As much of its identifier as tells it from others.
     pub id: String,
     /// When it started.
     pub started: String,
     /// On which host.
     pub host: String,
-    /// The command, its labels, and whether it is complete.
-    pub what: String,
-    /// The figures that stand for it.
-    pub figures: String,
+    /// The figure that stands for it, and how many more there are.
+    pub figure: String,
+    /// Its labels.
+    pub labels: String,
+    /// What was run, and whether it is complete.
+    pub command: String,
 }
 
-/// The list, newest first.
-pub fn list(lines: &[Line]) -> Section {
+/// The list, newest first, a line a run in `width` characters; `older` are not in it. Hosts have a column
+/// where there are several, labels where there are any; they and what was run share the room that is left.
+pub fn list(lines: &[Line], older: usize, width: usize) -> Section {
     let mut section = Section::new("history");
-    if lines.is_empty() {
+    let Some(first) = lines.first() else {
         section.push(Block::Text("no saved runs".to_owned()));
         return section;
-    }
-    let mut table = Table::new(&["id", "started (UTC)", "host", "best", "run"]);
-    for Line { id, started, host, what, figures } in lines {
-        // To the minute, in UTC; the record has the whole.
-        let minute = started.get(..16).unwrap_or(started).replace('T', " ");
-        table.row([id, &minute, host, figures, what].map(|text| Cell::text(text.as_str())));
+    };
+    let one_host = lines.iter().all(|line| line.host == first.host);
+    let labelled = lines.iter().any(|line| !line.labels.is_empty());
+    // To the minute; the record has the whole.
+    let minute = |line: &Line| line.started.get(..16).unwrap_or(&line.started).replace('T', " ");
+    let column = |title: &'static str, cell: &dyn Fn(&Line) -> String| -> (&str, Vec<String>) {
+        (title, lines.iter().map(cell).collect())
+    };
+    let mut columns = vec![
+        column("id", &|line| line.id.clone()),
+        column("started (UTC)", &minute),
+        column("best", &|line| line.figure.clone()),
+    ];
+    let fixed = columns.len();
+    columns.extend((!one_host).then(|| column("host", &|line| line.host.clone())));
+    columns.extend(labelled.then(|| column("labels", &|line| line.labels.clone())));
+    columns.push(column("run", &|line| line.command.clone()));
+    let wide = |(title, cells): &(&str, Vec<String>)| {
+        cells.iter().map(|cell| cell.chars().count()).chain([title.len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = columns.iter().map(wide).collect();
+    let used: usize = widths[..fixed].iter().sum::<usize>() + GAP * (columns.len() - 1);
+    let shared = shares(&widths[fixed..], width.saturating_sub(used));
+    let room = |i: usize| i.checked_sub(fixed).map_or(widths[i], |i| shared[i]);
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    let mut table = Table::new(&titles);
+    for row in 0..lines.len() {
+        table.row(
+            columns.iter().enumerate().map(|(i, (_, cells))| cut(&cells[row], room(i)).into()),
+        );
     }
     section.push(table);
+    let host = (one_host && first.host != "-").then(|| format!("all on {}", first.host));
+    let older = (older > 0).then(|| format!("{older} older: --all"));
+    let below: Vec<String> = host.into_iter().chain(older).collect();
+    if !below.is_empty() {
+        section.push(Block::Text(below.join("; ")));
+    }
     section
+}
+
+/// Room for each of several, of which none gets more than it needs and those that need more equally much.
+fn shares(needed: &[usize], mut room: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..needed.len()).collect();
+    order.sort_by_key(|i| needed[*i]);
+    let mut shares = vec![0; needed.len()];
+    for (done, i) in order.into_iter().enumerate() {
+        shares[i] = needed[i].min(room / (needed.len() - done));
+        room -= shares[i];
+    }
+    shares
+}
+
+/// At most so many characters of a text.
+fn cut(text: &str, width: usize) -> String {
+    match text.chars().count() > width {
+        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Style, text};
+
+    fn line(id: &str) -> Line {
+        Line {
+            id: id.to_owned(),
+            started: "2026-11-21T20:04:36Z".to_owned(),
+            host: "n01".to_owned(),
+            figure: "triad 163.8 GB/s +15".to_owned(),
+            labels: String::new(),
+            command: "stream --sweep threads=1,2,4,8 --sweep stores=regular,nontemporal".to_owned(),
+        }
+    }
+
+    fn shown(lines: &[Line], older: usize, width: u16) -> String {
+        let list = list(lines, older, width.into());
+        text::section(&list, Style { width, colour: false })
+    }
+
+    #[test]
+    fn a_run_is_a_line_that_fits() {
+        let other = Line { host: "a-host-with-a-long-name".to_owned(), ..line("01M7ZVE5") };
+        let labelled =
+            Line { labels: "nps=4 bios=tuned site=there".to_owned(), ..line("01M7ZVE4") };
+        let lines = [line("01M7ZVE6"), other, labelled];
+        for width in [80, 100, 120] {
+            let text = shown(&lines, 9_980, width);
+            assert_eq!(text.lines().count(), 5, "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+        }
+        assert_eq!(
+            shown(&lines[..1], 9_980, 80),
+            "id        started (UTC)     best                  run\n\
+             01M7ZVE6  2026-11-21 20:04  triad 163.8 GB/s +15  stream --sweep threads=1,2,4,…\n\
+             all on n01; 9980 older: --all\n"
+        );
+        assert_eq!(shown(&[], 0, 80), "no saved runs\n");
+    }
+
+    #[test]
+    fn what_needs_little_leaves_the_rest_to_others() {
+        assert_eq!(shares(&[4, 40, 40], 30), vec![4, 13, 13]);
+        assert_eq!(shares(&[40, 4, 5], 30), vec![21, 4, 5]);
+        assert_eq!(shares(&[3, 4], 30), vec![3, 4]);
+    }
 }

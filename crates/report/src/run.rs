@@ -4,30 +4,27 @@ use crate::{card, machine, topology};
 use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Record, Severity};
 use std::collections::BTreeSet;
 
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
-/// Any saved record: its page, and what was noticed on the way. The page has all evidence where one
-/// gauge alone was at work, as that gauge's command shows it.
-pub fn saved(record: &Record, gauges: &[&dyn Gauge]) -> Page {
+/// The page of a record: when and where it was measured, and what was. It has all evidence and what was
+/// noticed on the way where one gauge alone was at work, as that gauge's command shows it, and where `all`
+/// is asked for. `run` and `history show` print it.
+pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let first = record.measurements.first();
     let alone = record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|m| &m.gauge));
-    let detail = if alone { Detail::Full } else { Detail::Brief };
-    ended(page(record, gauges, detail), record, true)
+    let detail = if alone || all { Detail::Full } else { Detail::Brief };
+    ended(begun(record, gauges, detail), record, detail == Detail::Full)
 }
 
-/// What the command of one gauge shows of its record.
+/// What the command of one gauge shows of its record: the page without when and where.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
     let page = Page { heading: String::new(), sections: gauge.view(record, Detail::Full) };
     ended(page, record, true)
-}
-
-/// The page of `run`.
-pub fn brief(record: &Record, gauges: &[&dyn Gauge]) -> Page {
-    ended(page(record, gauges, Detail::Brief), record, false)
 }
 
 /// Everything that a record holds, for a report: the node in a few bars beside `others`, what matters of the
@@ -49,7 +46,7 @@ pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page 
     if measured.clone().next().is_none() {
         node.note("figures", "the record has none");
     }
-    let mut all = page(record, gauges, Detail::Full);
+    let mut all = begun(record, gauges, Detail::Full);
     let parts = all.sections.drain(..).skip(1);
     let mut sections: Vec<Section> = std::iter::once(node).chain(parts).collect();
     let mut environment = machine::page(&record.machine).sections;
@@ -119,7 +116,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn page(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
+fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let host = record.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
     let heading = format!(
         "nodegauge {}{host}, {}, {}",
@@ -134,7 +131,7 @@ fn page(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
 }
 
 /// Behind the last section: that a run was interrupted, so that its table is not taken for whole, and
-/// perhaps what was noticed on the way; then what it all comes to.
+/// what was noticed on the way, or where that is found; then what it all comes to.
 fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
     let summaries: Vec<Section> =
@@ -149,6 +146,10 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     }
     for notice in record.notices.iter().filter(|_| notices) {
         last.note("note", notice.text.as_str());
+    }
+    if !notices {
+        let noticed = counted(record.notices.len(), "note");
+        last.push(Note::new("more", format!("all figures and {noticed}: -v")).faint());
     }
     page.sections.extend(summaries);
     page

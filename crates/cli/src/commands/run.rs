@@ -43,7 +43,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             }
             Ok(found)
         },
-        |record, style| Shown::Text(text::page(&run::brief(record, &GAUGES), style)),
+        |record, style| Shown::Text(text::page(&run::page(record, &GAUGES, common.verbose), style)),
     )
 }
 

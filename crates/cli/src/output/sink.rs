@@ -29,14 +29,23 @@ impl From<&str> for Sink {
 impl Sink {
     /// Writes `text` as a whole: nobody reads a half, and a failed write leaves an old file as it was.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
-        match self {
-            Self::Stdout => super::write(text),
-            Self::File(path) => {
-                let written = Target::of(path).and_then(|target| target.write(text));
-                written.map_err(|cause| cannot_write(path, &cause))?;
-            }
+        self.write_parts([Ok(text)].into_iter())
+    }
+
+    /// The same of a text that is too long to be held as a whole; the first part that fails ends it.
+    pub(crate) fn write_parts<T: AsRef<str>>(
+        &self,
+        mut parts: impl Iterator<Item = Result<T, Failure>>,
+    ) -> Result<(), Failure> {
+        let Self::File(path) = self else {
+            return parts.try_for_each(|part| Ok(super::write(part?.as_ref())));
+        };
+        let cannot = |cause| cannot_write(path, &cause);
+        let mut file = Target::of(path).and_then(Target::open).map_err(cannot)?;
+        for part in parts {
+            file.write_all(part?.as_ref().as_bytes()).map_err(cannot)?;
         }
-        Ok(())
+        file.close().map_err(cannot)
     }
 
     /// Fails now, before anything is measured, when the file cannot be written.
@@ -84,19 +93,36 @@ impl Target {
         Err(io::Error::other("too many links"))
     }
 
-    fn write(self, text: &str) -> io::Result<()> {
+    fn open(self) -> io::Result<Opened> {
+        Ok(match self {
+            Self::Special(path) => Opened::Special(File::options().append(true).open(path)?),
+            Self::Regular(path, old) => Opened::Regular(beside(&path, old.as_ref())?, path),
+        })
+    }
+}
+
+/// Where a text is written to.
+enum Opened {
+    /// In place.
+    Special(File),
+    /// Beside the file that it becomes when it is closed.
+    Regular(NamedTempFile, PathBuf),
+}
+
+impl Opened {
+    fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
-            Self::Special(path) => {
-                File::options().append(true).open(path)?.write_all(text.as_bytes())
-            }
-            Self::Regular(path, old) => {
-                let mut file = beside(&path, old.as_ref())?;
-                file.write_all(text.as_bytes())?;
-                file.as_file().sync_all()?;
-                file.persist(path)?;
-                Ok(())
-            }
+            Self::Special(file) => file.write_all(text),
+            Self::Regular(file, _) => file.write_all(text),
         }
+    }
+
+    fn close(self) -> io::Result<()> {
+        if let Self::Regular(file, path) = self {
+            file.as_file().sync_all()?;
+            file.persist(path)?;
+        }
+        Ok(())
     }
 }
 

@@ -52,3 +52,25 @@ fn readers_see_whole_runs_while_others_write() {
     writing.commit().unwrap();
     assert!(reader.list(&RunFilter::default()).unwrap().is_empty());
 }
+
+#[test]
+fn a_locked_history_is_said_to_be_so() {
+    let (folder, store, ..) = two_runs();
+    let other = Connection::open(store.path()).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    store.connection.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let refused = |error: HistoryError, access| {
+        assert!(is_environment(&error));
+        assert_eq!(
+            text(&error, &folder),
+            format!(
+                "cannot {access} history database /deep/er/history.db: another program has been \
+                 writing to it for 5 s\nhint: try again when that has ended, or use --db FILE"
+            )
+        );
+    };
+    refused(store.set_label("latest", "a", "b").unwrap_err(), "write");
+    refused(store.find("latest").unwrap_err(), "read");
+    other.execute_batch("COMMIT").unwrap();
+    store.set_label("latest", "a", "b").unwrap();
+}

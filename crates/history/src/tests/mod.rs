@@ -1,6 +1,7 @@
 //! The history as its users meet it.
 
 use super::*;
+use nodegauge_measure::Unit;
 use nodegauge_measure::record::{
     Category, Machine, Measurement, Record, SCHEMA, Status, Tool, Validity, new_id, now_rfc3339,
 };
@@ -13,6 +14,8 @@ mod find;
 mod open;
 mod own;
 mod save;
+mod scale;
+mod transfer;
 
 fn record(triad: f64) -> Record {
     Record {
@@ -31,7 +34,7 @@ fn record(triad: f64) -> Record {
             gauge: "memory".to_owned(),
             test: "stream".to_owned(),
             name: "triad".to_owned(),
-            unit: nodegauge_measure::Unit::BytesPerSecond,
+            unit: Unit::BytesPerSecond,
             value: Some(triad),
             summary: None,
             samples: vec![triad, triad / 2.0],

@@ -71,39 +71,79 @@ fn a_newer_history_is_refused_with_both_versions() {
         assert_eq!(
             text(&error, &folder),
             "cannot read history database /deep/er/history.db: \
-             found version 99, required is at most 2\nhint: use a newer nodegauge, or --db FILE"
+             found version 99, required is at most 3\nhint: use a newer nodegauge, or --db FILE"
         );
     }
 }
 
+/// The tables of every version and a run in them, as the programs of that time made them.
+const SAVED: [(&[&str], &str); 3] = [
+    (&[include_str!("../schema/1.sql")], include_str!("v1.sql")),
+    (&[include_str!("../schema/1.sql"), include_str!("../schema/2.sql")], include_str!("v2.sql")),
+    (
+        &[
+            include_str!("../schema/1.sql"),
+            include_str!("../schema/2.sql"),
+            include_str!("../schema/3.sql"),
+        ],
+        include_str!("v3.sql"),
+    ),
+];
+
 #[test]
-fn a_history_of_version_1_is_todays_after_opening() {
+fn a_history_of_every_version_is_read_as_it_is_and_todays_after_opening() {
     schema::migrations().validate().unwrap();
+    assert_eq!(SAVED.len(), schema::KNOWN as usize, "a saved history of each version");
     let folder = folder();
-    let path = folder.path().join("v1.db");
-    let before = Connection::open(&path).unwrap();
-    before.execute_batch(include_str!("../schema/1.sql")).unwrap();
-    before.execute_batch(include_str!("v1.sql")).unwrap();
-    drop(before);
-    let reader = Store::open_to_read(&path).unwrap().unwrap();
-    let unchanged = reader.find("latest").unwrap();
-    drop(reader);
-    let mut store = Store::open(&path).unwrap();
-    let old = store.find("latest").unwrap();
-    assert_eq!(old, unchanged, "reading changes nothing, so it must do without");
-    assert_eq!(old.measurements[0].samples, [78.4e9, 78.1e9]);
-    assert_eq!(store.find("nps=4").unwrap(), old);
-    assert_eq!(store.list(&RunFilter::default()).unwrap()[0].headlines[0].value, Some(78.4e9));
-    store.save(&record(1e9)).unwrap();
-    let tables: Vec<String> = store
-        .connection
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-        .unwrap()
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .collect::<rusqlite::Result<_>>()
-        .unwrap();
-    assert_eq!(tables, ["label", "measurement", "run"]);
+    for (i, (steps, rows)) in SAVED.into_iter().enumerate() {
+        let path = folder.path().join(format!("v{}.db", i + 1));
+        let before = Connection::open(&path).unwrap();
+        steps.iter().for_each(|step| before.execute_batch(step).unwrap());
+        before.execute_batch(rows).unwrap();
+        drop(before);
+        let file = fs::read(&path).unwrap();
+        let own = |store: &Store| -> Vec<String> {
+            let runs = store.own_runs(Some("n01"), "stream", Some("triad"), 9).unwrap();
+            runs.into_iter().map(|run| run.id).collect()
+        };
+        let seen = |store: &Store| {
+            let lines = store.list(&RunFilter::default()).unwrap();
+            (lines, store.find("nps=4").unwrap(), store.find("latest").unwrap(), own(store))
+        };
+        let reader = Store::open_to_read(&path).unwrap().unwrap();
+        let unchanged = seen(&reader);
+        drop(reader);
+        assert_eq!(
+            fs::read(&path).unwrap(),
+            file,
+            "a reader changes nothing, so it must do without"
+        );
+        let mut store = Store::open(&path).unwrap();
+        assert_eq!(seen(&store), unchanged);
+        let (lines, old, imported, own) = unchanged;
+        assert_eq!(old.measurements[0].samples, [78.4e9, 78.1e9]);
+        assert_eq!(own, [old.id.as_str()], "what was imported is not the node's");
+        assert_eq!((lines[0].own, lines[1].own), (false, true));
+        assert_eq!(imported.id, lines[0].id);
+        assert_eq!(lines[1].figures[0].best, Some(78.4e9));
+        store.save(&record(1e9)).unwrap();
+        let objects: Vec<String> = store
+            .connection
+            .prepare("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        let [indexes, tables] = [
+            ["label_value", "measurement_run", "measurement_test", "run_host", "run_started"]
+                .as_slice(),
+            &["label", "measurement", "run"],
+        ];
+        let mut all = [indexes, tables].concat();
+        all.sort_unstable();
+        assert_eq!(objects, all);
+    }
 }
 
 #[test]

@@ -30,6 +30,14 @@ fn only_what_the_node_measured_itself_comes_back() {
         store.save(record).unwrap();
         assert_eq!(own(&store), [] as [f64; 0], "{}", record.measurements[0].name);
     }
+    // Another node may have the same name.
+    let elsewhere = with(7.5e9, &|_| {});
+    store.import([Ok(elsewhere)].into_iter()).unwrap();
+    assert_eq!(own(&store), [] as [f64; 0]);
+    let all = store.list(&RunFilter::default()).unwrap();
+    assert_eq!(all.iter().filter(|run| !run.own).count(), 2, "both imported ones");
+    let filter = RunFilter { own: true, ..RunFilter::default() };
+    assert_eq!(store.ids(&filter).unwrap().len(), all.len() - 2);
     // A published figure beside the node's own is left out of the record that comes back.
     let beside = with(8e9, &|run| {
         let published = Measurement {

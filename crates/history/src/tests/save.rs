@@ -9,14 +9,26 @@ fn a_list_is_newest_first_and_can_be_narrowed() {
         store.list(&filter).unwrap().into_iter().map(|line| line.id).collect()
     };
     let all = RunFilter::default;
-    assert_eq!(ids(all()), [second.id.clone(), first.id]);
+    assert_eq!(ids(all()), [second.id, first.id]);
     assert_eq!(ids(RunFilter { limit: Some(1), ..all() }), ["01ABCE0002"]);
     assert_eq!(ids(RunFilter { host: Some("n01".to_owned()), ..all() }).len(), 2);
     assert!(ids(RunFilter { host: Some("n02".to_owned()), ..all() }).is_empty());
-    let label = ("bios".to_owned(), "tuned".to_owned());
-    assert_eq!(ids(RunFilter { label: Some(label), ..all() }), [second.id]);
+    let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let labels = vec![label("nps", "4"), label("bios", "tuned")];
+    assert_eq!(ids(RunFilter { labels, ..all() }), ["01ABCE0002"]);
+    let labels = vec![label("nps", "4"), label("bios", "plain")];
+    assert!(ids(RunFilter { labels, ..all() }).is_empty());
+    assert_eq!(ids(RunFilter { tests: vec!["hpl", "stream"], ..all() }).len(), 2);
+    assert!(ids(RunFilter { tests: vec!["hpl"], ..all() }).is_empty());
+    let moment = |text: &str| Some(text.parse::<Moment>().unwrap());
+    assert_eq!(ids(RunFilter { since: moment("2031-01-01"), ..all() }), ["01ABCE0002"]);
+    assert_eq!(ids(RunFilter { until: moment("2031-01-01"), ..all() }).len(), 2);
+    assert_eq!(ids(RunFilter { until: moment("2030-12-31T23:59:59Z"), ..all() }), ["01ABCD0001"]);
+    assert_eq!(ids(RunFilter { since: moment("1h"), ..all() }).len(), 2);
+    assert_eq!(store.count(&RunFilter { limit: Some(1), ..all() }).unwrap(), 2);
+    assert_eq!(store.ids(&all()).unwrap(), ids(all()));
     let line = &store.list(&all()).unwrap()[0];
-    assert_eq!(line.headlines[0].value, Some(2e9));
+    assert_eq!(line.figures[0].best, Some(2e9));
     assert_eq!(line.command, "stream --threads 2");
     assert_eq!(line.host.as_deref(), Some("n01"));
     assert_eq!(line.labels.len(), 2);
@@ -28,7 +40,7 @@ fn what_is_not_valid_is_no_headline() {
     let mut spoilt = Record { started: "2032-01-01T00:00:00Z".to_owned(), ..record(3e9) };
     spoilt.measurements[0].validity.add(Status::Invalid, "check failed");
     store.save(&spoilt).unwrap();
-    assert_eq!(store.list(&RunFilter::default()).unwrap()[0].headlines[0].value, None);
+    assert_eq!(store.list(&RunFilter::default()).unwrap()[0].figures[0].best, None);
     assert_eq!(store.find("latest").unwrap(), spoilt);
 }
 
@@ -44,12 +56,45 @@ fn a_published_figure_is_no_headline() {
     };
     record.measurements.push(published);
     store.save(&record).unwrap();
-    let values: Vec<Option<f64>> = store.list(&RunFilter::default()).unwrap()[0]
-        .headlines
-        .iter()
-        .map(|headline| headline.value)
-        .collect();
-    assert_eq!(values, [Some(1e9)]);
+    let figures = &store.list(&RunFilter::default()).unwrap()[0].figures;
+    assert_eq!((figures.len(), figures[0].best, figures[0].count), (1, Some(1e9), 1));
+    // What another program printed is all that an imported output has.
+    let command = ["history", "import", "osu.log"].map(str::to_owned).to_vec();
+    let started = "2031-01-01T00:00:00Z".to_owned();
+    let measurements = record.measurements.split_off(1);
+    store.save(&Record { command, started, measurements, ..self::record(1e9) }).unwrap();
+    assert_eq!(store.list(&RunFilter::default()).unwrap()[0].figures[0].best, Some(9e9));
+}
+
+#[test]
+fn figures_of_one_name_are_listed_by_their_best() {
+    let folder = folder();
+    let mut store = Store::open(&folder.path().join("history.db")).unwrap();
+    let mut record = record(1e9);
+    let of = |m: &Measurement, name: &str, value| {
+        let unit = if name == "latency" { Unit::Seconds } else { m.unit };
+        Measurement { name: name.to_owned(), value: Some(value), unit, ..m.clone() }
+    };
+    let first = record.measurements[0].clone();
+    record.measurements.push(of(&first, "latency", 2e-7));
+    record.measurements.push(of(&first, "latency", 1e-7));
+    record.measurements.push(of(&first, "triad", 3e9));
+    store.save(&record).unwrap();
+    let figures = store.list(&RunFilter::default()).unwrap().remove(0).figures;
+    let shown: Vec<_> = figures.iter().map(|of| (of.name.as_str(), of.best, of.count)).collect();
+    assert_eq!(shown, [("triad", Some(3e9), 2), ("latency", Some(1e-7), 2)]);
+}
+
+#[test]
+fn as_much_of_an_identifier_is_shown_as_tells_it_from_all_others() {
+    let (_folder, mut store, ..) = two_runs();
+    let telling = |store: &Store, limit| {
+        let filter = RunFilter { limit: Some(limit), ..RunFilter::default() };
+        store.telling(&store.list(&filter).unwrap(), 4).unwrap()
+    };
+    assert_eq!(telling(&store, 2), 6, "01ABCD and 01ABCE");
+    store.save(&Record { id: "01ABCE0003".to_owned(), ..record(1e9) }).unwrap();
+    assert_eq!(telling(&store, 1), 10, "one that is not listed counts");
 }
 
 #[test]
@@ -136,7 +181,7 @@ fn a_full_disk_is_an_environment_error_and_saves_nothing() {
     assert_eq!(
         text(&error, &folder),
         "cannot write history database /deep/er/history.db: database or disk is full\n\
-         hint: --no-save, or --db FILE in a folder you can write"
+         hint: make room there, or use --db FILE elsewhere"
     );
     assert_eq!(store.list(&RunFilter::default()).unwrap().len(), 2);
 }

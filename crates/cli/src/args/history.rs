@@ -1,0 +1,119 @@
+//! `history`: what is saved, found again and moved.
+
+use super::stream::ShowArgs;
+use super::{Database, label};
+use clap::{Args as ClapArgs, Subcommand};
+use nodegauge_history::Moment;
+use std::path::PathBuf;
+
+/// `history`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// List saved runs, newest first
+    List(ListArgs),
+    /// Show a saved run again: what it printed, and when and where that was
+    Show {
+        /// Identifier or its beginning, latest, latest~1, a label, or a file
+        run: String,
+        /// Show all figures with their evidence, and all notes, also of a run of several gauges
+        #[arg(long, short)]
+        verbose: bool,
+        /// Write the record as JSON; '-' or nothing is standard output
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+        json: Option<String>,
+        /// Write a line a measurement as CSV; '-' or nothing is standard output
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+        csv: Option<String>,
+        #[command(flatten)]
+        show: ShowArgs,
+        #[command(flatten)]
+        db: Database,
+    },
+    /// Write records to a file, one a line (JSON Lines), for history import elsewhere
+    Export {
+        /// Identifiers or their beginnings, latest, labels (all runs with one), or files [default: all runs]
+        runs: Vec<String>,
+        /// Where to; '-' is standard output
+        #[arg(long, short, value_name = "FILE", default_value = "-")]
+        output: String,
+        #[command(flatten)]
+        db: Database,
+    },
+    /// Save records of another history, or what stream.c (C, MPI, Fortran), xhpl, an OSU micro-benchmark,
+    /// iozone or fio printed
+    ///
+    /// Records of history export and --json keep their identifiers, and stay runs of where they were
+    /// measured: nothing of them comes back into new runs here. One that is saved already is skipped.
+    Import {
+        /// Files that history export or --json wrote, or with saved output, one run each
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Put a label on the records (repeatable), e.g. --label nps=4
+        #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+        label: Vec<(String, String)>,
+        /// Host on which other programs printed this
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
+        #[command(flatten)]
+        db: Database,
+    },
+    /// Put a label on a saved run; an empty value takes it away
+    Label {
+        /// Identifier or its beginning, latest, latest~1, or a label
+        run: String,
+        /// The label
+        #[arg(value_name = "KEY=VALUE", value_parser = label)]
+        label: (String, String),
+        #[command(flatten)]
+        db: Database,
+    },
+    /// Remove saved runs
+    Remove {
+        /// Identifiers or their beginnings
+        #[arg(required = true)]
+        runs: Vec<String>,
+        #[command(flatten)]
+        db: Database,
+    },
+}
+
+/// `history list`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ListArgs {
+    /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
+    #[arg(long, value_name = "NAME", value_parser = crate::gauges::tests, help_heading = "Which")]
+    pub(crate) gauge: Option<Tests>,
+    /// Only runs with this label (repeatable: with all of them)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Which")]
+    pub(crate) label: Vec<(String, String)>,
+    /// Only runs on this host
+    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    pub(crate) host: Option<String>,
+    /// Only runs from then on: a date or time (RFC 3339; UTC unless it says otherwise), or how long ago: 2d, 12h
+    #[arg(long, value_name = "WHEN", help_heading = "Which")]
+    pub(crate) since: Option<Moment>,
+    /// Only runs until then; a date is meant with all its hours
+    #[arg(long, value_name = "WHEN", help_heading = "Which")]
+    pub(crate) until: Option<Moment>,
+    /// At most this many [default: 20; all with --quiet, --json or --csv]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Which")]
+    pub(crate) limit: Option<u32>,
+    /// All of them
+    #[arg(long, conflicts_with = "limit", help_heading = "Which")]
+    pub(crate) all: bool,
+    /// Print identifiers only, e.g. nodegauge history remove $(nodegauge history list -q --until 2026-01-01)
+    #[arg(long, short, conflicts_with_all = ["json", "csv"], help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// Write the list as JSON; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+    /// Write a line a run as CSV; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) csv: Option<String>,
+    #[command(flatten)]
+    pub(crate) db: Database,
+}
+
+/// The tests that a name of a gauge or a test stands for.
+#[derive(Debug, Clone)]
+pub(crate) struct Tests(pub(crate) Vec<&'static str>);

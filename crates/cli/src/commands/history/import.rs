@@ -1,0 +1,139 @@
+//! `nodegauge history import`: records of other histories, and outputs of other programs as records.
+
+use crate::args::Database;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::session;
+use nodegauge_history::{Imported, records};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
+use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_memory::standard::figures;
+use nodegauge_memory::standard::output::Output;
+use nodegauge_messages::osu;
+use std::path::{Path, PathBuf};
+
+/// Some ten thousand runs with all their samples: more are exported in parts.
+const LONGEST_EXPORT: u64 = 1 << 30;
+
+/// Saves records of other histories, each file as a whole, and outputs of other programs, all of which are
+/// read before one is saved.
+pub(super) fn execute(
+    files: &[PathBuf],
+    labels: &[(String, String)],
+    host: Option<&str>,
+    db: &Database,
+) -> Result<Exit, Failure> {
+    let mut outputs: Vec<(&Path, Record)> = Vec::new();
+    let mut exports: Vec<(&Path, String)> = Vec::new();
+    for file in files {
+        let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
+            .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", file.display())))?;
+        let text = String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let exported = records(file, &text).is_some();
+        match exported {
+            true => exports.push((file, text)),
+            false => outputs.push((file, imported(file, &text, labels, host)?)),
+        }
+    }
+    if let (Some(host), Some((file, _))) = (host, exports.first()) {
+        let file = file.display();
+        return Err(Failure::usage(format!(
+            "--host {host}: {file} says itself where its runs were measured\nhint: leave out --host"
+        )));
+    }
+    let mut store = session::open_store(db)?;
+    for (file, text) in &exports {
+        let labelled = |record: Result<Record, _>| {
+            record.map(|mut record| {
+                record.labels.extend(labels.iter().cloned());
+                record
+            })
+        };
+        let records = records(file, text).into_iter().flatten().map(labelled);
+        let Imported { saved, known } = store.import(records)?;
+        let known = (known > 0).then(|| format!(", {known} saved before")).unwrap_or_default();
+        output::print(&format!("{}: {} saved{known}\n", file.display(), counted(saved, "run")));
+    }
+    let mut exit = Exit::Success;
+    for (file, record) in &outputs {
+        store.save(record)?;
+        output::print(&format!("{} {}\n", record.id, file.display()));
+        let invalid = record.measurements.iter().find(|m| m.validity.status == Status::Invalid);
+        if let Some(reason) = invalid.and_then(|m| m.validity.reasons.first()) {
+            output::error(&format!("{}: saved without a result: {reason}", file.display()));
+            exit = Exit::Unmet;
+        }
+    }
+    Ok(exit)
+}
+
+/// The record of a saved output. Of the machine nothing is known but what the user says.
+fn imported(
+    file: &Path,
+    text: &str,
+    labels: &[(String, String)],
+    host: Option<&str>,
+) -> Result<Record, Failure> {
+    let shown = file.display();
+    if let Some(read) = nodegauge_files::reference::read(text) {
+        let imported = read.map_err(|error| {
+            Failure::usage(format!(
+                "{shown}: {error}\nhint: give a file with all that one run printed"
+            ))
+        })?;
+        let record = imported_record(file, labels, host, imported.measurements, Vec::new());
+        return Ok(record);
+    }
+    if text.lines().any(|line| line.trim().starts_with("# OSU MPI")) {
+        let output = osu::OsuOutput::read(text).map_err(|error| {
+            Failure::usage(format!(
+                "{shown} is not the output of an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
+            ))
+        })?;
+        let trust = "neither the MPI nor where its ranks were are known".to_owned();
+        let figures = osu::output::of_saved(&output);
+        return Ok(imported_record(file, labels, host, figures, vec![trust]));
+    }
+    let hpl = nodegauge_compute::output::read(text);
+    if !hpl.rows.is_empty() {
+        let version = hpl.version.as_deref();
+        let measurements =
+            nodegauge_compute::reference::measurements(&hpl.rows, "xhpl", version, None);
+        let cut = "the output does not come to HPL's last line: runs may be missing";
+        let notices = if hpl.ended { Vec::new() } else { vec![cut.to_owned()] };
+        return Ok(imported_record(file, labels, host, measurements, notices));
+    }
+    let output = Output::read(text).map_err(|error| {
+        Failure::usage(format!(
+            "{shown} is not the output of stream.c, HPL, iozone, fio or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
+        ))
+    })?;
+    let trust = "neither the machine's caches nor the source are known: that the size follows STREAM's \
+                 rule and that the program was unmodified is taken on trust";
+    Ok(imported_record(file, labels, host, figures::of_saved(&output), vec![trust.to_owned()]))
+}
+
+/// A record of imported figures.
+fn imported_record(
+    file: &Path,
+    labels: &[(String, String)],
+    host: Option<&str>,
+    measurements: Vec<Measurement>,
+    notices: Vec<String>,
+) -> Record {
+    let shown = file.display();
+    let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+    let mut all = vec![format!("imported from {shown}; its time is that of the file")];
+    all.extend(notices);
+    let (host, source) = (host.map(str::to_owned), record::IMPORTED.to_owned());
+    Record {
+        started: written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339),
+        command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],
+        labels: labels.iter().cloned().collect(),
+        notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
+        measurements,
+        ..session::description(Machine { host, source, ..Machine::default() }, Vec::new())
+    }
+}

@@ -1,0 +1,130 @@
+//! `nodegauge history list`.
+
+use crate::args::history::ListArgs;
+use crate::failure::Failure;
+use crate::gauges;
+use crate::output;
+use nodegauge_history::{Figures, RunFilter, RunLine};
+use nodegauge_measure::csv;
+use nodegauge_measure::keys::Registry;
+use nodegauge_report::history::{self, Line};
+use std::path::Path;
+
+/// Runs that are listed unless more are asked for: a screen of them.
+const SHOWN: usize = 20;
+/// Fewest characters of an identifier: the first ten are its time in milliseconds, eight of them tell seconds
+/// apart.
+const ID: usize = 8;
+
+pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
+    let all = args.all || args.quiet || args.json.is_some() || args.csv.is_some();
+    let filter = RunFilter {
+        limit: args.limit.map(|limit| limit as usize).or((!all).then_some(SHOWN)),
+        host: args.host.clone(),
+        labels: args.label.clone(),
+        tests: args.gauge.as_ref().map(|tests| tests.0.clone()).unwrap_or_default(),
+        since: args.since.clone(),
+        until: args.until.clone(),
+        own: false,
+    };
+    let store = super::open_to_read(&args.db)?;
+    if args.quiet {
+        let ids = store.map_or(Ok(Vec::new()), |store| store.ids(&filter))?;
+        output::print(&ids.iter().map(|id| format!("{id}\n")).collect::<String>());
+        return Ok(());
+    }
+    let (lines, all, telling) = match &store {
+        Some(store) => {
+            let lines = store.list(&filter)?;
+            let telling = store.telling(&lines, ID)?;
+            (lines, store.count(&filter)?, telling)
+        }
+        None => (Vec::new(), 0, ID),
+    };
+    let registry = gauges::registry();
+    let as_json = || output::json(&lines);
+    let as_csv = || Ok(table(&lines, &registry));
+    if !output::documents(&[(args.json.as_deref(), &as_json), (args.csv.as_deref(), &as_csv)])? {
+        let older = all - lines.len();
+        let shown: Vec<Line> = lines.iter().map(|run| line(run, telling, &registry)).collect();
+        output::show_section(&history::list(&shown, older, output::style().width.into()));
+    }
+    Ok(())
+}
+
+/// The figures that stand for a run where there is room for one: the first that their gauge names, or the
+/// first of all; and how many more there are of the kind.
+fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a Figures, usize)> {
+    let is_headline = |of: &&Figures| registry.is_headline(&of.gauge, &of.test, &of.name);
+    let named: Vec<&Figures> = run.figures.iter().filter(is_headline).collect();
+    let figures = if named.is_empty() { run.figures.iter().collect() } else { named };
+    let count: usize = figures.iter().map(|of| of.count).sum();
+    Some((*figures.first()?, count - 1))
+}
+
+/// A run as the list shows it.
+fn line(run: &RunLine, telling: usize, registry: &Registry) -> Line {
+    let figure = headline(run, registry).map(|(of, more)| {
+        let named = registry.is_headline(&of.gauge, &of.test, &of.name);
+        let name = if named { &of.name } else { &of.test };
+        let value = match (of.best, of.unit) {
+            (None, _) => "no result".to_owned(),
+            (Some(value), Some(unit)) => unit.in_words(value),
+            (Some(value), None) => format!("{value:.3}"),
+        };
+        let more = (more > 0).then(|| format!(" +{more}")).unwrap_or_default();
+        format!("{name} {value}{more}")
+    });
+    let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
+    Line {
+        id: run.id.chars().take(telling).collect(),
+        started: run.started.clone(),
+        host: run.host.clone().unwrap_or_else(|| "-".to_owned()),
+        figure: figure.unwrap_or_else(|| "-".to_owned()),
+        labels: labels.collect::<Vec<_>>().join(" "),
+        command: command(run),
+    }
+}
+
+/// What was typed; of an imported file its name alone.
+fn command(run: &RunLine) -> String {
+    let typed = match run.command.strip_prefix("history import ") {
+        Some(file) => {
+            let name = Path::new(file).file_name().unwrap_or(file.as_ref());
+            format!("import {}", name.to_string_lossy())
+        }
+        None if run.command.is_empty() => "run".to_owned(),
+        None => run.command.clone(),
+    };
+    if run.complete { typed } else { format!("(incomplete) {typed}") }
+}
+
+/// The list for other programs: a line a run.
+fn table(lines: &[RunLine], registry: &Registry) -> String {
+    const COLUMNS: [&str; 14] = [
+        "id", "started", "seconds", "host", "complete", "own", "command", "labels", "gauge",
+        "test", "name", "unit", "best", "more",
+    ];
+    let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
+    for run in lines {
+        let figure = headline(run, registry);
+        let of = |cell: fn(&Figures) -> String| figure.map(|(of, _)| cell(of)).unwrap_or_default();
+        rows.push(vec![
+            run.id.clone(),
+            run.started.clone(),
+            csv::number(Some(run.seconds)),
+            run.host.clone().unwrap_or_default(),
+            run.complete.to_string(),
+            run.own.to_string(),
+            run.command.clone(),
+            csv::joined(run.labels.iter().map(|(key, value)| format!("{key}={value}"))),
+            of(|of| of.gauge.clone()),
+            of(|of| of.test.clone()),
+            of(|of| of.name.clone()),
+            of(|of| of.unit.map(|unit| unit.to_string()).unwrap_or_default()),
+            of(|of| csv::number(of.best)),
+            figure.map(|(_, more)| more.to_string()).unwrap_or_default(),
+        ]);
+    }
+    csv::written(&rows)
+}

@@ -1,0 +1,68 @@
+//! Records that come from another history.
+
+use super::*;
+use std::path::Path;
+
+/// Reads and imports a text.
+fn import(store: &mut Store, text: &str) -> Result<Imported, HistoryError> {
+    store.import(records(Path::new("x.jsonl"), text).expect("records"))
+}
+
+fn lines(records: &[Record]) -> String {
+    records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect()
+}
+
+#[test]
+fn records_keep_their_identifiers_and_are_saved_once() {
+    let (_folder, mut store, ..) = two_runs();
+    let there = [record(1e9), record(2e9), record(3e9)];
+    let done = |saved, known| Imported { saved, known };
+    assert_eq!(import(&mut store, &lines(&there[..2])).unwrap(), done(2, 0));
+    store.set_label(&there[0].id, "seen", "here").unwrap();
+    assert_eq!(import(&mut store, &lines(&there)).unwrap(), done(1, 2));
+    assert_eq!(store.find(&there[2].id).unwrap(), there[2]);
+    assert_eq!(store.find(&there[0].id).unwrap().labels["seen"], "here", "labels stay");
+    // As --json writes a record.
+    let pretty = serde_json::to_string_pretty(&record(4e9)).unwrap();
+    assert_eq!(import(&mut store, &format!("\n{pretty}\n\n{pretty}")).unwrap(), done(1, 1));
+    assert_eq!(import(&mut store, "{\"schema\": 1}").unwrap_err().to_string().lines().count(), 2);
+    for other in ["", "  ", "not JSON", "[1]", "{}", "{\"fio version\": \"fio-3.33\"}"] {
+        assert!(records(Path::new("x"), other).is_none(), "{other}");
+    }
+}
+
+#[test]
+fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
+    let (_folder, mut store, ..) = two_runs();
+    let (known, fresh) = (record(1e9), record(2e9));
+    store.save(&known).unwrap();
+    let other = Record { seconds: 99.0, ..known.clone() };
+    let newer = lines(std::slice::from_ref(&fresh)).replace("nodegauge/1", "nodegauge/2");
+    let odd = Record { id: "x\u{1b}[2J".to_owned(), ..record(1e9) };
+    let whole = lines(&[fresh.clone(), fresh.clone()]);
+    let hint = "\nhint: give a file that history export or --json wrote, whole";
+    for (text, expected) in [
+        (lines(&[fresh.clone(), other]), format!("run {} is in history database ", known.id)),
+        (
+            lines(&[fresh.clone()]) + &newer,
+            format!(
+                "x.jsonl, record at line 2: found schema nodegauge/2, required is nodegauge/1{hint}"
+            ),
+        ),
+        (
+            whole[..whole.len() - 20].to_owned(),
+            "x.jsonl, record at line 2: EOF while parsing".to_owned(),
+        ),
+        (
+            lines(&[fresh.clone()]) + "\n\nrubbish",
+            "x.jsonl, record at line 4: expected value".to_owned(),
+        ),
+        (lines(&[fresh.clone(), odd]), "\"x\\u{1b}[2J\" is no identifier of a run\n".to_owned()),
+    ] {
+        let error = import(&mut store, &text).unwrap_err();
+        assert!(!is_environment(&error));
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        assert!(error.to_string().lines().count() <= 2, "{error}");
+        assert_eq!(store.count(&RunFilter::default()).unwrap(), 3, "nothing is imported");
+    }
+}
