@@ -439,7 +439,7 @@ fn wrong_usage_is_refused() {
         (&["--compiler", "gcc 'x"], "the quote is not closed"),
         (&["--sweep", "compiler=gcc;"], "expected a program and its options"),
         (&["--sweep", "compiler=gcc", "--compiler", "gcc"], "the axis compiler is given twice"),
-        (&["--stream-text", "--compiler", "gcc"], "cannot be used with"),
+        (&["--stream-text", "--compiler", "gcc"], "--stream-text is of one configuration"),
         (&["--sweep", "compiler"], "expected '=' and values"),
     ];
     for (more, message) in cases {

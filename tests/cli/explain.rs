@@ -110,6 +110,26 @@ fn one_thread_count_only() {
 }
 
 #[test]
+fn the_help_lists_what_it_takes_and_no_more() {
+    let harness = Harness::new();
+    let help = harness.run(&["explain", "--help"]).exits(0);
+    let help = help.tells(&format!("{}, and memcpy", STEPS.join(", ")));
+    help.tells("--threads <N> Threads [default: one a core]").never_says("--against");
+    let against = harness.run(&["explain", "--against", "EPYC 7H12"]).exits(2);
+    against
+        .only_error("nobody has published what explain measures\nhint: give --against to stream");
+    // Every option that is listed is known.
+    let options = harness.run(&["explain", "-h"]).exits(0).stdout;
+    let named = options.lines().filter_map(|line| line.trim_start().split("--").nth(1));
+    let named: Vec<&str> = named.filter_map(|name| name.split([' ', '<']).next()).collect();
+    assert!(named.len() > 20, "{named:?}");
+    for name in named.into_iter().filter(|name| *name != "help") {
+        let said = harness.run(&["explain", &format!("--{name}"), "--nonsense"]).exits(2).stderr;
+        assert!(!said.contains(&format!("unexpected argument '--{name}'")), "{said}");
+    }
+}
+
+#[test]
 fn a_share_of_a_limit_that_a_factor_does_not_have() {
     let args = [&["explain", "--quiet", "--no-save", "--expect", "whole>=1%"], &FAST[..]].concat();
     Harness::new().run(&args).exits(2).only_error(

@@ -1,6 +1,6 @@
 //! `nodegauge hpl`: the native run.
 
-use crate::harness::{Harness, Part, measurements, skip};
+use crate::harness::{GENOA, Harness, Part, T2K, measurements, skip};
 use crate::machine::control_group;
 use serde_json::Value;
 
@@ -62,6 +62,59 @@ fn a_plan_shows_its_formulas_and_measures_nothing() {
     // On as many threads, what was measured before tells more.
     harness.run(&[&["hpl", "--threads", "1"], &SMALL[..]].concat()).exits(0);
     harness.run(&["hpl", "--plan", "--threads", "1"]).exits(0).tells("DGEMM (saved 20");
+}
+
+#[test]
+fn a_described_machine_is_planned_for() {
+    let harness = Harness::new();
+    let plan = |machine: &str, more: &[&str]| {
+        harness.run(&[&["hpl", "--plan", "--topology", machine], more].concat())
+    };
+    // Two EPYC 9654 with 768 GiB: sqrt(0.8 x 768 GiB / 8 B) = 287,161, down to 1495 x 192.
+    let genoa = ["--processor", "EPYC 9654", "--memory", "768GiB", "--rate", "5TFLOP/s"];
+    plan(GENOA, &genoa)
+        .exits(0)
+        .tells("N 287040: N = sqrt(0.8 x 768 GiB / 8 B), down to a multiple of 192")
+        .tells("P x Q 4 x 6 for 24 ranks of 8 threads")
+        .tells("= 613.9 GiB, 25.6 GiB a rank")
+        .tells("of 768 GiB that can be had")
+        .tells("Rpeak 7.373 TFLOP/s = 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle")
+        .tells("the given rate is 67.8 % of it")
+        // 2/3 N^3 / 5e12
+        .tells("time 3153 s predicted")
+        .tells("5.000 TFLOP/s as given");
+    // The published run of two EPYC 7F52: NB 180 on 4 x 8 processes.
+    let rome = "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";
+    let published = ["--memory", "377.81GB", "--nb", "180", "--ranks", "32"];
+    plan(rome, &[&published[..], &["--processor", "EPYC 7F52"]].concat())
+        .exits(0)
+        .tells("P x Q 4 x 8 for 32 ranks of 1 threads")
+        .tells("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
+        .tells("DGEMM taken as 0.9 x 1.792 TFLOP/s");
+    // What is not known is said.
+    plan(T2K, &["--memory", "32GiB"])
+        .exits(0)
+        .tells("Rpeak unknown: the table does not know this processor; give --processor")
+        .tells("time unknown for (2/3 N^3 + 3/2 N^2)");
+    plan(T2K, &["--order", "50000"]).exits(0).tells("of unknown memory").tells("N 50000: as asked");
+    plan(T2K, &[]).exits(2).complains("the memory of the described machine is not known");
+    let timed = plan(T2K, &["--memory", "32GiB", "--budget", "60"]).exits(2);
+    timed.complains("the rate of the described machine is not known");
+    plan(T2K, &["--memory", "32GiB", "--budget", "60", "--rate", "100GFLOP/s"])
+        .exits(0)
+        .tells("/ (100.0 GFLOP/s) <= 30.0 s");
+    // HPL.dat for it, and this node as if it had other memory.
+    let dat = ["hpl", "--hpl-dat-only", "--topology", T2K, "--memory", "32GiB", "--nb", "128"];
+    harness.run(&dat).exits(0).says("58368 ").says("2            Ps").says("2            Qs");
+    let here = harness.run(&["hpl", "--plan", "--full", "--memory", "1GiB", "--nb", "64"]).exits(0);
+    here.tells("N = sqrt(0.8 x 1 GiB / 8 B), down to a multiple of 64");
+    // A run is of this node as it is.
+    for option in [["--memory", "1GiB"], ["--rate", "1TFLOP/s"], ["--topology", T2K]] {
+        let refused = harness.run(&[&["hpl", "--order", "100"], &option[..]].concat()).exits(2);
+        refused.complains(&format!("{} is of what is planned, and this is a run", option[0]));
+    }
+    harness.run(&["hpl", "--plan", "--rate", "5"]).exits(2).complains("expected a unit of FLOP/s");
+    harness.run(&["history", "list"]).exits(0).says("no saved runs");
 }
 
 #[test]

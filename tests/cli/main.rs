@@ -46,5 +46,6 @@ mod standard;
 mod stream;
 mod stream_limits;
 mod stream_table;
+mod sweep;
 mod terminal;
 mod tune;

@@ -316,6 +316,72 @@ fn an_affinity_mask_does_not_matter_to_another_machine() {
 }
 
 #[test]
+fn a_memory_policy_stands_beside_named_cpus() {
+    let harness = Harness::new();
+    let named = ["places", "--topology", T2K, "--ranks", "2", "--cpus", "12,4"];
+    let with = |more: &[&str]| harness.run(&[&named[..], more].concat()).exits(0);
+    let said = with(&["--policy", "3"]);
+    insta::assert_snapshot!(said.stdout, @r"
+    rank  socket  memory  core
+       0       3       3    12
+       1       1       1     4
+    memory: bound to these nodes
+    note: --cpus says where threads go, policy 3 where memory goes
+    ");
+    let document = with(&["--policy", "1", "--json"]).json();
+    assert_eq!(cpus(&document), [12, 4]);
+    let all = json!({"policy": "interleave", "nodes": [0, 1, 2, 3]});
+    assert_eq!(document["threads"][1]["memory"], all);
+    let script = with(&["--policy", "3", "--emit", "numactl"]);
+    script
+        .says("numactl --physcpubind=12 --membind=3 \"$@\"")
+        .says("numactl --physcpubind=4 --membind=1 \"$@\"");
+    let document = with(&["--numa", "bind:0", "--json"]).json();
+    assert_eq!(document["threads"][0]["memory"], json!({"policy": "bind", "nodes": [0]}));
+}
+
+#[test]
+fn what_numactl_said_is_shown_and_honoured() {
+    let harness = Harness::new();
+    if !harness.has(Part::Numa, "numactl") {
+        return;
+    }
+    let shown = harness.run(&["places", "--json"]).exits(0).json();
+    assert_eq!(shown["inherited"]["nodes"], json!([]));
+    let (cpu, node) =
+        (shown["inherited"]["cpus"][0].to_string(), &shown["inherited"]["memory_nodes"][0]);
+    for policy in ["interleave", "bind", "preferred"] {
+        let option = format!("--{}={node}", if policy == "bind" { "membind" } else { policy });
+        let numactl = ["numactl", "--physcpubind", &cpu, &option];
+        let allowed = harness.command("numactl").args([&option, "true"]).status();
+        if !allowed.is_ok_and(|status| status.success()) {
+            return skip(Part::Numa, "numactl cannot set a memory policy");
+        }
+        let under = |args: &[&str]| harness.run_under(&numactl, args).unwrap().exits(0);
+        let document = under(&["places", "--json"]).json();
+        let inherited = &document["inherited"];
+        assert_eq!((&inherited["policy"], &inherited["nodes"]), (&json!(policy), &json!([node])));
+        assert_eq!(json!(cpus(&document)), inherited["cpus"]);
+        assert_eq!(document["threads"][0]["memory"], json!({"policy": policy, "nodes": [node]}));
+        let words = format!("memory policy {policy} (node {node}), cpus {cpu}, memory of node");
+        under(&["places"]).says(&format!("inherited: {words}")).says(&format!(
+            "note: memory policy {policy}:{node} honoured, with which this process was started"
+        ));
+        under(&["places", "--ranks", "1"]).says(&format!("inherited: {words}"));
+        under(&["places", "--emit", "numactl"]).says(&option);
+        under(&["machine"]).tells(&format!("inherited {words}"));
+        let record = under(&["machine", "--json"]).json();
+        assert_eq!(record["machine"]["circumstances"]["inherited"], *inherited);
+        // What is asked for goes before.
+        let asked = under(&["places", "--json", "--numa", "local"]).json();
+        assert_eq!(asked["threads"][0]["memory"]["policy"], "local");
+        let described = under(&["places", "--json", "--topology", T2K]).json();
+        assert_eq!(described.get("inherited"), None);
+        assert_eq!(described["threads"][0]["memory"]["policy"], "default");
+    }
+}
+
+#[test]
 fn nothing_is_measured_and_nothing_is_saved() {
     let harness = Harness::new();
     harness.run(&["places"]).exits(0);

@@ -201,6 +201,28 @@ fn an_interrupt_kills_the_program_and_keeps_what_was_measured() {
 }
 
 #[test]
+fn the_text_of_stream_c_itself_is_printed() {
+    let place = Place::new("", PASSED);
+    let said = place.stream(&["--compiler", "gcc", "--stream-text"]).exits(0);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert_eq!(
+        (lines.len(), lines[0]),
+        (12, "STREAM version $Revision: 5.10 $"),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(lines[7], "Copy:           10000.0     0.001600     0.001600     0.001600");
+    assert_eq!(lines[11], PASSED);
+    let record = place.0.latest();
+    let kept: Vec<bool> =
+        of(&record, "standard").iter().map(|m| m["config"].get("printed").is_some()).collect();
+    assert_eq!(kept, [false, false, false, true]);
+    let failed = Place::new("", "Failed Validation on array a[]");
+    let said = failed.stream(&["--compiler", "gcc", "--stream-text"]).exits(1).prints_nothing();
+    said.complains("error: no valid result: stream.c finds wrong values");
+}
+
+#[test]
 fn a_compiler_that_is_missing_or_refuses_ends_the_command_with_3() {
     let place = Place::new("", PASSED);
     let missing = place.stream(&["--compiler", "no-such-cc -O2"]).exits(3).prints_nothing();
@@ -219,9 +241,8 @@ fn a_compiler_that_is_missing_or_refuses_ends_the_command_with_3() {
 #[test]
 fn wrong_usage_is_refused_before_anything_runs() {
     let place = Place::new("", PASSED);
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 3] = [
         (&["--sweep", "stores"], "cannot be used with"),
-        (&["--stream-text"], "cannot be used with"),
         (&["--numa", "interleave"], "--numa cannot be given to stream.c"),
         (&["--compiler", "gcc 'x"], "the quote is not closed"),
     ];

@@ -5,6 +5,38 @@ use crate::machine::control_group;
 use crate::stream::check_measurement;
 use serde_json::Value;
 
+/// Arrays of a mebibyte lie in a cache, or are below the rule: every mode says so.
+#[test]
+fn arrays_in_a_cache_are_suspect_in_every_mode() {
+    let harness = Harness::new();
+    let size: &[&str] = &["--size", "1MiB"];
+    let modes: [(&[&str], &[&str]); 7] = [
+        (&["stream"], size),
+        (&["stream", "--threads", "1", "--ranks", "2"], size),
+        (&["stream", "--sweep", "threads=1"], size),
+        (&["stream", "--sweep", "size=512KiB,1MiB"], &[]),
+        (&["stream", "--tune"], size),
+        (&["stream", "--compiler", "gcc -O2"], size),
+        (&["explain"], size),
+    ];
+    for (mode, size) in modes {
+        let fast = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000", "--no-save"];
+        let args = [mode, size, &fast, &["--json", "-"]].concat();
+        let record = harness.run(&args).exits(0).json();
+        let figures = measurements(&record).iter().filter(|m| m["test"] != "tune");
+        let mut count = 0;
+        for m in figures {
+            let reasons = texts(&m["validity"]["reasons"]).join("\n");
+            assert_eq!(m["validity"]["status"], "suspect", "{mode:?}: {m:#}");
+            assert!(
+                reasons.contains("STREAM's rule asks for") || reasons.contains("a cache helps")
+            );
+            count += 1;
+        }
+        assert!(count >= 4, "{mode:?}: {count} figures");
+    }
+}
+
 #[test]
 fn a_rate_above_the_theoretical_one_is_no_result() {
     let harness = Harness::new();

@@ -18,6 +18,7 @@ pub(crate) use compare::CompareArgs;
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::published::Against;
 use nodegauge_machine::{DimmSpec, TopologySource};
+use nodegauge_measure::Bytes;
 use nodegauge_measure::expect::Expectation;
 use nodegauge_memory::compiled::self_test;
 use nodegauge_memory::kernels::{Element, Kernel};
@@ -107,6 +108,9 @@ pub(crate) enum Command {
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
     Stream(Box<stream::StreamArgs>),
     /// Take the best STREAM result apart: what each choice is worth on this node
+    ///
+    /// Its steps, each held against the one before: threads, binding, layout, pages, stores, loop,
+    /// side_by_side, and memcpy of the C library beside copy. A choice that is given is no step.
     Explain(ExplainArgs),
     /// Measure the rest of the memory system: ladder, latency, matrix, loaded, mix
     #[command(subcommand)]
@@ -260,6 +264,9 @@ pub(crate) struct Described {
 pub(crate) struct MachineArgs {
     #[command(flatten)]
     pub(crate) described: Described,
+    /// Memory of a described machine, e.g. 768GiB
+    #[arg(long, value_name = "BYTES", requires = "topology", help_heading = "Machine")]
+    pub(crate) memory: Option<Bytes>,
     /// Write a record without measurements as JSON; '-' or nothing is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -370,6 +377,8 @@ pub(crate) enum HistoryCommand {
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
         csv: Option<String>,
         #[command(flatten)]
+        show: stream::ShowArgs,
+        #[command(flatten)]
         db: Database,
     },
     /// Save what stream.c (C, MPI, Fortran), an OSU micro-benchmark, iozone or fio printed, as records
@@ -408,7 +417,15 @@ pub(crate) enum HistoryCommand {
 
 /// The command with what only the running program knows.
 pub(crate) fn command() -> clap::Command {
-    Args::command().long_version(long_version())
+    // It has one team, and no figures of which others have published any.
+    let explain = |explain: clap::Command| {
+        explain
+            .mut_arg("threads", |threads| {
+                threads.help("Threads [default: one a core]").value_name("N")
+            })
+            .mut_arg("against", |against| against.hide(true))
+    };
+    Args::command().long_version(long_version()).mut_subcommand("explain", explain)
 }
 
 /// Version, build, and what this processor can run.

@@ -45,7 +45,7 @@ impl From<&Failure> for Exit {
     fn from(failure: &Failure) -> Self {
         match failure.kind {
             FailureKind::Unmet => Self::Unmet,
-            FailureKind::Usage => Self::Usage,
+            FailureKind::Usage | FailureKind::Beyond => Self::Usage,
             FailureKind::Missing => Self::Missing,
         }
     }

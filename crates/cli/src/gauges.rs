@@ -4,11 +4,11 @@ use crate::progress::Progress;
 use nodegauge_gauge::{Gauge, Glance, Site};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
-use nodegauge_measure::{Notice, NoticeId, Outcome};
+use nodegauge_measure::{Failure, Notice, NoticeId, Outcome};
 
 /// All gauges.
 pub(crate) const GAUGES: [&dyn Gauge; 4] = [
-    &nodegauge_memory::Memory,
+    &nodegauge_memory::Memory::PLAIN,
     &nodegauge_compute::ComputeGauge,
     &nodegauge_messages::Messages,
     &nodegauge_files::Files,
@@ -32,9 +32,9 @@ pub(crate) fn glance(
     ask: &Glance<'_>,
     progress: &mut Progress,
 ) -> Outcome {
-    let not_measured = |why: String| {
-        let why = why.replace("\nhint: ", "; ").replace('\n', " ");
-        Notice::new(NoticeId::LeftOut, gauge.name(), format!("not measured: {why}"))
+    let not_measured = |failure: Failure| {
+        let text = format!("not measured: {}", failure.in_a_line());
+        Notice::new(NoticeId::LeftOut, gauge.name(), text)
     };
     let found = gauge
         .glance(site, ask)
@@ -43,12 +43,10 @@ pub(crate) fn glance(
         Ok(outcome) => {
             let mut outcome = outcome.unwrap_or_default();
             let failure = outcome.failure.take();
-            outcome.notices.extend(failure.map(|failure| not_measured(failure.to_string())));
+            outcome.notices.extend(failure.map(not_measured));
             outcome
         }
-        Err(failure) => {
-            Outcome { notices: vec![not_measured(failure.to_string())], ..Outcome::default() }
-        }
+        Err(failure) => Outcome { notices: vec![not_measured(failure)], ..Outcome::default() },
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::args::PlacementArgs;
 use crate::args::ranks::RankArgs;
 use crate::failure::Failure;
-use nodegauge_machine::Topology;
+use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_memory::GAUGE;
 use nodegauge_placement::{
@@ -42,12 +42,24 @@ fn one_count(args: &PlacementArgs, several: &str) -> Result<Option<u32>, Failure
 /// Why ranks have no list of thread counts.
 const ONE_A_RANK: &str = "ranks have one number of threads each\nhint: give one, e.g. --threads 4";
 
-/// The memory policy that is asked for.
-fn policy(args: &PlacementArgs, topology: &Topology) -> Result<MemoryPolicy, Failure> {
+/// The memory policy that is asked for, else the one that this process was started with, which is said.
+fn policy(
+    args: &PlacementArgs,
+    topology: &Topology,
+    said: &mut Vec<String>,
+) -> Result<MemoryPolicy, Failure> {
     match &args.numa {
         Some(spec) => Ok(spec.resolve(topology)?),
-        None => Ok(MemoryPolicy::Default),
+        None => Ok(inherited(topology, said)),
     }
+}
+
+/// The policy that this process was started with, where it names nodes of this machine.
+fn inherited(topology: &Topology, said: &mut Vec<String>) -> MemoryPolicy {
+    let live = matches!(topology.source, TopologySource::Live);
+    let inherited = live.then(MemoryPolicy::inherited).flatten();
+    said.extend(inherited.as_ref().map(MemoryPolicy::inherited_in_words));
+    inherited.unwrap_or_default()
 }
 
 /// A team that is asked for, before it is placed.
@@ -66,10 +78,11 @@ pub(crate) fn one_team(
 ) -> Result<TeamRequest, Failure> {
     let threads =
         one_count(args, &format!("{mode} takes one thread count\nhint: e.g. --threads 4"))?;
-    let (request, said) = request(args, threads, &environment())?;
+    let (request, mut said) = request(args, threads, &environment())?;
+    let policy = policy(args, topology, &mut said)?;
     let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
     let notices = said.into_iter().map(notice).collect();
-    Ok(TeamRequest { request, policy: policy(args, topology)?, notices })
+    Ok(TeamRequest { request, policy, notices })
 }
 
 /// Placements for each thread count that was asked for, the memory policy, and what the user
@@ -108,7 +121,8 @@ pub(crate) fn plan_or(
         notices.extend(said);
         placements.push(placement);
     }
-    Ok(Planned { placements, policy: policy(args, topology)?, notices })
+    let policy = policy(args, topology, &mut notices)?;
+    Ok(Planned { placements, policy, notices })
 }
 
 /// Where the ranks go that were asked for; `None` without ranks.
@@ -154,6 +168,10 @@ pub(crate) fn ranks(
         policy: args.policy,
         cpus: args.cpus.clone(),
         numa: placement.numa.clone(),
+        inherited: match (args.policy, &placement.numa) {
+            (None, None) => inherited(topology, &mut notices),
+            _ => MemoryPolicy::Default,
+        },
         together,
     };
     let mut plan = plan_ranks(topology, &request)?;
@@ -171,5 +189,5 @@ pub(crate) fn in_each_rank(
     let number = Environment { num_threads: environment().num_threads, ..Environment::default() };
     let mut request = Request { threads: one_count(placement, ONE_A_RANK)?, ..Request::default() };
     number.apply(&mut request).map_err(Failure::usage)?;
-    Ok((request.threads.unwrap_or(1), policy(placement, topology)?))
+    Ok((request.threads.unwrap_or(1), policy(placement, topology, &mut Vec::new())?))
 }

@@ -138,6 +138,14 @@ pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     Ok(Site { round_trips, ..site })
 }
 
+/// A machine that is only described, with what the user says of it.
+pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site, Failure> {
+    let describe = describe_options(common.dimms, common.processor.as_deref())?;
+    let topology = Topology::load(source)?;
+    let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &describe);
+    Ok(Site::new(topology, machine, SysRoot::live()))
+}
+
 /// What standard output gets.
 pub(crate) enum Shown {
     /// A text for people, followed by where the record was saved.
@@ -148,7 +156,7 @@ pub(crate) enum Shown {
 
 impl Shown {
     /// The page of a gauge's own command.
-    pub(crate) fn page_of(gauge: &'static dyn Gauge) -> impl Fn(&Record, Style) -> Self {
+    pub(crate) fn page_of(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
         move |record, style| Self::Text(text::page(&run::own(record, gauge), style))
     }
 }

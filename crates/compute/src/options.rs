@@ -34,6 +34,8 @@ pub struct HplOptions {
     pub triad: Option<(BytesPerSec, String)>,
     /// This node's DGEMM on as many threads and where it comes from, to foresee the time.
     pub dgemm: Option<(FlopsPerSec, String)>,
+    /// The rate of the solution, where the time is to be foreseen at it and not at DGEMM's.
+    pub rate: Option<FlopsPerSec>,
     /// The order at which LU reaches half of that, by a saved rating on as many threads ([`size::half`](crate::size::half)).
     pub half: Option<f64>,
     /// Ranks of the reference program.
@@ -66,6 +68,8 @@ pub struct ReferenceOptions {
 
 /// Time for everything unless the user says otherwise.
 pub const BUDGET: Duration = Duration::from_secs(15);
+/// Bytes that no node has.
+const LARGER_THAN_ANY: u64 = 1 << 60;
 /// Share of the budget for the solution: the rest makes and checks the matrix.
 const SOLUTION: f64 = 0.5;
 
@@ -83,6 +87,7 @@ impl Default for HplOptions {
             libraries: Vec::new(),
             triad: None,
             dgemm: None,
+            rate: None,
             half: None,
             ranks: RankOptions::default(),
             reference: None,
@@ -104,10 +109,13 @@ impl HplOptions {
         threads: usize,
         multiple: usize,
     ) -> SizeConstraints {
+        // Of a described machine an order that is asked for is planned whatever its memory.
+        let planned = machine.is_described() && matches!(self.order, OrderSpec::Exactly(_));
+        let unknown = if planned { LARGER_THAN_ANY } else { 0 };
         let memory = &machine.memory;
         let limit = memory.cgroup_limit.filter(|limit| Some(*limit) < memory.bytes);
         SizeConstraints {
-            available: Bytes(memory.available.unwrap_or(0)),
+            available: Bytes(memory.available.unwrap_or(unknown)),
             cgroup_limit: limit.map(Bytes),
             fraction: self.fraction,
             dgemm: dgemm.0,

@@ -11,7 +11,7 @@ use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{GAUGE, TEST};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
-use nodegauge_measure::record::Machine;
+use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
@@ -33,9 +33,12 @@ pub struct HplPlan {
     /// NB that is reckoned with.
     pub(crate) nb: usize,
     pub(crate) order: ChosenOrder,
-    /// The rate on which the foreseen time rests, in words.
-    pub(crate) rate: String,
-    pub(crate) available: Bytes,
+    /// The rate on which the foreseen time rests, in words; `None` where nothing is known of it.
+    pub(crate) rate: Option<String>,
+    /// Memory that can be had, where it is known.
+    pub(crate) available: Option<Bytes>,
+    /// The theoretical peak of the cores in use, where it is known.
+    pub(crate) peak: Option<Figure>,
     reference: Option<PlacedReference>,
 }
 
@@ -49,14 +52,29 @@ impl HplPlan {
         let layout = RankLayout::of(&site.topology, &options.ranks);
         let nb = options.nb.first().copied().unwrap_or(USUAL_NB);
         let threads = placement.threads.len();
-        let (dgemm, rate) = foreseen_dgemm(&site.machine, &options, threads);
+        let machine = &site.machine;
+        let (dgemm, rate) = foreseen_rate(machine, &options, threads).unzip();
+        let spec = options.order_spec();
+        let sized = !matches!(spec, OrderSpec::Exactly(_));
+        if machine.is_described() && machine.memory.available.is_none() && sized {
+            return Err(Failure::usage(
+                "the memory of the described machine is not known\nhint: give it, e.g. --memory 768GiB, or --order N",
+            ));
+        }
+        if spec == OrderSpec::Quick && rate.is_none() {
+            return Err(Failure::usage(
+                "the rate of the described machine is not known, so that no N can be chosen by time\nhint: give it, e.g. --rate 2.5TFLOP/s, or --processor",
+            ));
+        }
+        let dgemm = dgemm.unwrap_or(FlopsPerSec(f64::NAN));
         let multiple = nb * multiple(&options, &layout);
-        let constraints = options.constraints(&site.machine, dgemm, threads, multiple);
-        let order = size::choose(options.order_spec(), &constraints)?;
+        let constraints = options.constraints(machine, dgemm, threads, multiple);
+        let order = size::choose(spec, &constraints)?;
         choose::look_for(&options.libraries)?;
         let reference = PlacedReference::find(&site.topology, layout, &options)?;
-        let available = constraints.available;
-        Ok(Self { placement, options, layout, nb, order, rate, available, reference })
+        let available = machine.memory.available.map(Bytes);
+        let peak = peak_of(machine, threads);
+        Ok(Self { placement, options, layout, nb, order, rate, available, peak, reference })
     }
 
     /// The reference program's input for this plan. Nothing is measured, so without an order memory
@@ -71,8 +89,8 @@ impl HplPlan {
         }
         let nbs = if filled.nb.is_empty() { vec![USUAL_NB] } else { filled.nb.clone() };
         let widest = nbs.iter().copied().max().unwrap_or(USUAL_NB);
-        let (dgemm, _) = foreseen_dgemm(&site.machine, &filled, 1);
-        let order = reference::order(site, &filled, dgemm.0, &self.layout, 1, widest)?;
+        let rate = foreseen_rate(&site.machine, &filled, 1).map_or(f64::NAN, |(rate, _)| rate.0);
+        let order = reference::order(site, &filled, rate, &self.layout, 1, widest)?;
         Ok(dat::write(order, &nbs, &[self.layout.grid()]))
     }
 }
@@ -130,24 +148,39 @@ fn multiple(options: &HplOptions, layout: &RankLayout) -> usize {
     if options.grid_multiple { size::lcm(p, q) } else { 1 }
 }
 
-/// DGEMM on all threads with its basis: as measured before, else by the processor's peak.
-fn foreseen_dgemm(
+/// The theoretical peak of the cores that so many threads take.
+fn peak_of(machine: &Machine, threads: usize) -> Option<Figure> {
+    let peak = machine.peak_flops.clone()?;
+    let cores = machine.processor.cores.max(1) as usize;
+    let used = threads.min(cores);
+    Some(match used < cores {
+        true => Figure {
+            value: peak.value * used as f64 / cores as f64,
+            basis: format!("{used} of {}", peak.basis),
+            ..peak
+        },
+        false => peak,
+    })
+}
+
+/// The rate of a solution with its basis: as given; DGEMM on all threads as measured before, else by the
+/// processor's peak. Of a processor of which nothing is known `None` on a described machine, else assumed.
+fn foreseen_rate(
     machine: &Machine,
     options: &HplOptions,
     threads: usize,
-) -> (FlopsPerSec, String) {
-    if let Some((dgemm, source)) = &options.dgemm {
-        return (*dgemm, format!("{dgemm} DGEMM ({source})"));
+) -> Option<(FlopsPerSec, String)> {
+    if let Some(rate) = options.rate {
+        return Some((rate, format!("{rate} as given")));
     }
-    let cores = machine.processor.cores.max(1) as usize;
-    let used = threads.min(cores);
-    let (peak, basis) = match &machine.peak_flops {
-        Some(peak) if used < cores => {
-            let part = peak.value * used as f64 / cores as f64;
-            (part, format!("{used} of {}", peak.basis))
-        }
-        Some(peak) => (peak.value, peak.basis.clone()),
+    if let Some((dgemm, source)) = &options.dgemm {
+        return Some((*dgemm, format!("{dgemm} DGEMM ({source})")));
+    }
+    let (peak, basis) = match peak_of(machine, threads) {
+        Some(peak) => (peak.value, peak.basis),
+        None if machine.is_described() => return None,
         None => {
+            let used = threads.min(machine.processor.cores.max(1) as usize);
             let (hz, a_cycle) = ASSUMED_CORE;
             let basis = format!(
                 "assumed: {used} cores x {} GHz x {a_cycle} FLOP/cycle; the processor's peak is not known",
@@ -158,31 +191,35 @@ fn foreseen_dgemm(
     };
     let dgemm = FlopsPerSec(peak * USUAL_DGEMM);
     let peak = FlopsPerSec(peak);
-    (dgemm, format!("{dgemm} DGEMM taken as {USUAL_DGEMM} x {peak} ({basis})"))
+    Some((dgemm, format!("{dgemm} DGEMM taken as {USUAL_DGEMM} x {peak} ({basis})")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::record::Figure;
 
     #[test]
     fn the_rate_is_the_saved_one_else_that_of_the_peak_else_assumed() {
         let mut machine = Machine::default();
         machine.processor.cores = 4;
         let mut options = HplOptions::default();
-        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        let (dgemm, basis) = foreseen_rate(&machine, &options, 2).unwrap();
         assert!((dgemm.0 / (0.9 * 2.0 * 32e9) - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.contains("assumed: 2 cores x 2 GHz x 16 FLOP/cycle"), "{basis}");
         let basis = "4 cores".to_owned();
         let peak = Figure { value: 400e9, basis, detail: None, at_most: false };
         machine.peak_flops = Some(peak);
-        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        let (dgemm, basis) = foreseen_rate(&machine, &options, 2).unwrap();
         assert!((dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.ends_with("taken as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"), "{basis}");
         options.dgemm = Some((FlopsPerSec(123e9), "saved yesterday".to_owned()));
-        let (dgemm, basis) = foreseen_dgemm(&machine, &options, 2);
+        let (dgemm, basis) = foreseen_rate(&machine, &options, 2).unwrap();
         assert_eq!(dgemm, FlopsPerSec(123e9));
         assert_eq!(basis, "123.0 GFLOP/s DGEMM (saved yesterday)");
+        options.rate = Some(FlopsPerSec(1e12));
+        let (_, basis) = foreseen_rate(&machine, &options, 2).unwrap();
+        assert_eq!(basis, "1.000 TFLOP/s as given");
+        let unknown = Machine { source: "synthetic".to_owned(), ..Machine::default() };
+        assert_eq!(foreseen_rate(&unknown, &HplOptions::default(), 2), None);
     }
 }

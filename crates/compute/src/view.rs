@@ -11,7 +11,7 @@ use nodegauge_gauge::view::{
     plain_table,
 };
 use nodegauge_measure::record::{Category, Measurement, Record};
-use nodegauge_measure::{Bytes, FlopsPerSec, Hertz, Seconds, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz, Seconds, Unit};
 
 /// Figures of a library or program.
 const LIBRARIES: [&str; 2] = ["rating", "dgemm"];
@@ -20,7 +20,7 @@ const PEAKS: [&str; 2] = ["fma_peak", "fma_peak_f32"];
 
 /// A plan, formulas with their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
-    let HplPlan { options, layout, nb, order: chosen, available, rate, .. } = plan;
+    let HplPlan { options, layout, nb, order: chosen, available, rate, peak, .. } = plan;
     let (order, bytes, formula) = (chosen.order, chosen.bytes, &chosen.formula);
     let threads = plan.placement.threads.len();
     let nb_basis = match options.nb.as_slice() {
@@ -34,14 +34,39 @@ pub fn plan(plan: &HplPlan) -> Section {
     );
     let needed = size::needed(order, threads);
     let beyond = 100.0 * (needed.as_f64() / bytes.as_f64() - 1.0);
+    let available =
+        available.map_or("unknown memory".to_owned(), |memory| format!("{memory} that can be had"));
+    let each = Bytes(bytes.0 / ranks as u64);
     let memory = format!(
-        "8 B x N x (N + 1) = {bytes}, at most {needed} in all (+{beyond:.1} %), of {available} that can be had"
+        "8 B x N x (N + 1) = {bytes}, {each} a rank, at most {needed} in all (+{beyond:.1} %), of {available}"
     );
-    let (seconds, flops) = (Seconds(chosen.seconds), lu::flops(order));
-    let least = if options.half.is_none() { "at least " } else { "" };
-    let time = format!(
-        "{least}{seconds} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}"
-    );
+    let flops = lu::flops(order);
+    // Products of NB columns read and write C once for 2 NB operations on each of its numbers.
+    let traffic = 16.0 * flops / (2.0 * *nb as f64);
+    let mut moved = format!("at least {} by products of NB columns", Bytes(traffic as u64));
+    let time = match rate {
+        Some(rate) => {
+            moved += &format!(", {}", BytesPerSec(traffic / chosen.seconds));
+            let is_least = options.half.is_none() && options.rate.is_none();
+            let least = if is_least { "at least " } else { "" };
+            format!(
+                "{least}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}",
+                Seconds(chosen.seconds)
+            )
+        }
+        None => format!(
+            "unknown for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations: give --rate, or --processor for its peak"
+        ),
+    };
+    let rpeak = match peak {
+        Some(peak) => {
+            let rate = options.rate.map(|rate| 100.0 * rate.0 / peak.value);
+            let share = rate.map(|share| format!("; the given rate is {share:.1} % of it"));
+            let share = share.unwrap_or_default();
+            format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis)
+        }
+        None => "unknown: the table does not know this processor; give --processor".to_owned(),
+    };
     let mut section = Section::new("plan");
     section
         .note("N", format!("{order}: {formula}"))
@@ -49,6 +74,8 @@ pub fn plan(plan: &HplPlan) -> Section {
         .note("native", format!("{threads} threads, {group} of them on a panel"))
         .note("P x Q", grid)
         .note("memory", memory)
+        .note("traffic", moved)
+        .note("Rpeak", rpeak)
         .note("time", time);
     section
 }

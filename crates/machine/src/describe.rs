@@ -158,8 +158,9 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
             let memory = root.and_then(|root| memory::of_node(root, node.id));
             NumaNode {
                 id: node.id.0,
-                bytes: memory.map(|(total, _)| total).or(node.bytes),
-                free: memory.map(|(_, free)| free),
+                bytes: memory.map(|(total, ..)| total).or(node.bytes),
+                free: memory.map(|(_, free, _)| free),
+                available: memory.map(|(.., available)| available),
                 cache_bytes: root.and_then(|root| memory::side_cache(root, node.id)),
                 cpus: node.cpus.iter().map(|cpu| cpu.0).collect(),
                 distances: root.and_then(|root| memory::distances(root, node.id)),

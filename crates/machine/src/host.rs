@@ -3,7 +3,7 @@
 
 use crate::processor::Chip;
 use crate::root::{SysRoot, list};
-use nodegauge_measure::record::Circumstances;
+use nodegauge_measure::record::{Circumstances, Inherited};
 use std::collections::BTreeMap;
 
 /// Kernel name and release, e.g. `Linux 6.1.0`.
@@ -154,7 +154,26 @@ pub fn circumstances(
         environment: environment
             .filter(|(name, _)| RUNTIMES.iter().any(|prefix| name.starts_with(prefix)))
             .collect(),
+        inherited: inherited(root),
     }
+}
+
+/// Where this process was started to run and to have its memory. A recorded machine has no policy.
+pub fn inherited(root: &SysRoot) -> Option<Inherited> {
+    let status = root.text("proc/self/status")?;
+    let named = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        list(line)
+    };
+    // A container may forbid the question.
+    let policy = root.is_live().then(nodegauge_os::policy_of_thread).and_then(Result::ok);
+    let (mode, nodes) = policy.unwrap_or_default();
+    Some(Inherited {
+        policy: mode.map(|mode| mode.name().to_owned()),
+        nodes,
+        cpus: named("Cpus_allowed_list")?,
+        memory_nodes: named("Mems_allowed_list")?,
+    })
 }
 
 /// CPUs that are there but switched off.
@@ -235,6 +254,7 @@ mod tests {
         write("sys/devices/system/cpu/vulnerabilities/retbleed", "Mitigation: Enhanced IBRS\n");
         let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
         write(file, "hpet\n");
+        write("proc/self/status", "Uid:\t0\nCpus_allowed_list:\t0-3,8\nMems_allowed_list:\t0,2\n");
         let variables = [("OMP_PLACES", "cores"), ("HOME", "/root"), ("OPENBLAS_CORETYPE", "ZEN")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let found = circumstances(&SysRoot::recorded(folder.path()), variables.into_iter());
@@ -242,6 +262,9 @@ mod tests {
         assert_eq!(found.clocksource.as_deref(), Some("hpet"));
         assert_eq!((found.boost, found.smt, found.numa_balancing), (None, Some(false), Some(true)));
         assert_eq!(found.mitigations.into_keys().collect::<Vec<_>>(), ["retbleed"]);
+        let (cpus, memory_nodes) = (vec![0, 1, 2, 3, 8], vec![0, 2]);
+        let inherited = Inherited { cpus, memory_nodes, ..Inherited::default() };
+        assert_eq!(found.inherited, Some(inherited));
         let names: Vec<String> = found.environment.into_keys().collect();
         assert_eq!(names, ["OMP_PLACES", "OPENBLAS_CORETYPE"]);
     }

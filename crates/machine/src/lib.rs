@@ -26,6 +26,7 @@ pub mod topology;
 pub use describe::{DescribeOptions, describe};
 pub use dimms::{DimmSpec, bandwidth_of};
 pub use doctor::examine;
+pub use host::inherited;
 pub use ids::{CpuId, NodeId};
 pub use root::{SysRoot, number_ranges};
 pub use topology::{Topology, TopologySource};

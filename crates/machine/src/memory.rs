@@ -36,14 +36,19 @@ pub fn info(root: &SysRoot) -> MemInfo {
     }
 }
 
-/// Memory of a NUMA node and how much of it is free, bytes.
-pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64)> {
+/// Memory of a NUMA node, how much of it is free, and how much can be had without swapping, bytes.
+pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     // Lines read `Node 0 MemTotal:  1234 kB`.
     let prefix = format!("Node {node} ");
     let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
     let text = lines.join("\n");
-    Some((keyed(&text, "MemTotal")?, keyed(&text, "MemFree")?))
+    let get = |key| keyed(&text, key);
+    let free = get("MemFree")?;
+    // The kernel's rule for MemAvailable, which no node has, keeps half of the page cache at most.
+    let cache = ["Active(file)", "Inactive(file)", "SReclaimable"];
+    let cache: u64 = cache.into_iter().filter_map(get).sum();
+    Some((get("MemTotal")?, free, free + cache / 2))
 }
 
 /// Bytes of the caches that stand before the memory of a NUMA node, such as HBM in cache mode; `None` where

@@ -429,6 +429,7 @@ mod tests {
                     bytes: None,
                     cache_bytes: None,
                     free: None,
+                    available: None,
                     cpus: Vec::new(),
                     distances: None,
                 })

@@ -9,6 +9,8 @@ pub enum FailureKind {
     Unmet,
     /// Wrong usage or unreadable input: exit code 2.
     Usage,
+    /// More than this machine has, such as threads or nodes: exit code 2.
+    Beyond,
     /// Something that is needed is missing, such as a compiler, a permission or memory: exit code 3.
     Missing,
 }
@@ -32,9 +34,24 @@ impl Failure {
         Self { kind: FailureKind::Usage, message: error.to_string() }
     }
 
+    /// More was asked for than this machine has.
+    pub fn beyond(error: impl fmt::Display) -> Self {
+        Self { kind: FailureKind::Beyond, message: error.to_string() }
+    }
+
     /// Something is missing: a permission, memory, disk.
     pub fn missing(error: impl fmt::Display) -> Self {
         Self { kind: FailureKind::Missing, message: error.to_string() }
+    }
+
+    /// Whether something else that is asked of this machine may work where this does not.
+    pub fn is_of_machine(&self) -> bool {
+        matches!(self.kind, FailureKind::Beyond | FailureKind::Missing)
+    }
+
+    /// The message in a line.
+    pub fn in_a_line(&self) -> String {
+        self.message.replace("\nhint: ", "; ").replace('\n', " ")
     }
 }
 

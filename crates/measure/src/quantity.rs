@@ -209,6 +209,29 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     if bytes < u64::MAX as f64 { Ok(Bytes(bytes.round() as u64)) } else { Err(too_large()) }
 }
 
+impl std::str::FromStr for FlopsPerSec {
+    type Err = SyntaxError;
+
+    /// Parses a rate above zero such as `2.5TFLOP/s`.
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        const UNITS: [(&str, f64); 4] =
+            [("GFLOP/s", 1e9), ("TFLOP/s", 1e12), ("PFLOP/s", 1e15), ("FLOP/s", 1.0)];
+        let mut cursor = Cursor::new("rate", "2.5TFLOP/s or 800GFLOP/s", text);
+        let number: Option<f64> =
+            cursor.take_while(|c| c.is_ascii_digit() || c == '.').parse().ok();
+        let number = number.filter(|number| *number > 0.0);
+        let number = number.ok_or_else(|| cursor.error_at(0, "expected a number above zero"))?;
+        let at = cursor.position();
+        let unit = cursor.take_while(|c| c.is_alphabetic() || c == '/');
+        let known = UNITS.iter().find(|(name, _)| *name == unit);
+        let (_, factor) = known.ok_or_else(|| {
+            cursor.error_at(at, "expected a unit of FLOP/s, GFLOP/s, TFLOP/s or PFLOP/s")
+        })?;
+        cursor.finish("expected nothing after the unit")?;
+        Ok(Self(number * factor))
+    }
+}
+
 impl std::str::FromStr for Bytes {
     type Err = SyntaxError;
 

@@ -9,8 +9,8 @@ mod measurement;
 mod saved_trips;
 
 pub use machine::{
-    Cache, Circumstances, ClockBasis, Dimm, HugePages, IMPORTED, Machine, Memory, NumaNode, Pages,
-    Processor,
+    Cache, Circumstances, ClockBasis, Dimm, HugePages, IMPORTED, Inherited, Machine, Memory,
+    NumaNode, Pages, Processor,
 };
 pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,

@@ -5,10 +5,12 @@
 //! round after round, so that drift of the machine becomes spread and not a trend; what differs
 //! between modes is a [`Policy`], a row of the table in [`policy`].
 
+mod affordable;
 pub mod halving;
 pub mod policy;
 pub mod shuffle;
 
+pub use affordable::Affordable;
 pub use policy::{Leave, Order, Policy, WarmUp};
 
 use crate::clock;
@@ -64,6 +66,15 @@ impl Limits {
             );
             Notice::new(NoticeId::Budget, gauge, text)
         })
+    }
+
+    /// What to say beforehand of a run that takes `least` from its start on: nothing where the budget
+    /// suffices.
+    pub fn beforehand(&self, least: Duration) -> String {
+        match self.samples.is_none() && least > self.budget + self.grace() {
+            true => format!(": takes {:.0} s at least", least.as_secs_f64().ceil()),
+            false => String::new(),
+        }
     }
 
     /// The time at which the share `share` (0 to 1) of the budget is spent.

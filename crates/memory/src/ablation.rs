@@ -8,11 +8,12 @@
 //! whose passes saw different regimes are left out whole.
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement};
+use crate::arrangement::{self, Arrangement, Ready, SettingUp};
 use crate::arrays::{Layout, Pages};
 use crate::config::{ExplainConfig, StreamAgreement};
 use crate::kernels::{self, Kernel, Loop, Prefetch, Shape, SideBySide, Stores};
 use crate::point::{Point, PointConfig, Sample, native_loops};
+use crate::size::check::SizeCheck;
 use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -76,15 +77,23 @@ impl Planned for AblationPlan {
         let prefetch = asked.prefetch.or(Some(Prefetch::Off));
         let constraints = Constraints { prefetch, ..asked };
         let shapes = tuner::candidates(constraints, Breadth::Likely);
-        let mut best = arrangement.point(observer)?;
+        let make = &mut |arrangement: &Arrangement| arrangement.point();
+        let mut set_up =
+            SettingUp { make, target: |it| it, count: MOST_POINTS as u32, may_grow: true };
+        let mut best = set_up.run(&arrangement, &limits, observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
-        let chosen = tuner::choose(&mut best, &shapes, deadline, || observer.interrupted())?;
+        let chosen = tuner::choose(&mut best.target, &shapes, deadline, || observer.interrupted())?;
         arrangement.notices.push(arrangement::chosen_notice(&chosen));
+        let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
+        let Ready { target: best, check, setting_up: each } = best;
 
         let (placement, notices) = (&arrangement.placement, &mut arrangement.notices);
         let steps = steps(best.config(), placement, &site.topology, notices);
-        observer.phase(&format!("preparing {} steps", steps.len()));
         let begun = limits.elapsed();
+        let count = distinct(&steps) as u32;
+        // Every element is compared in the end, about half as long as it took to fill them.
+        let said = limits.beforehand(begun + each * (3 * count - 2) / 2);
+        observer.phase(&format!("preparing {} steps{said}", steps.len()));
         let mut points = vec![best];
         let mut cells = Vec::new();
         for step in &steps {
@@ -137,6 +146,7 @@ impl Planned for AblationPlan {
             alone: &alone.samples[0],
             wrong,
             follows_rule: arrangement.size.follows_rule,
+            check,
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
         let notices = &mut arrangement.notices;
@@ -197,6 +207,8 @@ struct Measured<'a> {
     wrong: Option<String>,
     /// Whether the arrays follow STREAM's rule; `None` when caches are not known.
     follows_rule: Option<bool>,
+    /// Whether a cache helps them; `None` where that was not checked.
+    check: Option<SizeCheck>,
     array_bytes: Bytes,
 }
 
@@ -328,6 +340,9 @@ impl Measured<'_> {
                 "the arrays are smaller than STREAM's rule asks for, and may lie in a cache";
             validity.suspect(reason);
         }
+        if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
+            validity.suspect(doubt);
+        }
         if !self.settled {
             validity.suspect("hardly a round met one regime, so all rounds count");
         }
@@ -341,6 +356,14 @@ impl Measured<'_> {
         }
         validity
     }
+}
+
+/// Arrangements of threads and arrays that steps have.
+fn distinct(steps: &[Step]) -> usize {
+    let known = |i: usize, step: &Step| {
+        steps[..i].iter().any(|other| other.config.is_arranged_like(&step.config))
+    };
+    steps.iter().enumerate().filter(|(i, step)| !known(*i, step)).count()
 }
 
 /// The steps, each one choice away from the one before; the last is `best`.

@@ -2,16 +2,17 @@
 //! several ranks, how long the arrays are, and which loops there are to choose from.
 
 mod options;
+mod sizing;
 
 pub(crate) use options::available;
 pub use options::{StreamOptions, best_pages};
+pub(crate) use sizing::{Ready, SettingUp, shown};
 
 use crate::GAUGE;
 use crate::arrays::Layout;
 use crate::kernels::{Kernel, Prefetch, Shape, Stores};
 use crate::point::{Point, PointConfig, PointError};
 use crate::ranks::{RanksPoint, SharedCoordinator};
-use crate::size::check::SizeCheck;
 use crate::size::{self, Size, SizeSpec, Surroundings};
 use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops};
@@ -64,6 +65,7 @@ impl Arrangement {
         let (size, config) = plan(site, &placement, &options)?;
         notice::add_new(&mut notices, environment(&placement.notices));
         notice::add_new(&mut notices, size.notices.iter().cloned());
+        config.check_pages(1)?;
         Ok(Self { placement, ranks: None, options, size, configs: vec![config], notices })
     }
 
@@ -96,7 +98,8 @@ impl Arrangement {
             policy: place.memory.clone(),
             ..config.clone()
         };
-        let configs = ranks.ranks.iter().map(each).collect();
+        let configs: Vec<PointConfig> = ranks.ranks.iter().map(each).collect();
+        configs[0].check_pages(count)?;
         let mut notices: Vec<Notice> = environment(&ranks.notices).collect();
         notices.extend(size.notices.iter().cloned());
         Ok(Self { placement, ranks: Some(ranks), options, size, configs, notices })
@@ -119,26 +122,6 @@ impl Arrangement {
             && *own == PointConfig { kernels: own.kernels.clone(), ..config.clone() }
     }
 
-    /// Doubles the arrays, because of what a check of their size came to; `false` where the user chose
-    /// the length, or twice does not fit.
-    pub(crate) fn double(&mut self, site: &Site, check: &SizeCheck) -> bool {
-        let spec = SizeSpec::Elements(2 * self.elements());
-        let around = surroundings(site, &self.placement, &self.options);
-        let twice = size::choose(spec, self.options.element, &around);
-        let (SizeSpec::Auto, Ok(size)) = (self.options.size, twice) else { return false };
-        self.configs.iter_mut().for_each(|config| config.elements = size.elements);
-        let text = format!(
-            "arrays are doubled to {}: over half of them {} was {:.2} times as fast, so a cache helped that is \
-             larger than the system says",
-            Bytes(size.elements * self.options.element.bytes()),
-            check.kernel,
-            check.ratio
-        );
-        self.notices.push(Notice::new(NoticeId::Contradicted, GAUGE, text));
-        self.size = size;
-        true
-    }
-
     /// What it needs, with `copies` of its arrays.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
         let elements: u64 = self.configs.iter().map(|config| config.elements).sum();
@@ -157,9 +140,8 @@ impl Arrangement {
     }
 
     /// Sets it up in this process.
-    pub(crate) fn point(&self, observer: &mut dyn Observer) -> Result<Point, Failure> {
-        self.announce(observer);
-        Ok(Point::prepare(self.configs[0].clone())?)
+    pub(crate) fn point(&self) -> Result<Point, PointError> {
+        Point::prepare(self.configs[0].clone())
     }
 
     /// Sets it up, in this process or in the ranks of `coordinator`.
@@ -173,7 +155,7 @@ impl Arrangement {
                 let configs = self.configs.clone();
                 Box::new(RanksPoint::prepare(coordinator, &site.topology, ranks, configs)?)
             }
-            None => Box::new(Point::prepare(self.configs[0].clone())?),
+            None => Box::new(self.point()?),
         })
     }
 
@@ -292,14 +274,14 @@ pub(crate) fn candidates(options: &StreamOptions, breadth: Breadth) -> Result<Ve
         (Some(prefetch), Some(pages), _)
             if prefetch != Prefetch::Off && pages.several().is_some() =>
         {
-            Err(Failure::usage(
+            Err(Failure::beyond(
                 "loops that walk pages side by side have no software prefetch\nhint: leave out --prefetch, or give --side-by-side 1",
             ))
         }
         (_, _, Some(stores)) => Err(Failure::missing(format!(
             "this processor has no {stores} stores that nodegauge knows\nhint: use --stores regular"
         ))),
-        _ => Err(Failure::usage(
+        _ => Err(Failure::beyond(
             "this processor has no loops with software prefetch that nodegauge knows\nhint: leave out --prefetch",
         )),
     }
@@ -404,6 +386,7 @@ mod tests {
             id,
             bytes: None,
             free: None,
+            available: None,
             cache_bytes,
             cpus: vec![2 * id, 2 * id + 1],
             distances: None,
@@ -419,29 +402,6 @@ mod tests {
         };
         assert_eq!(caches(2), (64 << 30) + 16_000_000);
         assert_eq!(caches(4), (64 << 30) + 32_000_000);
-    }
-
-    #[test]
-    fn arrays_are_doubled_where_nobody_chose_them_and_memory_allows() {
-        let source =
-            TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
-        let topology = Topology::load(&source).unwrap();
-        let mut machine = Machine::default();
-        machine.memory.available = Some(100_000_000);
-        let site = Site::new(topology, machine, SysRoot::live());
-        let check = SizeCheck { kernel: Kernel::Triad, ratio: 1.4, within: [1.3, 1.5], rounds: 3 };
-        let plan = |size| {
-            let options = StreamOptions { size, ..StreamOptions::default() };
-            Arrangement::new(&site, &Request::default(), options, Vec::new()).unwrap()
-        };
-        let mut auto = plan(SizeSpec::Auto);
-        let rule = auto.elements();
-        assert!(auto.double(&site, &check));
-        assert_eq!((auto.elements(), auto.size.elements), (2 * rule, 2 * rule));
-        assert!(auto.notices.iter().any(|notice| notice.id == NoticeId::Contradicted));
-        // Four times the rule do not fit into 80 MB.
-        assert!(!auto.double(&site, &check));
-        assert!(!plan(SizeSpec::TimesLlc(4.0)).double(&site, &check));
     }
 }
 

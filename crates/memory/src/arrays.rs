@@ -64,19 +64,24 @@ impl Arrays {
         pages: Pages,
         layout: Layout,
     ) -> Result<Self, ArrayError> {
-        let bytes = elements * element.bytes();
-        let mut offsets = [0u64; 3];
-        for i in 1..3 {
-            offsets[i] = match layout {
-                Layout::Staggered => {
-                    (offsets[i - 1] + bytes).next_multiple_of(2 << 20) + i as u64 * STAGGER
-                }
-                Layout::Sequential { offset } => offsets[i - 1] + bytes + offset * element.bytes(),
-            };
-        }
+        let (bytes, offsets) = (elements * element.bytes(), offsets(elements, element, layout));
         let mapping = PagedMapping::map(Bytes(offsets[2] + bytes), pages)?;
         let starts = offsets.map(|offset| mapping.at(offset as usize, bytes as usize));
         Ok(Self { starts, mapping, elements, element })
+    }
+
+    /// Whether there are enough reserved huge pages for such arrays of each of `processes`.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn check(
+        elements: u64,
+        element: Element,
+        (pages, layout): (Pages, Layout),
+        processes: u64,
+    ) -> Result<(), ArrayError> {
+        let end = offsets(elements, element, layout)[2] + elements * element.bytes();
+        PagedMapping::check(Bytes(end), pages, processes)
     }
 
     /// Elements an array.
@@ -149,6 +154,21 @@ impl Arrays {
     pub fn pages_got(&self) -> io::Result<BTreeMap<u64, f64>> {
         self.mapping.pages_got()
     }
+}
+
+/// Where each array starts, bytes.
+fn offsets(elements: u64, element: Element, layout: Layout) -> [u64; 3] {
+    let bytes = elements * element.bytes();
+    let mut offsets = [0u64; 3];
+    for i in 1..3 {
+        offsets[i] = match layout {
+            Layout::Staggered => {
+                (offsets[i - 1] + bytes).next_multiple_of(2 << 20) + i as u64 * STAGGER
+            }
+            Layout::Sequential { offset } => offsets[i - 1] + bytes + offset * element.bytes(),
+        };
+    }
+    offsets
 }
 
 /// First element and number of elements of share `index` of `count`, in whole lines of `line`

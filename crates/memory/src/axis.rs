@@ -3,8 +3,8 @@
 //! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`;
 //! `size`, `stores`, `pages`, `side-by-side` and `prefetch` take lists (prefetch with two distances is written
 //! `4096+512`); `compiler` takes commands separated by `;` that stands outside of quotes, `native`
-//! for nodegauge's own kernels, and `all` for what is installed. `stores` and `pages` alone mean all
-//! kinds that need no reservation.
+//! for nodegauge's own kernels, and `all` for what is installed. `stores`, `pages` and `rank-map` alone mean
+//! all kinds that need no reservation.
 
 use crate::arrays::Pages;
 use crate::compiled::CompilerChoice;
@@ -12,7 +12,7 @@ use crate::kernels::{Prefetch, SideBySide, Stores, UnknownName};
 use crate::size::SizeSpec;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_placement::{PlacesSpec, Policy, ThreadList};
+use nodegauge_placement::{PlacesSpec, Policy, RankMap, ThreadList};
 use std::fmt;
 use std::str::FromStr;
 
@@ -39,6 +39,8 @@ pub enum Setting {
     Ranks(u32),
     /// Policy of ranks.
     Policy(Policy),
+    /// Socket or core of each rank.
+    RankMap(RankMap),
     /// Who made the loops.
     Compiler(CompilerChoice),
 }
@@ -57,6 +59,7 @@ impl Setting {
             Self::SideBySide(_) => "side-by-side",
             Self::Ranks(_) => "ranks",
             Self::Policy(_) => "policy",
+            Self::RankMap(_) => "rank-map",
             Self::Compiler(_) => "compiler",
         }
     }
@@ -81,6 +84,7 @@ impl fmt::Display for Setting {
             Self::Prefetch(prefetch) => prefetch.fmt(f),
             Self::SideBySide(pages) => pages.fmt(f),
             Self::Policy(policy) => policy.fmt(f),
+            Self::RankMap(map) => map.fmt(f),
             Self::Compiler(choice) => choice.fmt(f),
         }
     }
@@ -137,7 +141,7 @@ impl fmt::Display for Axis {
 
 const WHAT: &str = "sweep";
 const EXAMPLE: &str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
-const EXPECTED: &str = "expected an axis of threads, per-cache, places, stores, pages, side-by-side, size, prefetch, compiler, ranks or policy";
+const EXPECTED: &str = "expected an axis of threads, per-cache, places, stores, pages, side-by-side, size, prefetch, compiler, ranks, policy or rank-map";
 
 /// What is wrong with a value, and where in it.
 struct Wrong(usize, String);
@@ -222,6 +226,7 @@ impl FromStr for Axis {
         }
         match name {
             "stores" if alone => return Ok(Self::of(Stores::ALL.to_vec(), Setting::Stores)),
+            "rank-map" if alone => return Ok(Self::of(RankMap::ALL.to_vec(), Setting::RankMap)),
             "pages" if alone => {
                 return Ok(Self::of([Pages::Base, Pages::Transparent], Setting::Pages));
             }
@@ -233,6 +238,7 @@ impl FromStr for Axis {
             "per-cache" => (None, &|text| counts(text, Setting::PerCache)),
             "ranks" => (None, &|text| counts(text, Setting::Ranks)),
             "policy" => (Some(','), &policies),
+            "rank-map" => (Some(','), &|text| value(text, Setting::RankMap)),
             "places" => (Some(';'), &|text| value(text, Setting::Places)),
             "compiler" => (Some(';'), &|text| value(text, Setting::Compiler)),
             "size" => (Some(','), &|text| value(text, Setting::Size)),
@@ -280,6 +286,8 @@ mod tests {
             "pages",
             "ranks=1,2-8:2",
             "policy=0-3,5",
+            "rank-map=block,cyclic",
+            "rank-map",
         ] {
             let axis: Axis = text.parse().unwrap();
             assert_eq!(axis.to_string().parse::<Axis>(), Ok(axis), "{text}");
@@ -302,6 +310,7 @@ mod tests {
             ("policy=0-6", 7),
             ("policy=1,5-2", 9),
             ("ranks=0", 6),
+            ("rank-map=block,round", 15),
             ("compiler", 8),
             ("compiler=gcc;", 13),
             ("compiler=gcc;cc 'x;y", 16),

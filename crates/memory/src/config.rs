@@ -96,6 +96,8 @@ config! {
         runs: u64 = Observation "runs";
         /// What stream.c printed of the fastest run.
         times_s: TimesConfig = Observation "times";
+        /// All that it printed in that run, with Triad.
+        printed: String = Observation "printed";
     }
 }
 

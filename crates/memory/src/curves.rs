@@ -15,6 +15,7 @@ mod mix;
 mod pool;
 mod region;
 mod run;
+mod thinned;
 mod traffic;
 
 pub use chase::{Locality, Order};

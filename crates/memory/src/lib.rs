@@ -38,9 +38,10 @@ use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Notice, NoticeId, Unit};
-use nodegauge_placement::Request;
+use nodegauge_placement::{MemoryPolicy, Request};
 use std::time::Duration;
 use stream::{Arrangement, StreamOptions, StreamPlan};
+use view::Statistic;
 
 /// The gauge's name, as records have it.
 pub const GAUGE: &str = "memory";
@@ -49,8 +50,16 @@ pub const GAUGE: &str = "memory";
 const FULL: Duration = Duration::from_secs(60);
 
 /// The gauge of main memory.
-#[derive(Debug, Clone, Copy)]
-pub struct Memory;
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    /// Columns of STREAM's table in which sweeps are shown; none for medians and their spread.
+    pub show: Vec<Statistic>,
+}
+
+impl Memory {
+    /// The gauge as it shows figures by itself.
+    pub const PLAIN: Self = Self { show: Vec::new() };
+}
 
 impl Gauge for Memory {
     fn name(&self) -> &'static str {
@@ -77,10 +86,14 @@ impl Gauge for Memory {
         let said = ask.environment.apply(&mut request).map_err(Failure::usage)?;
         let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
         let mut notices: Vec<Notice> = said.into_iter().map(notice).collect();
+        let policy = MemoryPolicy::inherited();
+        let honoured = policy.as_ref().map(MemoryPolicy::inherited_in_words);
+        notices.extend(honoured.map(notice));
         let usual = if ask.depth == Depth::Full { FULL } else { StreamPlan::BUDGET };
         let mut options = StreamOptions {
             budget: ask.budget.unwrap_or(usual),
             samples: ask.samples,
+            policy: policy.unwrap_or_default(),
             ..StreamOptions::default()
         };
         if let Some(remembered) = tune::remembered(site, ask.newest) {
@@ -108,6 +121,6 @@ impl Gauge for Memory {
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        view::sections(record, detail)
+        view::sections(record, detail, &self.show)
     }
 }

@@ -131,21 +131,39 @@ impl PagedMapping {
             Pages::Huge2M | Pages::Huge1G => PageSize::Reserved(granule.0 as usize),
         };
         // The size was held against the memory that can be had.
-        match Mapping::anonymous(wanted.0 as usize, size) {
-            Ok(mapping) => Ok(Self { mapping, pages }),
-            Err(MapError::NoReservedPages { total, free, needed, .. }) => {
-                Err(ArrayError::NoHugePages { wanted, pages, page: granule, total, free, needed })
-            }
-            Err(MapError::Refused(cause)) if cause.call == "madvise" => {
-                Err(ArrayError::Advice { pages, cause: cause.into() })
-            }
-            Err(MapError::Refused(cause)) => Err(ArrayError::Map { wanted, cause: cause.into() }),
-        }
+        let mapping = Mapping::anonymous(wanted.0 as usize, size);
+        mapping.map(|mapping| Self { mapping, pages }).map_err(refused(wanted, pages))
+    }
+
+    /// Whether there are enough reserved huge pages for `count` mappings of `wanted` bytes, where these
+    /// pages are reserved ones.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn check(wanted: Bytes, pages: Pages, count: u64) -> Result<(), ArrayError> {
+        let Some(page) = pages.reserved() else { return Ok(()) };
+        let wanted = Bytes(wanted.0.next_multiple_of(page.0));
+        Mapping::check_reserved(wanted.0 as usize, page.0 as usize, count)
+            .map_err(refused(wanted, pages))
     }
 
     /// What pages were asked for.
     pub fn pages_asked(&self) -> Pages {
         self.pages
+    }
+}
+
+/// Why a mapping of so many bytes on such pages could not be had.
+fn refused(wanted: Bytes, pages: Pages) -> impl Fn(MapError) -> ArrayError {
+    move |error| match error {
+        MapError::NoReservedPages { total, free, needed, .. } => {
+            let page = pages.reserved().unwrap_or(Bytes(page_bytes() as u64));
+            ArrayError::NoHugePages { wanted, pages, page, total, free, needed }
+        }
+        MapError::Refused(cause) if cause.call == "madvise" => {
+            ArrayError::Advice { pages, cause: cause.into() }
+        }
+        MapError::Refused(cause) => ArrayError::Map { wanted, cause: cause.into() },
     }
 }
 

@@ -180,8 +180,9 @@ impl Point {
         Ok((sample, timed.spans, sums))
     }
 
-    /// Runs each kernel over a part, of which no replay will say what it holds.
-    fn over_part(
+    /// As [`Target::part`], and before each kernel the team waits at the gate for other processes. No replay
+    /// will say what the part holds.
+    pub(crate) fn over_part(
         &mut self,
         gate: Gate<'_>,
         part: (usize, usize),

@@ -5,13 +5,13 @@
 //! spent; the arrays are checked; and only then is there a result. Prints nothing.
 
 use crate::GAUGE;
+use crate::arrangement::{self, Ready, SettingUp};
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 pub(crate) use crate::arrangement::{available, best_pages, masks};
-use crate::kernels::{Kernel, Loop};
+use crate::kernels::Kernel;
 use crate::mixes::{self, SavedMixes};
 use crate::ranks::{Coordinator, SharedCoordinator};
 use crate::result::{self, Evidence};
-use crate::size;
 use crate::target::{PointError, Target};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
@@ -21,9 +21,6 @@ use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
 use nodegauge_placement::{RankPlace, cpus};
 use std::time::Duration;
-
-/// Share of the budget until which arrays may be doubled, which takes setting up anew.
-const DOUBLE_UNTIL: f64 = 0.5;
 
 /// One configuration, measured until it is stable.
 pub struct StreamPlan {
@@ -87,38 +84,19 @@ pub(crate) fn measure(
     set_up: &mut SetUp<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    arrangement.announce(observer);
-    let begun = limits.elapsed();
-    let mut target = set_up(&arrangement)?;
-    let mut setting_up = limits.elapsed() - begun;
-    let chosen = arrangement.choose(&mut *target, limits.at(policy::STREAM.choose), observer)?;
-    let kernels: Vec<Kernel> = target.loops().iter().map(Loop::kernel).collect();
-    let shown = kernels.iter().position(|kernel| *kernel == Kernel::Triad).unwrap_or(0);
-    let mut check = None;
-    // Arrays below the rule are suspect already.
-    while arrangement.size.follows_rule != Some(false) {
-        observer.phase("whether a cache helps");
-        check = size::check::run(&mut *target, shown, limits, observer)?;
-        // Setting up takes twice as long for arrays twice as long.
-        let in_time = limits.elapsed() + 2 * setting_up < limits.budget.mul_f64(DOUBLE_UNTIL);
-        let Some(cached) = check.filter(|check| in_time && check.finds_cache()) else { break };
-        let kernels = target.config().kernels.clone();
-        if !arrangement.double(site, &cached) {
-            break;
-        }
-        // The old arrays first give their memory back.
-        drop(target);
-        arrangement.announce(observer);
-        let begun = limits.elapsed();
-        target = set_up(&arrangement)?;
-        setting_up = limits.elapsed() - begun;
-        target.reshape(kernels)?;
-    }
+    let mut set_up = SettingUp { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
+    let mut ready = set_up.run(&arrangement, &limits, observer)?;
+    let until = limits.at(policy::STREAM.choose);
+    let chosen = arrangement.choose(&mut *ready.target, until, observer)?;
+    let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
+    let Ready { mut target, setting_up, check } = ready;
+    let shown = arrangement::shown(target.loops());
+    let kernel = target.loops()[shown].kernel();
     observer.phase("measuring");
     // Every element is compared behind the passes, about as long as it took to fill them.
     let limits = Limits { reserve: setting_up / 2, ..limits };
     let mut schedule = Schedule::new(policy::STREAM, limits, 1);
-    let shown = (shown, kernels[shown], result::counted(&*target, shown));
+    let shown = (shown, kernel, result::counted(&*target, shown));
     let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown);
     let pass = |_| target.pass().map(|pass| vec![pass]);
     let stop = schedule.run(observer, Some(&latest), pass)?;

@@ -11,13 +11,14 @@ mod trend;
 pub use grid::check;
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement};
+use crate::arrangement::{self, Arrangement, SettingUp};
 use crate::axis::{Axis, Setting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
 use crate::point::PointError;
 use crate::ranks::{Coordinator, Joined, SharedCoordinator};
 use crate::result::{self, Evidence};
+use crate::size::check::SizeCheck;
 use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
 use grid::Combination;
@@ -31,6 +32,7 @@ use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, clock, notice};
 use nodegauge_toolchain::CompileLimits;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,23 +99,49 @@ impl SweepPlan {
     /// `arrange` plans a configuration with some settings and a share of the memory.
     ///
     /// # Errors
-    /// When there are too many configurations or threads, compilers and ranks at once, and when a
-    /// configuration does not fit.
+    /// When there are too many configurations or threads, compilers and ranks at once, and when this node
+    /// can measure none of them. Of several what it cannot do is left out.
     pub fn new(
         mut axes: Vec<Axis>,
         fixed: &[Setting],
         joined: Option<&Joined>,
         mut arrange: impl FnMut(&[Setting], f64) -> Result<Arrangement, Failure>,
     ) -> Result<Self, Failure> {
-        let compilers = grid::resolve_compilers(&mut axes)?;
+        let mut compilers = grid::resolve_compilers(&mut axes)?;
         let (combinations, mut notices) = grid::combinations(&axes, fixed)?;
         let share = 1.0 / combinations.len() as f64;
-        let mut cells = Vec::new();
+        let (mut cells, mut left_out): (Vec<Cell>, Vec<(Vec<Setting>, Failure)>) =
+            Default::default();
+        // The cell of each combination, where this node can measure it.
+        let mut cell_of: Vec<Option<usize>> = Vec::new();
         for Combination { settings, reference } in combinations {
-            let mut arrangement = arrange(&settings, share)?;
-            notice::add_new(&mut notices, arrangement.notices.drain(..));
-            cells.push(Cell { settings, arrangement, reference, compiled: None });
+            let arranged = compiled::find(&settings).and_then(|()| arrange(&settings, share));
+            let cell = match arranged {
+                Ok(mut arrangement) => {
+                    notice::add_new(&mut notices, arrangement.notices.drain(..));
+                    cells.push(Cell { settings, arrangement, reference, compiled: None });
+                    Some(cells.len() - 1)
+                }
+                Err(why) if why.is_of_machine() => {
+                    left_out.push((settings, why));
+                    None
+                }
+                Err(why) => return Err(why),
+            };
+            cell_of.push(cell);
         }
+        if let (true, Some((_, why))) = (cells.is_empty(), left_out.first()) {
+            return Err(Failure::missing(why));
+        }
+        for cell in &mut cells {
+            cell.reference = cell.reference.and_then(|reference| cell_of[reference]);
+        }
+        let kept: Vec<&[Setting]> = cells.iter().map(|cell| &cell.settings[..]).collect();
+        notices.extend(grid::left_out(&left_out, &kept));
+        let is_kept = |one: &ChosenCompiler| {
+            kept.iter().any(|cell| cell.contains(&Setting::Compiler(one.choice.clone())))
+        };
+        compilers.retain(is_kept);
         let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
         if threads > MOST_THREADS {
             return Err(Failure::usage(format!(
@@ -181,6 +209,28 @@ impl SweepPlan {
     }
 }
 
+/// Cells of whose arrays one tells whether a cache helps all: of one length on as many bytes of caches; of
+/// each kind the cell with most threads first.
+fn alike(site: &Site, cells: &[Cell]) -> Vec<Vec<usize>> {
+    let kind = |i: usize| {
+        let arrangement = &cells[i].arrangement;
+        let caches = arrangement::caches_in_use(site, &arrangement.placement);
+        (
+            arrangement.size.elements,
+            arrangement.options.element.bytes(),
+            caches.map(|caches| caches.0),
+        )
+    };
+    let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    (0..cells.len()).for_each(|i| kinds.entry(kind(i)).or_default().push(i));
+    let threads = |i: &usize| cells[*i].arrangement.placement.threads.len();
+    let widest_first = |mut members: Vec<usize>| {
+        members.sort_by_key(|i| std::cmp::Reverse(threads(i)));
+        members
+    };
+    kinds.into_values().map(widest_first).collect()
+}
+
 /// Ranks of the cell that has most of them.
 fn most_ranks(cells: &[Cell]) -> Option<usize> {
     cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
@@ -227,6 +277,8 @@ impl Planned for SweepPlan {
 struct Candidate {
     target: Box<dyn Target>,
     chosen: Option<ChosenLoops>,
+    /// Whether a cache helps arrays like its own.
+    check: Option<SizeCheck>,
 }
 
 impl Candidate {
@@ -245,25 +297,44 @@ struct Running {
 }
 
 impl Running {
-    /// Every cell with a team and arrays of its own.
+    /// Every cell with a team and arrays of its own. Of cells whose arrays are as long on as many caches,
+    /// the one with most threads comes first, and tells whether a cache helps them.
     fn prepare(
         site: &Site,
-        cells: Vec<Cell>,
+        mut cells: Vec<Cell>,
         limits: Limits,
         coordinator: Option<&SharedCoordinator>,
         observer: &mut dyn Observer,
     ) -> Result<Self, Failure> {
         let begun = limits.elapsed();
-        observer.phase(&format!("preparing {} configurations", cells.len()));
-        let candidate = |cell: &Cell| {
-            let target = cell.arrangement.target(site, coordinator)?;
-            Ok(Candidate { target, chosen: None })
-        };
-        let candidates = cells.iter().map(candidate).collect::<Result<_, PointError>>()?;
+        let mut notices = Vec::new();
+        let mut candidates: BTreeMap<usize, Candidate> = BTreeMap::new();
+        for members in alike(site, &cells) {
+            let make = &mut |arrangement: &Arrangement| arrangement.target(site, coordinator);
+            let may_grow = members.iter().all(|i| cells[*i].arrangement.twice(site).is_some());
+            let count = members.len() as u32;
+            let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
+            let first = &mut cells[members[0]].arrangement;
+            let ready = set_up.run(first, &limits, observer)?;
+            let left = (cells.len() - candidates.len()) as u32;
+            // Every element is compared behind the passes, about half as long as it took to fill them.
+            let said = limits.beforehand(limits.elapsed() + ready.setting_up * (3 * left - 2) / 2);
+            observer.phase(&format!("preparing {} configurations{said}", cells.len()));
+            let first = &mut cells[members[0]].arrangement;
+            let ready = first.check_size(site, ready, &mut set_up, limits, observer)?;
+            notice::add_new(&mut notices, first.notices.drain(..));
+            let (size, check) = (first.size.clone(), ready.check);
+            let candidate = |target| Candidate { target, chosen: None, check };
+            candidates.insert(members[0], candidate(ready.target));
+            for i in &members[1..] {
+                cells[*i].arrangement.resize(size.clone());
+                candidates.insert(*i, candidate(cells[*i].arrangement.target(site, coordinator)?));
+            }
+        }
+        let candidates = candidates.into_values().collect();
         let setting_up = limits.elapsed();
-        // Every element is compared behind the passes, about as long as it took to fill them.
         let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
-        Ok(Self { cells, candidates, limits, setting_up, notices: Vec::new() })
+        Ok(Self { cells, candidates, limits, setting_up, notices })
     }
 
     fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -288,7 +359,7 @@ impl Running {
             Err(error) => return Err(error.into()),
         };
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
-        for ((Candidate { target, chosen }, cell), samples) in
+        for ((Candidate { target, chosen, check }, cell), samples) in
             candidates.iter_mut().zip(&cells).zip(&schedule.samples)
         {
             let arrangement = &cell.arrangement;
@@ -298,7 +369,7 @@ impl Running {
             }
             let seen = target.seen()?;
             let evidence = Evidence::new(site, arrangement, &**target, &seen, samples, stop);
-            let evidence = Evidence { chosen: chosen.as_ref(), ..evidence };
+            let evidence = Evidence { chosen: chosen.as_ref(), check: *check, ..evidence };
             figures.push(cell.located(result::measurements(&evidence)));
         }
         relate(&mut figures, &cells);

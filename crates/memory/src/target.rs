@@ -1,7 +1,7 @@
 //! What can be measured pass by pass: a [`Point`](crate::point::Point) of this process, or one that
 //! several processes share. The protocols above (tuner, stream, sweep) know no difference.
 
-use crate::arrays::{ArrayError, Layout, Pages};
+use crate::arrays::{ArrayError, Arrays, Layout, Pages};
 use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, Loop, Shape};
 use crate::pages::Share;
@@ -40,6 +40,13 @@ impl PointConfig {
     /// Whether threads and arrays are the same, whatever the loops.
     pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
         *self == Self { kernels: self.kernels.clone(), ..other.clone() }
+    }
+
+    /// Whether there are enough reserved huge pages for the arrays of `processes` like this, where they are
+    /// to lie on such.
+    pub(crate) fn check_pages(&self, processes: u64) -> Result<(), PointError> {
+        let on = (self.pages, self.layout);
+        Ok(Arrays::check(self.elements, self.element, on, processes)?)
     }
 }
 

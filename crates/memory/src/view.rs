@@ -5,11 +5,14 @@ pub mod classic;
 mod compiled;
 pub mod curves;
 pub(crate) mod figures;
-mod standard;
+pub mod standard;
+mod statistics;
 pub mod stream;
 mod sweep;
 mod tune;
 pub(crate) mod words;
+
+pub use statistics::Statistic;
 
 use crate::GAUGE;
 use nodegauge_gauge::view::{Section, plain_table};
@@ -23,10 +26,10 @@ const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 const KNOWN: [&str; 8] =
     ["stream", "tune", "explain", "ladder", "latency", "matrix", "loaded", "mix"];
 
-/// The sections of all families, in the order of a page.
-pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
+/// The sections of all families, in the order of a page; a sweep with these columns of STREAM's table.
+pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> Vec<Section> {
     let mut sections = of_stream(record, detail);
-    sections.extend(sweep::section(record));
+    sections.extend(sweep::section(record, show));
     sections.extend(ablation::section(record));
     published::add(&mut sections, record, GAUGE, detail);
     sections.extend(curves::sections(record));
@@ -36,9 +39,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 
 /// The sections of `stream` in all its modes but sweeps.
 fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
-    let variants = figures::variants(record);
-    let sweep = variants.iter().any(|(_, config)| config.sweep.is_some());
-    let rates = if sweep {
+    let rates = if has_sweep(record) {
         Section::new("stream")
     } else {
         stream::section(&figures::native(record), detail)
@@ -53,6 +54,11 @@ fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
         }
     }
     sections
+}
+
+/// Whether the record has a sweep.
+pub fn has_sweep(record: &Record) -> bool {
+    figures::variants(record).iter().any(|(_, config)| config.sweep.is_some())
 }
 
 /// Figures of tests that this version does not know.

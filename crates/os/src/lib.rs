@@ -30,7 +30,7 @@ pub use child::{
 pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
-pub use numa::{mbind, nodes_of_pages, policy_at};
+pub use numa::{PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread};
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{

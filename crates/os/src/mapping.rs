@@ -91,11 +91,7 @@ impl Mapping {
         // Alignment: map more, and cut the ends off.
         let mut slack = boundary(length) - base;
         if let PageSize::Reserved(page) = pages {
-            let needed = (length / page) as u64;
-            let (total, free) = reserved_pages(page);
-            if free < needed {
-                return Err(MapError::NoReservedPages { length, total, free, needed });
-            }
+            Self::check_reserved(length, page, 1)?;
             // The pages are reserved now: a pool that others empty meanwhile would end the program
             // at first touch.
             flags |= libc::MAP_HUGETLB | (page.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT;
@@ -110,6 +106,19 @@ impl Mapping {
         }
         mapping.advise(pages)?;
         Ok(mapping)
+    }
+
+    /// Whether enough reserved huge pages of `page` bytes are free for `count` mappings of `length` bytes.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn check_reserved(length: usize, page: usize, count: u64) -> Result<(), MapError> {
+        let needed = count * length.div_ceil(page) as u64;
+        let (total, free) = reserved_pages(page);
+        match free < needed {
+            true => Err(MapError::NoReservedPages { length, total, free, needed }),
+            false => Ok(()),
+        }
     }
 
     /// Maps memory that stays shared with processes that are forked, filled with zeros.

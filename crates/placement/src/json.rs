@@ -6,7 +6,7 @@
 use crate::numa::MemoryPolicy;
 use crate::ranks::RankPlace;
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::SCHEMA;
+use nodegauge_measure::record::{Inherited, SCHEMA};
 use serde::Serialize;
 
 /// The whole object.
@@ -16,6 +16,9 @@ pub struct PlacesDocument {
     pub schema: &'static str,
     /// The machine.
     pub topology: TopologySummary,
+    /// What this process was started with; not there for a described machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inherited: Option<Inherited>,
     /// One entry for each thread, in order; rank by rank.
     pub threads: Vec<ThreadEntry>,
 }
@@ -66,7 +69,7 @@ pub struct MemoryEntry {
 }
 
 impl PlacesDocument {
-    /// Of one or more processes.
+    /// Of one or more processes, on a described machine.
     pub fn new(topology: &Topology, ranks: &[RankPlace]) -> Self {
         let threads = ranks.iter().flat_map(|rank| {
             let memory = MemoryEntry::from(&rank.memory);
@@ -83,6 +86,7 @@ impl PlacesDocument {
         });
         Self {
             schema: SCHEMA,
+            inherited: None,
             topology: TopologySummary {
                 source: topology.source.kind(),
                 sockets: topology.sockets.len(),

@@ -10,7 +10,7 @@ use crate::grammar;
 use nodegauge_machine::{NodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_os::SysError;
+use nodegauge_os::{PolicyMode, SysError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -225,18 +225,32 @@ impl MemoryPolicy {
     /// # Errors
     /// When the address is not mapped, or a container forbids the call.
     pub fn of(address: usize) -> Result<Option<Self>, SysError> {
-        /// The flags that Linux returns with the mode: `MPOL_F_STATIC_NODES` and the like.
-        const FLAGS: libc::c_int = 0b111 << 13;
         let (mode, nodes) = nodegauge_os::policy_at(address)?;
+        Ok(Self::of_kernel(mode, nodes))
+    }
+
+    /// The policy that this process was started with, as by numactl, where it names nodes: it holds wherever
+    /// nothing else is asked for.
+    pub fn inherited() -> Option<Self> {
+        let (mode, nodes) = nodegauge_os::policy_of_thread().ok()?;
+        Self::of_kernel(mode, nodes).filter(|policy| policy.nodes().is_some())
+    }
+
+    /// What is said where that policy is honoured.
+    pub fn inherited_in_words(&self) -> String {
+        format!("memory policy {self} honoured, with which this process was started")
+    }
+
+    fn of_kernel(mode: Option<PolicyMode>, nodes: Vec<u32>) -> Option<Self> {
         let nodes: Vec<NodeId> = nodes.into_iter().map(NodeId).collect();
-        Ok(match mode & !FLAGS {
-            libc::MPOL_DEFAULT => Some(Self::Default),
-            libc::MPOL_LOCAL => Some(Self::Local),
-            libc::MPOL_INTERLEAVE => Some(Self::Interleave(nodes)),
-            libc::MPOL_BIND => Some(Self::Bind(nodes)),
-            libc::MPOL_PREFERRED => nodes.first().map(|node| Self::Preferred(*node)),
-            _ => None,
-        })
+        match mode {
+            Some(PolicyMode::Default) => Some(Self::Default),
+            Some(PolicyMode::Local) => Some(Self::Local),
+            Some(PolicyMode::Interleave) => Some(Self::Interleave(nodes)),
+            Some(PolicyMode::Bind) => Some(Self::Bind(nodes)),
+            Some(PolicyMode::Preferred) => nodes.first().map(|node| Self::Preferred(*node)),
+            Some(PolicyMode::PreferredMany | PolicyMode::WeightedInterleave) | None => None,
+        }
     }
 }
 

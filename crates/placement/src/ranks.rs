@@ -92,6 +92,21 @@ impl Policy {
             _ => MemoryPolicy::Local,
         })
     }
+
+    /// Ranks of these placements, each with its memory.
+    fn places(
+        self,
+        topology: &Topology,
+        placements: Vec<Placement>,
+    ) -> Result<Vec<RankPlace>, PlacementError> {
+        let all: Vec<NodeId> = topology.nodes.iter().map(|node| node.id).collect();
+        let place = |(rank, placement): (u32, Placement)| {
+            let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
+            let memory = self.memory(together.nodes(topology), all.clone())?;
+            Ok(RankPlace { rank: Some(rank), placement, memory })
+        };
+        (0..).zip(placements).map(place).collect()
+    }
 }
 
 impl fmt::Display for Policy {
@@ -120,10 +135,12 @@ pub struct RankRequest {
     pub map: Option<RankMap>,
     /// CPUs and memory by number.
     pub policy: Option<Policy>,
-    /// CPUs by name, instead of map and policy.
+    /// CPUs by name, instead of those of map and policy.
     pub cpus: Option<CpuList>,
     /// Memory, instead of policy.
     pub numa: Option<NumaSpec>,
+    /// Memory where neither says anything.
+    pub inherited: MemoryPolicy,
     /// Places and binding of all threads of all ranks together, instead of map and policy.
     pub together: Request,
 }
@@ -133,7 +150,7 @@ pub struct RankRequest {
 pub struct RankPlan {
     /// The ranks, by number.
     pub ranks: Vec<RankPlace>,
-    /// The policy, where one was asked for.
+    /// The policy, where one was asked for that says where ranks and their memory go.
     pub policy: Option<Policy>,
     /// How the ranks were placed, in canonical words for the record: `policy 3 block`, `spread`,
     /// `cpus 0,2`.
@@ -200,15 +217,20 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
     let free = |plan: Vec<Placement>, words: String, notices| {
         let memory = match &request.numa {
             Some(spec) => spec.resolve(topology)?,
-            None => MemoryPolicy::Default,
+            None => request.inherited.clone(),
         };
         let place =
             |(rank, placement)| RankPlace { rank: Some(rank), placement, memory: memory.clone() };
         Ok(RankPlan { ranks: (0..).zip(plan).map(place).collect(), policy: None, words, notices })
     };
     if let Some(list) = &request.cpus {
-        let (placements, notices) = by_list(topology, list, ranks, threads)?;
-        return free(placements, format!("cpus {list}"), notices);
+        let (placements, mut notices) = by_list(topology, list, ranks, threads)?;
+        let words = format!("cpus {list}");
+        let Some(policy) = request.policy else { return free(placements, words, notices) };
+        notices.push(format!("--cpus says where threads go, policy {policy} where memory goes"));
+        let (ranks, words) =
+            (policy.places(topology, placements)?, format!("policy {policy} {words}"));
+        return Ok(RankPlan { ranks, policy: None, words, notices });
     }
     if let Some(policy) = request.policy {
         return by_policy(topology, policy, request.map.unwrap_or(RankMap::Block), ranks, threads);
@@ -242,10 +264,12 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
         ("--per-cache", request.together.per_cache.is_some()),
         ("KMP_AFFINITY", request.together.kmp.is_some()),
     ];
+    let map = request.map.map(|_| "--rank-map");
     let by_places = by_places.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
     let given = [
         request.cpus.as_ref().map(|_| "--cpus"),
-        request.policy.map(|_| "--policy").or(request.map.map(|_| "--rank-map")),
+        // Beside named CPUs a policy still says where memory goes.
+        request.policy.filter(|_| request.cpus.is_none()).map(|_| "--policy").or(map),
         by_places,
     ];
     let mut given = given.into_iter().flatten();
@@ -357,13 +381,7 @@ fn by_policy(
         };
         (0..ranks).map(place).collect()
     };
-    let all: Vec<NodeId> = topology.nodes.iter().map(|node| node.id).collect();
-    let place = |(rank, placement): (u32, Placement)| {
-        let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
-        let memory = policy.memory(together.nodes(topology), all.clone())?;
-        Ok(RankPlace { rank: Some(rank), placement, memory })
-    };
-    let ranks = (0..).zip(placements).map(place).collect::<Result<_, PlacementError>>()?;
+    let ranks = policy.places(topology, placements)?;
     Ok(RankPlan { ranks, policy: Some(policy), words, notices })
 }
 

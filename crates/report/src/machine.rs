@@ -4,7 +4,7 @@ use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Ton
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
-    Cache, Circumstances, ClockBasis, Figure, Finding, Machine, Severity,
+    Cache, Circumstances, ClockBasis, Figure, Finding, Inherited, Machine, Severity,
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
@@ -36,6 +36,7 @@ pub fn page(machine: &Machine) -> Page {
     section.note_if("kernel", (machine.source == "live").then(|| kernel(machine)));
     if let Some(known) = &machine.circumstances {
         section.note("state", state(known));
+        section.note_if("inherited", known.inherited.as_ref().map(inherited));
         let variables = known.environment.iter().map(|(name, value)| format!("{name}={value}"));
         let variables = variables.collect::<Vec<_>>().join("\n");
         section.note_if("variables", (!variables.is_empty()).then_some(variables));
@@ -167,6 +168,21 @@ fn state(known: &Circumstances) -> String {
     ];
     let known: Vec<String> = parts.into_iter().flatten().collect();
     if known.is_empty() { "the system shows nothing of it".to_owned() } else { known.join("; ") }
+}
+
+/// Where the process was started to run and to have its memory, which holds where nothing else is asked for.
+pub(crate) fn inherited(known: &Inherited) -> String {
+    let nodes = |nodes: &[u32]| match nodes {
+        [node] => format!("node {node}"),
+        nodes => format!("nodes {}", number_ranges(nodes)),
+    };
+    let named = match known.nodes.as_slice() {
+        [] => String::new(),
+        named => format!(" ({})", nodes(named)),
+    };
+    let policy = known.policy.as_deref().unwrap_or("not told by the kernel");
+    let (cpus, memory) = (number_ranges(&known.cpus), nodes(&known.memory_nodes));
+    format!("memory policy {policy}{named}, cpus {cpus}, memory of {memory}")
 }
 
 fn kernel(machine: &Machine) -> String {

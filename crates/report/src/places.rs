@@ -1,6 +1,7 @@
 //! The views of `places`: where each thread and its memory go, in the columns of the ccNUMA
 //! lecture (rank, socket, memory, core), with cache and CPU.
 
+use crate::machine;
 use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
 use nodegauge_machine::number_ranges as ranges;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
@@ -36,6 +37,9 @@ pub fn view(document: &PlacesDocument) -> Section {
     section.push(table);
     if let Some(first) = threads.first().filter(|_| ranks) {
         section.push(Block::Text(format!("memory: {}", in_words(first.memory.policy))));
+    }
+    if let Some(known) = &document.inherited {
+        section.push(Block::Text(format!("inherited: {}", machine::inherited(known))));
     }
     section
 }

@@ -2,6 +2,8 @@
 
 use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
+use nodegauge_machine::TopologySource;
+use nodegauge_measure::{Bytes, FlopsPerSec};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::HostList;
@@ -41,6 +43,15 @@ pub(crate) struct HplArgs {
     /// Show N, NB, the grid, time and memory with their formulas; measure nothing
     #[arg(long, help_heading = "Output")]
     pub(crate) plan: bool,
+    /// Rate to foresee the time at, e.g. 2.5TFLOP/s [default: DGEMM as saved, else 0.9 of the peak]
+    #[arg(long, value_name = "RATE", help_heading = "What")]
+    pub(crate) rate: Option<FlopsPerSec>,
+    /// Plan for another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
+    #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
+    pub(crate) topology: Option<TopologySource>,
+    /// Memory to plan for instead of what can be had here, e.g. 768GiB
+    #[arg(long, value_name = "BYTES", help_heading = "Machine")]
+    pub(crate) memory: Option<Bytes>,
     /// Print the result as HPL 2.3 prints it
     #[arg(long, help_heading = "Output")]
     pub(crate) hpl_text: bool,

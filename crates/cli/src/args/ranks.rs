@@ -23,7 +23,8 @@ pub(crate) struct RankArgs {
     /// 1 interleaved over all nodes, 2 over its own, 3 bound to its own, 4 local; 5 any CPU, local
     #[arg(long, value_name = "0..5", help_heading = "Where")]
     pub(crate) policy: Option<Policy>,
-    /// CPUs, one for each thread of each rank in order, or a group a rank: 0,2,4-7, '{0-3},{4-7}'
+    /// CPUs, one for each thread of each rank in order, or a group a rank: 0,2,4-7, '{0-3},{4-7}';
+    /// memory then goes where --numa says, or --policy
     #[arg(long, value_name = "CPUS", help_heading = "Where")]
     pub(crate) cpus: Option<CpuList>,
 }

@@ -8,6 +8,7 @@ use super::{ArrayArgs, Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_memory::axis::Axis;
 use nodegauge_memory::compiled::CompilerChoice as Compiler;
+use nodegauge_memory::view::Statistic;
 use std::path::PathBuf;
 
 /// `stream`.
@@ -39,9 +40,11 @@ pub(crate) struct StreamArgs {
 /// A sweep.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct SweepArgs {
-    /// Go through values of an option, by turns: ranks=1,2,4, policy=0-5,
-    /// threads=1,2-32:2, per-cache=1,2, places=A;B, stores,
-    /// pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
+    /// Go through values of an option, by turns: ranks=1,2,4, policy=0-5, rank-map,
+    /// threads=1,2-32:2, per-cache=1,2, places=A;B, stores, pages, size=..,
+    /// prefetch=.., 'compiler=native;gcc -O3' (at most two axes)
+    ///
+    /// What this node cannot do is left out, with the reason. stores, pages and rank-map alone mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) axes: Vec<Axis>,
 }
@@ -60,7 +63,7 @@ pub(crate) struct TuneArgs {
 
 /// The user's own stream.c.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = ["axes", "stream_text"], conflicts_with_all = RANKS)]
+#[group(conflicts_with = "axes", conflicts_with_all = RANKS)]
 pub(crate) struct StandardArgs {
     /// Compile and run this unmodified stream.c (or stream.f) too, by turns, as a standard result
     ///
@@ -72,7 +75,7 @@ pub(crate) struct StandardArgs {
 
 /// The user's compilers, alone or as an axis of a sweep.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with = "stream_text", conflicts_with_all = RANKS)]
+#[group(conflicts_with_all = RANKS)]
 pub(crate) struct CompilerArgs {
     /// Run what this compiler makes of the same loops, by turns (repeatable): 'CC FLAGS', or all that
     /// are installed; with --standard what it makes of that source
@@ -86,11 +89,24 @@ pub(crate) struct CompilerArgs {
     pub(crate) choices: Vec<Compiler>,
 }
 
-/// The table of stream.c, of one configuration.
+/// Tables as stream.c has them: of one configuration, and of a sweep.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with = "axes")]
 pub(crate) struct TableArgs {
-    /// Print the classic table of stream.c, headed as a variant
-    #[arg(long, help_heading = "Output")]
+    /// Print the classic table of stream.c, headed as a variant; with --standard what the user's own
+    /// stream.c printed in its fastest run
+    #[arg(long, conflicts_with = "axes", help_heading = "Output")]
     pub(crate) stream_text: bool,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// What is said of `--show` where there is no sweep.
+pub(crate) const NO_SWEEP: &str = "--show is of sweeps, and this is none\nhint: leave out --show; a run of one configuration has --stream-text";
+
+/// In which statistics a sweep is shown.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ShowArgs {
+    /// Show a sweep in columns of stream.c's table: best (rate, MB/s), avg, min, max (times, s)
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Output")]
+    pub(crate) show: Vec<Statistic>,
 }

@@ -11,6 +11,11 @@ use nodegauge_memory::ablation::AblationPlan;
 use nodegauge_memory::stream::Arrangement;
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
+    if args.common.against.is_some() {
+        return Err(Failure::usage(
+            "nobody has published what explain measures\nhint: give --against to stream",
+        ));
+    }
     let site = session::site(&args.common)?;
     let team = resolve::one_team(&args.placement, &site.topology, "explain")?;
     let (budget, share) = (AblationPlan::BUDGET, AblationPlan::SHARE);
@@ -19,5 +24,5 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     let plan = Box::new(AblationPlan::new(arrangement));
     let figures = plan.figures(&site);
     let measure = |site: &Site, progress: &mut Progress| plan.run(site, progress);
-    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Memory))
+    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Memory::PLAIN))
 }

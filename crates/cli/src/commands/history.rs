@@ -1,14 +1,17 @@
 //! `nodegauge history`.
 
+use crate::args::stream::{NO_SWEEP, ShowArgs};
 use crate::args::{Database, HistoryCommand};
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output;
 use crate::session;
+use nodegauge_gauge::Gauge;
 use nodegauge_history::{Headline, HistoryError, RunFilter, RunLine, Store};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_memory::Memory;
 use nodegauge_memory::standard::figures;
 use nodegauge_memory::standard::output::Output;
 use nodegauge_messages::osu;
@@ -31,8 +34,9 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
             let lines: Vec<Line> = lines.into_iter().map(|run| line(run, &registry)).collect();
             output::show_section(&nodegauge_report::history::list(&lines));
         }
-        HistoryCommand::Show { run, json, csv, db } => {
-            show(&find(run, db)?, json.as_deref(), csv.as_deref())?;
+        HistoryCommand::Show { run, json, csv, show: ShowArgs { show: statistics }, db } => {
+            let memory = Memory { show: statistics.clone() };
+            show(&find(run, db)?, json.as_deref(), csv.as_deref(), &memory)?;
         }
         HistoryCommand::Import { files, label, host, db } => {
             return import(files, label, host.as_deref(), db);
@@ -165,10 +169,20 @@ pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     }
 }
 
-fn show(record: &Record, json: Option<&str>, csv: Option<&str>) -> Result<(), Failure> {
+/// Shows a record, memory's part of it as `memory` does.
+fn show(
+    record: &Record,
+    json: Option<&str>,
+    csv: Option<&str>,
+    memory: &Memory,
+) -> Result<(), Failure> {
+    if !memory.show.is_empty() && !nodegauge_memory::view::has_sweep(record) {
+        return Err(Failure::usage(NO_SWEEP));
+    }
     let as_csv = || Ok(gauges::csv(record));
     if !output::documents(&[(json, &|| output::json(record)), (csv, &as_csv)])? {
-        output::show(&nodegauge_report::run::saved(record, &GAUGES));
+        let shown = GAUGES.map(|gauge| if gauge.name() == memory.name() { memory } else { gauge });
+        output::show(&nodegauge_report::run::saved(record, &shown));
     }
     Ok(())
 }

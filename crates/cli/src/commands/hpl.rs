@@ -16,7 +16,7 @@ use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Notice, NoticeId, notic
 use nodegauge_toolchain::mpi::HostList;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
-    let site = session::site(&args.common)?;
+    let site = site(args)?;
     let placed = resolve::plan(&args.placement, &site.topology)?;
     let [placement] = placed.placements.as_slice() else {
         return Err(Failure::usage("expected one thread count\nhint: give --threads N once"));
@@ -53,10 +53,41 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     )
 }
 
+/// Whether nothing is run.
+fn is_planned(args: &HplArgs) -> bool {
+    args.plan || args.real.hpl_dat_only.is_some()
+}
+
+/// This node, or the machine that is planned for.
+fn site(args: &HplArgs) -> Result<Site, Failure> {
+    let given = [
+        ("--topology", args.topology.is_some()),
+        ("--memory", args.memory.is_some()),
+        ("--rate", args.rate.is_some()),
+    ];
+    if let (Some((option, _)), false) = (given.iter().find(|(_, given)| *given), is_planned(args)) {
+        return Err(Failure::usage(format!(
+            "{option} is of what is planned, and this is a run\nhint: add --plan or --hpl-dat-only"
+        )));
+    }
+    let mut site = match &args.topology {
+        Some(source) => session::described(&args.common, source)?,
+        None => session::site(&args.common)?,
+    };
+    let memory = &mut site.machine.memory;
+    let all = memory.bytes.filter(|_| args.topology.is_some());
+    if let Some(planned) = args.memory.map(|Bytes(given)| given).or(all) {
+        (memory.available, memory.cgroup_limit) = (Some(planned), None);
+    }
+    Ok(site)
+}
+
 fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Failure> {
+    let described = site.machine.is_described();
     let order = match (args.order, args.full) {
         (Some(order), _) => OrderSpec::Exactly(order as usize),
         (None, true) => OrderSpec::Full,
+        (None, false) if described && args.common.budget.is_none() => OrderSpec::Full,
         (None, false) => OrderSpec::Quick,
     };
     let on_as_many = |m: &Measurement| {
@@ -67,12 +98,12 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
     let real = &args.real;
     let asked_threads = args.placement.threads.as_ref().and_then(|counts| counts.single());
     // The program is not needed for what is only planned.
-    let planned = args.plan || real.hpl_dat_only.is_some();
-    let reference = real.xhpl.as_ref().filter(|_| !planned).map(|program| ReferenceOptions {
-        program: program.clone(),
-        launcher: real.launcher.clone(),
-        allow_root: real.allow_run_as_root,
-    });
+    let reference =
+        real.xhpl.as_ref().filter(|_| !is_planned(args)).map(|program| ReferenceOptions {
+            program: program.clone(),
+            launcher: real.launcher.clone(),
+            allow_root: real.allow_run_as_root,
+        });
     // Where the system does not say, a matrix of some thousand rows is fine.
     let available = Bytes(site.machine.memory.available.unwrap_or(1 << 32));
     Ok(HplOptions {
@@ -91,7 +122,8 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
         libraries: args.blas.clone(),
         triad: triad.map(|(rate, source)| (BytesPerSec(rate), source)),
         dgemm: dgemm.map(|(rate, source)| (FlopsPerSec(rate), source)),
-        half: saved_half(args, site, &on_as_many),
+        rate: args.rate,
+        half: saved_half(args, site, &on_as_many).filter(|_| args.rate.is_none()),
         ranks: RankOptions {
             ranks: real.ranks.map(|ranks| ranks as usize),
             threads: asked_threads.map(|n| n as usize),
@@ -114,6 +146,9 @@ fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
 
 /// The newest record of this machine, as it is now, with such a figure.
 fn newest(args: &HplArgs, site: &Site, (test, name): (&str, &str)) -> Option<Record> {
+    if site.machine.is_described() {
+        return None;
+    }
     let record = session::newest(&args.common.db, site)(test, name)?;
     machine_changes(&record.machine, &site.machine).is_empty().then_some(record)
 }

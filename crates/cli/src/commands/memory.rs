@@ -49,5 +49,5 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     let plan = CurvePlan::new(curve, &site, placement, options, team.notices)?;
     let figures = plan.figures(&site);
     let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
-    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Memory))
+    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Memory::PLAIN))
 }

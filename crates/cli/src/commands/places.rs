@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::resolve;
 use nodegauge_gauge::view::Page;
-use nodegauge_machine::{Topology, TopologySource};
+use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::record;
 use nodegauge_memory::team::Team;
 use nodegauge_placement::emit::script;
@@ -36,7 +36,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
                 "-v shows the threads of one process\nhint: leave out -v, or --ranks",
             ));
         }
-        if !show(args, &[PlacesDocument::new(&topology, &plan.ranks)])? {
+        if !show(args, &[document(&topology, &plan)])? {
             output::print(&remarks(&plan));
         }
         return Ok(Exit::Success);
@@ -46,9 +46,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         .placements
         .iter()
         .map(|placement| {
-            let memory = planned.policy.clone();
-            let plan = RankPlan::single(placement.clone(), memory);
-            PlacesDocument::new(&topology, &plan.ranks)
+            document(&topology, &RankPlan::single(placement.clone(), planned.policy.clone()))
         })
         .collect();
     if show(args, &documents)? {
@@ -68,6 +66,13 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// What is shown of a plan, on this machine with what this process was started with.
+fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
+    let live = matches!(topology.source, TopologySource::Live);
+    let inherited = live.then(|| nodegauge_machine::inherited(&SysRoot::live())).flatten();
+    PlacesDocument { inherited, ..PlacesDocument::new(topology, &plan.ranks) }
 }
 
 /// What the plan says below its table, line by line.

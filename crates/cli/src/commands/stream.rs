@@ -3,7 +3,7 @@
 mod ranks;
 mod sweep;
 
-use crate::args::stream::StreamArgs;
+use crate::args::stream::{NO_SWEEP, StreamArgs};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::resolve;
@@ -20,6 +20,7 @@ use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::standard::StandardPlan;
 use nodegauge_memory::stream::{Arrangement, StreamPlan};
 use nodegauge_memory::tune::{self, TunePlan};
+use nodegauge_memory::view;
 use nodegauge_placement::MemoryPolicy;
 use std::path::Path;
 use std::time::Duration;
@@ -103,8 +104,15 @@ fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> 
             joined.started.launcher, joined.started.ranks
         )));
     }
-    let table = args.table.stream_text && matches!(mode, Mode::Plain);
-    if table && !args.arrays.kernels.iter().any(|k| STREAM.contains(k)) {
+    let memory = Memory { show: args.table.show.show.clone() };
+    if !memory.show.is_empty() && !matches!(mode, Mode::Sweep(_)) {
+        return Err(Failure::usage(NO_SWEEP));
+    }
+    let table = text_of(args, &mode)?;
+    if matches!(mode, Mode::Plain)
+        && table.is_some()
+        && !args.arrays.kernels.iter().any(|k| STREAM.contains(k))
+    {
         return Err(Failure::usage(
             "--stream-text shows copy, scale, add and triad, none of which is in --kernels\nhint: leave out --stream-text",
         ));
@@ -118,8 +126,8 @@ fn measure(args: &StreamArgs, joined: Option<&Joined>) -> Result<Exit, Failure> 
         &figures,
         |site, progress| plan.run(site, progress),
         |record, style| match table {
-            true => classic(record),
-            false => Shown::page_of(&Memory)(record, style),
+            Some(text) => classic(record, text(record)),
+            None => Shown::page_of(&memory)(record, style),
         },
     )
 }
@@ -153,7 +161,7 @@ fn plain(args: &StreamArgs, site: &Site, joined: Option<&Joined>) -> Result<Stre
     let mut options = options(team.policy);
     let alike = args.arrays.size == SizeSpec::Auto
         && args.arrays.offset.is_none()
-        && args.placement.numa.is_none();
+        && options.policy == MemoryPolicy::Default;
     let newest = session::newest(&args.common.db, site);
     if alike
         && !args.untuned
@@ -166,10 +174,26 @@ fn plain(args: &StreamArgs, site: &Site, joined: Option<&Joined>) -> Result<Stre
     Ok(StreamPlan::new(arrangement, None).beside(mixes::saved(site, &newest)))
 }
 
-/// The classic table; without a valid result the reason on standard error, and no table.
-fn classic(record: &Record) -> Shown {
-    Shown::Table(nodegauge_memory::view::classic::render(record).unwrap_or_else(|| {
-        let reason = record.measurements.iter().flat_map(|m| &m.validity.reasons).next();
+/// What makes the text that `--stream-text` asks for from a record.
+type TextOf = fn(&Record) -> Option<String>;
+
+/// The text of a mode, where it is asked for.
+fn text_of(args: &StreamArgs, mode: &Mode<'_>) -> Result<Option<TextOf>, Failure> {
+    match mode {
+        _ if !args.table.stream_text => Ok(None),
+        Mode::Plain => Ok(Some(view::classic::render)),
+        Mode::Standard(_) => Ok(Some(view::standard::printed)),
+        Mode::Tune | Mode::Sweep(_) | Mode::Compilers => Err(Failure::usage(
+            "--stream-text is of one configuration, or of --standard\nhint: leave out --stream-text",
+        )),
+    }
+}
+
+/// A table for other programs; without a valid result the reason on standard error, and no table.
+fn classic(record: &Record, text: Option<String>) -> Shown {
+    Shown::Table(text.unwrap_or_else(|| {
+        let worst = record.measurements.iter().map(|m| &m.validity).max_by_key(|v| v.status);
+        let reason = worst.and_then(|validity| validity.reasons.first());
         let reason = reason.map_or("nothing was measured", String::as_str);
         output::error(&format!("no valid result: {reason}"));
         String::new()

@@ -178,6 +178,7 @@ fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
         id,
         bytes: None,
         free: None,
+        available: None,
         cache_bytes: None,
         cpus: vec![id],
         distances: None,

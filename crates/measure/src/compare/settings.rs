@@ -26,7 +26,7 @@ pub struct Difference {
 type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
 /// Facts about machines, in the order of the list.
-const FACTS: [Fact; 19] = [
+const FACTS: [Fact; 20] = [
     ("host", true, |m| m.host.clone()),
     ("processor", true, |m| m.processor.model.clone()),
     ("sockets", true, |m| count(m.processor.sockets)),
@@ -63,6 +63,12 @@ const FACTS: [Fact; 19] = [
             huge.map(|pages| format!("{} of {}", pages.total, Bytes(pages.bytes))).collect();
         Some(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
     }),
+    ("inherited memory policy", false, |m| {
+        let inherited = m.circumstances.as_ref()?.inherited.as_ref()?;
+        let nodes: Vec<String> = inherited.nodes.iter().map(u32::to_string).collect();
+        let separator = if nodes.is_empty() { "" } else { ":" };
+        Some(format!("{}{separator}{}", inherited.policy.as_ref()?, nodes.join(",")))
+    }),
 ];
 
 /// What differs between a machine as it was and as it is now, in words, as far as it decides which
@@ -84,12 +90,13 @@ fn count(n: u32) -> Option<String> {
 }
 
 /// Options of a command that say nothing of what is measured, and whether a value follows.
-const ASIDE: [(&str, bool); 9] = [
+const ASIDE: [(&str, bool); 10] = [
     ("--label", true),
     ("--json", true),
     ("--csv", true),
     ("--db", true),
     ("--expect", true),
+    ("--show", true),
     ("--no-save", false),
     ("--accept-suspect", false),
     ("-q", false),

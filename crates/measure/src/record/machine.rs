@@ -44,6 +44,11 @@ pub struct Machine {
 pub const IMPORTED: &str = "import";
 
 impl Machine {
+    /// Whether it is known from a description alone.
+    pub fn is_described(&self) -> bool {
+        matches!(self.source.as_str(), "xml" | "synthetic")
+    }
+
     /// Whether the figures with it were imported.
     pub fn is_imported(&self) -> bool {
         self.source == IMPORTED
@@ -67,6 +72,23 @@ pub struct Circumstances {
     pub numa_balancing: Option<bool>,
     /// Variables of this process that OpenMP runtimes and BLAS libraries read.
     pub environment: BTreeMap<String, String>,
+    /// What the process was started with; not there in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherited: Option<Inherited>,
+}
+
+/// Where the process that measured was started to run and to have its memory, as `numactl --show` tells it:
+/// what holds wherever nothing else is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Inherited {
+    /// The memory policy by numactl's name, e.g. `interleave`; `null` when the kernel does not tell.
+    pub policy: Option<String>,
+    /// NUMA nodes that the policy names.
+    pub nodes: Vec<u32>,
+    /// CPUs that it may run on.
+    pub cpus: Vec<u32>,
+    /// NUMA nodes whose memory it may have.
+    pub memory_nodes: Vec<u32>,
 }
 
 /// The processors of a node; counts are over all sockets.
@@ -185,6 +207,9 @@ pub struct NumaNode {
     /// Free memory, bytes.
     #[serde(default)]
     pub free: Option<u64>,
+    /// What can be had without swapping, page cache that can be given up among it, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available: Option<u64>,
     /// Bytes of caches that stand before it, such as HBM in cache mode; not there without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,

@@ -46,6 +46,7 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
         alone,
         wrong: None,
         follows_rule: None,
+        check: None,
         array_bytes: Bytes(64),
     }
 }

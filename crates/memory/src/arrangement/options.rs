@@ -88,16 +88,16 @@ pub(crate) fn available(machine: &Machine, pages: Option<Pages>, policy: &Memory
             }
             _ => machine.pages.as_ref().and_then(|pages| free_in(&pages.huge)),
         };
-        // None reserved at all is refused with the reason when the arrays are mapped.
+        // None reserved at all is refused with the reason by `PointConfig::check_pages`.
         if let Some(free) = free.filter(|free| *free > 0) {
             return Bytes(free);
         }
     }
     let anywhere = machine.memory.available.unwrap_or(0);
     let MemoryPolicy::Bind(nodes) = policy else { return Bytes(anywhere) };
-    let free: Option<u64> =
-        nodes.iter().map(|id| machine.numa_nodes.iter().find(|node| node.id == id.0)?.free).sum();
-    Bytes(free.map_or(anywhere, |free| free.min(anywhere)))
+    let of = |id: &NodeId| machine.numa_nodes.iter().find(|node| node.id == id.0)?.available;
+    let there: Option<u64> = nodes.iter().map(of).sum();
+    Bytes(there.map_or(anywhere, |there| there.min(anywhere)))
 }
 
 /// The pages to take when the user leaves the choice: transparent huge pages unless the kernel

@@ -8,7 +8,7 @@
 
 use super::build::CompiledKernels;
 use crate::GAUGE;
-use crate::arrangement::Arrangement;
+use crate::arrangement::{Arrangement, Ready, SettingUp};
 use crate::kernels::Loop;
 use crate::point::{Point, PointError};
 use crate::result::{self, Evidence};
@@ -42,7 +42,9 @@ impl Candidate {
 
     /// A pass that is not kept but as the first warm-up, and then those that are due.
     fn turn(&mut self, point: &mut Point, turn: Turn) -> Result<Vec<Sample>, PointError> {
-        let due = turn.due.map_or(KEPT, |due| KEPT.min(due));
+        // A short first round, so that a short budget has one.
+        let kept = if turn.round == 0 { 1 } else { KEPT };
+        let due = turn.due.map_or(kept, |due| kept.min(due));
         if due == 0 {
             return Ok(Vec::new());
         }
@@ -66,8 +68,13 @@ pub(super) fn run(
     (compiled, limits): (&[CompiledKernels], Limits),
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let mut point = arrangement.point(observer)?;
-    let chosen = arrangement.choose(&mut point, limits.at(policy::COMPILED.choose), observer)?;
+    let make = &mut |arrangement: &Arrangement| arrangement.point();
+    let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow: true };
+    let mut ready = set_up.run(&arrangement, &limits, observer)?;
+    let until = limits.at(policy::COMPILED.choose);
+    let chosen = arrangement.choose(&mut ready.target, until, observer)?;
+    let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
+    let Ready { target: mut point, check, .. } = ready;
     arrangement.notices.extend(about_memcpy(compiled, &point, observer));
     // The native kernels are the first.
     let mut candidates = vec![Candidate::new(point.loops().to_vec())];
@@ -97,7 +104,7 @@ pub(super) fn run(
             let seen = point.seen()?;
             let evidence = Evidence::new(site, &arrangement, &point, &seen, samples, stop);
             let chosen = chosen.as_ref().filter(|_| i == 0);
-            of_candidate = result::outcome(&Evidence { chosen, ..evidence });
+            of_candidate = result::outcome(&Evidence { chosen, check, ..evidence });
         }
         match i.checked_sub(1) {
             None => outcome.extend(of_candidate),

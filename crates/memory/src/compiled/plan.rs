@@ -5,13 +5,14 @@ use super::choice::{ChosenCompiler, CompilerChoice};
 use super::{comparison, self_test};
 use crate::GAUGE;
 use crate::arrangement::{Arrangement, StreamOptions};
+use crate::axis::Setting;
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::presets::{self, Installed};
-use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError};
+use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError, which};
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,6 +43,21 @@ pub fn installed() -> Result<Vec<Installed>, Failure> {
 pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failure> {
     let installed = if choices.contains(&CompilerChoice::All) { installed()? } else { Vec::new() };
     Ok(CompilerChoice::resolve(choices, &installed, false))
+}
+
+/// Whether the compiler of a cell of a sweep is installed.
+///
+/// # Errors
+/// When it is not.
+pub fn find(settings: &[Setting]) -> Result<(), Failure> {
+    let missing = |setting: &Setting| match setting {
+        Setting::Compiler(CompilerChoice::Command(command)) => {
+            let program = command.program().to_owned();
+            which(&program).is_none().then_some(ToolchainError::NoCompiler { program })
+        }
+        _ => None,
+    };
+    settings.iter().find_map(missing).map_or(Ok(()), |error| Err(Failure::missing(error)))
 }
 
 /// How long compiling may take.

@@ -105,6 +105,30 @@ fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
     order
 }
 
+/// Which element of a set comes behind which: one random cycle through all of them.
+pub(crate) struct Cycle {
+    bytes: u64,
+    stride: usize,
+    /// By element.
+    next: Vec<u32>,
+}
+
+impl Cycle {
+    /// A cycle through `bytes`; their number over the stride is below 2^32.
+    pub(crate) fn new(bytes: u64, how: Order) -> Self {
+        let elements = (bytes as usize / how.stride).max(1);
+        let block = match how.locality {
+            Locality::Whole => elements,
+            Locality::Block(bytes) => (bytes.0 as usize / how.stride).max(1),
+        };
+        let order = order(elements, block, bytes);
+        // In this small array, and not in the set: there each step would miss the TLB.
+        let mut next = vec![order[0]; elements];
+        order.windows(2).for_each(|pair| next[pair[0] as usize] = pair[1]);
+        Self { bytes, stride: how.stride, next }
+    }
+}
+
 /// A chain through a range of memory, and where the chase last was.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chain {
@@ -114,26 +138,18 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Writes a chain through `bytes` from `start`, in word `slot` of each line.
+    /// Writes a chain from `start` on, in word `slot` of each line.
     ///
     /// # Safety
-    /// `bytes` are writable from `start`, which is a multiple of a line, and no other thread uses
-    /// word `slot` of their lines; `slot` is below eight; `bytes` over the stride is below 2^32.
-    unsafe fn write(start: usize, bytes: usize, slot: usize, how: Order, seed: u64) -> Self {
-        let elements = (bytes / how.stride).max(1);
-        let block = match how.locality {
-            Locality::Whole => elements,
-            Locality::Block(bytes) => (bytes.0 as usize / how.stride).max(1),
-        };
-        let order = order(elements, block, seed);
-        let address = |i: usize| {
-            start + order[i % elements] as usize * how.stride + slot * size_of::<usize>()
-        };
-        for i in 0..elements {
+    /// The bytes of the cycle are writable from `start`, which is a multiple of a line, and no other
+    /// thread uses word `slot` of their lines; `slot` is below eight.
+    unsafe fn write(start: usize, slot: usize, cycle: &Cycle) -> Self {
+        let address = |element: usize| start + element * cycle.stride + slot * size_of::<usize>();
+        for (element, next) in cycle.next.iter().enumerate() {
             // SAFETY: every element lies within the bytes, and its slot within its line.
-            unsafe { (address(i) as *mut usize).write(address(i + 1)) };
+            unsafe { (address(element) as *mut usize).write(address(*next as usize)) };
         }
-        Self { elements, at: address(0) }
+        Self { elements: cycle.next.len(), at: address(0) }
     }
 
     /// The addresses of the next `steps` elements.
@@ -213,6 +229,7 @@ fn flush(addresses: &[usize]) -> bool {
 }
 
 /// A chain in a region, and how it is chased.
+#[derive(Clone)]
 pub(crate) struct Chase<'a> {
     chain: Chain,
     region: PhantomData<&'a MemoryRegion>,
@@ -227,8 +244,7 @@ pub(crate) struct Chase<'a> {
 }
 
 impl<'a> Chase<'a> {
-    /// Writes a chain through `bytes` of a region from `offset` on, a multiple of a line; caches hold
-    /// `held` bytes.
+    /// Writes a chain into a region from `offset` on, a multiple of a line; caches hold `held` bytes.
     ///
     /// # Safety
     /// As long as the chase lives nobody else writes word `slot` of these lines, unless the same chain;
@@ -238,15 +254,13 @@ impl<'a> Chase<'a> {
     /// When the bytes do not lie in the region.
     pub(crate) unsafe fn write(
         region: &'a MemoryRegion,
-        (offset, bytes): (u64, u64),
-        slot: usize,
-        order: Order,
+        (offset, slot): (u64, usize),
+        cycle: &Cycle,
         held: u64,
     ) -> Self {
-        let start = region.mapping().at(offset as usize, bytes as usize).addr().get();
-        let seed = bytes ^ slot as u64;
+        let start = region.mapping().at(offset as usize, cycle.bytes as usize).addr().get();
         // SAFETY: the bytes were found in the mapping; the rest is the caller's promise.
-        let chain = unsafe { Chain::write(start, bytes as usize, slot, order, seed) };
+        let chain = unsafe { Chain::write(start, slot, cycle) };
         let held = held as usize / LINE;
         Self {
             chain,
@@ -357,18 +371,13 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Aligned([usize; 8]);
 
-    fn walk(
-        elements: usize,
-        stride: usize,
-        slot: usize,
-        locality: Locality,
-        seed: u64,
-    ) -> Vec<usize> {
+    fn walk(elements: usize, stride: usize, slot: usize, locality: Locality) -> Vec<usize> {
         let bytes = elements * stride;
+        let cycle = Cycle::new(bytes as u64, Order { stride, locality });
         let mut memory = vec![Aligned([0; 8]); bytes / LINE];
         let start = memory.as_mut_ptr() as usize;
         // SAFETY: the memory is as long as the elements need.
-        let chain = unsafe { Chain::write(start, bytes, slot, Order { stride, locality }, seed) };
+        let chain = unsafe { Chain::write(start, slot, &cycle) };
         let mut visited = Vec::new();
         let mut at = chain.at;
         loop {
@@ -385,8 +394,9 @@ mod tests {
     fn a_run_takes_the_steps_it_says() {
         let mut memory = vec![Aligned([0; 8]); 100];
         let start = memory.as_mut_ptr() as usize;
+        let cycle = Cycle::new(6400, Order::default());
         // SAFETY: the memory is 100 lines.
-        let mut chain = unsafe { Chain::write(start, 6400, 3, Order::default(), 5) };
+        let mut chain = unsafe { Chain::write(start, 3, &cycle) };
         let first = chain.at;
         // SAFETY: as above; 25 runs of 32 steps are eight times round.
         assert_eq!(unsafe { chain.run(800) }, 800);
@@ -406,12 +416,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_chain_is_one_cycle_through_every_element(
-            elements in 1usize..3000, lines in 1usize..5, slot in 0usize..8, seed: u64,
+            elements in 1usize..3000, lines in 1usize..5, slot in 0usize..8,
             block in proptest::option::of(1u64..40)
         ) {
             let stride = lines * LINE;
             let locality = block.map_or(Locality::Whole, |pages| Locality::Block(Bytes(pages * 4096)));
-            let mut visited = walk(elements, stride, slot, locality, seed);
+            let mut visited = walk(elements, stride, slot, locality);
             prop_assert_eq!(visited.len(), elements);
             visited.sort_unstable();
             prop_assert!(visited.iter().copied().eq(0..elements));

@@ -8,16 +8,17 @@
 
 use crate::config::CurveConfig;
 use crate::curves::levels::{self, Dot, Named, Reported};
+use crate::curves::pool::WorkerPool;
 use crate::curves::region::MemoryRegion;
 use crate::curves::run::{Figure, Run, Value};
 use crate::curves::traffic::{self, Traffic};
-use crate::curves::{Mode, Setup, notice, refuse_below, too_large};
+use crate::curves::{Mode, Setup, notice, refuse_below, thinned, too_large};
 use crate::kernels::{Kernel, Resident, Stores};
 use crate::point::PointError;
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Cache, Quoted};
-use nodegauge_measure::schedule::policy;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 use nodegauge_placement::Placement;
 use std::collections::BTreeSet;
 
@@ -113,8 +114,8 @@ impl Mode for Ladder {
     }
 
     fn measure(&self, run: &mut Run<'_>) -> Result<(), PointError> {
-        let (setup, sets, workers) = (run.setup, &self.sets, self.threads);
-        let largest = sets[sets.len() - 1];
+        let (setup, workers) = (run.setup, self.threads);
+        let largest = self.sets[self.sets.len() - 1];
         run.observer.phase(&format!("preparing {} for each of {workers} threads", Bytes(largest)));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
@@ -125,27 +126,44 @@ impl Mode for Ladder {
         let caches = reported(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");
         let mut variants: Vec<Vec<Resident>> = Vec::new();
-        for set in trial_sets(sets, &caches) {
+        let trials = trial_sets(&self.sets, &caches);
+        let (mut tried, all) = (0, trials.len() * PATTERNS.len());
+        for set in trials {
             let mut chosen = Vec::new();
             for kernel in PATTERNS {
+                tried += 1;
+                let until = tried as f64 / all as f64;
                 let (on, which) = ((&mut pool, pieces), (kernel, Stores::Regular));
-                chosen.extend(run.fastest(policy::CURVES, on, which, set as usize)?);
+                chosen.extend(run.fastest(until, on, which, set as usize)?);
             }
             variants.push(chosen);
         }
-        let loops = |set: &u64| -> Vec<Traffic> {
-            let level = caches.iter().take_while(|cache| cache.bytes < *set).count();
+        let loops = |set: u64| -> Vec<Traffic> {
+            let level = caches.iter().take_while(|cache| cache.bytes < set).count();
             let variants = variants[level.min(variants.len() - 1)].iter();
-            variants.map(|variant| Traffic::new(*variant, *set as usize)).collect()
+            variants.map(|variant| Traffic::new(*variant, set as usize)).collect()
         };
-        let mut steps: Vec<Vec<Traffic>> = sets.iter().map(loops).collect();
-        let phase = "measuring all sets by turns";
-        let judged = run.samples(policy::CURVES, steps.len(), phase, |i| {
-            for traffic in &mut steps[i] {
+        let turn = |loops: &[Traffic], set: u64, pool: &mut WorkerPool| {
+            traffic::refill(pool, pieces, set as usize)?;
+            traffic::sample(loops, pool, pieces)
+        };
+        run.observer.phase("checking every element");
+        let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let notices = &mut run.outcome.notices;
+        let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
+            let mut step = loops(self.sets[i]);
+            for traffic in &mut step {
                 traffic.prepare(&mut pool, pieces)?;
             }
-            traffic::refill(&mut pool, pieces, sets[i] as usize)?;
-            traffic::sample(&steps[i], &mut pool, pieces)
+            let begun = clock::now();
+            let first = turn(&step, self.sets[i], &mut pool)?;
+            Ok::<_, PointError>(((step, vec![first]), clock::now() - begun))
+        })?;
+        let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
+        let (steps, first): (Vec<Vec<Traffic>>, Vec<_>) = taken.into_values().unzip();
+        let phase = "measuring all sets by turns";
+        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
+            turn(&steps[i], sets[i], &mut pool)
         })?;
 
         // All loops climb at the same sizes.
@@ -158,7 +176,7 @@ impl Mode for Ladder {
             Some(Dot { bytes: *set, values: values?, cached: None })
         };
         let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
-        let named = run.levels(&dots, &caches, dots.len() == sets.len());
+        let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
         let (config, doubts) = run.common(&pool, &region);
         for part in 0..PATTERNS.len() {
             for (i, set) in sets.iter().enumerate() {
@@ -175,7 +193,7 @@ impl Mode for Ladder {
                 };
                 // Only sets far beyond the caches move through main memory.
                 let limited =
-                    i + 1 == sets.len() && level.is_some_and(|level| level.reported.is_none());
+                    *set == largest && level.is_some_and(|level| level.reported.is_none());
                 let figure = Figure {
                     name: (set * workers).to_string(),
                     quoted: Quoted::Best,

@@ -10,34 +10,35 @@
 
 use crate::arrays::Pages;
 use crate::config::CurveConfig;
-use crate::curves::chase::{self, Chase, SLOTS};
+use crate::curves::chase::{self, Chase, Cycle, SLOTS};
 use crate::curves::ladder::{self, SMALLEST};
 use crate::curves::levels::{self, Dot, Named};
+use crate::curves::pool::WorkerPool;
 use crate::curves::region::MemoryRegion;
 use crate::curves::run::{Figure, Run, Value};
-use crate::curves::{Mode, Setup, refuse_below};
-use crate::point::PointError;
+use crate::curves::{Mode, Setup, refuse_below, thinned};
+use crate::point::{PointError, Sample};
 use crate::stream;
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::schedule::policy;
-use nodegauge_measure::{Bytes, Failure, Notice, stats};
+use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 
 /// How long a timed stretch of a chase lasts, seconds.
 const CHASE_SECONDS: f64 = 1.5e-3;
 /// A region over its largest set, at most.
 const REGION_OVER_SET: f64 = 1.2;
 
-/// Where the chains of several sets lie in one region: word of a line, and offset, of each set; and
+/// Where the chains of several sets lie in one region: offset, and word of a line, of each set; and
 /// the bytes of the region.
 ///
 /// Sets that use the same word lie one behind the other.
-fn slots(sets: &[u64]) -> (Vec<(usize, u64)>, u64) {
+fn slots(sets: &[u64]) -> (Vec<(u64, usize)>, u64) {
     let mut ends = [0; SLOTS];
     let mut places = Vec::new();
     // The largest first, so that a region is little longer than its largest set.
     for set in sets.iter().rev() {
         let slot = places.len() % SLOTS;
-        places.push((slot, ends[slot]));
+        places.push((ends[slot], slot));
         ends[slot] += set.next_multiple_of(4096);
     }
     places.reverse();
@@ -79,30 +80,50 @@ impl Mode for Latency {
     }
 
     fn measure(&self, run: &mut Run<'_>) -> Result<(), PointError> {
-        let (setup, sets) = (run.setup, &self.sets);
+        let setup = run.setup;
         let options = setup.options;
-        let (places, bytes) = slots(sets);
-        let chains = sets.len() * self.kinds.len();
+        let (places, bytes) = slots(&self.sets);
+        let chains = self.sets.len() * self.kinds.len();
         run.observer.phase(&format!("preparing {chains} chains through {}", Bytes(bytes)));
         let mut pool = run.pool()?;
         let mut regions = Vec::new();
         for pages in &self.kinds {
             regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
         }
-        let mut cells = Vec::new();
-        for region in &regions {
-            for (set, (slot, offset)) in sets.iter().zip(&places) {
-                let (at, held) = ((*offset, *set), setup.held());
+        let turn = |chase: &mut Chase<'_>, pool: &mut WorkerPool| -> Result<Sample, PointError> {
+            chase.warm(pool, CHASE_SECONDS)?;
+            let mut sample = chase.sample(pool)?;
+            sample.seconds.extend(chase.flushed(pool)?);
+            Ok(sample)
+        };
+        let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let notices = &mut run.outcome.notices;
+        let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
+            let cycle = Cycle::new(self.sets[i], options.order);
+            let write = |region| {
                 // SAFETY: sets of one slot do not overlap, and nobody else uses the regions.
-                cells.push(unsafe { Chase::write(region, at, *slot, options.order, held) });
-            }
+                unsafe { Chase::write(region, places[i], &cycle, setup.held()) }
+            };
+            let mut chases: Vec<Chase<'_>> = regions.iter().map(write).collect();
+            let begun = clock::now();
+            let turns = chases.iter_mut().map(|chase| Ok(vec![turn(chase, &mut pool)?]));
+            let samples = turns.collect::<Result<Vec<_>, PointError>>()?;
+            Ok::<_, PointError>(((chases, samples), clock::now() - begun))
+        })?;
+        let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
+        // All sets on one kind of pages, then all on the next.
+        let (mut cells, mut samples) = (Vec::new(), Vec::new());
+        let mut by_set: Vec<_> =
+            taken.into_values().map(|(chases, first)| chases.into_iter().zip(first)).collect();
+        for _ in &regions {
+            let (chases, first): (Vec<_>, Vec<_>) =
+                by_set.iter_mut().flat_map(Iterator::next).unzip();
+            cells.extend(chases);
+            samples.extend(first);
         }
         let phase = "chasing through all sets by turns";
-        let judged = run.samples(policy::CURVES, cells.len(), phase, |i| {
-            cells[i].warm(&mut pool, CHASE_SECONDS)?;
-            let mut sample = cells[i].sample(&mut pool)?;
-            sample.seconds.extend(cells[i].flushed(&mut pool)?);
-            Ok(sample)
+        let judged = run.samples_behind(policy::CURVES_BEHIND, samples, phase, |i| {
+            turn(&mut cells[i], &mut pool)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
         // On base pages the TLB's edges lie among those of the caches: huge pages speak of caches.
@@ -118,7 +139,7 @@ impl Mode for Latency {
             Some(Dot { bytes: *set, values: vec![step], cached })
         };
         let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
-        let named = run.levels(&dots, &caches, dots.len() == sets.len());
+        let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
         for (k, region) in regions.iter().enumerate() {
             let first = k * sets.len();
             let (mut config, validity) = run.common(&pool, region);
@@ -158,10 +179,10 @@ mod tests {
         fn chains_that_use_the_same_word_do_not_overlap(largest in 12u32..34) {
             let sets = ladder::sizes(1 << largest, false);
             let (places, bytes) = slots(&sets);
-            for (i, (slot, offset)) in places.iter().enumerate() {
+            for (i, (offset, slot)) in places.iter().enumerate() {
                 prop_assert!(*slot < SLOTS && offset + sets[i] <= bytes);
                 prop_assert_eq!(offset % 4096, 0);
-                for (j, (other, at)) in places.iter().enumerate().take(i) {
+                for (j, (at, other)) in places.iter().enumerate().take(i) {
                     let apart = offset + sets[i] <= *at || at + sets[j] <= *offset;
                     prop_assert!(slot != other || apart);
                 }

@@ -8,7 +8,7 @@
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
-use crate::curves::chase::Chase;
+use crate::curves::chase::{Chase, Cycle};
 use crate::curves::pool::WorkerPool;
 use crate::curves::region::{MemoryRegion, Pieces, SCALAR};
 use crate::curves::run::{Figure, Run, Value};
@@ -164,9 +164,9 @@ impl Mode for Loaded {
         let (pages, policy) = (run.setup.pages(), &options.policy);
         let chased = MemoryRegion::map(&mut pool, 0..1, self.set, pages, policy)?;
         let loaded = MemoryRegion::map(&mut pool, 1..threads, self.piece, pages, policy)?;
-        let (at, held) = ((0, self.set), run.setup.held());
+        let (cycle, held) = (Cycle::new(self.set, options.order), run.setup.held());
         // SAFETY: nobody else uses the region.
-        let mut chase = unsafe { Chase::write(&chased, at, 0, options.order, held) };
+        let mut chase = unsafe { Chase::write(&chased, (0, 0), &cycle, held) };
         let blocks = (self.piece as usize / BLOCK).max(1);
         let load = Load { pieces: loaded.pieces(), variant: traffic::reader(), blocks };
         chase.warm(&mut pool, SAMPLE_SECONDS)?;

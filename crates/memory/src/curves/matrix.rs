@@ -5,7 +5,7 @@
 //! read and one to chase through, which the threads of all nodes use by turns.
 
 use crate::config::CurveConfig;
-use crate::curves::chase::Chase;
+use crate::curves::chase::{Chase, Cycle};
 use crate::curves::pool::WorkerPool;
 use crate::curves::region::MemoryRegion;
 use crate::curves::run::{self, Figure, Run, Value};
@@ -147,10 +147,14 @@ impl Matrix {
             memories.push(Memory { read: map()?, chased: map()? });
         }
         let cells = self.cells();
+        let (cycle, held) = (Cycle::new(self.bytes, order), self.bytes / TIMES_LLC);
+        let mut chases = Vec::new();
+        for memory in &memories {
+            // SAFETY: nobody else writes the region.
+            chases.push(unsafe { Chase::write(&memory.chased, (0, 0), &cycle, held) });
+        }
         let cell = |(reader, memory): &(usize, usize)| {
-            let (region, held) = (&memories[*memory].chased, self.bytes / TIMES_LLC);
-            // SAFETY: nobody writes the region but other cells, with the same chain.
-            let chase = unsafe { Chase::write(region, (0, self.bytes), 0, order, held) };
+            let chase = chases[*memory].clone();
             let pieces = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
             (chase, [Traffic::new(traffic::reader(), pieces.bytes())], pieces)
         };

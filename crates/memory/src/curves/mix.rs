@@ -7,6 +7,7 @@
 //! write-allocates.
 
 use crate::config::CurveConfig;
+use crate::curves::pool::WorkerPool;
 use crate::curves::region::MemoryRegion;
 use crate::curves::run::{Figure, Run, Value};
 use crate::curves::traffic::{self, Traffic};
@@ -14,8 +15,8 @@ use crate::curves::{Mode, Setup, TIMES_LLC, notice, refuse_below, too_large};
 use crate::kernels::{self, Kernel, Stores};
 use crate::point::PointError;
 use nodegauge_measure::record::{Quoted, Status};
-use nodegauge_measure::schedule::policy;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 
 /// A mix: reads to writes, with its kernel and kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,24 +109,52 @@ impl Mode for Mixes {
         let pieces = region.pieces();
         run.observer.phase("choosing the fastest loop for each mix");
         let mut cells = Vec::new();
-        for mix in &self.mixes {
+        for (done, mix) in self.mixes.iter().enumerate() {
             let bytes = self.array as usize * mix.kernel.spec().arrays().count();
             let (on, which) = ((&mut pool, pieces), (mix.kernel, mix.stores));
-            let fastest = run.fastest(policy::CURVES, on, which, bytes)?;
+            let until = (done + 1) as f64 / self.mixes.len() as f64;
+            let fastest = run.fastest(until, on, which, bytes)?;
             cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
         }
         let mut turns = 0;
-        let phase = "measuring all mixes by turns";
-        let judged = run.samples(policy::CURVES, cells.len(), phase, |i| {
-            let loops = &mut cells[i].1;
-            loops[0].prepare(&mut pool, pieces)?;
+        let mut turn = |[traffic]: &[Traffic; 1], pool: &mut WorkerPool| {
             // Mixes write into each other's arrays, and sums of sums grow: long before they overflow
             // everything is filled anew.
             if turns % TURNS_A_FILLING == 0 {
-                traffic::refill(&mut pool, pieces, piece as usize)?;
+                traffic::refill(pool, pieces, piece as usize)?;
             }
             turns += 1;
-            traffic::sample(loops, &mut pool, pieces)
+            traffic::sample(std::slice::from_ref(traffic), pool, pieces)
+        };
+        run.observer.phase("checking every element");
+        let mut time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let (mut first, mut last) = (Vec::new(), None);
+        // Mixes have arrays of one length: each takes about as long as the one before it.
+        for (_, loops) in &mut cells {
+            let late = |(set_up, turn)| !time.allows(set_up, turn) || run.observer.interrupted();
+            if last.is_some_and(late) {
+                break;
+            }
+            let begun = clock::now();
+            loops[0].prepare(&mut pool, pieces)?;
+            let prepared = clock::now();
+            first.push(vec![turn(loops, &mut pool)?]);
+            let taken = clock::now() - prepared;
+            time.take(taken);
+            last = Some((prepared + taken - begun, taken));
+        }
+        if first.len() < cells.len() && !run.observer.interrupted() {
+            let names: Vec<&str> = cells[first.len()..].iter().map(|(mix, _)| mix.name).collect();
+            let text = format!(
+                "there was no time for {}: a longer --budget, or smaller arrays (--size), take them in",
+                names.join(", ")
+            );
+            run.outcome.notices.push(notice(NoticeId::Budget, text));
+        }
+        cells.truncate(first.len());
+        let phase = "measuring all mixes by turns";
+        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
+            turn(&cells[i].1, &mut pool)
         })?;
         let (config, mut doubts) = run.common(&pool, &region);
         if arrays.0 < TIMES_LLC * setup.llc().map_or(0, |llc| llc.0) {

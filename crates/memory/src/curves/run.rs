@@ -24,6 +24,9 @@ use std::time::Duration;
 
 /// Vector widths that a trial looks at, widest first.
 const WIDTHS: usize = 2;
+/// Bytes of a worker's part of a set beyond the caches, over which a trial goes instead of the whole: far
+/// longer than a barrier takes, and each time another.
+const TRIAL_PART: usize = 8 << 20;
 
 impl Curve {
     /// `test` of its figures.
@@ -78,11 +81,23 @@ impl Run<'_> {
         policy: Policy,
         cells: usize,
         phase: &str,
+        turn: impl FnMut(usize) -> Result<Sample, PointError>,
+    ) -> Result<OneRegime, PointError> {
+        self.samples_behind(policy, vec![Vec::new(); cells], phase, turn)
+    }
+
+    /// Takes samples of cells by turns, of which each has its warm-up behind it.
+    pub(crate) fn samples_behind(
+        &mut self,
+        policy: Policy,
+        warm_up: Vec<Vec<Sample>>,
+        phase: &str,
         mut turn: impl FnMut(usize) -> Result<Sample, PointError>,
     ) -> Result<OneRegime, PointError> {
         self.observer.phase(phase);
         self.setting_up = self.limits.elapsed();
-        let mut schedule = Schedule::new(policy, self.limits, cells);
+        let mut schedule = Schedule::new(policy, self.limits, warm_up.len());
+        schedule.samples = warm_up;
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
         self.outcome.stop = Some(stop);
         let judged = OneRegime::new(schedule.samples, &self.known_trips());
@@ -115,10 +130,10 @@ impl Run<'_> {
     }
 
     /// The fastest loop of a kernel on sets of `bytes`, by a short trial of two widths and all unrolls
-    /// by turns in the time that the policy `of` a mode gives it; the widest where there is none.
+    /// by turns until the share `until` of the time for choosing is over; the widest where there is none.
     pub(crate) fn fastest(
         &mut self,
-        of: Policy,
+        until: f64,
         (pool, pieces): (&mut WorkerPool, Pieces<'_>),
         (kernel, stores): (Kernel, Stores),
         bytes: usize,
@@ -132,14 +147,20 @@ impl Run<'_> {
         if variants.len() < 2 {
             return Ok(variants.first().copied());
         }
-        traffic::refill(pool, pieces, bytes)?;
+        let beyond = (bytes * pool.workers()) as u64 > self.setup.held() && bytes > TRIAL_PART;
+        let bytes = if beyond { TRIAL_PART } else { bytes };
+        if !beyond {
+            traffic::refill(pool, pieces, bytes)?;
+        }
         let mut field: Vec<Traffic> =
             variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
-        let trial = Policy { measure: of.choose, ..policy::LOOPS };
+        let trial = Policy { measure: until * policy::CURVES.choose, ..policy::LOOPS };
         let limits = Limits { samples: None, ..self.limits };
         let mut schedule = Schedule::new(trial, limits, field.len());
+        let mut trials = 0..;
         schedule.run(self.observer, None, |turn| -> Result<_, PointError> {
-            let seconds = field[turn.cell].trial(pool, pieces)?;
+            let shift = trials.next().filter(|_| beyond);
+            let seconds = field[turn.cell].trial(pool, pieces, shift)?;
             Ok(vec![Sample::of_times(vec![seconds])])
         })?;
         let best = |cell: &usize| {

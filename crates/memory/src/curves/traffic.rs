@@ -81,15 +81,21 @@ impl Traffic {
         Ok(())
     }
 
-    /// Seconds of a pass, by a short call whose repetitions the first sets.
+    /// Seconds of a pass, by a short call whose repetitions the first sets; with `shift` a single pass
+    /// over another part of the pieces than with any shift before.
     pub(crate) fn trial(
         &mut self,
         pool: &mut WorkerPool,
         pieces: Pieces<'_>,
+        shift: Option<usize>,
     ) -> Result<f64, PointError> {
-        match self.repeats {
-            0 => self.calibrate(pool, pieces, TRIAL_SECONDS),
-            repeats => Ok(self.run(pool, pieces)?.seconds / repeats as f64),
+        match (shift, self.repeats) {
+            (Some(shift), _) => {
+                self.repeats = 1;
+                Ok(self.run(pool, pieces.shifted(shift))?.seconds)
+            }
+            (None, 0) => self.calibrate(pool, pieces, TRIAL_SECONDS),
+            (None, repeats) => Ok(self.run(pool, pieces)?.seconds / repeats as f64),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::cannot;
 use super::coordinator::SharedCoordinator;
-use super::wire::{Passed, Request, Response};
+use super::wire::{Over, Passed, Request, Response};
 use crate::config::{RankConfig, RankMemory};
 use crate::kernels::{Kernel, Loop, Shape};
 use crate::point::{PointConfig, PointError, Sample, native_loops};
@@ -113,11 +113,15 @@ impl Target for RanksPoint {
     }
 
     fn pass(&mut self) -> Result<Sample, PointError> {
-        self.pass_or_trial(false)
+        self.run(Over::Whole)
     }
 
     fn trial(&mut self) -> Result<Sample, PointError> {
-        self.pass_or_trial(true)
+        self.run(Over::Trial)
+    }
+
+    fn part(&mut self, (number, of): (usize, usize)) -> Result<Option<Sample>, PointError> {
+        self.run(Over::Part(number, of)).map(Some)
     }
 
     fn check(&mut self) -> Result<(), PointError> {
@@ -151,10 +155,10 @@ impl Target for RanksPoint {
 }
 
 impl RanksPoint {
-    fn pass_or_trial(&self, trial: bool) -> Result<Sample, PointError> {
+    fn run(&self, over: Over) -> Result<Sample, PointError> {
         let Self { number: point, ping_pong, .. } = *self;
         let ranks = self.configs.len();
-        let responses = self.ask(|| Request::Pass { point, ranks, ping_pong, trial })?;
+        let responses = self.ask(|| Request::Pass { point, ranks, ping_pong, over })?;
         let parts = responses.into_iter().filter_map(|response| match response {
             Response::Passed(passed) => Some(passed),
             _ => None,

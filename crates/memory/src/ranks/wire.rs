@@ -17,9 +17,9 @@ pub(super) enum Request {
     Prepare { point: u32, config: Box<PointConfig> },
     /// Take other loops.
     Reshape { point: u32, kernels: Vec<(Kernel, Shape)> },
-    /// Run one pass, or trial of loops, together with `ranks - 1` others, with the core-to-core
-    /// latency between ranks before and after if `ping_pong`.
-    Pass { point: u32, ranks: usize, ping_pong: bool, trial: bool },
+    /// Run each kernel once together with `ranks - 1` others, with the core-to-core latency between ranks
+    /// before and after if `ping_pong`.
+    Pass { point: u32, ranks: usize, ping_pong: bool, over: Over },
     /// Check the arrays.
     Check { point: u32 },
     /// Ask the kernel what was got.
@@ -28,6 +28,17 @@ pub(super) enum Request {
     Release { point: u32 },
     /// Leave with this exit code.
     End { code: u8 },
+}
+
+/// What of the arrays a request goes over.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) enum Over {
+    /// All: a pass.
+    Whole,
+    /// The part whose turn it is: a trial of loops.
+    Trial,
+    /// This part, of so many.
+    Part(usize, usize),
 }
 
 /// A rank's description of itself.

@@ -1,6 +1,6 @@
 //! A rank: joins the coordinator, handles its requests, responds, ends.
 
-use super::wire::{self, Handshake, Passed, Request, Response};
+use super::wire::{self, Handshake, Over, Passed, Request, Response};
 use super::{cannot, join_timeout, link};
 use crate::point::{Point, PointError};
 use crate::target::Target;
@@ -95,8 +95,8 @@ impl Rank {
             Request::Reshape { point, kernels } => {
                 self.point(point)?.reshape(kernels).map_err(in_words)?;
             }
-            Request::Pass { point, ranks, ping_pong, trial } => {
-                return self.pass((point, trial), ranks, ping_pong);
+            Request::Pass { point, ranks, ping_pong, over } => {
+                return self.pass((point, over), ranks, ping_pong);
             }
             Request::Check { point } => self.point(point)?.check().map_err(in_words)?,
             Request::Inspect { point } => {
@@ -116,7 +116,7 @@ impl Rank {
 
     fn pass(
         &mut self,
-        (number, trial): (u32, bool),
+        (number, over): (u32, Over),
         ranks: usize,
         ping_pong: bool,
     ) -> Result<Response, String> {
@@ -143,9 +143,10 @@ impl Rank {
             false => Ok(None),
         };
         let before = latency(point).map_err(in_words)?;
-        let passed = match trial {
-            true => point.trial_with(Some(&gate)),
-            false => point.pass_with(Some(&gate)),
+        let passed = match over {
+            Over::Whole => point.pass_with(Some(&gate)),
+            Over::Trial => point.trial_with(Some(&gate)),
+            Over::Part(number, of) => point.over_part(Some(&gate), (number, of)),
         };
         let (sample, spans) = passed.map_err(in_words)?;
         let after = latency(point).map_err(in_words)?;

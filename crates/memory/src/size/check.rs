@@ -8,7 +8,7 @@ use crate::kernels::Kernel;
 use crate::target::{PointError, Target};
 use nodegauge_measure::Observer;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
 use nodegauge_measure::stats::{self, Better, Summary};
 
 /// The half may be faster by this factor.
@@ -28,8 +28,10 @@ pub(crate) struct SizeCheck {
 }
 
 impl SizeCheck {
+    /// `None` of fewer ratios than say anything.
     fn of(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
-        let summary = Summary::of(ratios, Better::Higher)?;
+        let enough = ratios.len() >= policy::SIZE.fewest;
+        let summary = Summary::of(ratios, Better::Higher).filter(|_| enough)?;
         let all = [stats::quantile(ratios, 0.0), stats::quantile(ratios, 1.0)];
         let within = summary.ci95.unwrap_or(all);
         Some(Self { kernel, ratio: summary.median, within, rounds: summary.n })
@@ -63,11 +65,12 @@ impl SizeCheck {
     }
 }
 
-/// Checks the arrays of `target` with its loop number `i`; `None` where it cannot run over parts of them, and
-/// when the user ends it.
+/// Checks the arrays of `target`, one of `targets`, with its loop number `i`; `None` where it cannot run over
+/// parts of them, the time is too short, or the user ends it.
 pub(crate) fn run(
     target: &mut dyn Target,
     i: usize,
+    targets: u32,
     limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Option<SizeCheck>, PointError> {
@@ -75,7 +78,8 @@ pub(crate) fn run(
     let kernel = loops[i].kernel();
     target.set_loops(vec![loops[i].clone()])?;
     let limits = Limits { samples: None, ..limits };
-    let mut schedule = Schedule::new(policy::SIZE, limits, 2);
+    let most = if targets == 1 { policy::SIZE.most } else { Some(policy::SIZE.fewest) };
+    let mut schedule = Schedule::new(Policy { most, ..policy::SIZE }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
         let part = (0, 1 + turn.cell);
         let warm = target.part(part)?;
@@ -109,6 +113,7 @@ mod tests {
         assert!(!finds(&[1.3, 1.25, 1.0]));
         assert!(!finds(&[1.07, 1.2, 0.8, 1.3, 0.9, 1.1, 1.0]));
         assert!(finds(&[1.07, 1.08, 1.07, 1.06, 1.09, 1.07, 1.08]));
-        assert_eq!(SizeCheck::of(Kernel::Triad, &[]), None);
+        // One disturbed round is no cache.
+        assert_eq!(SizeCheck::of(Kernel::Triad, &[1.4, 1.3]), None);
     }
 }

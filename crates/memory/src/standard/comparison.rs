@@ -6,15 +6,17 @@
 //! leaves the others and the native figures as they are.
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement};
+use crate::arrangement::{self, Arrangement, Ready};
 use crate::config::{CompilerConfig, StreamConfig};
 use crate::kernels::STREAM;
 use crate::point::{Point, PointError};
 use crate::result::{self, Evidence};
+use crate::size::check::SizeCheck;
 use crate::standard::build::{self, StandardBuild};
 use crate::standard::figures::{self, BuildRuns, Expected};
 use crate::standard::output::Output;
 use crate::target::Target;
+use crate::tuner::ChosenLoops;
 use nodegauge_gauge::Site;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::SharedObserver;
@@ -23,7 +25,7 @@ use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Policy, Schedule, policy};
-use nodegauge_measure::{Failure, Observer, Outcome, Seconds, stats};
+use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
 use nodegauge_toolchain::{CommandLine, Job, ToolchainError};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -54,16 +56,15 @@ struct Run {
     round_trips: (f64, f64),
 }
 
-/// Measures both.
+/// Measures both. Where the user has not `named` compilers, one build is enough for a short budget.
 pub(super) fn run(
     site: &Site,
-    mut arrangement: Arrangement,
-    (builds, limits): (&[StandardBuild], Limits),
+    arrangement: Arrangement,
+    (ready, chosen): (Ready<Point>, Option<ChosenLoops>),
+    (builds, named, limits): (&[StandardBuild], bool, Limits),
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let begun = limits.elapsed();
-    let mut point = arrangement.point(observer)?;
-    let chosen = arrangement.choose(&mut point, limits.at(policy::STANDARD.choose), observer)?;
+    let Ready { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("native and {several} of stream.c by turns"));
     let candidate = |build| Candidate { build, runs: Vec::new(), failure: None };
@@ -75,19 +76,23 @@ pub(super) fn run(
         parts: RUNS * builds.len(),
         part: 0,
         length: PART.0,
+        end: limits.samples.is_none().then(|| limits.at(policy::STANDARD.measure)),
+        optional: !named,
+        longest: Duration::ZERO,
+        behind: false,
         taken: None,
         fastest: f64::NAN,
     };
     let setting_up = limits.elapsed();
     // A last native part, and every element compared, about as long as it took to fill them.
-    let limits = Limits { reserve: PART.0 + (setting_up - begun) / 4, ..limits };
+    let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
     let (native, stop) = turns.run(limits, observer)?;
     let Turns { mut point, candidates, .. } = turns;
     point.check()?;
 
     let seen = point.seen()?;
     let evidence = Evidence::new(site, &arrangement, &point, &seen, &native, stop);
-    let evidence = Evidence { chosen: chosen.as_ref(), ..evidence };
+    let evidence = Evidence { chosen: chosen.as_ref(), check, ..evidence };
     let mut outcome = result::outcome(&evidence);
     let regimes = all_regimes(&native, &candidates);
     let llc = arrangement::caches_in_use(site, &arrangement.placement);
@@ -95,14 +100,23 @@ pub(super) fn run(
         arrangement: &arrangement,
         machine: &site.machine,
         llc: llc.map(|bytes| bytes.as_f64()),
+        check,
         regimes: &regimes,
         native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
     };
     let ran =
         |candidate: &&Candidate<'_>| !candidate.runs.is_empty() || candidate.failure.is_some();
-    let of_builds = candidates.iter().filter(ran);
-    outcome.measurements.extend(of_builds.flat_map(|candidate| known.measurements(candidate)));
+    let (ran, left_out): (Vec<_>, Vec<_>) = candidates.iter().partition(ran);
+    outcome
+        .measurements
+        .extend(ran.into_iter().flat_map(|candidate| known.measurements(candidate)));
     outcome.notices = arrangement.notices;
+    let left_out = if outcome.is_interrupted() { Vec::new() } else { left_out };
+    for candidate in left_out {
+        let command = &candidate.build.compiler.command;
+        let text = format!("{command}: left out, for there was no time for a run of its build");
+        outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+    }
     outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
@@ -119,6 +133,14 @@ struct Turns<'a> {
     part: usize,
     /// How long the next native part takes.
     length: Duration,
+    /// When the time is over; `None` where a number of samples decides.
+    end: Option<Instant>,
+    /// Whether builds are left out for which there is no time, if one has run.
+    optional: bool,
+    /// The longest run of a build.
+    longest: Duration,
+    /// Whether a native part stands behind the last run of a build.
+    behind: bool,
     /// Native samples behind the warm-up; `None` before it.
     taken: Option<usize>,
     /// The fastest native pass, seconds.
@@ -147,7 +169,7 @@ impl Turns<'_> {
         })?;
         // Each run of a build has a native part before it and one behind it.
         self.part = self.parts;
-        if stop != Stop::Interrupted {
+        if stop != Stop::Interrupted && (self.samples.is_some() || !self.behind) {
             schedule.again(&[0], 1, |_| self.native_part(&&observer))?;
         }
         let stop = match self.samples {
@@ -162,6 +184,8 @@ impl Turns<'_> {
     /// all are taken, or all builds have failed and a few passes more change nothing.
     fn native_part(&mut self, observer: &dyn Observer) -> Result<Vec<Sample>, PointError> {
         let begun = Instant::now();
+        let left = self.end.map(|end| end.saturating_duration_since(begun));
+        let length = left.map_or(self.length, |left| left.min(self.length));
         self.part += 1;
         let until = self.samples.map(|n| n.min(n.div_ceil(self.parts.max(1)) * self.part));
         let before = self.taken.unwrap_or(0);
@@ -176,7 +200,7 @@ impl Turns<'_> {
             let taken = before + passes.len() - 1;
             let enough = match until {
                 Some(until) => taken >= until,
-                None => begun.elapsed() >= self.length && taken >= before + PASSES,
+                None => begun.elapsed() >= length && taken >= before + PASSES,
             };
             if enough || observer.interrupted() {
                 break;
@@ -189,17 +213,25 @@ impl Turns<'_> {
             passes.remove(0);
         }
         self.taken = Some(before + passes.len() - usize::from(self.taken.is_none()));
+        self.behind = true;
         Ok(passes)
     }
 
     /// A run of a build, as a sample of the best time of each kernel; none when it fails.
     fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, PointError> {
+        let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
+        let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
+        if first && late && self.optional {
+            return Ok(Vec::new());
+        }
+        self.behind = false;
         let before = self.point.round_trip()?;
         let begun = Instant::now();
         let limit = self.limit();
         let candidate = &mut self.candidates[i];
         let outcome = run_once(candidate.build, &self.environment, limit, observer);
         let round_trips = (before, self.point.round_trip()?);
+        self.longest = self.longest.max(begun.elapsed());
         self.length = begun.elapsed().clamp(PART.0, PART.1);
         match outcome {
             Ok(output) => {
@@ -275,6 +307,7 @@ struct Known<'a> {
     arrangement: &'a Arrangement,
     machine: &'a Machine,
     llc: Option<f64>,
+    check: Option<SizeCheck>,
     regimes: &'a [Regime],
     /// Round trip of the regime of the native headline; NaN for one thread.
     native: f64,
@@ -309,6 +342,10 @@ impl Known<'_> {
                     validity.add(other.status, reason);
                 }
             }
+        }
+        // Arrays of the same length.
+        if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
+            validity.suspect(doubt);
         }
         if let Some(why) = &candidate.failure {
             validity.suspect(format!("a later run failed: {why}"));

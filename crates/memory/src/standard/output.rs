@@ -78,6 +78,8 @@ pub struct Output {
     pub obsolete_macro: bool,
     /// The factor that Scale and Triad use.
     pub scalar: f64,
+    /// All of it, as it was printed.
+    pub text: String,
 }
 
 /// Why a text is not such an output.
@@ -160,6 +162,7 @@ impl Output {
             scalar: between(text, "SCALAR value used for this run is ", "\n")
                 .and_then(|number| number.trim().parse().ok())
                 .unwrap_or(SCALAR),
+            text: text.to_owned(),
         })
     }
 

@@ -4,12 +4,13 @@ use super::build::{self, Source, StandardBuild, Wanted};
 use super::comparison;
 use super::output::Dialect;
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement};
+use crate::arrangement::{self, Arrangement, SettingUp};
 use crate::compiled::{self, CompilerChoice};
 use crate::kernels::STREAM;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_toolchain::{CommandLine, Scratch, ToolchainError};
@@ -46,7 +47,8 @@ impl StandardPlan {
         let all = choices.contains(&CompilerChoice::All);
         let presets = if all { presets(&source)? } else { Vec::new() };
         let options = &arrangement.options;
-        if options.policy != MemoryPolicy::Default {
+        let policy = &options.policy;
+        if *policy != MemoryPolicy::Default && MemoryPolicy::inherited().as_ref() != Some(policy) {
             return Err(Failure::usage(
                 "--numa cannot be given to stream.c\nhint: leave out --numa, or start nodegauge under numactl",
             ));
@@ -57,6 +59,18 @@ impl StandardPlan {
             offset: options.offset.unwrap_or(0),
         };
         Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
+    }
+
+    /// The builds and what was left out; `None` when the user ends it.
+    fn built(
+        &self,
+        scratch: &Scratch,
+        observer: &dyn Observer,
+    ) -> Result<Option<(Vec<StandardBuild>, Vec<Notice>)>, Failure> {
+        match self.builds(scratch, &|| observer.interrupted()) {
+            Err(ToolchainError::Interrupted) => Ok(None),
+            built => Ok(Some(built?)),
+        }
     }
 
     /// The builds: with every compiler that the user names, or those of the usual ones that are there
@@ -145,15 +159,23 @@ impl Planned for StandardPlan {
     ) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
         let scratch = Scratch::new()?;
-        let builds = match self.builds(&scratch, &|| observer.interrupted()) {
-            Err(ToolchainError::Interrupted) => {
-                // The record says that nothing was measured.
-                let (notices, stop) = (self.arrangement.notices, Some(Stop::Interrupted));
-                return Ok(Outcome { notices, stop, ..Outcome::default() });
-            }
-            built => built?,
+        let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
+            // The record says that nothing was measured.
+            let (notices, stop) = (self.arrangement.notices, Some(Stop::Interrupted));
+            return Ok(Outcome { notices, stop, ..Outcome::default() });
         };
-        self.arrangement.notices.extend(builds.1);
-        comparison::run(site, self.arrangement, (&builds.0, limits), observer)
+        self.arrangement.notices.extend(left_out);
+        let make = &mut |arrangement: &Arrangement| arrangement.point();
+        let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow: true };
+        let mut ready = set_up.run(&self.arrangement, &limits, observer)?;
+        let until = limits.at(policy::STANDARD.choose);
+        let chosen = self.arrangement.choose(&mut ready.target, until, observer)?;
+        let ready = self.arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
+        if self.wanted.elements != self.arrangement.elements() {
+            self.wanted.elements = self.arrangement.elements();
+            builds = self.built(&scratch, observer)?.map_or(builds, |(longer, _)| longer);
+        }
+        let named = !self.choices.is_empty();
+        comparison::run(site, self.arrangement, (ready, chosen), (&builds, named, limits), observer)
     }
 }

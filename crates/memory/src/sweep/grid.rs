@@ -4,7 +4,7 @@ use crate::GAUGE;
 use crate::axis::{Axis, Setting};
 use crate::compiled::{self, ChosenCompiler, CompilerChoice};
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_placement::Policy;
+use nodegauge_placement::{Policy, RankMap};
 
 /// Axes at most.
 const MOST_AXES: usize = 2;
@@ -108,6 +108,28 @@ pub(super) fn combinations(
     Ok((each.into_iter().zip(references).map(combination).collect(), notices))
 }
 
+/// What of a sweep this node cannot do, in words with the reason: a value once where none of its
+/// combinations is left in `kept`.
+pub(super) fn left_out(all: &[(Vec<Setting>, Failure)], kept: &[&[Setting]]) -> Vec<Notice> {
+    let mut told: Vec<(Vec<&Setting>, &Failure)> = Vec::new();
+    for (settings, why) in all {
+        let is_gone = |value: &&Setting| !kept.iter().any(|other| other.contains(value));
+        let what = match settings.iter().find(is_gone) {
+            Some(value) => vec![value],
+            None => settings.iter().collect(),
+        };
+        if told.iter().all(|(known, _)| *known != what) {
+            told.push((what, why));
+        }
+    }
+    let notice = |(what, why): (Vec<&Setting>, &Failure)| {
+        let what: Vec<String> = what.iter().map(|at| format!("{} {at}", at.axis())).collect();
+        let text = format!("{} left out: {}", what.join(", "), why.in_a_line());
+        Notice::new(NoticeId::LeftOut, GAUGE, text)
+    };
+    told.into_iter().map(notice).collect()
+}
+
 /// The index of each combination's reference.
 fn references(
     each: &mut Vec<Vec<Setting>>,
@@ -143,9 +165,12 @@ fn references(
 
 /// The same with one rank, and with policy 5 where there is a policy.
 fn reference(settings: &[Setting]) -> Vec<Setting> {
+    let has_policy = settings.iter().any(|value| matches!(value, Setting::Policy(_)));
     let replaced = |value: &Setting| match value {
         Setting::Ranks(_) => Setting::Ranks(1),
         Setting::Policy(_) => Setting::Policy(Policy::REFERENCE),
+        // That policy binds nothing, so that all maps are alike.
+        Setting::RankMap(_) if has_policy => Setting::RankMap(RankMap::Block),
         other => other.clone(),
     };
     settings.iter().map(replaced).collect()
@@ -189,6 +214,29 @@ mod tests {
         assert_eq!((words(&all), notices.len()), (vec!["1 over 0".into(), "2 over 0".into()], 0));
         let (all, _) = combinations(&[axis("policy=0,5")], &[Setting::Ranks(2)]).unwrap();
         assert_eq!(words(&all), ["0/2 over 2", "5/2 over 2", "5/1 over 2"]);
+        let fixed = [Setting::Ranks(2), policy(3)];
+        let (all, _) = combinations(&[axis("rank-map=block,core")], &fixed).unwrap();
+        assert_eq!(words(&all), ["block", "core"]);
+        let axes = [axis("rank-map=core,spread"), axis("policy=3")];
+        let (all, _) = combinations(&axes, &fixed[..1]).unwrap();
+        assert_eq!(words(&all), ["core/3/2 over 2", "spread/3/2 over 2", "block/5/1 over 2"]);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_said_once_with_the_reason() {
+        let (all, _) = combinations(&[axis("threads=1,9"), axis("pages=4k,1g,2m")], &[]).unwrap();
+        let settings: Vec<Vec<Setting>> = all.into_iter().map(|one| one.settings).collect();
+        let why = |text: &str| Failure::missing(format!("no {text}\nhint: buy some"));
+        let gone = [(1, "1g"), (3, "threads"), (4, "1g"), (2, "2m")];
+        let gone = gone.map(|(i, text)| (settings[i].clone(), why(text)));
+        let kept: Vec<&[Setting]> = [0, 5].map(|i| &settings[i][..]).to_vec();
+        let said: Vec<String> = left_out(&gone, &kept).into_iter().map(|one| one.text).collect();
+        let expected = [
+            "pages 1g left out: no 1g; buy some",
+            "threads 9, pages 4k left out: no threads; buy some",
+            "threads 1, pages 2m left out: no 2m; buy some",
+        ];
+        assert_eq!(said, expected);
     }
 
     #[test]

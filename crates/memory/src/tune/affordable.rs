@@ -2,6 +2,7 @@
 
 use crate::target::{PointError, Target};
 use nodegauge_measure::clock;
+use nodegauge_measure::schedule::Affordable;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ pub(super) fn prepared(
     /// Passes of a setup in the first stage: warm-up and two rounds, with both kinds of store.
     const PASSES: u32 = 6;
     let mut points: BTreeMap<usize, Box<dyn Target>> = BTreeMap::new();
+    let mut time = Affordable::until(deadline, PASSES);
     let mut pass = Duration::ZERO;
     for number in 0..all {
         let begun = clock::now();
@@ -25,8 +27,8 @@ pub(super) fn prepared(
             pass = clock::now() - prepared;
         }
         points.insert(number, point);
-        let running = pass * PASSES * (points.len() as u32 + 1);
-        if clock::now() + (prepared - begun) + running > deadline {
+        time.take(pass);
+        if !time.allows(prepared - begun, pass) {
             break;
         }
     }

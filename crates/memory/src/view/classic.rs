@@ -2,24 +2,22 @@
 //! as a variant. MB are 10^6 bytes, as there. Kernels that stream.c lacks are left out.
 
 use super::figures;
+use super::statistics;
 use super::words::VARIANT;
 use crate::arrays::Layout;
-use nodegauge_measure::record::{Counts, Measurement, Record};
+use crate::config::TimesConfig;
+use nodegauge_measure::record::Record;
 
 const RULE: &str = "-------------------------------------------------------------";
-/// stream.c's names, which its parsers look for, and the arrays whose bytes each kernel counts.
-const NAMES: [(&str, &str, f64); 4] = [
-    ("copy", "Copy:", 2.0),
-    ("scale", "Scale:", 2.0),
-    ("add", "Add:", 3.0),
-    ("triad", "Triad:", 3.0),
-];
+/// stream.c's names, which its parsers look for.
+const NAMES: [(&str, &str); 4] =
+    [("copy", "Copy:"), ("scale", "Scale:"), ("add", "Add:"), ("triad", "Triad:")];
 
 /// One run in stream.c's words. Returns `None` when a figure is missing or failed its check: no
 /// table that looks whole.
 pub fn render(record: &Record) -> Option<String> {
     let native = figures::native(record);
-    let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, ..)| m.name == *n))?;
+    let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, _)| m.name == *n))?;
     let version = &record.tool.version;
     let (elements, bytes, threads) = (config.array_elements?, config.array_bytes?, config.threads?);
     let element = bytes / elements.max(1);
@@ -27,14 +25,7 @@ pub fn render(record: &Record) -> Option<String> {
         Some(Layout::Sequential { offset }) => offset,
         _ => 0,
     };
-    // The samples of the record are rates; stream.c prints times.
-    let times = |m: &Measurement, arrays: f64| -> Vec<f64> {
-        // stream.c leaves out the first alone.
-        let disturbed = m.disturbed.iter().filter(|one| one.counts == Counts::Best);
-        let rates = m.samples.iter().copied().chain(disturbed.map(|one| one.value));
-        rates.map(|rate| arrays * bytes as f64 / rate).collect()
-    };
-    let passes = times(first, 1.0).len() + 1;
+    let passes = statistics::rates(first).count() + 1;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let mut out = String::new();
     let mut line = |text: &str| {
@@ -46,13 +37,23 @@ pub fn render(record: &Record) -> Option<String> {
     line(RULE);
     line(&format!("This system uses {element} bytes per array element."));
     line(RULE);
-    line(&format!("Array size = {elements} (elements), Offset = {offset} (elements)"));
-    line(&format!("Memory per array = {:.1} MiB (= {:.1} GiB).", mib(bytes), mib(bytes) / 1024.0));
-    line(&format!(
-        "Total memory required = {:.1} MiB (= {:.1} GiB).",
-        3.0 * mib(bytes),
-        3.0 * mib(bytes) / 1024.0
-    ));
+    let memory = |mib: f64| format!("{mib:.1} MiB (= {:.1} GiB).", mib / 1024.0);
+    if let Some(ranks) = config.processes {
+        // As stream_mpi.c 1.8 has it.
+        let all = mib(ranks * bytes);
+        line(&format!("Total Aggregate Array size = {} (elements)", ranks * elements));
+        line(&format!("Total Aggregate Memory per array = {}", memory(all)));
+        line(&format!("Total Aggregate memory required = {}", memory(3.0 * all)));
+        line(&format!("Data is distributed across {ranks} MPI ranks"));
+        line(&format!("   Array size per MPI rank = {elements} (elements)"));
+        line(&format!("   Memory per array per MPI rank = {}", memory(mib(bytes))));
+        line(&format!("   Total memory per MPI rank = {}", memory(3.0 * mib(bytes))));
+        line(RULE);
+    } else {
+        line(&format!("Array size = {elements} (elements), Offset = {offset} (elements)"));
+        line(&format!("Memory per array = {}", memory(mib(bytes))));
+        line(&format!("Total memory required = {}", memory(3.0 * mib(bytes))));
+    }
     line(&format!("Each kernel will be executed {passes} times."));
     line(" The *best* time for each kernel (excluding the first iteration)");
     line(" will be used to compute the reported bandwidth.");
@@ -61,8 +62,7 @@ pub fn render(record: &Record) -> Option<String> {
     line(&format!("Number of Threads counted = {threads}"));
     line(RULE);
     let granularity = config.clock_granularity_s? * 1e6;
-    let arrays = NAMES.iter().find(|(name, ..)| first.name == *name)?.2;
-    let typical = times(first, arrays).into_iter().fold(f64::INFINITY, f64::min) * 1e6;
+    let typical = statistics::times(first, config)?.least * 1e6;
     if granularity >= 1.0 {
         line(&format!(
             "Your clock granularity/precision appears to be {granularity:.0} microseconds."
@@ -80,15 +80,12 @@ pub fn render(record: &Record) -> Option<String> {
     line("precision of your system timer.");
     line(RULE);
     line("Function    Best Rate MB/s  Avg time     Min time     Max time");
-    for (name, label, arrays) in NAMES {
-        let Some((m, _)) = native.iter().find(|(m, _)| m.name == name) else { continue };
-        let best = m.value?;
-        let times = times(m, arrays);
-        let min = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let max = times.iter().copied().fold(0.0, f64::max);
-        let average = times.iter().sum::<f64>() / times.len() as f64;
+    for (name, label) in NAMES {
+        let Some((m, config)) = native.iter().find(|(m, _)| m.name == name) else { continue };
+        let (best, times) = (m.value?, statistics::times(m, config)?);
+        let TimesConfig { average, least, greatest } = times;
         line(&format!(
-            "{label:<11}{:>12.1}  {average:>11.6}  {min:>11.6}  {max:>11.6}",
+            "{label:<11}{:>12.1}  {average:>11.6}  {least:>11.6}  {greatest:>11.6}",
             best / 1e6
         ));
     }

@@ -49,6 +49,15 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
+/// What stream.c itself printed, of each build the run with the fastest Triad; `None` where no build has a
+/// valid result.
+pub fn printed(record: &Record) -> Option<String> {
+    let all = figures::all(record).into_iter();
+    let valid = all.filter(|(m, _)| m.category == Category::Standard && m.value.is_some());
+    let texts: String = valid.filter_map(|(_, config)| config.printed).collect();
+    (!texts.is_empty()).then_some(texts)
+}
+
 /// `stream.c, gcc -O3 -fopenmp`.
 fn program(config: &StreamConfig) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");

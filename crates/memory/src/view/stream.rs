@@ -17,6 +17,7 @@ pub(crate) fn section(figures: &[Figure<'_>], detail: Detail) -> Section {
     let measurements: Vec<&Measurement> = figures.iter().map(|(m, _)| *m).collect();
     section.push(rates(figures)).picture(Picture::samples("every sample in time", &measurements));
     section.gap().note("how", words::how(config));
+    section.note_if("tasks", words::tasks(config));
     section.note_if("memory", config.numa.as_ref().and_then(words::numa));
     let regimes = words::regimes(last, of_last.round_trip_s);
     if detail == Detail::Brief {

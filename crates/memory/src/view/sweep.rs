@@ -2,19 +2,20 @@
 //! from.
 
 use super::figures::{Figure, variants};
-use super::{compiled, words};
+use super::{Statistic, compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
 use crate::sweep::{SATURATED, is_dip};
 use nodegauge_gauge::view::{
-    Block, Cell, Chart, Drawing, Picture, Scale, Section, Series, Step, Steps, Table,
+    Block, Cell, Chart, Column, Drawing, Picture, Scale, Section, Series, Step, Steps, Table,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Summary;
 use serde_json::Value;
 
-/// The table with its chart, and the doubts; none where the record has no sweep.
-pub(crate) fn section(record: &Record) -> Option<Section> {
+/// The table and the doubts; none where the record has no sweep. In the columns of STREAM's table that are
+/// to be shown, else medians with a chart.
+pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     let figures = variants(record);
     let cells: Vec<&[Figure<'_>]> = figures
         .chunk_by(|(_, one), (_, next)| one.sweep == next.sweep)
@@ -23,52 +24,119 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let first = cells.first()?;
     let triad = first.iter().position(|(m, _)| m.name == "triad");
     let charted = triad.unwrap_or(first.len() - 1);
-    let name = &first[charted].0.name;
-    let of = |cell: &[Figure<'_>]| cell.get(charted).and_then(|(m, _)| m.summary.clone());
-    let most = cells.iter().filter_map(|cell| of(cell)).map(|s| s.median).fold(0.0, f64::max);
-    let relative = |cell: &[Figure<'_>]| cell.get(charted)?.1.relative.clone();
-    let reference = cells.iter().find_map(|cell| relative(cell));
-    let compilers = Compilers::of(&cells);
-
-    let axes = coordinates(&first[0].1).into_iter().map(|(axis, _)| axis.to_owned());
-    let kernels = first.iter().map(|(m, _)| m.name.clone());
-    let mut titles: Vec<String> = axes.chain(kernels).collect();
-    titles.push("5 %..95 %".to_owned());
-    titles.extend(reference.iter().map(|_| "x".to_owned()));
-    let titles: Vec<String> = titles.iter().map(|title| format!(">{title}")).collect();
-    let mut titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    titles.push("");
-    let mut table = Table::new(&titles);
-    for cell in &cells {
-        let places = coordinates(&cell[0].1).into_iter().map(|at| compilers.short(at).into());
-        let mut row: Vec<Cell> = places.chain(cell.iter().map(|(m, _)| median(m))).collect();
-        let summary = of(cell);
-        row.push(summary.as_ref().map_or_else(|| "-".into(), spread));
-        if reference.is_some() {
-            let ratio = relative(cell).and_then(|relative| relative.median);
-            let word = |x| Cell::figure(x, Unit::Factor, format!("{x:.2}"));
-            row.push(ratio.map_or_else(|| "-".into(), word));
-        }
-        row.push(Cell::bar(summary.map_or(0.0, |summary| summary.median / most)));
-        table.row(row);
-    }
+    let sweep = Sweep { charted, compilers: Compilers::of(&cells), cells };
     let mut section = Section::new("sweep");
-    section.push(table).picture(picture(&cells, charted)).gap();
-    section.push(Block::Text(format!("medians in GB/s; spread and bars are of {name}")));
-    if let Some(reference) = &reference {
-        let reference = reference_in_words(reference);
-        let text = format!("x: median of {name} over that of {reference}");
-        section.push(Block::Text(text));
+    match show {
+        [] => sweep.medians(&mut section),
+        [one] => sweep.statistic(*one, &mut section),
+        several => sweep.statistics(several, &mut section),
     }
-    for (short, legend) in compilers.legend(&cells, charted) {
+    for (short, legend) in sweep.compilers.legend(&sweep.cells, charted) {
         section.note(&short, legend);
     }
-    for (status, doubt) in doubts(&cells, &compilers) {
+    for (status, doubt) in doubts(&sweep.cells, &sweep.compilers) {
         section.note(status.name(), doubt);
     }
     section.push(words::variant());
     Some(section)
 }
+
+/// A sweep as it is shown.
+struct Sweep<'a> {
+    /// The figures of each configuration.
+    cells: Vec<&'a [Figure<'a>]>,
+    /// Which of them trends are read from.
+    charted: usize,
+    compilers: Compilers<'a>,
+}
+
+impl Sweep<'_> {
+    /// Titles of what a configuration is, then those that follow.
+    fn table<'b>(&'b self, titles: impl IntoIterator<Item = &'b str>) -> Table {
+        let of_all = &self.cells[0][0].1;
+        let axes = coordinates(of_all).into_iter().map(|(axis, _)| axis);
+        let task = of_all.processes.map(|_| TASK);
+        let titles: Vec<String> =
+            axes.chain(task).chain(titles).map(|title| format!(">{title}")).collect();
+        Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// What a configuration is: its value on each axis, and the memory of each rank.
+    fn place(&self, cell: &[Figure<'_>]) -> Vec<Cell> {
+        let config = &cell[0].1;
+        let mut place: Vec<Cell> = Vec::new();
+        place.extend(coordinates(config).into_iter().map(|at| self.compilers.short(at).into()));
+        place.extend(config.processes.and_then(|_| words::mib_a_task(config)).map(Cell::text));
+        place
+    }
+
+    fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.cells[0].iter().map(|(m, _)| m.name.as_str())
+    }
+
+    /// A line a configuration, and a chart of the kernel that trends are read from.
+    fn medians(&self, section: &mut Section) {
+        let of = |cell: &[Figure<'_>]| cell.get(self.charted).and_then(|(m, _)| m.summary.clone());
+        let medians = self.cells.iter().filter_map(|cell| of(cell)).map(|summary| summary.median);
+        let most = medians.fold(0.0, f64::max);
+        let relative = |cell: &[Figure<'_>]| cell.get(self.charted)?.1.relative.clone();
+        let reference = self.cells.iter().find_map(|cell| relative(cell));
+        let ratio = reference.iter().map(|_| "x");
+        let mut table = self.table(self.kernels().chain(["5 %..95 %"]).chain(ratio));
+        table.columns.push(Column::default());
+        for cell in &self.cells {
+            let mut row = self.place(cell);
+            row.extend(cell.iter().map(|(m, _)| median(m)));
+            let summary = of(cell);
+            row.push(summary.as_ref().map_or_else(|| "-".into(), spread));
+            if reference.is_some() {
+                let ratio = relative(cell).and_then(|relative| relative.median);
+                let word = |x| Cell::figure(x, Unit::Factor, format!("{x:.2}"));
+                row.push(ratio.map_or_else(|| "-".into(), word));
+            }
+            row.push(Cell::bar(summary.map_or(0.0, |summary| summary.median / most)));
+            table.row(row);
+        }
+        let name = &self.cells[0][self.charted].0.name;
+        section.push(table).picture(picture(&self.cells, self.charted)).gap();
+        section.push(Block::Text(format!("medians in GB/s; spread and bars are of {name}")));
+        if let Some(reference) = &reference {
+            let reference = reference_in_words(reference);
+            let text = format!("x: median of {name} over that of {reference}");
+            section.push(Block::Text(text));
+        }
+    }
+
+    /// A line a configuration and a column a kernel, as sweeps are published.
+    fn statistic(&self, statistic: Statistic, section: &mut Section) {
+        let mut table = self.table(self.kernels());
+        for cell in &self.cells {
+            let mut row = self.place(cell);
+            row.extend(cell.iter().map(|(m, config)| statistic.cell(m, config)));
+            table.row(row);
+        }
+        section.push(table).gap();
+        section.push(Block::Text(statistic.titles().1.to_owned()));
+    }
+
+    /// A line a configuration and kernel, with columns of STREAM's table.
+    fn statistics(&self, show: &[Statistic], section: &mut Section) {
+        let titles = show.iter().map(|statistic| statistic.titles().0);
+        let mut table = self.table(std::iter::once("Function").chain(titles));
+        for cell in &self.cells {
+            for (m, config) in *cell {
+                let mut row = self.place(cell);
+                row.push(Cell::text(m.name.clone()));
+                row.extend(show.iter().map(|statistic| statistic.cell(m, config)));
+                table.row(row);
+            }
+        }
+        section.push(table).gap();
+    }
+}
+
+/// The title of a column.
+const TASK: &str = "MiB a task";
 
 /// What a cell has on an axis, where that is a number.
 fn number(cell: &[Figure<'_>], axis: usize) -> Option<f64> {

@@ -165,6 +165,20 @@ pub(crate) fn ranks(config: &StreamConfig) -> Option<String> {
     Some(format!("{ranks} of {threads} ({placed})"))
 }
 
+/// The memory of the three arrays of each process, as stream_mpi prints it.
+pub(crate) fn mib_a_task(config: &StreamConfig) -> Option<String> {
+    let bytes = 3 * config.array_bytes?;
+    Some(format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
+}
+
+/// `16 processes, 45.8 MiB a task, 732.4 MiB in all`; `None` without ranks.
+pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
+    let (processes, bytes) = (config.processes?, 3 * config.array_bytes?);
+    let all = (processes * bytes) as f64 / f64::from(1 << 20);
+    let noun = if processes == 1 { "process" } else { "processes" };
+    Some(format!("{processes} {noun}, {} MiB a task, {all:.1} MiB in all", mib_a_task(config)?))
+}
+
 /// The configuration of a STREAM measurement, in words.
 pub(crate) fn how(config: &StreamConfig) -> String {
     let threads = several(config.threads.unwrap_or(0), "thread");

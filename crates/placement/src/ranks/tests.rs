@@ -120,6 +120,32 @@ fn a_list_of_cpus_goes_by_thread_or_by_rank() {
 }
 
 #[test]
+fn beside_named_cpus_a_policy_says_where_memory_goes() {
+    let of = |policy| {
+        let cpus = "4,0,12".parse().ok();
+        let policy = Policy::new(policy);
+        planned(T2K, RankRequest { ranks: 3, cpus, policy, ..RankRequest::default() })
+    };
+    for (policy, memory) in [
+        (0, ["default"; 3]),
+        (1, ["interleave:0-3"; 3]),
+        (2, ["interleave:1", "interleave:0", "interleave:3"]),
+        (3, ["bind:1", "bind:0", "bind:3"]),
+        (4, ["local"; 3]),
+        (5, ["local"; 3]),
+    ] {
+        let plan = of(policy);
+        let got: Vec<String> = plan.ranks.iter().map(|rank| rank.memory.to_string()).collect();
+        assert_eq!(got, memory, "policy {policy}");
+        let cpus: Vec<Vec<CpuId>> = plan.ranks.iter().filter_map(RankPlace::bound_cpus).collect();
+        assert_eq!(cpus, [4, 0, 12].map(|cpu| vec![CpuId(cpu)]));
+    }
+    assert_eq!(of(3).words, "policy 3 cpus 4,0,12");
+    let said = "--cpus says where threads go, policy 3 where memory goes";
+    assert_eq!(of(3).notices, [said]);
+}
+
+#[test]
 fn refusals_name_the_numbers() {
     let error = |request: RankRequest| plan_ranks(&machine(T2K), &request).unwrap_err().to_string();
     let some = RankRequest { ranks: 2, ..RankRequest::default() };
@@ -140,9 +166,10 @@ fn refusals_name_the_numbers() {
         error(RankRequest { numa: "local".parse().ok(), ..policy.clone() }),
         "--policy and --numa both say where memory goes\nhint: give one of them"
     );
+    let map = RankRequest { map: Some(RankMap::Core), ..policy.clone() };
     assert_eq!(
-        error(RankRequest { cpus: "0-1".parse().ok(), ..policy.clone() }),
-        "--cpus and --policy both say where threads go\nhint: give one of them"
+        error(RankRequest { cpus: "0-1".parse().ok(), ..map }),
+        "--cpus and --rank-map both say where threads go\nhint: give one of them"
     );
     let together = Request { bind: Some(Bind::Close), ..Request::default() };
     assert_eq!(

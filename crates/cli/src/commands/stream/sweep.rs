@@ -38,6 +38,7 @@ pub(super) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
         "side-by-side" => args.arrays.side_by_side.0.is_some(),
         "ranks" => args.ranks.ranks.is_some(),
         "policy" => args.ranks.policy.is_some(),
+        "rank-map" => args.ranks.rank_map.is_some(),
         _ => false,
     })?;
     Ok(axes)
@@ -56,6 +57,7 @@ fn set(args: &mut StreamArgs, setting: &Setting) {
         Setting::SideBySide(pages) => args.arrays.side_by_side.0 = Some(*pages),
         Setting::Ranks(count) => args.ranks.ranks = Some(*count),
         Setting::Policy(policy) => args.ranks.policy = Some(*policy),
+        Setting::RankMap(map) => args.ranks.rank_map = Some(*map),
         // Loops are made when all is planned.
         Setting::Compiler(_) => {}
     }

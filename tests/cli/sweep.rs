@@ -1,0 +1,153 @@
+//! `stream --sweep`: what it leaves out, the axes of ranks, and the statistics that it shows.
+
+use crate::harness::{Harness, Part, measurements, skip};
+use serde_json::Value;
+
+/// The values of an axis that were measured, each once.
+fn measured(record: &Value, axis: &str) -> Vec<String> {
+    let value = |m: &Value| m["config"]["sweep"][axis].as_str().unwrap().to_owned();
+    let mut values: Vec<String> = measurements(record).iter().map(value).collect();
+    values.dedup();
+    values
+}
+
+/// Free reserved huge pages of this size in bytes.
+fn free_pages(harness: &Harness, bytes: u64) -> u64 {
+    let machine = harness.run(&["machine", "--json"]).exits(0).json();
+    let sizes = machine["machine"]["pages"]["huge"].as_array().unwrap();
+    sizes.iter().find(|size| size["bytes"] == bytes).map_or(0, |s| s["free"].as_u64().unwrap())
+}
+
+#[test]
+fn a_page_size_that_cannot_be_had_leaves_its_column_out_with_the_reason() {
+    let harness = Harness::new();
+    if free_pages(&harness, 1 << 30) > 0 {
+        return skip(Part::Pages, "pages of 1 GiB are reserved here");
+    }
+    let axes = ["--kernels", "triad", "--sweep", "pages=4k,1g", "--sweep", "stores=regular"];
+    let said = harness.stream(&axes).exits(0);
+    said.tells("note pages 1g left out: cannot put 1 GiB on 1g pages: 0 of the 0 reserved pages")
+        .never_says("  1g  ");
+    assert_eq!(measured(&harness.latest(), "pages"), ["4k"]);
+    let nothing = harness.stream(&["--sweep", "pages=1g"]).exits(3).prints_nothing();
+    nothing.complains("error: cannot put 1 GiB on 1g pages: ").complains("hint: as root, echo 1 >");
+}
+
+#[test]
+fn what_this_node_does_not_have_is_left_out() {
+    let harness = Harness::new();
+    let cases = [
+        ("threads=1,50000", "threads", "1", "threads 50000 left out: cannot place 50000 threads"),
+        ("places={0};{4000}", "places", "{0}", "places {4000} left out: cpu 4000 is not on this"),
+        (
+            "compiler=native;no-such-cc -O3",
+            "compiler",
+            "native",
+            "compiler no-such-cc -O3 left out: ",
+        ),
+    ];
+    for (sweep, axis, kept, why) in cases {
+        let said = harness.stream(&["--kernels", "triad", "--sweep", sweep]).exits(0);
+        said.tells(&format!("note {why}"));
+        assert_eq!(measured(&harness.latest(), axis), [kept], "{sweep}");
+    }
+    // Nothing is left: something is missing. What no machine could do stays wrong usage.
+    let nothing = harness.stream(&["--sweep", "threads=50000,60000"]).exits(3).prints_nothing();
+    nothing.complains("error: cannot place 50000 threads: this process may use");
+    let both = ["--ranks", "1", "--cpus", "0", "--sweep", "rank-map=block,core"];
+    harness.stream(&both).exits(2).complains("--cpus and --rank-map both say where threads go");
+}
+
+#[test]
+fn maps_of_ranks_are_an_axis() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let sweep = ["--ranks", "2", "--kernels", "triad", "--sweep", "rank-map"];
+    let record = harness.stream_record(&sweep);
+    assert_eq!(measured(&record, "rank-map"), ["block", "cyclic", "core", "spread"]);
+    let asked = |m: &Value| m["config"]["places_asked"].as_str().unwrap().to_owned();
+    let words: Vec<String> = measurements(&record).iter().map(asked).collect();
+    assert_eq!(words, ["block", "cyclic", "core", "spread"]);
+    let none = harness.stream(&["--sweep", "rank-map=block"]).exits(2);
+    none.complains("--rank-map places ranks, of which there are none");
+}
+
+/// The words of the lines behind the one that begins with `title`, up to an empty one.
+fn rows<'a>(text: &'a str, title: &str) -> Vec<Vec<&'a str>> {
+    let lines = text.lines().skip_while(|line| !line.trim_start().starts_with(title)).skip(1);
+    let lines = lines.take_while(|line| !line.is_empty());
+    lines.map(|line| line.split_whitespace().collect()).collect()
+}
+
+#[test]
+fn a_sweep_is_shown_in_the_columns_of_streams_table() {
+    let harness = Harness::new();
+    let sweep =
+        ["--sweep", "pages=4k,thp", "--show", "best,avg,min,max", "--kernels", "copy,triad"];
+    let said = harness.stream(&sweep).exits(0);
+    let said = said.tells("pages Function Best Rate MB/s Avg time Min time Max time");
+    let all = rows(&said.stdout, "pages");
+    let places: Vec<&[&str]> = all.iter().map(|row| &row[..2]).collect();
+    let expected = [["4k", "copy"], ["4k", "triad"], ["thp", "copy"], ["thp", "triad"]];
+    assert_eq!(places, expected);
+    let record = harness.latest();
+    for (row, m) in all.iter().zip(measurements(&record)) {
+        let figures: Vec<f64> = row[2..].iter().map(|word| word.parse().unwrap()).collect();
+        let [rate, average, least, most] = figures[..] else { panic!("{row:?}") };
+        assert!(least <= average && average <= most, "{row:?}");
+        assert!((rate - m["value"].as_f64().unwrap() / 1e6).abs() < 0.06, "{row:?}");
+        // STREAM's bytes over the least time, which is printed to a microsecond.
+        let bytes = if row[1] == "copy" { 16e6 } else { 24e6 };
+        assert!((rate * 1e6 * least - bytes).abs() <= rate * 1e6 * 0.6e-6, "{row:?}");
+    }
+    // The saved record is shown likewise, and in one statistic as sweeps are published.
+    let again = harness.run(&["history", "show", "latest", "--show", "best,avg,min,max"]).exits(0);
+    assert_eq!(rows(&again.stdout, "pages"), all);
+    let best = harness.run(&["history", "show", "latest", "--show", "best"]).exits(0);
+    let best = best.tells("pages copy triad").says("best rates in MB/s");
+    assert_eq!(
+        rows(&best.stdout, "pages"),
+        [["4k", all[0][2], all[1][2]], ["thp", all[2][2], all[3][2]]]
+    );
+    let as_ever = harness.run(&["history", "show", "latest"]).exits(0);
+    as_ever.says("medians in GB/s").never_says("Best Rate");
+}
+
+#[test]
+fn columns_of_streams_table_are_of_sweeps() {
+    let harness = Harness::new();
+    let none = "error: --show is of sweeps, and this is none";
+    harness.stream(&["--show", "best"]).exits(2).complains(none).prints_nothing();
+    harness.stream(&["--kernels", "triad"]).exits(0);
+    harness.run(&["history", "show", "latest", "--show", "avg"]).exits(2).complains(none);
+    let unknown = harness.stream(&["--sweep", "stores", "--show", "mean"]).exits(2);
+    unknown.complains("unknown statistic 'mean': expected best, avg, min, max");
+}
+
+#[test]
+fn ranks_say_processes_and_memory_a_task() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let said = harness.stream(&["--ranks", "2", "--kernels", "triad"]).exits(0);
+    said.tells("tasks 2 processes, 22.9 MiB a task, 45.8 MiB in all");
+    let sweep = ["--sweep", "ranks=1,2", "--kernels", "triad", "--show", "best,min"];
+    let said = harness.stream(&sweep).exits(0);
+    let said = said.tells("ranks MiB a task Function Best Rate MB/s Min time");
+    let all = rows(&said.stdout, "ranks");
+    for (row, ranks) in all.iter().zip([1.0, 2.0]) {
+        assert_eq!(row[1], "22.9");
+        let (rate, least): (f64, f64) = (row[3].parse().unwrap(), row[4].parse().unwrap());
+        // The bytes of all ranks.
+        let bytes = ranks * 24e6;
+        assert!((rate * 1e6 * least - bytes).abs() <= rate * 1e6 * 0.6e-6, "{row:?}");
+    }
+    let table = harness.stream(&["--ranks", "2", "--stream-text", "--no-save"]).exits(0);
+    table
+        .says("\nTotal Aggregate Array size = 2000000 (elements)\n")
+        .says("\nData is distributed across 2 MPI ranks\n")
+        .says("\n   Total memory per MPI rank = 22.9 MiB (= 0.0 GiB).\n");
+}
