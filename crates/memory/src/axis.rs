@@ -46,6 +46,14 @@ pub enum Setting {
 }
 
 impl Setting {
+    /// The compiler, where it is one.
+    pub fn compiler(&self) -> Option<&CompilerChoice> {
+        match self {
+            Self::Compiler(choice) => Some(choice),
+            _ => None,
+        }
+    }
+
     /// The name of its axis.
     pub fn axis(&self) -> &'static str {
         match self {

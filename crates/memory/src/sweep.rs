@@ -39,6 +39,8 @@ use std::time::Duration;
 use trend::Trends;
 pub(crate) use trend::{SATURATED, is_dip};
 
+/// Share of the budget from which on loops are the best guess.
+const CHOOSE_UNTIL: f64 = 0.5;
 /// Threads of all cells together at most: all of them live at once.
 const MOST_THREADS: usize = 8192;
 
@@ -115,7 +117,8 @@ impl SweepPlan {
         // The cell of each combination, where this node can measure it.
         let mut cell_of: Vec<Option<usize>> = Vec::new();
         for Combination { settings, reference } in combinations {
-            let arranged = compiled::find(&settings).and_then(|()| arrange(&settings, share));
+            let choices = settings.iter().filter_map(Setting::compiler);
+            let arranged = compiled::find(choices).and_then(|()| arrange(&settings, share));
             let cell = match arranged {
                 Ok(mut arrangement) => {
                     notice::add_new(&mut notices, arrangement.notices.drain(..));
@@ -402,6 +405,7 @@ impl Running {
             let Some(widest) = members.iter().copied().max_by_key(threads) else { continue };
             let shapes = tuner::candidates(constraints, Breadth::Likely);
             let least = clock::now() + limits.budget.mul_f64(share / 2.0);
+            let least = least.min(limits.at(CHOOSE_UNTIL));
             let deadline = limits.at(share * (done + 1) as f64).max(least);
             let target = &mut *candidates[widest].target;
             let chosen = tuner::choose(target, &shapes, deadline, || observer.interrupted())?;

@@ -75,11 +75,12 @@
     samples(of) {
       const time = of.timed ? 'time, s' : 'number';
       const total = of.series.reduce((sum, one) => sum + one.samples.length, 0);
+      const colour = (i) => COLOURS[i % COLOURS.length];
       const split = (clean) => of.series.map((one) => one.samples.filter(([, , reason]) => (reason === null) === clean));
       const series = (of_all, disturbed) => of_all.map((samples, i) => ({
         type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), samples,
-        data: samples.map(([at, value]) => [at, value]), symbol: disturbed ? 'emptyTriangle' : SYMBOLS[i % SYMBOLS.length],
-        symbolSize: disturbed ? 9 : 8, large: total > MANY, itemStyle: { color: COLOURS[i % COLOURS.length] },
+        data: samples.map(([at, value]) => [at, value]), symbol: disturbed ? 'triangle' : SYMBOLS[i % SYMBOLS.length],
+        symbolSize: disturbed ? 9 : 8, large: total > MANY, itemStyle: disturbed && total <= MANY ? { color: 'transparent', borderColor: colour(i), borderWidth: 1.5 } : { color: colour(i) },
       })).filter((one) => one.data.length);
       const all = [...series(split(true), false), ...series(split(false), true)];
       const values = of.series.flatMap((one) => one.samples.map((sample) => sample[1]));
@@ -113,7 +114,7 @@
           } },
           grid: { right: 80, bottom: 12 },
           xAxis: { type: 'value', min: 0, axisLabel: { formatter: (value) => words(value, of.unit), hideOverlap: true } },
-          yAxis: { type: 'category', inverse: true, data: of.steps.map((step) => step.name), axisLabel: { width: 130, overflow: 'truncate' } },
+          yAxis: { type: 'category', inverse: true, data: of.steps.map((step) => step.name), axisLabel: { width: 150, overflow: 'break', lineHeight: 13 } },
           series: [
             { type: 'bar', stack: 'steps', data: of_step((from, to) => (from > 0 ? Math.min(from, to) : 0)), itemStyle: { color: 'transparent' }, silent: true },
             {
@@ -152,7 +153,7 @@
           series: [{
             type: 'treemap', roam: false, nodeClick: false, breadcrumb: { show: false }, left: 4, right: 4, top: 4, bottom: 4,
             upperLabel: { show: true, height: 22, color: '#fff' }, levels: [{ itemStyle: { gapWidth: 4, borderWidth: 0 }, upperLabel: { show: false } }, { itemStyle: { color: '#57606a', borderColor: '#57606a', borderWidth: 2, gapWidth: 2 } }],
-            label: { color: '#fff', fontSize: 11 },
+            label: { color: '#fff', fontSize: 11, lineHeight: 15 }, sort: null,
             data: nodes.map((one) => ({
               name: one.name, value: one.cpus.length,
               children: one.cpus.map((cpu) => ({ name: label(cpu), value: 1, itemStyle: { color: cpu[1].length ? COLOURS[0] : '#8b949e' } })),
@@ -229,6 +230,7 @@
       color: COLOURS,
       textStyle: { color: ink, fontFamily: style.fontFamily },
       ...option,
+      series: option.series.map((one) => (one.label ? { ...one, label: { color: ink, textBorderColor: 'transparent', ...one.label } } : one)),
       ...axes,
       ...(option.legend ? { legend: { type: 'scroll', bottom: 0, textStyle: { color: ink }, pageTextStyle: { color: ink }, pageIconColor: ink } } : {}),
       ...(drawn.gl || !option.xAxis ? {} : { grid: { left: 8, right: 24, top: 24, bottom: (option.legend ? 36 : 12) + (option.xAxis?.name ? 20 : 0), containLabel: true, ...option.grid } }),

@@ -36,7 +36,10 @@ fn bar(Headline { title, what, figure }: Headline<'_>, beside: Option<Beside>) -
         what: format!("{what}{doubt}"),
         value: figure.map(Measurement::in_words),
         share: limit.map(|limit| limit.fraction),
-        limit: limit.map_or("no limit is known", |limit| &limit.basis).to_owned(),
+        limit: limit.zip(figure).map_or_else(
+            || "no limit is known".to_owned(),
+            |(limit, m)| format!("{}, {}", m.unit.in_words(limit.value), limit.basis),
+        ),
         beside,
     }
 }

@@ -7,7 +7,8 @@ mod markup;
 
 use markup::{Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{
-    Bar, Block, Card, Cell, Drawing, Grid, HeatMaps, Note, Page, Picture, Section, Table, Tone,
+    Bar, Block, Card, Cell, Drawing, Grid, HeatMaps, Note, Page, Picture, Scale, Section, Table,
+    Tone,
 };
 use std::collections::BTreeMap;
 
@@ -104,7 +105,9 @@ fn pictures(block: &Block) -> Vec<Picture> {
         Block::Picture(picture) => vec![picture.clone()],
         Block::Chart(chart) => {
             let names: Vec<&str> = chart.series.iter().map(|one| one.name.as_str()).collect();
-            vec![Picture { title: names.join(", "), drawing: Drawing::Chart(chart.clone()) }]
+            let over = if chart.x == Scale::Bytes { " over size" } else { "" };
+            let title = names.join(", ") + over;
+            vec![Picture { title, drawing: Drawing::Chart(chart.clone()) }]
         }
         Block::HeatMaps(maps) => grids(maps),
         _ => Vec::new(),
@@ -249,7 +252,7 @@ fn bar(bar: &Bar) -> Markup {
         (None, None) => "unknown: not measured".to_owned(),
     };
     let beside = bar.beside.as_ref().map_or_else(
-        || vec![text("no other node known")],
+        || bar.value.iter().map(|_| text("no other node known")).collect(),
         |beside| {
             let mut words = beside.name.clone();
             words.extend(beside.share.map(|share| format!(", {} of its limit", percent(share))));
@@ -260,7 +263,7 @@ fn bar(bar: &Bar) -> Markup {
     let cells = [
         element("th", &[("scope", "row")], [text(&bar.title), small(&bar.what)]),
         element("td", &[("class", "meter")], [meter, small(&share)]),
-        element("td", &[], [text(bar.value.as_deref().unwrap_or("?"))]),
+        element("td", &[], [text(bar.value.as_deref().unwrap_or_default())]),
         element("td", &[], beside),
     ];
     element("tr", &[], cells)

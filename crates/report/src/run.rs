@@ -5,6 +5,7 @@ use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Finding, Record, Severity};
+use std::collections::BTreeSet;
 
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
@@ -36,7 +37,7 @@ pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page 
     node.push(Block::Card(card::card(record, gauges, others)));
     let matter = record.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
     node.blocks.extend(matter.map(|one| machine::finding(one).into()));
-    regimes(record, &mut node);
+    regimes(record, gauges, &mut node);
     let measured = record.measurements.iter().filter(|m| !m.is_published());
     if !record.measurements.is_empty()
         && measured.clone().all(|m| m.samples.len() + m.disturbed.len() < 2)
@@ -62,10 +63,17 @@ pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page 
     ended(Page { sections, ..all }, record, true)
 }
 
-/// The regimes of each figure that met several.
-fn regimes(record: &Record, section: &mut Section) {
+/// The regimes of a figure of each test: of that which stands for the gauge, else of the first that met
+/// several.
+fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let mut table = Table::new(&["regimes", ">there and back", ">of samples", ">best", ">median"]);
-    for m in record.measurements.iter().filter(|m| m.regimes.len() > 1) {
+    let heads = gauges.iter().flat_map(|gauge| gauge.headlines(record));
+    let heads = heads.filter_map(|headline| headline.figure);
+    let mut tests: BTreeSet<&str> = BTreeSet::new();
+    for m in heads.chain(&record.measurements) {
+        if m.regimes.len() < 2 || !tests.insert(&m.test) {
+            continue;
+        }
         for regime in &m.regimes {
             let value = |value: f64| Cell::figure(value, m.unit, m.unit.in_words(value));
             table.row([

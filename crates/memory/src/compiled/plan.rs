@@ -5,7 +5,6 @@ use super::choice::{ChosenCompiler, CompilerChoice};
 use super::{comparison, self_test};
 use crate::GAUGE;
 use crate::arrangement::{Arrangement, StreamOptions};
-use crate::axis::Setting;
 use crate::tuner;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
@@ -49,15 +48,15 @@ pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failur
 ///
 /// # Errors
 /// When it is not.
-pub fn find(settings: &[Setting]) -> Result<(), Failure> {
-    let missing = |setting: &Setting| match setting {
-        Setting::Compiler(CompilerChoice::Command(command)) => {
+pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result<(), Failure> {
+    let missing = |choice: &CompilerChoice| match choice {
+        CompilerChoice::Command(command) => {
             let program = command.program().to_owned();
             which(&program).is_none().then_some(ToolchainError::NoCompiler { program })
         }
         _ => None,
     };
-    settings.iter().find_map(missing).map_or(Ok(()), |error| Err(Failure::missing(error)))
+    choices.into_iter().find_map(missing).map_or(Ok(()), |error| Err(Failure::missing(error)))
 }
 
 /// How long compiling may take.

@@ -74,6 +74,9 @@ pub(crate) fn run(
     limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Option<SizeCheck>, PointError> {
+    if limits.elapsed() >= limits.budget.mul_f64(policy::SIZE.measure) {
+        return Ok(None);
+    }
     let loops = target.loops().to_vec();
     let kernel = loops[i].kernel();
     target.set_loops(vec![loops[i].clone()])?;

@@ -51,12 +51,9 @@ pub fn check(axes: &[Axis], is_fixed: impl Fn(&str) -> bool) -> Result<(), Failu
 
 /// Puts the compilers that are meant on this system in the place of what was asked for.
 pub(super) fn resolve_compilers(axes: &mut [Axis]) -> Result<Vec<ChosenCompiler>, Failure> {
-    let choice = |setting: &Setting| match setting {
-        Setting::Compiler(choice) => Some(choice.clone()),
-        _ => None,
-    };
     for axis in axes {
-        let choices: Vec<CompilerChoice> = axis.settings().iter().filter_map(choice).collect();
+        let choices: Vec<CompilerChoice> =
+            axis.settings().iter().filter_map(Setting::compiler).cloned().collect();
         if !choices.is_empty() {
             let chosen = compiled::resolve(&choices)?;
             *axis = Axis::compilers(chosen.iter().map(|one| one.choice.clone()));
