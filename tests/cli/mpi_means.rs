@@ -1,6 +1,6 @@
 //! `mpi` on nodes that lack something: a compiler for MPI, one of several MPIs.
 
-use crate::harness::{Harness, has_fields, make_program, measurements, names, texts};
+use crate::harness::{Harness, has_fields, make_program, measurements, names};
 use crate::mpi::{FAST, MPICH, Mpi, installed, mpi, no_orphans};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -51,8 +51,6 @@ fn without_a_compiler_the_probe_that_is_carried_measures_all() {
                 ("chosen", "string"),
             ],
         );
-        // Both ranks are where they were to be.
-        assert_eq!(texts(&record["measurements"][0]["validity"]["reasons"]), [] as [&str; 0]);
         no_orphans(&harness);
     }
 }

@@ -24,6 +24,10 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         // The one that tells most: a start that failed does not know the transport.
         let told = own.iter().find(|figure| figure.m.summary.is_some()).unwrap_or(&own[0]);
         let mpi = told.config.mpi.clone().unwrap_or_default();
+        if mpi.library.is_none() && mpi.mpicc.is_some() {
+            // It was named and is not there; the doubt says why.
+            continue;
+        }
         let mut parts = vec![library];
         parts.extend(mpi.device.map(|device| format!("device {device}")));
         parts.push(mpi.transport.unwrap_or_else(|| "transport unknown".to_owned()));
