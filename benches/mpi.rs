@@ -8,6 +8,9 @@
 //!
 //! First, the probe that nodegauge carries beside the one that a wrapper compiles, by turns, `ROUNDS` times: the
 //! median of the rounds' ratios, which are to be within 1 %, and the compiled one over itself, as above.
+//!
+//! With `FLOOR=1` both MPIs against the floor instead, nodegauge's own transport, start by start by turns: `ROUNDS`
+//! runs of each, the geometric mean of their shares and the least and greatest.
 
 mod common;
 
@@ -23,6 +26,9 @@ const RATE: (u64, u64) = (64 << 10, 4 << 20);
 const BOUND: f64 = 0.03;
 
 fn main() {
+    if variable::<u32>("FLOOR").is_some() {
+        return floor(variable("ROUNDS").unwrap_or(3));
+    }
     let rounds: usize = variable("ROUNDS").unwrap_or(5);
     for (mpicc, mpirun) in [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc.mpich", "mpirun.mpich")] {
         carried(mpicc, mpirun, rounds);
@@ -33,14 +39,63 @@ fn main() {
             note(&format!("{name} is not set: {mpicc} skipped"));
             continue;
         };
-        let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
-            .args(["mpi", "--allow-run-as-root", "--no-save", "--json", "-", "--mpicc", mpicc])
-            .args(["--osu", &folder, "--samples", &rounds, "--patterns", "latency,bw"])
-            .output()
-            .expect("nodegauge runs");
-        let record: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-        print_table(mpicc, &record);
+        let args = ["--allow-run-as-root", "--osu", &folder, "--samples", &rounds];
+        print_table(mpicc, &record(mpicc, &args));
+    }
+}
+
+/// The record of `nodegauge mpi` with an MPI and these options.
+fn record(mpicc: &str, args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
+        .args(["mpi", "--no-save", "--json", "-", "--mpicc", mpicc, "--patterns", "latency,bw"])
+        .args(args)
+        .output()
+        .expect("nodegauge runs");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Each MPI's share of the floor, over runs by turns.
+fn floor(rounds: usize) {
+    print("| | bytes | MPI | floor | share of the floor |\n| --- | --- | --- | --- | --- |");
+    let mpis = ["mpicc.openmpi", "mpicc.mpich"];
+    let mut runs = [Vec::new(), Vec::new()];
+    for _ in 0..rounds {
+        for (mpicc, runs) in mpis.iter().zip(&mut runs) {
+            runs.push(record(mpicc, &["--sizes", "8,64KiB,1MiB"]));
+        }
+    }
+    for (name, bytes) in [("latency", 8), ("bw", 64 << 10), ("bw", 1 << 20)] {
+        for (mpicc, runs) in mpis.iter().zip(&runs) {
+            let own = |record: &Value| {
+                let all = record["measurements"].as_array()?;
+                let found = all.iter().find(|m| {
+                    m["name"] == name
+                        && m["config"]["message_bytes"] == bytes
+                        && !m["config"]["floor"].is_null()
+                })?;
+                let floor = &found["config"]["floor"];
+                Some([&found["value"], &floor["value"], &floor["share"]].map(Value::as_f64))
+            };
+            let found: Vec<[f64; 3]> = runs
+                .iter()
+                .filter_map(|run| Some(own(run)?.map(|value| value.unwrap_or(f64::NAN))))
+                .collect();
+            let mean = |at: usize| {
+                let logs: f64 = found.iter().map(|figures| figures[at].ln()).sum();
+                (logs / found.len() as f64).exp()
+            };
+            let shares = found.iter().map(|figures| figures[2]);
+            let (least, most) =
+                (shares.clone().fold(f64::INFINITY, f64::min), shares.fold(0.0, f64::max));
+            let scale = if name == "latency" { 1e6 } else { 1e-9 };
+            print(&format!(
+                "| {mpicc} {name} | {bytes} | {:.3} | {:.3} | {:.2} ({least:.2} to {most:.2}) |",
+                mean(0) * scale,
+                mean(1) * scale,
+                mean(2)
+            ));
+        }
     }
 }
 

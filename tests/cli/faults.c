@@ -9,6 +9,8 @@
  *   direct     direct I/O is refused at the first transfer, not when a file is opened
  *   quota=N    the user's quota leaves N KiB
  *   readonly   no folder can be made
+ *   unreadable no process reads another's memory
+ *   garbled    large pieces of another's memory are read with a bit turned over
  */
 #define _GNU_SOURCE
 #include <aio.h>
@@ -25,6 +27,7 @@
 #include <sys/quota.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static const char *fault(const char *name, long *number) {
@@ -143,4 +146,12 @@ int quotactl(int command, const char *device, int id, caddr_t address) {
 int mkdir(const char *path, mode_t mode) {
     if (fault("readonly", NULL) && strstr(path, "nodegauge-io-")) return errno = EROFS, -1;
     return NEXT(mkdir)(path, mode);
+}
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *into, unsigned long parts, const struct iovec *from,
+                         unsigned long others, unsigned long flags) {
+    if (fault("unreadable", NULL)) return errno = EPERM, -1;
+    ssize_t n = NEXT(process_vm_readv)(pid, into, parts, from, others, flags);
+    if (n > 4096 && fault("garbled", NULL)) ((unsigned char *)into->iov_base)[13] ^= 0x20;
+    return n;
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Compiles the faults.
-fn faults(harness: &Harness) -> PathBuf {
+pub fn faults(harness: &Harness) -> PathBuf {
     let source = harness.write("faults.c", include_str!("faults.c"));
     let library = harness.path("faults.so");
     let library_arg = library.to_str().unwrap();

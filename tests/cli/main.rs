@@ -48,4 +48,5 @@ mod stream_limits;
 mod stream_table;
 mod sweep;
 mod terminal;
+mod transport;
 mod tune;

@@ -33,9 +33,9 @@ pub fn installed(harness: &Harness) -> Vec<Mpi> {
     all.iter().copied().filter(there).collect()
 }
 
-/// `nodegauge mpi` with this MPI; root may start OSU's programs.
+/// `nodegauge mpi` with this MPI alone; root may start OSU's programs.
 pub fn mpi(harness: &Harness, mpi: Mpi, args: &[&str]) -> Outcome {
-    let own = ["mpi", "--allow-run-as-root", "--mpicc", mpi.mpicc];
+    let own = ["mpi", "--allow-run-as-root", "--no-floor", "--mpicc", mpi.mpicc];
     harness.run(&[&own[..], args].concat())
 }
 

@@ -147,6 +147,12 @@ pub(crate) enum Command {
         /// How many ranks there are
         ranks: u32,
     },
+    /// Start ranks that exchange messages without an MPI; nodegauge starts itself so
+    #[command(hide = true, name = nodegauge_messages::transport::COMMAND)]
+    TransportRanks {
+        /// What they are to do
+        order: String,
+    },
     /// Try a BLAS library; nodegauge starts itself so, for what may crash
     #[command(hide = true, name = nodegauge_compute::choose::TRY_BLAS)]
     TryBlas {

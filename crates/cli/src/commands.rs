@@ -46,6 +46,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
             children::measure_as_rank(name, *rank, *ranks)
         }
+        Some(Command::TransportRanks { order }) => children::transport_ranks(order),
         Some(Command::TestKernel { library, kernel, element }) => {
             Ok(children::test_kernel(library, *kernel, *element))
         }

@@ -186,9 +186,9 @@ pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Compa
         schema: SCHEMA,
         differences: settings::differences(&a.runs, &b.runs, &points, question.same, registry),
         pairs: points.iter().map(|point| question.judge(point, registry)).collect(),
+        notices: notices(a, b, [&only_a[..], &only_b[..]]),
         only_a,
         only_b,
-        notices: notices(a, b),
         a: runners(a),
         b: runners(b),
     }
@@ -204,7 +204,7 @@ fn runners(side: &Side) -> Runners {
     Runners { asked: side.asked.clone(), runs: side.runs.iter().map(run).collect() }
 }
 
-fn notices(a: &Side, b: &Side) -> Vec<String> {
+fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[Unpaired]; 2]) -> Vec<String> {
     let mut notices = Vec::new();
     let shared = judge::shared(a, b);
     match (shared, a.runs.len() == b.runs.len() && shared == a.runs.len()) {
@@ -216,6 +216,16 @@ fn notices(a: &Side, b: &Side) -> Vec<String> {
         let cut = side.runs.iter().filter(|run| !run.complete).count();
         if cut > 0 {
             notices.push(format!("{cut} of the runs of {name} were interrupted"));
+        }
+    }
+    let with_mpi = |of: &Unpaired, other: &[Unpaired]| {
+        of.without_mpi && other.iter().any(|mpi| !mpi.without_mpi && mpi.gauge == of.gauge)
+    };
+    for (name, other, own, theirs) in [("A", "B", only_a, only_b), ("B", "A", only_b, only_a)] {
+        if own.iter().any(|of| with_mpi(of, theirs)) {
+            notices.push(format!(
+                "messages of {name} went over nodegauge's own transport, those of {other} through an MPI: they are never compared"
+            ));
         }
     }
     notices

@@ -375,7 +375,11 @@ impl Expectation {
     fn names(&self, m: &Measurement) -> bool {
         m.name == self.name
             && !m.is_published()
-            && self.scope.as_ref().is_none_or(|scope| m.gauge == *scope || m.test == *scope)
+            && match &self.scope {
+                Some(scope) if m.test == *scope => true,
+                Some(scope) => m.gauge == *scope && !m.needs_scope(),
+                None => !m.needs_scope(),
+            }
             && self.size.is_none_or(|size| size_of(m) == Some(size))
     }
 
@@ -401,7 +405,7 @@ impl Expectation {
         };
         let mut known: Vec<String> = Vec::new();
         for m in measurements.iter().filter(|m| !m.is_published()) {
-            let scope = self.scope.is_some().then_some(m.test.as_str());
+            let scope = (self.scope.is_some() || m.needs_scope()).then_some(m.test.as_str());
             let name = spelt(scope, &m.name, self.size.and_then(|_| size_of(m)));
             if !known.contains(&name) {
                 known.push(name);

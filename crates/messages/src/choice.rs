@@ -2,6 +2,7 @@
 
 use crate::MessagesError;
 use crate::osu::OsuPrograms;
+use crate::transport::Fabric;
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{HostList, Mpi, USUAL};
 use nodegauge_toolchain::{CommandLine, links, which};
@@ -19,6 +20,10 @@ pub struct MpiRequest {
     pub launcher: Vec<CommandLine>,
     /// Folders with a build of the OSU micro-benchmarks, one for each wrapper.
     pub osu: Vec<PathBuf>,
+    /// This program's own transport, over these, instead of an MPI; none for an MPI if there is one.
+    pub transport: Vec<Fabric>,
+    /// Whether the own transport runs by turns with an MPI, as the floor.
+    pub floor: bool,
 }
 
 impl MpiRequest {

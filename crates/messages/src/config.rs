@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 config! {
     /// Configuration of figures of messages: of the probe, and of the OSU micro-benchmarks.
     pub struct MessageConfig {
-        /// Whose figure: `probe` or `osu`.
+        /// Whose figure: `probe` or `osu`; without MPI `shm` or `tcp`.
         engine: String = Setting "engine" @ 26, speaks;
         /// Version of the OSU micro-benchmarks.
         engine_version: String = Setting "engine version";
@@ -38,6 +38,8 @@ config! {
         timing: String = Setting "timing";
         /// The MPI.
         mpi: MpiConfig = Setting "MPI" @ 37, speaks;
+        /// Which way messages took without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
+        route: String = Choice "route";
         /// Starts whose samples are together here.
         starts: u64 = Observation "starts";
         /// Operations that count.
@@ -66,6 +68,8 @@ config! {
         curve: Curve = Observation "curve";
         /// The figure over that of the OSU micro-benchmarks.
         over_osu: f64 = Observation "over OSU";
+        /// The figure against what the hardware allows.
+        floor: FloorConfig = Observation "of floor";
         /// Rounds that count of the probe and an OSU program by turns.
         rounds: u64 = Observation "rounds";
     }
@@ -117,4 +121,16 @@ pub struct MpiConfig {
 pub struct DipConfig {
     /// The first figure.
     pub first: f64,
+}
+
+/// How much of what this program's own transport allows an MPI gives: its time over the MPI's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FloorConfig {
+    /// The floor's figure.
+    pub value: f64,
+    /// The floor's time over the MPI's: 1 where the MPI is as fast.
+    pub share: f64,
+    /// 95 % confidence interval of the share, of three starts by turns and more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
 }

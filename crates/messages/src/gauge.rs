@@ -3,6 +3,7 @@
 use crate::choice::first_line;
 use crate::curve::{self, Curve, CurvePoint, EagerLimit};
 use crate::eager;
+use crate::floor;
 use crate::launch::{Launch, Where};
 use crate::means::{self, Choice};
 use crate::nodes;
@@ -12,8 +13,9 @@ use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe::{self, Probe};
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
-use crate::start::{Broken, ReadyMpi, StartReport, cares_for_root};
-use crate::{GAUGE, MessagesError, TEST};
+use crate::start::{Broken, Carrier, StartReport, Starter, cares_for_root};
+use crate::transport;
+use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::Measurement;
@@ -25,25 +27,27 @@ use std::collections::BTreeSet;
 
 impl Planned for MessagesPlan {
     fn foreseen(&self) -> Foreseen {
-        let sizes: usize = self.launches.iter().map(|launch| launch.count(&self.options)).sum();
-        let turns = sizes * self.choice.mpis.len() * if self.osu.is_empty() { 1 } else { 2 };
         Foreseen {
-            time: Some(self.options.size_limit * (turns as u32) * self.rounds),
+            time: Some(self.options.size_limit * self.turns() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
         }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        let patterns = self.launches.iter().flat_map(|launch| &launch.patterns);
-        let figures = |pattern: &Pattern| {
-            let units: &[Unit] = match (pattern.row().counts_messages, pattern.unit()) {
+        let units = |pattern: &Pattern| -> &'static [Unit] {
+            match (pattern.row().counts_messages, pattern.unit()) {
                 (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
                 (_, Unit::Seconds) => &[Unit::Seconds],
                 _ => &[Unit::BytesPerSecond],
-            };
-            Figures::new((GAUGE, TEST), [pattern.name()], units)
+            }
         };
-        patterns.map(figures).collect()
+        let figures = |pattern: &Pattern| {
+            let of = |test| Figures::new((GAUGE, test), [pattern.name()], units(pattern));
+            let mpi = (!self.choice.mpis.is_empty()).then(|| of(TEST));
+            let own = !self.own.is_empty() && self.own_plays().contains(pattern);
+            mpi.into_iter().chain(own.then(|| of(TRANSPORT).scoped())).collect::<Vec<_>>()
+        };
+        self.launches.iter().flat_map(|launch| &launch.patterns).flat_map(figures).collect()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -63,6 +67,7 @@ fn run(
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
+    let plays = plan.own_plays();
     let mut choice = plan.choice;
     let probes = probes(&mut choice, !plan.osu.is_empty(), observer)?;
     let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
@@ -79,22 +84,27 @@ fn run(
         outcome.measurements.extend(plan.options.patterns.iter().map(missing));
     }
     let (topology, options) = (&site.topology, &plan.options);
-    let with_probes = choice.mpis.iter().zip(&probes);
-    let ready: Vec<ReadyMpi<'_>> =
-        with_probes.map(|(mpi, probe)| ReadyMpi { mpi, probe, topology, options }).collect();
+    let mpis = choice.mpis.iter().zip(&probes);
+    let mpis: Vec<Starter<'_>> = mpis
+        .map(|(mpi, probe)| (Carrier::Mpi(mpi, probe), Pattern::ALL))
+        .map(|(carrier, plays)| Starter { carrier, plays, topology, options })
+        .collect();
     if !plan.osu.is_empty() {
-        for (mpi, programs) in ready.iter().zip(&plan.osu) {
+        for (mpi, programs) in mpis.iter().zip(&plan.osu) {
             outcome.extend(reference::run(mpi, programs, &plan.launches, plan.rounds, observer)?);
             if outcome.is_interrupted() {
                 break;
             }
         }
     } else if let RankPairs::Hosts(hosts) = &plan.between {
-        for mpi in &ready {
+        for mpi in &mpis {
             outcome.extend(run_on_hosts(mpi, hosts, observer)?);
         }
     } else {
-        outcome.extend(run_starts(&ready, &plan.launches, observer)?);
+        let own = plan.own.iter().map(|fabric| Carrier::Own(*fabric));
+        let own = own.map(|carrier| Starter { carrier, plays, topology, options });
+        let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
+        outcome.extend(run_starts(&all, &plan.launches, observer)?);
     }
     Ok(outcome)
 }
@@ -145,7 +155,7 @@ fn probes(
 
 /// Runs the starts between those hosts that answer.
 fn run_on_hosts(
-    mpi: &ReadyMpi<'_>,
+    mpi: &Starter<'_>,
     hosts: &[String],
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
@@ -158,7 +168,7 @@ fn run_on_hosts(
             answering.len(),
             hosts.len(),
             names.join(", "),
-            mpi.launcher_name()
+            mpi.carrier.launcher()
         )));
     }
     let launches = nodes::launches(&answering, mpi.options);
@@ -171,35 +181,35 @@ fn run_on_hosts(
     Ok(outcome)
 }
 
-/// Carries out the starts, each with every MPI before the next, so that they see the same machine.
+/// Carries out the launches, each with its starts by turns of all, so that they see the same machine.
 fn run_starts(
-    mpis: &[ReadyMpi<'_>],
+    starters: &[Starter<'_>],
     launches: &[Launch],
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let mut outcome = Outcome::default();
     let mut first_error = None;
     for (number, launch) in launches.iter().enumerate() {
-        for mpi in mpis {
-            if outcome.is_interrupted() || observer.interrupted() {
-                outcome.stop = Some(Stop::Interrupted);
-                break;
+        let words = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
+        let (reports, errors) = by_turns(starters, launch, &words, observer);
+        for (starter, launch, error) in errors {
+            if matches!(error, MessagesError::Interrupted) {
+                outcome.extend(interrupted());
+                continue;
             }
-            observer.phase(&format!(
-                "{} {}, {} of {}",
-                mpi.mpi.library,
-                in_words(launch),
-                number + 1,
-                launches.len()
-            ));
-            match start(mpi, launch, observer) {
-                Ok(found) => outcome.extend(found),
-                Err(MessagesError::Interrupted) => outcome.extend(interrupted()),
-                Err(error) => {
-                    outcome.measurements.extend(failed(mpi, launch, &error));
-                    first_error.get_or_insert(error);
-                }
-            }
+            outcome.measurements.extend(failed(starter, &launch, &error));
+            first_error.get_or_insert(error);
+        }
+        let of_own = |(starter, _): &&(&Starter<'_>, StartReport)| starter.is_own();
+        let floor = reports.iter().find(of_own);
+        let floor = floor.map(|(own, report)| (result::figures(own, report), report.clone()));
+        for (starter, report) in reports {
+            let floor = floor.as_ref().filter(|_| !starter.is_own());
+            outcome.extend(finish(starter, report, floor, observer)?);
+        }
+        if outcome.is_interrupted() || observer.interrupted() {
+            outcome.stop = Some(Stop::Interrupted);
+            break;
         }
     }
     let nothing = outcome.measurements.iter().all(|m| m.summary.is_none());
@@ -207,6 +217,48 @@ fn run_starts(
         Some(error) if nothing && !outcome.is_interrupted() => Err(error),
         _ => Ok(outcome),
     }
+}
+
+/// What starters found in their starts of a launch, and which of them found nothing for what reason.
+type Turns<'a, 'b> =
+    (Vec<(&'a Starter<'b>, StartReport)>, Vec<(&'a Starter<'b>, Launch, MessagesError)>);
+
+/// The starts of one launch, one of each starter before the next.
+fn by_turns<'a, 'b>(
+    starters: &'a [Starter<'b>],
+    launch: &Launch,
+    words: &str,
+    observer: &mut dyn Observer,
+) -> Turns<'a, 'b> {
+    let (mut reports, mut errors): Turns<'a, 'b> = (Vec::new(), Vec::new());
+    let most = starters.iter().map(|starter| starter.starts(launch)).max().unwrap_or(1);
+    for round in 0..most {
+        for starter in starters {
+            let Some(launch) = launch.part(starter.plays) else { continue };
+            let same = |known: &Starter<'b>| std::ptr::eq(known, starter);
+            let known = reports.iter_mut().find(|(known, _)| same(known)).map(|(_, report)| report);
+            let over = known.as_ref().is_some_and(|report| report.broken.is_some())
+                || errors.iter().any(|(known, ..)| same(known));
+            if over || round >= starter.starts(&launch) || observer.interrupted() {
+                continue;
+            }
+            observer.phase(&format!("{} {words}", starter.carrier.name()));
+            let options = starter.options_of_a_start(&launch);
+            let start = Starter { options: &options, ..*starter };
+            match (start.run(&launch, observer), known) {
+                (Ok(more), Some(report)) => report.add(more),
+                (Ok(first), None) => reports.push((starter, first)),
+                (Err(MessagesError::Interrupted), Some(report)) => {
+                    report.broken = Some(Broken::Interrupted);
+                }
+                (Err(error), Some(report)) => {
+                    report.broken = Some(Broken::Died(error.to_string().replace('\n', " ")));
+                }
+                (Err(error), None) => errors.push((starter, launch, error)),
+            }
+        }
+    }
+    (reports, errors)
 }
 
 fn in_words(launch: &Launch) -> String {
@@ -217,21 +269,34 @@ fn in_words(launch: &Launch) -> String {
     }
 }
 
-fn start(
-    mpi: &ReadyMpi<'_>,
-    launch: &Launch,
+/// What came of a launch: dips measured again, curves judged, held against the `floor`.
+fn finish(
+    mpi: &Starter<'_>,
+    mut report: StartReport,
+    floor: Option<&(Vec<MessageFigure>, StartReport)>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
-    let mut report = mpi.run_often(launch, observer)?;
-    let limit = eager::limit(&result::mpi_config(mpi.mpi, Some(&report)), &report.output.variables);
-    if report.broken.is_none() && launch.steps.is_empty() {
-        measure_dips_again(mpi, launch, limit.as_ref(), &mut report.output.sizes, observer)?;
+    let config = result::mpi_config(mpi.carrier, Some(&report));
+    let limit = config.and_then(|config| eager::limit(&config, &report.output.variables));
+    if report.broken.is_none() && report.launch.steps.is_empty() {
+        measure_dips_again(mpi, &mut report, limit.as_ref(), observer)?;
     }
     let mut figures = result::figures(mpi, &report);
     judge_curves(&mut figures, limit.as_ref());
+    let mut notices = notices(mpi, &report);
+    if let Some((floors, floor)) = floor {
+        let shares = floor::shares((&figures, &report), (floors, floor));
+        let name = mpi.carrier.name();
+        notices.extend(floor::remarks(&name, &report, floor, &shares, limit.as_ref()));
+        for figure in figures.iter_mut().filter(|figure| figure.is_curve()) {
+            let pattern = figure.measurement.name.parse().ok();
+            let what = pattern.zip(figure.config.message_bytes);
+            figure.config.floor = what.and_then(|what| shares.get(&what).copied());
+        }
+    }
     let mut outcome = Outcome {
         measurements: figures.into_iter().map(Measurement::from).collect(),
-        notices: notices(mpi, &report),
+        notices,
         details: details(&report),
         stop: (report.broken == Some(Broken::Interrupted)).then_some(Stop::Interrupted),
         ..Outcome::default()
@@ -252,12 +317,12 @@ fn start(
 /// Measures sizes that take far longer than their neighbours a second time and puts the new samples in
 /// the place of the old ones.
 fn measure_dips_again(
-    mpi: &ReadyMpi<'_>,
-    launch: &Launch,
+    mpi: &Starter<'_>,
+    report: &mut StartReport,
     limit: Option<&EagerLimit>,
-    sizes: &mut [SizeRun],
     observer: &mut dyn Observer,
 ) -> Result<(), MessagesError> {
+    let (launch, sizes) = (&report.launch, &mut report.output.sizes);
     let mut dips: Vec<(Pattern, u64)> = Vec::new();
     for pattern in &launch.patterns {
         let own = sizes.iter().filter(|run| run.pattern == *pattern);
@@ -269,7 +334,7 @@ fn measure_dips_again(
     if dips.is_empty() || observer.interrupted() {
         return Ok(());
     }
-    observer.phase(&format!("{} again: {} sizes that dip", mpi.mpi.library, dips.len()));
+    observer.phase(&format!("{} again: {} sizes that dip", mpi.carrier.name(), dips.len()));
     let patterns: BTreeSet<Pattern> = dips.iter().map(|(pattern, _)| *pattern).collect();
     let dipping: BTreeSet<u64> = dips.iter().map(|(_, bytes)| *bytes).collect();
     let second = Launch {
@@ -293,11 +358,6 @@ fn measure_dips_again(
     Ok(())
 }
 
-/// Whether a figure is a point of a curve: messages per second tell what bytes per second do.
-fn is_curve(figure: &MessageFigure) -> bool {
-    figure.measurement.unit != Unit::MessagesPerSecond
-}
-
 /// Puts what a whole curve tells into the figure of its first size. The `limit` is of messages; what a
 /// collective makes of its size, it does not say.
 fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
@@ -306,7 +366,7 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
         let median = figure.measurement.summary.as_ref()?.median;
         // The time that a message takes of the stream.
         let is_time = figure.measurement.unit == Unit::Seconds;
-        is_curve(figure).then_some((bytes, if is_time { median } else { bytes as f64 / median }))
+        figure.is_curve().then_some((bytes, if is_time { median } else { bytes as f64 / median }))
     };
     // The sizes of a pattern and pair follow one another.
     for curve in figures.chunk_by_mut(|a, b| {
@@ -321,8 +381,9 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
     }
 }
 
-fn notices(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Notice> {
-    let notice = |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", mpi.mpi.library));
+fn notices(mpi: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
+    let notice =
+        |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", mpi.carrier.name()));
     let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
     let of_pattern = |dips: &[&SizeRun]| {
         let sizes: Vec<String> = dips.iter().map(|run| Bytes(run.bytes).to_string()).collect();
@@ -344,7 +405,7 @@ fn notices(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Notice> {
         Some(Broken::Hung(limit)) => Some(format!(
             "no answer within {} s {place}: {} and its ranks were killed; {kept}",
             limit.as_secs_f64(),
-            mpi.launcher_name(),
+            mpi.carrier.launcher(),
         )),
         Some(Broken::Died(how)) => {
             Some(format!("a rank or the launcher ended {place}: {how}; {kept}"))
@@ -352,6 +413,17 @@ fn notices(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Notice> {
         _ => None,
     };
     let silent = nodes::silent(report).map(|hosts| format!("no answer from {}", hosts.join(", ")));
+    let unreadable = report.output.unreadable.map(|errno| {
+        let why = nodegauge_os::SysError { call: "process_vm_readv", errno };
+        notice(
+            NoticeId::Method,
+            format!(
+                "{why}: large messages go through the ring, in two copies{}",
+                transport::readable()
+            ),
+        )
+    });
+    notices.extend(unreadable);
     notices.extend(failed.into_iter().chain(silent).map(|text| notice(NoticeId::Failed, text)));
     notices
 }
@@ -368,8 +440,8 @@ fn details(report: &StartReport) -> Vec<String> {
 }
 
 /// A start that gave nothing, in the record.
-fn failed(mpi: &ReadyMpi<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
+fn failed(mpi: &Starter<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
     let reason = first_line(error);
-    let config = result::unstarted(mpi.mpi, launch.distance);
-    launch.patterns.iter().map(|pattern| result::missing(*pattern, &config, &reason)).collect()
+    let config = result::unstarted(mpi, launch.distance);
+    launch.patterns.iter().map(|pattern| result::missing(mpi, *pattern, &config, &reason)).collect()
 }

@@ -53,6 +53,13 @@ impl Launch {
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
+    /// The part with these patterns; `None` where it has none of them.
+    pub fn part(&self, plays: &[Pattern]) -> Option<Self> {
+        let mut part = self.clone();
+        part.patterns.retain(|pattern| plays.contains(pattern));
+        (!part.patterns.is_empty()).then_some(part)
+    }
+
     /// Ranks of this start.
     pub fn ranks(&self) -> usize {
         match &self.ranks {

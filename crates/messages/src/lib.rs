@@ -11,6 +11,7 @@ mod config;
 pub mod curve;
 mod eager;
 mod error;
+mod floor;
 mod gauge;
 mod launch;
 mod means;
@@ -23,10 +24,11 @@ mod probe;
 mod protocol;
 mod result;
 mod start;
+pub mod transport;
 mod view;
 
 pub use choice::{MpiRequest, job_hosts};
-pub use config::{DipConfig, MessageConfig, MpiConfig, PairRank};
+pub use config::{DipConfig, FloorConfig, MessageConfig, MpiConfig, PairRank};
 pub use error::MessagesError;
 pub use options::MessageOptions;
 pub use pattern::Pattern;
@@ -42,6 +44,8 @@ use nodegauge_measure::record::{Measurement, Record};
 pub const GAUGE: &str = "messages";
 /// The test's name in records.
 pub const TEST: &str = "mpi";
+/// The test's name of what goes without MPI.
+pub const TRANSPORT: &str = "transport";
 
 /// The gauge of messages.
 pub struct Messages;
@@ -52,7 +56,7 @@ impl Gauge for Messages {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST])]
+        vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST, TRANSPORT])]
     }
 
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {

@@ -36,6 +36,9 @@ pub(crate) struct Choice {
 /// # Errors
 /// When none that was named can be used, or what was named does not fit together.
 pub(crate) fn choose(request: &MpiRequest) -> Result<Choice, MessagesError> {
+    if !request.transport.is_empty() {
+        return Ok(Choice::default());
+    }
     request.check()?;
     if !request.mpicc.is_empty() {
         return named(request);

@@ -7,7 +7,7 @@ use crate::options::{MessageOptions, SideThreads};
 use crate::pattern::{Participants, Pattern};
 use crate::protocol::SizeRun;
 use crate::result;
-use crate::start::{ReadyMpi, StartReport, error_tail};
+use crate::start::{StartReport, Starter, error_tail};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_os::describe;
@@ -89,7 +89,7 @@ const AT_ONCE: usize = 64;
 /// Starts a program that does nothing on each host by itself, many at once: hosts that answer, and
 /// those that do not with the reason.
 pub(crate) fn ask(
-    mpi: &ReadyMpi<'_>,
+    mpi: &Starter<'_>,
     hosts: &[String],
     interrupted: &dyn Fn() -> bool,
 ) -> (Vec<String>, Vec<(String, String)>) {
@@ -116,7 +116,7 @@ pub(crate) fn ask(
 }
 
 /// Whether a host answers; else why not.
-fn one(mpi: &ReadyMpi<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
+fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
     let (mut job, _, _folder) = mpi.job(&launch, "true", &[]).map_err(|error| error.to_string())?;
     job.limit = ANSWER;
@@ -135,13 +135,13 @@ fn one(mpi: &ReadyMpi<'_>, host: &str, ended: &AtomicBool) -> Result<(), String>
 }
 
 /// A host that did not answer, in the record: no result.
-pub(crate) fn silent_host(mpi: &ReadyMpi<'_>, host: &str, why: &str) -> Measurement {
+pub(crate) fn silent_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measurement {
     let config = MessageConfig {
         hosts: Some(vec![host.to_owned()]),
-        ..result::unstarted(mpi.mpi, Some(Distance::OtherHost))
+        ..result::unstarted(mpi, Some(Distance::OtherHost))
     };
     let pattern = mpi.options.patterns.first().copied().unwrap_or(Pattern::Latency);
-    result::missing(pattern, &config, &format!("{host} does not answer: {why}"))
+    result::missing(mpi, pattern, &config, &format!("{host} does not answer: {why}"))
 }
 
 #[cfg(test)]

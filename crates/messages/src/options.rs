@@ -84,6 +84,8 @@ pub struct MessageOptions {
     pub samples: Option<u32>,
     /// Time for a size, over all starts.
     pub size_limit: Duration,
+    /// Time for all sizes, patterns, pairs and carriers: it may shorten that for a size.
+    pub budget: Option<Duration>,
     /// Starts of the ranks of this node, where neither samples nor iterations are fixed: from start
     /// to start libraries find their buffers elsewhere, and small messages differ by a tenth.
     pub starts: u32,
@@ -116,6 +118,7 @@ impl Default for MessageOptions {
             warm_up: None,
             samples: None,
             size_limit: Duration::from_millis(250),
+            budget: None,
             starts: 3,
             buffers: Buffers::Single,
             validate: 1,

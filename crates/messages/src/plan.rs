@@ -1,6 +1,7 @@
 //! Which ranks play which patterns in which starts. Pure, but for the MPIs that are looked for.
 
 use crate::choice::{MpiRequest, job_hosts};
+use crate::floor;
 use crate::launch::{Launch, Where};
 use crate::means::{self, Choice, Means};
 use crate::nodes;
@@ -8,6 +9,7 @@ use crate::options::{MessageOptions, SideThreads};
 use crate::osu::OsuPrograms;
 use crate::pattern::{Participants, Pattern};
 use crate::start::cares_for_root;
+use crate::transport::{self, Fabric};
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Depth, Glance, Site};
 use nodegauge_machine::{CpuId, Topology};
@@ -75,6 +77,8 @@ pub struct MessagesPlan {
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) choice: Choice,
+    /// By what messages go without MPI: the floor beside one, all where there is none.
+    pub(crate) own: Vec<Fabric>,
     /// The OSU programs for each MPI; none where the probe runs alone.
     pub(crate) osu: Vec<OsuPrograms>,
     /// Rounds of the probe and an OSU program by turns.
@@ -103,6 +107,7 @@ impl MessagesPlan {
         plan.check_memory(site.machine.memory.available)?;
         plan.choose(request)?;
         plan.osu = request.programs()?;
+        plan.keep_budget();
         // Whether programs of the user's run as root is the user's choice.
         let users = !plan.osu.is_empty() && !plan.options.as_root;
         if let Some(mpi) = plan.choice.mpis.iter().find(|mpi| users && cares_for_root(mpi)) {
@@ -129,6 +134,8 @@ impl MessagesPlan {
         }
         let mut plan = Self::with(&site.topology, options, RankPairs::EachDistance, None)?;
         plan.choose(&MpiRequest::default())?;
+        // One row tells what the node can do.
+        plan.own.truncate(1);
         Ok(plan)
     }
 
@@ -138,9 +145,70 @@ impl MessagesPlan {
     /// When what was asked for is not there, or nothing is.
     fn choose(&mut self, request: &MpiRequest) -> Result<(), MessagesError> {
         self.choice = means::choose(request)?;
-        match self.choice.means {
-            Means::Transport => Err(MessagesError::Missing(self.choice.why.clone())),
-            _ => Ok(()),
+        let hosts = matches!(self.between, RankPairs::Hosts(_));
+        if self.choice.means != Means::Transport {
+            let here = !hosts && self.between != RankPairs::All && request.osu.is_empty();
+            self.own = if request.floor && here { vec![Fabric::Shm] } else { Vec::new() };
+            return Ok(());
+        }
+        let why = std::mem::take(&mut self.choice.why);
+        if hosts {
+            return Err(transport::needs_mpi("messages between hosts", &why));
+        }
+        let asked = !request.transport.is_empty();
+        self.own = if asked { request.transport.clone() } else { Fabric::ALL.to_vec() };
+        let mut say = |id, text| self.notices.push(Notice::new(id, GAUGE, text));
+        for fabric in self.own.clone() {
+            match fabric.missing() {
+                Some(missing) if asked => return Err(MessagesError::Missing(missing)),
+                Some(missing) => {
+                    say(NoticeId::LeftOut, format!("{} left out: {missing}", fabric.title()));
+                    self.own.retain(|known| *known != fabric);
+                }
+                None => {}
+            }
+        }
+        let lacking = self.options.patterns.iter().filter(|pattern| !transport::has(**pattern));
+        let names: Vec<&str> = lacking.map(|pattern| pattern.name()).collect();
+        let nothing = names.len() == self.options.patterns.len();
+        if !names.is_empty() && (self.options.named || nothing) {
+            return Err(transport::needs_mpi(&names.join(", "), &why));
+        }
+        if !names.is_empty() {
+            say(NoticeId::LeftOut, format!("left out without an MPI: {}", names.join(", ")));
+        }
+        for launch in &mut self.launches {
+            launch.patterns.retain(|pattern| transport::has(*pattern));
+        }
+        self.launches.retain(|launch| !launch.patterns.is_empty());
+        self.notices.retain(|notice| notice.id != NoticeId::FewerThreads);
+        let how = "messages go over nodegauge's own transport, never compared with an MPI's";
+        let text = if asked { how.to_owned() } else { format!("{}: {how}", first_line(&why)) };
+        self.notices.insert(0, Notice::new(NoticeId::Method, GAUGE, text));
+        Ok(())
+    }
+
+    /// Sizes that all carriers measure.
+    pub(crate) fn turns(&self) -> usize {
+        let of = |plays: &[Pattern]| -> usize {
+            let parts = self.launches.iter().filter_map(|launch| launch.part(plays));
+            parts.map(|launch| launch.count(&self.options)).sum()
+        };
+        let with_osu = if self.osu.is_empty() { 1 } else { 2 };
+        let own = self.own.len() * of(self.own_plays());
+        own + self.choice.mpis.len() * of(Pattern::ALL) * with_osu * self.rounds as usize
+    }
+
+    /// What the own transport plays: beside an MPI what a floor is of.
+    pub(crate) fn own_plays(&self) -> &'static [Pattern] {
+        if self.choice.mpis.is_empty() { Pattern::ALL } else { &floor::PATTERNS }
+    }
+
+    fn keep_budget(&mut self) {
+        if let Some(budget) = self.options.budget {
+            let share = budget.div_f64(self.turns().max(1) as f64);
+            let limit = &mut self.options.size_limit;
+            *limit = share.min(*limit).max(Duration::from_millis(1));
         }
     }
 
@@ -153,8 +221,8 @@ impl MessagesPlan {
     ) -> Result<Self, MessagesError> {
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
         notices.extend(capped(&launches, &options)?);
-        let (choice, osu) = (Choice::default(), Vec::new());
-        Ok(Self { options, between, launches, notices, choice, osu, rounds: 1 })
+        let (choice, own, osu) = (Choice::default(), Vec::new(), Vec::new());
+        Ok(Self { options, between, launches, notices, choice, own, osu, rounds: 1 })
     }
 
     /// Bytes of the buffers of all ranks, of the pattern that has most.
@@ -187,6 +255,10 @@ impl MessagesPlan {
             _ => Ok(()),
         }
     }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 /// Tells which sizes the memory limit leaves out.

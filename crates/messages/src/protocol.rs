@@ -5,6 +5,10 @@ use crate::pattern::Pattern;
 use nodegauge_measure::{names, stats};
 use std::str::FromStr;
 
+/// A batch of whose time other programs had more than this share does not count; the probe's own
+/// bound.
+pub const MOST_LOST: f64 = 0.02;
+
 /// Batches of operations that were timed one after another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchGroup {
@@ -43,6 +47,8 @@ pub struct SizeRun {
     pub ranks: (u32, u32),
     /// Pairs that worked at once.
     pub pairs: u32,
+    /// Which ways messages took, where that is chosen for each size and start.
+    pub routes: Vec<String>,
     /// What was timed.
     pub groups: Vec<BatchGroup>,
     /// Means of the fastest and the slowest rank of a collective, seconds.
@@ -71,6 +77,9 @@ impl SizeRun {
     /// Adds what another start measured; it is done when both are.
     pub fn add(&mut self, more: Self) {
         self.groups.extend(more.groups);
+        self.routes.extend(more.routes);
+        self.routes.sort_unstable();
+        self.routes.dedup();
         self.wrong = match (self.wrong, more.wrong) {
             (Some(a), Some(b)) => Some(a + b),
             (a, b) => a.or(b),
@@ -112,6 +121,8 @@ pub struct ProbeOutput {
     pub sizes: Vec<SizeRun>,
     /// Patterns that it refused, because the MPI does not let several threads send.
     pub refused: Vec<Pattern>,
+    /// Why ranks cannot read each other's memory: an error number.
+    pub unreadable: Option<i32>,
     /// Steps that are through.
     pub steps: usize,
     /// Whether it came to its end.
@@ -165,12 +176,15 @@ impl ProbeOutput {
                 bytes: next(&mut words)?,
                 ranks: (next(&mut words)?, next(&mut words)?),
                 pairs: next(&mut words)?,
+                routes: Vec::new(),
                 groups: Vec::new(),
                 spread: None,
                 wrong: None,
                 done: None,
                 dip: None,
             }),
+            "route" => self.sizes.last_mut()?.routes.push(words.next()?.to_owned()),
+            "unreadable" => self.unreadable = Some(next(&mut words)?),
             "batch" => {
                 let operations = next(&mut words)?;
                 let trips = (next(&mut words)?, next(&mut words)?);

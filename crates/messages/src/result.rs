@@ -7,11 +7,11 @@
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::launch::Where;
 use crate::pattern::{Participants, Pattern};
-use crate::protocol::SizeRun;
-use crate::start::{Broken, ReadyMpi, StartReport};
-use crate::{GAUGE, TEST};
+use crate::protocol::{MOST_LOST, SizeRun};
+use crate::start::{Broken, Carrier, StartReport, Starter};
+use crate::{GAUGE, TEST, TRANSPORT};
 use nodegauge_measure::interference::Cause;
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::samples::{self, RegimeGroup, Sample, Sorted, Sorting};
 use nodegauge_measure::stats::{self, Better};
@@ -19,12 +19,8 @@ use nodegauge_measure::{Seconds, Unit};
 use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::{Distance, pairs};
 use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::mpi::{Mpi, MpiParts};
+use nodegauge_toolchain::mpi::MpiParts;
 use std::collections::BTreeSet;
-
-/// A batch of whose time other programs had more than this share does not count; the probe's own
-/// bound.
-const MOST_LOST: f64 = 0.02;
 
 /// MPI's names for what threads may do.
 const LEVELS: [&str; 4] =
@@ -35,6 +31,13 @@ const LEVELS: [&str; 4] =
 pub(crate) struct MessageFigure {
     pub measurement: Measurement,
     pub config: MessageConfig,
+}
+
+impl MessageFigure {
+    /// Whether it is a point of a curve: messages per second tell what bytes per second do.
+    pub(crate) fn is_curve(&self) -> bool {
+        self.measurement.unit != Unit::MessagesPerSecond
+    }
 }
 
 impl From<MessageFigure> for Measurement {
@@ -48,9 +51,24 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
     Measurement::new(GAUGE, TEST, pattern.name(), unit)
 }
 
+/// The same of this carrier. What goes without an MPI is another test, so that nothing takes it for an MPI's.
+fn blank_of(carrier: Carrier<'_>, pattern: Pattern, unit: Unit) -> Measurement {
+    match carrier {
+        Carrier::Mpi(..) => blank(pattern, unit),
+        Carrier::Own(_) => {
+            Measurement::new(GAUGE, TRANSPORT, pattern.name(), unit).category(Category::Transport)
+        }
+    }
+}
+
 /// A figure that could not be had.
-pub(crate) fn missing(pattern: Pattern, config: &MessageConfig, reason: &str) -> Measurement {
-    blank(pattern, pattern.unit()).config(config).missing(reason)
+pub(crate) fn missing(
+    mpi: &Starter<'_>,
+    pattern: Pattern,
+    config: &MessageConfig,
+    reason: &str,
+) -> Measurement {
+    blank_of(mpi.carrier, pattern, pattern.unit()).config(config).missing(reason)
 }
 
 /// A figure of an MPI that was named by its wrapper and cannot be used.
@@ -58,21 +76,25 @@ pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> M
     let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
     let engine = Some("probe".to_owned());
     let config = MessageConfig { engine, mpi: Some(mpi), ..MessageConfig::default() };
-    missing(pattern, &config, reason)
+    blank(pattern, pattern.unit()).config(&config).missing(reason)
 }
 
 /// The configuration of a start that gave nothing.
-pub(crate) fn unstarted(mpi: &Mpi, distance: Option<Distance>) -> MessageConfig {
+pub(crate) fn unstarted(mpi: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
+    let engine = match mpi.carrier {
+        Carrier::Mpi(..) => "probe",
+        Carrier::Own(fabric) => fabric.name(),
+    };
     MessageConfig {
-        engine: Some("probe".to_owned()),
+        engine: Some(engine.to_owned()),
         distance,
-        mpi: Some(mpi_config(mpi, None)),
+        mpi: mpi_config(mpi.carrier, None),
         ..MessageConfig::default()
     }
 }
 
 /// The figures of all sizes of a start, in order.
-pub(crate) fn figures(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<MessageFigure> {
+pub(crate) fn figures(mpi: &Starter<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
     let regimes = regime::regimes(&trips);
@@ -85,15 +107,15 @@ pub(crate) fn figures(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<MessageFi
 }
 
 /// The patterns that the MPI refused, without figures.
-pub(crate) fn refused(mpi: &ReadyMpi<'_>, report: &StartReport) -> Vec<Measurement> {
+pub(crate) fn refused(mpi: &Starter<'_>, report: &StartReport) -> Vec<Measurement> {
     let output = &report.output;
     let reason = format!(
         "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at once (it \
          gives {})",
-        mpi.mpi.library,
+        mpi.carrier.name(),
         LEVELS.get(output.level as usize).unwrap_or(&LEVELS[0])
     );
-    let missing = |pattern| missing(pattern, &base(mpi, report, pattern), &reason);
+    let missing = |pattern| missing(mpi, pattern, &base(mpi, report, pattern), &reason);
     output.refused.iter().copied().map(missing).collect()
 }
 
@@ -109,8 +131,8 @@ fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
 }
 
 /// What is the same for all sizes of a start.
-fn base(mpi: &ReadyMpi<'_>, report: &StartReport, pattern: Pattern) -> MessageConfig {
-    let ReadyMpi { mpi, options, .. } = mpi;
+fn base(mpi: &Starter<'_>, report: &StartReport, pattern: Pattern) -> MessageConfig {
+    let Starter { carrier, options, .. } = mpi;
     let launch = &report.launch;
     let threads = launch.threads;
     MessageConfig {
@@ -121,13 +143,14 @@ fn base(mpi: &ReadyMpi<'_>, report: &StartReport, pattern: Pattern) -> MessageCo
         threads: (pattern.row().participants == Participants::Threads)
             .then(|| vec![threads.senders.into(), threads.receivers.into()]),
         timing: Some(options.timing.to_string()),
-        mpi: Some(mpi_config(mpi, Some(report))),
+        mpi: mpi_config(*carrier, Some(report)),
         ..unstarted(mpi, launch.distance)
     }
 }
 
 /// The MPI, in the form of the record.
-pub(crate) fn mpi_config(mpi: &Mpi, report: Option<&StartReport>) -> MpiConfig {
+pub(crate) fn mpi_config(carrier: Carrier<'_>, report: Option<&StartReport>) -> Option<MpiConfig> {
+    let Carrier::Mpi(mpi, _) = carrier else { return None };
     let text = report.and_then(|report| report.output.library.as_deref());
     // MPICH names its device among some twenty lines about how it was built.
     let device = text
@@ -137,7 +160,7 @@ pub(crate) fn mpi_config(mpi: &Mpi, report: Option<&StartReport>) -> MpiConfig {
         MpiParts::Wrapper { compiler, .. } => ("compiled".to_owned(), Some(compiler)),
         MpiParts::Runtime { abi, .. } => (format!("precompiled for {abi}"), None),
     };
-    MpiConfig {
+    Some(MpiConfig {
         library: Some(mpi.library.name.clone()),
         version: mpi.library.version.clone(),
         standard: report.and_then(|report| report.output.standard.clone()),
@@ -151,7 +174,7 @@ pub(crate) fn mpi_config(mpi: &Mpi, report: Option<&StartReport>) -> MpiConfig {
             report.map_or_else(|| mpi.launcher.command.to_string(), |r| r.command.clone()),
         ),
         launcher_version: mpi.launcher.version.clone(),
-    }
+    })
 }
 
 /// The batches of a size, sorted into those that count and the others.
@@ -204,7 +227,7 @@ impl Batches {
 
 /// One size of one pattern.
 struct SizeEvidence<'a> {
-    mpi: &'a ReadyMpi<'a>,
+    mpi: &'a Starter<'a>,
     report: &'a StartReport,
     run: &'a SizeRun,
     batches: Batches,
@@ -228,8 +251,12 @@ impl SizeEvidence<'_> {
         let Batches { samples, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
         let timed = (&samples[..], sorted, counted);
-        let mut measurement =
-            blank(self.run.pattern, unit).timed(Quoted::Mean, timed, 0, &value_of);
+        let mut measurement = blank_of(self.mpi.carrier, self.run.pattern, unit).timed(
+            Quoted::Mean,
+            timed,
+            0,
+            &value_of,
+        );
         let (operations, mean) = self.batches.mean(counted.counted(0));
         let mut config = self.config(operations);
         if operations > 0 {
@@ -254,6 +281,7 @@ impl SizeEvidence<'_> {
             starts: Some(report.starts.into()),
             operations: Some(operations),
             batch_operations: run.groups.last().map(|group| group.operations),
+            route: (!run.routes.is_empty()).then(|| run.routes.join(" or ")),
             stop: run.done.map(|done| done.to_string()),
             validated: run.wrong.map(|wrong| wrong == 0),
             round_trip_s: Some(batches.counted.round_trip).filter(|trip| trip.is_finite()),
@@ -374,6 +402,7 @@ mod tests {
             bytes: 8,
             ranks: (0, 1),
             pairs: 1,
+            routes: Vec::new(),
             groups: groups.iter().map(group).collect(),
             spread: None,
             wrong: None,

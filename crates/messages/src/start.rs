@@ -4,13 +4,16 @@
 use crate::error::{MessagesError, said};
 use crate::launch::{Launch, Where};
 use crate::options::MessageOptions;
+use crate::pattern::Pattern;
 use crate::probe::Probe;
 use crate::protocol::{ProbeOutput, SizeRun};
+use crate::transport::{self, Fabric, Order};
 use nodegauge_machine::Topology;
-use nodegauge_measure::{Bytes, Observer};
+use nodegauge_measure::{Bytes, Observer, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
-use nodegauge_toolchain::{ChildEnd, Job, KillReason, Scratch, run_with_descendants};
+use nodegauge_toolchain::{ChildEnd, CommandLine, Job, KillReason, Scratch, run_with_descendants};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,6 +28,24 @@ pub(crate) enum Broken {
     Interrupted,
 }
 
+/// What one start measured, for ratios of starts by turns.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StartMedians {
+    /// The median round trip of a cache line, seconds; NaN where ranks share none.
+    pub trip: f64,
+    /// Median seconds of an operation, of each size that is through.
+    pub seconds: BTreeMap<(Pattern, u64), f64>,
+}
+
+impl StartMedians {
+    fn of(output: &ProbeOutput) -> Self {
+        let trips: Vec<f64> = output.sizes.iter().flat_map(SizeRun::trips).collect();
+        let through = output.sizes.iter().filter(|run| run.done.is_some());
+        let seconds = through.map(|run| ((run.pattern, run.bytes), run.median())).collect();
+        Self { trip: stats::median(&trips), seconds }
+    }
+}
+
 /// What came of a start.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartReport {
@@ -32,6 +53,8 @@ pub(crate) struct StartReport {
     pub output: ProbeOutput,
     /// Starts whose samples are together here.
     pub starts: u32,
+    /// What each start measured, in order.
+    pub by_start: Vec<StartMedians>,
     /// How messages went, as far as the library told.
     pub transport: Option<String>,
     /// Why it did not come to its end.
@@ -41,8 +64,9 @@ pub(crate) struct StartReport {
 }
 
 impl StartReport {
-    /// Adds the samples of another start of the same; returns why that is broken.
-    fn add(&mut self, more: Self) -> Option<Broken> {
+    /// Adds the samples of another start of the same.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.by_start.extend(more.by_start);
         for size in more.output.sizes {
             let what = (size.pattern, size.bytes, size.ranks);
             let same = |known: &&mut SizeRun| (known.pattern, known.bytes, known.ranks) == what;
@@ -52,13 +76,16 @@ impl StartReport {
             }
         }
         self.starts += 1;
-        more.broken
+        self.broken = more.broken;
     }
 }
 
 /// How long the first line is waited for on this node, and more for each other host.
 const START: Duration = Duration::from_secs(20);
 const START_A_HOST: Duration = Duration::from_secs(1);
+/// How many times longer silence of own ranks may last: the end of one is noticed at once, and where others
+/// have the cores, each turn of a ring takes a slice of the scheduler.
+const OWN_SILENCE: u32 = 10;
 /// Longer than any start takes: silence ends it before.
 pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lines of error output that a message shows.
@@ -76,10 +103,47 @@ const SLOTS: [&str; 4] =
 /// The folders of a job, of which nothing is left when it is over: its temporary one, and one in shared memory.
 pub(crate) type JobFolders = (Scratch, Option<Scratch>);
 
-/// An MPI with its probe, ready to start ranks.
-pub(crate) struct ReadyMpi<'a> {
-    pub mpi: &'a Mpi,
-    pub probe: &'a Probe,
+/// Who carries messages.
+#[derive(Clone, Copy)]
+pub(crate) enum Carrier<'a> {
+    /// An MPI, to which its probe tells what to send.
+    Mpi(&'a Mpi, &'a Probe),
+    /// This program.
+    Own(Fabric),
+}
+
+impl Carrier<'_> {
+    /// As people call it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Mpi(mpi, _) => mpi.library.to_string(),
+            Self::Own(fabric) => format!("nodegauge's {}", fabric.title()),
+        }
+    }
+
+    /// What starts its ranks, as messages name it.
+    pub(crate) fn launcher(&self) -> &str {
+        match self {
+            Self::Mpi(mpi, _) => mpi.launcher.command.program(),
+            Self::Own(_) => "nodegauge",
+        }
+    }
+
+    /// Its kind of launcher, of an MPI.
+    pub(crate) fn launcher_kind(&self) -> Option<LauncherKind> {
+        match self {
+            Self::Mpi(mpi, _) => Some(mpi.launcher.kind),
+            Self::Own(_) => None,
+        }
+    }
+}
+
+/// A carrier of messages, ready to start ranks.
+#[derive(Clone, Copy)]
+pub(crate) struct Starter<'a> {
+    pub carrier: Carrier<'a>,
+    /// Patterns that it plays, of those that a launch has.
+    pub plays: &'a [Pattern],
     pub topology: &'a Topology,
     pub options: &'a MessageOptions,
 }
@@ -98,7 +162,7 @@ pub(crate) fn reason_to_kill(
     }
 }
 
-impl ReadyMpi<'_> {
+impl Starter<'_> {
     /// Starts the probe and reads it to its end.
     ///
     /// # Errors
@@ -108,10 +172,7 @@ impl ReadyMpi<'_> {
         launch: &Launch,
         observer: &mut dyn Observer,
     ) -> Result<StartReport, MessagesError> {
-        let program = self.probe.path.display().to_string();
-        let own = launch.probe_arguments(self.options);
-        let arguments = [self.probe.arguments.as_slice(), &own].concat();
-        let (job, command, _folder) = self.job(launch, &program, &arguments)?;
+        let (job, command, _folder) = self.measuring_job(launch)?;
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
         let expected = launch.count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
@@ -125,7 +186,8 @@ impl ReadyMpi<'_> {
                 observer.progress(done as f64 / expected, &latest);
             }
             if output.handshake {
-                timeout = launch.timeout(self.options);
+                timeout =
+                    launch.timeout(self.options) * if self.is_own() { OWN_SILENCE } else { 1 };
             }
             reason_to_kill(observer, last, timeout)
         })?;
@@ -149,39 +211,43 @@ impl ReadyMpi<'_> {
             }
         }
         let transport = transport(&text);
-        Ok(StartReport { launch: launch.clone(), output, starts: 1, transport, broken, command })
+        let (launch, by_start) = (launch.clone(), vec![StartMedians::of(&output)]);
+        Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
     }
 
-    /// Starts the probe as often as the options say, each time with its share of the time for a size,
-    /// and puts the samples together.
-    ///
-    /// # Errors
-    /// When nothing was measured.
-    pub(crate) fn run_often(
-        &self,
-        launch: &Launch,
-        observer: &mut dyn Observer,
-    ) -> Result<StartReport, MessagesError> {
+    /// Starts of `launch` whose samples are put together, each with its share of the time for a size.
+    pub(crate) fn starts(&self, launch: &Launch) -> u32 {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
         let here = matches!(launch.ranks, Where::Here(_)) && launch.steps.is_empty();
-        if fixed || !here || self.options.starts < 2 {
-            return self.run(launch, observer);
-        }
-        let share = self.options.size_limit / self.options.starts;
-        let options = MessageOptions { size_limit: share, ..self.options.clone() };
-        let part = ReadyMpi { options: &options, ..*self };
-        let mut report = part.run(launch, observer)?;
-        for _ in 1..self.options.starts {
-            if report.broken.is_some() {
-                break;
+        if fixed || !here { 1 } else { self.options.starts.max(1) }
+    }
+
+    /// The options of one of several starts.
+    pub(crate) fn options_of_a_start(&self, launch: &Launch) -> MessageOptions {
+        let size_limit = self.options.size_limit / self.starts(launch);
+        MessageOptions { size_limit, ..self.options.clone() }
+    }
+
+    /// Whether messages go without an MPI.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.carrier, Carrier::Own(_))
+    }
+
+    /// The job that has `launch` measured.
+    fn measuring_job(&self, launch: &Launch) -> Result<(Job, String, JobFolders), MessagesError> {
+        match self.carrier {
+            Carrier::Mpi(_, probe) => {
+                let program = probe.path.display().to_string();
+                let own = launch.probe_arguments(self.options);
+                self.job(launch, &program, &[probe.arguments.as_slice(), &own].concat())
             }
-            report.broken = match part.run(launch, observer) {
-                Ok(more) => report.add(more),
-                Err(MessagesError::Interrupted) => Some(Broken::Interrupted),
-                Err(error) => Some(Broken::Died(error.to_string().replace('\n', " "))),
-            };
+            Carrier::Own(fabric) => {
+                let order = Order::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
+                let command = CommandLine::new("/proc/self/exe", []).with(order.arguments());
+                let folders = (Scratch::new()?, None);
+                Ok((Job::new(command, FOREVER), "nodegauge".to_owned(), folders))
+            }
         }
-        Ok(report)
     }
 
     /// The job that starts `program` as `launch` says, the command as people see it, and the folders
@@ -192,13 +258,14 @@ impl ReadyMpi<'_> {
         program: &str,
         arguments: &[String],
     ) -> Result<(Job, String, JobFolders), MessagesError> {
+        let Carrier::Mpi(mpi, _) = self.carrier else { return Err(only_mpi()) };
         let folder = Scratch::new()?;
         let path = folder.path().join("ranks");
         let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
         let (command, rankfile) = launch.words(
-            &self.mpi.launcher,
+            &mpi.launcher,
             self.topology,
-            cares_for_root(self.mpi),
+            cares_for_root(mpi),
             &path.display().to_string(),
             in_job,
         );
@@ -229,11 +296,6 @@ impl ReadyMpi<'_> {
         Ok((job, command.to_string(), (folder, shared)))
     }
 
-    /// The launcher, as messages name it.
-    pub(crate) fn launcher_name(&self) -> &str {
-        self.mpi.launcher.command.program()
-    }
-
     /// The error for a start that measured nothing.
     fn nothing(
         &self,
@@ -242,19 +304,18 @@ impl ReadyMpi<'_> {
         broken: Option<Broken>,
         text: &str,
     ) -> MessagesError {
-        let launcher = self.launcher_name();
+        let launcher = self.carrier.launcher();
         if let Some(found) = output.world.filter(|world| *world as usize != launch.ranks()) {
             return MessagesError::Missing(format!(
-                "{launcher} does not know {}: asked for {} ranks, and each believes that there is {found}\nhint: name the launcher that came with {}, with --launcher",
-                self.mpi.library,
+                "{launcher} does not know {}: asked for {} ranks, and each believes that there is {found}\nhint: name the launcher that came with it, with --launcher",
+                self.carrier.name(),
                 launch.ranks(),
-                self.mpi.parts
             ));
         }
         if let Some(line) = text.lines().find(|line| SLOTS.iter().any(|words| line.contains(words)))
         {
-            let more = match self.mpi.launcher.kind {
-                LauncherKind::OpenMpi => {
+            let more = match self.carrier.launcher_kind() {
+                Some(LauncherKind::OpenMpi) => {
                     ", or let it give more, e.g. --launcher 'mpirun --oversubscribe'"
                 }
                 _ => "",
@@ -279,6 +340,11 @@ impl ReadyMpi<'_> {
             "{launcher} ended with {how} before anything was measured{words}"
         ))
     }
+}
+
+/// The own transport was asked for what its plan has refused.
+fn only_mpi() -> MessagesError {
+    transport::needs_mpi("this", "")
 }
 
 /// Whether the launcher of this MPI starts programs of root, as this is, only when it is told to. The

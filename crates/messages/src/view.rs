@@ -33,6 +33,9 @@ struct ShownFigure<'a> {
 impl ShownFigure<'_> {
     /// `Open MPI 4.1.4`; of an MPI that is of no use its wrapper, of a saved output the program that printed it.
     fn library(&self) -> String {
+        if self.is_own() {
+            return format!("no MPI, {}", self.config.engine.as_deref().unwrap_or(NONE));
+        }
         let mpi = self.config.mpi.clone().unwrap_or_default();
         match (mpi.library, mpi.version, &self.config.engine_version) {
             (Some(name), Some(version), _) => format!("{name} {version}"),
@@ -45,6 +48,11 @@ impl ShownFigure<'_> {
     /// The library and the distance: what has a line of its own.
     fn line(&self) -> (String, Option<Distance>) {
         (self.library(), self.config.distance)
+    }
+
+    /// Whether it went without an MPI.
+    fn is_own(&self) -> bool {
+        self.m.category == Category::Transport
     }
 
     fn is_collective(&self) -> bool {
@@ -76,6 +84,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         // On a page with other gauges only what one must know to read the row.
         evidence::how(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);
+        if detail == Detail::Brief && all.iter().all(|figure| figure.is_own()) {
+            let mut own = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
+            let why = own.find(|notice| notice.id == NoticeId::Method);
+            section.note_if("note", why.map(|notice| notice.text.clone()));
+        }
         if detail == Detail::Full {
             section.gap();
             curves::add(&mut section, &all);

@@ -1,11 +1,14 @@
 //! Workers that are forked processes, each with a pipe to its parent.
 
 use crate::call::{SysError, check};
+use crate::system::die_with_parent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// A forked child and what it has said. Dropped, it is killed and reaped.
@@ -15,12 +18,29 @@ pub struct ForkedChild {
     pipe: File,
     received: Vec<u8>,
     open: bool,
+    status: Option<ExitStatus>,
 }
 
 impl ForkedChild {
     /// Whether it may still say something: its end of the pipe is open.
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.pid as u32
+    }
+
+    /// Waits until it has ended; how it did.
+    pub fn wait(&mut self) -> ExitStatus {
+        *self.status.get_or_insert_with(|| {
+            let mut status = 0;
+            let interrupted = || SysError::last("waitpid").errno == libc::EINTR;
+            // SAFETY: the process is a child that nobody else reaps, so its number is still its own.
+            while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } < 0 && interrupted() {}
+            ExitStatus::from_raw(status)
+        })
     }
 
     /// What it has said so far.
@@ -31,14 +51,11 @@ impl ForkedChild {
 
 impl Drop for ForkedChild {
     fn drop(&mut self) {
-        let mut status = 0;
-        // SAFETY: the process is a child that nobody else reaps, so its number is still its own.
-        unsafe {
-            if self.open {
-                libc::kill(self.pid, libc::SIGKILL);
-            }
-            libc::waitpid(self.pid, &raw mut status, 0);
+        if self.open && self.status.is_none() {
+            // SAFETY: the process is a child that nobody has reaped, so its number is still its own.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
         }
+        self.wait();
     }
 }
 
@@ -56,20 +73,23 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     let ends = pipe_with(PipeFlags::CLOEXEC)
         .map_err(|error| SysError { call: "pipe2", errno: error.raw_os_error() })?;
     let (reader, writer) = (File::from(ends.0), File::from(ends.1));
-    let parent = std::process::id() as libc::pid_t;
+    let parent = std::process::id();
     // SAFETY: the caller's promise; the child ends below without running what the parent registered
     // for its end.
     let pid = check("fork", unsafe { libc::fork() })?;
     if pid > 0 {
-        return Ok(ForkedChild { pid, pipe: reader, received: Vec::new(), open: true });
+        return Ok(ForkedChild {
+            pid,
+            pipe: reader,
+            received: Vec::new(),
+            open: true,
+            status: None,
+        });
     }
     drop(reader);
+    die_with_parent(parent);
     // SAFETY: plain system calls.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != parent {
-            libc::_exit(1);
-        }
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGTERM, libc::SIG_DFL);
     }
@@ -77,6 +97,19 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(writer)));
     // SAFETY: ends the process at once: what is registered for its end belongs to the parent.
     unsafe { libc::_exit(i32::from(done.is_err())) }
+}
+
+/// As [`fork`], from a process with a single thread: then `body` may do what it likes.
+///
+/// # Errors
+/// Also when this process has other threads (`EBUSY`).
+pub fn fork_alone(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    if threads != 1 {
+        return Err(SysError { call: "fork", errno: libc::EBUSY });
+    }
+    // SAFETY: there is no other thread that may hold a lock or be waited for.
+    unsafe { fork(body) }
 }
 
 /// What a child that was asked one thing came to.

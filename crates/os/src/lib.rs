@@ -14,6 +14,8 @@ mod fork;
 mod input;
 mod mapping;
 mod numa;
+mod process_memory;
+mod ring;
 mod smaps;
 mod spin;
 mod status;
@@ -27,13 +29,15 @@ pub use child::{
     ChildEnd, ChildError, ChildOutput, KillOnDrop, KillReason, first_errors, last_lines, run_group,
     run_with_descendants,
 };
-pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, receive};
+pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, fork_alone, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread};
+pub use process_memory::{let_others_read, read_process_memory};
+pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{
-    effective_user, hangup_is_ignored, huge_page_bytes, ignore_interrupts, is_root,
-    monotonic_nanos, page_bytes, process_and_thread,
+    die_with_parent, effective_user, hangup_is_ignored, huge_page_bytes, ignore_interrupts,
+    is_root, monotonic_nanos, page_bytes, process_and_thread,
 };

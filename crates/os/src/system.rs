@@ -45,6 +45,18 @@ pub fn monotonic_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Has the kernel kill this process when `parent`, which started it, ends.
+pub fn die_with_parent(parent: u32) {
+    // SAFETY: settings and questions of this process.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // It may have ended before.
+        if libc::getppid() as u32 != parent {
+            libc::_exit(1);
+        }
+    }
+}
+
 /// Ignores SIGINT, SIGTERM and SIGHUP. Ctrl-C and the end of a terminal go to all processes of it, and
 /// launchers pass signals on to all ranks; a process whose parent decides about the run's end leaves them to it.
 pub fn ignore_interrupts() {

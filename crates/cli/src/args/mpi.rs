@@ -5,6 +5,7 @@ use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, UnknownName};
 use nodegauge_messages::options::{Buffers, SideThreads, Timing};
+use nodegauge_messages::transport::Fabric;
 use nodegauge_messages::{Pattern, RankPairs, pattern};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
@@ -25,6 +26,13 @@ pub(crate) struct MpiArgs {
     /// Let Open MPI start OSU's programs as root, as in containers; the own probe it starts anyway
     #[arg(long, help_heading = "MPI")]
     pub(crate) allow_run_as_root: bool,
+    /// Measure without an MPI, over nodegauge's own transport: shm (shared memory), tcp (loopback)
+    /// [default where there is no MPI: both]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "shm,tcp", conflicts_with_all = ["mpicc", "launcher", "hosts", "osu"], help_heading = "MPI")]
+    pub(crate) transport: Vec<Fabric>,
+    /// Leave out the floor: latency and bw over nodegauge's own shared memory, by turns with the MPI
+    #[arg(long, help_heading = "MPI")]
+    pub(crate) no_floor: bool,
     /// Patterns: latency, bw, bibw, multi_lat, mbw_mr, latency_mt; barrier, bcast, allreduce,
     /// allgather, alltoall; p2p, collectives, all
     #[arg(long, value_name = "NAMES", default_value = "p2p", value_parser = patterns, help_heading = "What")]

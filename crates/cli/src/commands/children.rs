@@ -6,6 +6,7 @@ use nodegauge_compute::choose::{self, TrialPlaces};
 use nodegauge_memory::compiled::self_test;
 use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_memory::ranks;
+use nodegauge_messages::transport;
 use std::path::Path;
 
 /// Tries a BLAS library: see [`choose::answer`].
@@ -17,6 +18,12 @@ pub(crate) fn try_blas(library: &Path, number_of: Option<&str>, on: &TrialPlaces
 /// Measures as a rank for the process that listens under `name`.
 pub(crate) fn measure_as_rank(name: &str, rank: u32, ranks: u32) -> Result<Exit, Failure> {
     Ok(Exit::Told(ranks::serve(name, rank, ranks)?))
+}
+
+/// Starts ranks that exchange messages without an MPI.
+pub(crate) fn transport_ranks(order: &str) -> Result<Exit, Failure> {
+    transport::serve(order)?;
+    Ok(Exit::Success)
 }
 
 /// Tries a kernel of a shared object. Ends with a failure, or dies, when it is no good.

@@ -6,7 +6,6 @@ use crate::session::{self, Shown};
 use nodegauge_gauge::Planned;
 use nodegauge_messages::{MessageOptions, Messages, MessagesPlan, MpiRequest, RankPairs, osu};
 use nodegauge_report::{run, text};
-use std::time::Duration;
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
     let node = session::site(&args.common)?;
@@ -19,6 +18,8 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         mpicc: args.mpicc.clone(),
         launcher: args.launcher.clone(),
         osu: args.osu.clone(),
+        transport: args.transport.clone(),
+        floor: !args.no_floor,
     };
     let ranks = args.ranks.map(|ranks| ranks as usize);
     let rounds = args.common.samples.unwrap_or(osu::ROUNDS);
@@ -58,16 +59,12 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
         timing: args.timing,
         memory_limit: args.mem_limit.map_or(usual.memory_limit, |limit| limit.0),
         as_root: args.allow_run_as_root,
+        budget: args.common.budget,
         ..usual
     };
     // A matrix has a pair for every two cores: without sizes of the user's, the two that matter.
     if *between == RankPairs::All && args.sizes.is_none() {
         options.sizes = vec![8, 1 << 20];
-    }
-    if let Some(budget) = args.common.budget {
-        let sizes: usize = options.patterns.iter().map(|p| options.sizes_of(*p).len()).sum();
-        let share = budget.div_f64(sizes.max(1) as f64);
-        options.size_limit = options.size_limit.min(share).max(Duration::from_millis(1));
     }
     options
 }

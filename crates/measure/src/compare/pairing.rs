@@ -4,7 +4,7 @@
 
 use crate::keys::{Registry, scalar};
 use crate::place::{Group, Numbered, Place, entries, entry, group_of, in_words, telling, values};
-use crate::record::{Measurement, Record};
+use crate::record::{Category, Measurement, Record};
 use crate::{Bytes, expect};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -36,6 +36,7 @@ impl<'a> Point<'a> {
             gauge: m.gauge.clone(),
             test: m.test.clone(),
             name: m.name.clone(),
+            without_mpi: m.category == Category::Transport,
             size: expect::size_of(m),
             title: self.title(),
         }
@@ -48,6 +49,8 @@ pub struct Unpaired {
     pub(super) gauge: String,
     pub(super) test: String,
     pub(super) name: String,
+    /// Whether it is of messages over the own transport.
+    pub(super) without_mpi: bool,
     pub(super) size: Option<Bytes>,
     /// What it is called: `triad`, `latency 8 B`.
     pub title: String,

@@ -14,6 +14,8 @@ pub struct Figures {
     fits: fn(&str) -> bool,
     units: &'static [Unit],
     limited: bool,
+    /// Conditions are about them only where they name their test.
+    scoped: bool,
 }
 
 impl Figures {
@@ -24,7 +26,7 @@ impl Figures {
         units: &'static [Unit],
     ) -> Self {
         let names = names.into_iter().map(Into::into).collect();
-        Self { gauge, test, names, fits: |_| false, units, limited: false }
+        Self { gauge, test, names, fits: |_| false, units, limited: false, scoped: false }
     }
 
     /// Names like these are possible too, such as sizes.
@@ -37,8 +39,17 @@ impl Figures {
         Self { limited, ..self }
     }
 
+    /// They never pass for another test's: see [`crate::record::Category::Transport`].
+    pub fn scoped(self) -> Self {
+        Self { scoped: true, ..self }
+    }
+
     fn is_of(&self, scope: Option<&str>) -> bool {
-        scope.is_none_or(|scope| self.gauge == scope || self.test == scope)
+        match scope {
+            Some(scope) if self.test == scope => true,
+            Some(scope) => self.gauge == scope && !self.scoped,
+            None => !self.scoped,
+        }
     }
 
     fn has(&self, name: &str) -> bool {

@@ -403,6 +403,12 @@ impl Measurement {
         self.category == Category::Reference
             && self.config.get("engine").and_then(Value::as_str) == Some(PUBLISHED)
     }
+
+    /// Whether conditions must name its test to be about it: messages without an MPI never pass for an
+    /// MPI's.
+    pub(crate) fn needs_scope(&self) -> bool {
+        self.category == Category::Transport
+    }
 }
 
 impl Sorted {

@@ -4,6 +4,7 @@
 use crate::GAUGE;
 use crate::config::{MessageConfig, PairRank};
 use crate::pattern::Pattern;
+use crate::transport::Fabric;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_placement::Distance;
@@ -15,13 +16,19 @@ type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>
 pub fn tables(record: &Record) -> String {
     let mut out = String::new();
     let mut last: Option<TableKey> = None;
-    let ours = |m: &&Measurement| {
-        m.gauge == GAUGE && m.category == Category::Variant && m.unit != Unit::MessagesPerSecond
+    let of = |category: Category| {
+        move |m: &&Measurement| {
+            m.gauge == GAUGE && m.category == category && m.unit != Unit::MessagesPerSecond
+        }
     };
+    // Beside an MPI the own transport is its floor.
+    let with_mpi = record.measurements.iter().any(|m| of(Category::Variant)(&m));
+    let ours = of(if with_mpi { Category::Variant } else { Category::Transport });
     for m in record.measurements.iter().filter(ours) {
         let (Ok(pattern), Some(value)) = (m.name.parse::<Pattern>(), m.value) else { continue };
         let config: MessageConfig = m.read_config();
         let launcher = config.mpi.as_ref().and_then(|mpi| mpi.launcher.clone());
+        let launcher = launcher.or_else(|| config.engine.clone());
         let key = (pattern, launcher, config.distance, config.ranks.clone());
         if last.as_ref() != Some(&key) {
             out.push_str(if last.is_some() { "\n" } else { "" });
@@ -46,7 +53,12 @@ pub fn tables(record: &Record) -> String {
 fn heading(pattern: Pattern, config: &MessageConfig) -> String {
     let distance = config.distance.map_or("all ranks", Distance::name);
     let title = pattern.row().title;
-    let name = format!("# nodegauge: OSU MPI {title} Test, by its own probe ({distance})\n");
+    let name = match &config.engine {
+        Some(fabric) if config.mpi.is_none() && fabric.parse::<Fabric>().is_ok() => {
+            format!("# nodegauge: {title} Test without MPI, over {fabric} ({distance})\n")
+        }
+        _ => format!("# nodegauge: OSU MPI {title} Test, by its own probe ({distance})\n"),
+    };
     let header = match (pattern.is_collective(), pattern.is_rate()) {
         (true, _) => "Avg Latency(us)",
         (_, true) => "Bandwidth (MB/s)",

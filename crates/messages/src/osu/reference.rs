@@ -8,7 +8,7 @@ use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern, usual_sizes};
 use crate::protocol::SizeRun;
 use crate::result;
-use crate::start::{Broken, FOREVER, ReadyMpi, error_tail, reason_to_kill};
+use crate::start::{Broken, FOREVER, Starter, error_tail, reason_to_kill};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
 use nodegauge_measure::progress::SharedObserver;
@@ -74,7 +74,7 @@ impl OsuPrograms {
 /// # Errors
 /// When an OSU program does not run, or the probe measures nothing.
 pub(crate) fn run(
-    mpi: &ReadyMpi<'_>,
+    mpi: &Starter<'_>,
     programs: &OsuPrograms,
     launches: &[Launch],
     rounds: u32,
@@ -100,7 +100,7 @@ pub(crate) fn run(
 
 /// Rounds of one pattern until enough of them count.
 fn by_turns(
-    mpi: &ReadyMpi<'_>,
+    mpi: &Starter<'_>,
     launch: &Launch,
     pattern: Pattern,
     program: &Path,
@@ -115,7 +115,7 @@ fn by_turns(
         let mut observer = &observer;
         observer.phase(&format!(
             "{} osu_{pattern} and the probe by turns, {} of {rounds}",
-            mpi.mpi.library,
+            mpi.carrier.name(),
             counting + 1
         ));
         let round = round(mpi, launch, program, &mut observer)?;
@@ -150,14 +150,14 @@ fn by_turns(
 
 /// One turn of each.
 fn round(
-    mpi: &ReadyMpi<'_>,
+    mpi: &Starter<'_>,
     launch: &Launch,
     program: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Round, MessagesError> {
     let cpus: Vec<u32> = launch.places().into_iter().flatten().flatten().collect();
     // Slurm's daemon starts ranks, so that their time is not known for this process' own.
-    let own_ranks = mpi.mpi.launcher.kind != LauncherKind::Slurm;
+    let own_ranks = mpi.carrier.launcher_kind() != Some(LauncherKind::Slurm);
     let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
     let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| {
         let Some(((before, began), (after, ended))) = from.zip(to) else { return 0.0 };
@@ -168,7 +168,7 @@ fn round(
     let output = osu(mpi, launch, program, observer)?;
     let between = work();
     let options = MessageOptions { timing: output.timing(), ..mpi.options.clone() };
-    let mpi = ReadyMpi { options: &options, ..*mpi };
+    let mpi = Starter { options: &options, ..*mpi };
     let report = mpi.run(launch, observer)?;
     let end = work();
     if report.broken == Some(Broken::Interrupted) {
@@ -185,7 +185,7 @@ fn round(
 
 /// Runs an OSU program as the probe is run.
 fn osu(
-    mpi: &ReadyMpi<'_>,
+    mpi: &Starter<'_>,
     launch: &Launch,
     program: &Path,
     observer: &mut dyn Observer,
@@ -210,7 +210,7 @@ fn osu(
     };
     let all = format!("{printed}\n{}", finished.stderr);
     if all.contains("requires exactly two processes") || all.contains("requires at least two") {
-        let why = format!("it was not built with {}: each rank is alone", mpi.mpi.library);
+        let why = format!("it was not built with {}: each rank is alone", mpi.carrier.name());
         return Err(MessagesError::osu(program, &why));
     }
     // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is

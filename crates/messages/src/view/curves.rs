@@ -1,6 +1,6 @@
 //! Figures over message sizes: latencies with their spread, rates with bars, collectives.
 
-use super::{FigureUnit, ShownFigure, distance, distinct, evidence, grouped};
+use super::{FigureUnit, NONE, ShownFigure, distance, distinct, evidence, grouped};
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
     Block, Cell, Chart, Column, Drawing, Picture, Scale, Section, Series, Table,
@@ -16,6 +16,10 @@ const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '�
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let mut lines = grouped(all.iter().copied(), |figure| figure.line());
     lines.retain(|(_, own)| own.iter().any(|figure| figure.config.message_bytes.is_some()));
+    // Beside an MPI the floor has its columns there.
+    if lines.iter().any(|(_, own)| !own[0].is_own()) {
+        lines.retain(|(_, own)| !own[0].is_own());
+    }
     let several = lines.len() > 1;
     for (number, ((library, between), own)) in lines.into_iter().enumerate() {
         if number > 0 {
@@ -157,10 +161,42 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
         let scale = FigureUnit::of(Unit::Seconds);
         [config.min, median, config.p99, config.max].map(|value| scale.cell(value)).to_vec()
     };
+    let floor = Floor::of(own, &there, Unit::Seconds);
     // Of one pattern there is no doubt whose they are.
     let whose = if there.len() > 1 { format!("{first}'s ") } else { String::new() };
-    let titles = [format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
-    over_sizes(own, "us", (&there, Unit::Seconds), (&titles, &spread))
+    let mut titles = vec![format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
+    titles.extend(floor.titles());
+    let more = |size: u64| [spread(size), floor.cells(size)].concat();
+    over_sizes(own, "us", (&there, Unit::Seconds), (&titles, &more))
+}
+
+/// What the hardware allows, beside the first of some patterns.
+struct Floor<'a> {
+    own: &'a [&'a ShownFigure<'a>],
+    /// The pattern, if it has a floor.
+    name: Option<&'a str>,
+    unit: Unit,
+}
+
+impl<'a> Floor<'a> {
+    fn of(own: &'a [&'a ShownFigure<'a>], patterns: &[&'a str], unit: Unit) -> Self {
+        let has = |name: &&str| {
+            own.iter().any(|figure| figure.m.name == **name && figure.config.floor.is_some())
+        };
+        Self { own, name: patterns.first().copied().filter(has), unit }
+    }
+
+    fn titles(&self) -> Vec<String> {
+        let titles = self.name.map(|_| ["floor", "of floor"].map(str::to_owned));
+        titles.into_iter().flatten().collect()
+    }
+
+    fn cells(&self, size: u64) -> Vec<Cell> {
+        let Some(name) = self.name else { return Vec::new() };
+        let floor = at(self.own, name, self.unit, size).and_then(|figure| figure.config.floor);
+        let share = floor.map_or(NONE.to_owned(), |floor| format!("{:.0} %", floor.share * 100.0));
+        vec![FigureUnit::of(self.unit).cell(floor.map(|floor| floor.value)), share.into()]
+    }
 }
 
 fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
@@ -171,15 +207,18 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let value = |name: &str, unit: Unit, size: u64| at(own, name, unit, size)?.m.value;
     let rate = |size: u64| value(first, Unit::BytesPerSecond, size);
     let most = sizes(own, &there).into_iter().filter_map(rate).fold(0.0, f64::max);
+    let floor = Floor::of(own, &there, Unit::BytesPerSecond);
     let more = |size: u64| {
         let mut cells = Vec::new();
         cells.extend(counting.map(|f| messages.cell(value(&f.m.name, messages.unit, size))));
+        cells.extend(floor.cells(size));
         cells.push(rate(size).map(|rate| bar(rate / most)).unwrap_or_default().into());
         cells
     };
-    let titles = [messages.name.to_owned(), String::new()];
-    let titles = &titles[usize::from(counting.is_none())..];
-    over_sizes(own, "GB/s", (&there, Unit::BytesPerSecond), (titles, &more))
+    let counted = counting.map(|_| messages.name.to_owned());
+    let mut titles: Vec<String> = counted.into_iter().chain(floor.titles()).collect();
+    titles.push(String::new());
+    over_sizes(own, "GB/s", (&there, Unit::BytesPerSecond), (&titles, &more))
 }
 
 fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {

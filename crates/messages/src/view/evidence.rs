@@ -2,6 +2,7 @@
 
 use super::{SMALL, ShownFigure, distinct, grouped};
 use crate::curve::Switch;
+use crate::transport::Fabric;
 use nodegauge_gauge::view::{Note, Section};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
@@ -12,6 +13,14 @@ const SHOWN: usize = 3;
 /// What the figures are of.
 pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
     for (library, own) in grouped(all, |figure| figure.library()) {
+        if own[0].is_own() {
+            let fabric = own[0].config.engine.as_deref().and_then(|name| name.parse().ok());
+            let title = fabric.map_or("own transport", Fabric::title);
+            let routes = if fabric == Some(Fabric::Shm) { routes(&own) } else { String::new() };
+            let routes = if routes.is_empty() { routes } else { format!(": {routes}") };
+            section.note("how", format!("{library}: nodegauge's own {title}{routes}"));
+            continue;
+        }
         // The one that tells most: a start that failed does not know the transport.
         let told = own.iter().find(|figure| figure.m.summary.is_some()).unwrap_or(&own[0]);
         let mpi = told.config.mpi.clone().unwrap_or_default();
@@ -24,6 +33,12 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     }
     if brief {
         return;
+    }
+    if all.iter().any(|figure| figure.config.floor.is_some()) {
+        section.note(
+            "",
+            "floor: nodegauge's own shared memory between the same cores, by turns; of floor: the share of it that the MPI reaches",
+        );
     }
     let is_rate = |figure: &&&ShownFigure<'_>| {
         figure.m.unit == Unit::BytesPerSecond && figure.m.summary.is_some()
@@ -51,6 +66,27 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         );
         section.note("", text);
     }
+}
+
+/// Which ways messages took without an MPI: `ring to 8 KiB, process_vm_readv from 16 KiB`.
+fn routes(own: &[&&ShownFigure<'_>]) -> String {
+    let first = own.first().map(|figure| figure.m.name.clone());
+    let of_first = own.iter().filter(|figure| Some(&figure.m.name) == first.as_ref());
+    let taken: Vec<(&str, u64)> = of_first
+        .filter_map(|figure| Some((figure.config.route.as_deref()?, figure.config.message_bytes?)))
+        .collect();
+    let ranges: Vec<&[(&str, u64)]> = taken.chunk_by(|a, b| a.0 == b.0).collect();
+    let words = |(at, range): (usize, &&[(&str, u64)])| {
+        let (route, from, to) = (range[0].0, Bytes(range[0].1), Bytes(range[range.len() - 1].1));
+        match at {
+            _ if ranges.len() == 1 => route.to_owned(),
+            0 => format!("{route} to {to}"),
+            _ if at + 1 == ranges.len() => format!("{route} from {from}"),
+            _ if range.len() == 1 => format!("{route} at {from}"),
+            _ => format!("{route} at {from} to {to}"),
+        }
+    };
+    ranges.iter().enumerate().map(words).collect::<Vec<_>>().join(", ")
 }
 
 /// Every doubt once, with what it concerns.

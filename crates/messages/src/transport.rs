@@ -1,0 +1,157 @@
+//! This program's own transport, for nodes without an MPI, and as the floor beside one: what the hardware
+//! allows. Ranks are forked children of one process of this program, which stands in for a launcher and
+//! prints what the probe prints.
+//!
+//! `link` moves messages: small ones through a ring in shared memory, large ones with one copy out of the
+//! other process (`process_vm_readv`), or all by TCP on the loopback interface. `player` has the patterns,
+//! `measure` times a size, `ranks` starts, places and ends the ranks.
+
+mod link;
+mod measure;
+mod player;
+mod ranks;
+mod segment;
+
+pub use ranks::serve;
+
+use crate::MessagesError;
+use crate::launch::{Launch, Where};
+use crate::options::{Buffers, MessageOptions, Timing};
+use crate::pattern::{Participants, Pattern};
+use nodegauge_measure::names;
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+/// The hidden command under which this program starts itself to measure over its own transport.
+pub const COMMAND: &str = "transport-ranks";
+
+/// By what ranks are connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fabric {
+    /// Memory that they share.
+    Shm,
+    /// TCP on the loopback interface.
+    Tcp,
+}
+
+names!(Fabric, "transport", Shm = "shm", Tcp = "tcp");
+
+impl Fabric {
+    /// What people call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Shm => "shared memory",
+            Self::Tcp => "TCP loopback",
+        }
+    }
+
+    /// Why ranks cannot be connected by it; `None` when they can.
+    pub(crate) fn missing(self) -> Option<String> {
+        let connect = || {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            TcpStream::connect(listener.local_addr()?)
+        };
+        match self {
+            Self::Shm => None,
+            Self::Tcp => connect().err().map(|cause| format!("TCP on 127.0.0.1: {cause}")),
+        }
+    }
+}
+
+/// Which way a message takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Through the ring: two copies.
+    Ring,
+    /// Out of the sender's memory: one copy.
+    Read,
+    /// TCP.
+    Tcp,
+}
+
+names!(Route, "route", Ring = "ring", Read = "process_vm_readv", Tcp = "tcp");
+
+/// Whether the own transport has this pattern.
+pub(crate) fn has(pattern: Pattern) -> bool {
+    matches!(pattern.row().participants, Participants::Pair | Participants::Pairs)
+}
+
+/// A size of a pattern, with operations that warm up and, where they are fixed, timed ones.
+type SizeOrder = (u64, u64, u64);
+
+/// What ranks are to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The process that gives it.
+    parent: u32,
+    fabric: Fabric,
+    /// CPUs of each rank.
+    cpus: Vec<Vec<u32>>,
+    /// Patterns by name.
+    patterns: Vec<(String, Vec<SizeOrder>)>,
+    window: usize,
+    limit_s: f64,
+    samples: Option<u32>,
+    validate: u32,
+    each: bool,
+    multiple: bool,
+    /// Pairs, one after another; none where all work together.
+    steps: Vec<(usize, usize)>,
+}
+
+impl Order {
+    /// To do what `launch` says on this node; `None` where it is for other hosts.
+    pub(crate) fn of(launch: &Launch, fabric: Fabric, options: &MessageOptions) -> Option<Self> {
+        let Where::Here(_) = &launch.ranks else { return None };
+        let size = |pattern: Pattern, bytes: u64| {
+            let (warm_up, timed) = options.operations_of(pattern, bytes);
+            (bytes, warm_up, timed)
+        };
+        let sizes = |pattern: Pattern| {
+            launch
+                .sizes_of(pattern, options)
+                .into_iter()
+                .map(|bytes| size(pattern, bytes))
+                .collect()
+        };
+        let patterns = launch.patterns.iter().filter(|pattern| has(**pattern));
+        Some(Self {
+            parent: std::process::id(),
+            fabric,
+            cpus: launch.places()?,
+            patterns: patterns.map(|p| (p.name().to_owned(), sizes(*p))).collect(),
+            window: options.window as usize,
+            limit_s: options.size_limit.as_secs_f64(),
+            samples: options.samples,
+            validate: options.validate,
+            each: options.timing == Timing::Each,
+            multiple: options.buffers == Buffers::Multiple,
+            steps: launch.steps.iter().flatten().copied().collect(),
+        })
+    }
+
+    /// The arguments of this program that have it done.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let order = serde_json::to_string(self).expect("an order has names and numbers only");
+        vec![COMMAND.to_owned(), order]
+    }
+}
+
+/// What only an MPI can do; `why` there is none, with its hint, unless the user wants none.
+pub(crate) fn needs_mpi(what: &str, why: &str) -> MessagesError {
+    match why {
+        "" => MessagesError::Request(format!(
+            "{what}: only an MPI can do that\nhint: leave --transport out, or ask for latency, bw, bibw, multi_lat, mbw_mr"
+        )),
+        why => MessagesError::Missing(format!("{what}: only an MPI can do that, and {why}")),
+    }
+}
+
+/// What keeps processes from reading each other's memory, as far as the system says.
+pub(crate) fn readable() -> String {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    match scope.as_deref().map(str::trim) {
+        Ok(scope @ ("2" | "3")) => format!(" (kernel.yama.ptrace_scope is {scope})"),
+        _ => " (a container's seccomp profile, most often)".to_owned(),
+    }
+}

@@ -1,0 +1,143 @@
+//! One end of a connection between two ranks: through a ring and reads of the other's memory, or TCP.
+//! Nothing waits here.
+
+use super::Route;
+use nodegauge_os::{Arrival, RingReader, RingWriter, read_process_memory};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::TcpStream;
+
+/// Messages below this are never lent: a call of the system takes as long as to copy them twice.
+const LEAST_LENT: usize = 1 << 10;
+
+pub(super) trait Link {
+    /// Sends what can be sent of `message` from `done` on; whether that is all. What lies behind
+    /// `message` must stay until [`Link::is_sent`].
+    fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool>;
+
+    /// Receives what there is of a message as long as `into`, from `done` on; whether that is all.
+    fn take(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool>;
+
+    /// Whether the memory of all messages may be used again.
+    fn is_sent(&mut self) -> bool;
+
+    /// The routes that messages of so many bytes can take.
+    fn routes(&self, bytes: usize) -> Vec<Route>;
+
+    /// Sends over this one from now on.
+    fn route(&mut self, route: Route);
+}
+
+/// Ranks that share memory.
+pub(super) struct Shared<'a> {
+    pub(super) writer: RingWriter<'a>,
+    pub(super) reader: RingReader<'a>,
+    /// The partner.
+    pub(super) process: u32,
+    /// Whether the partner may read this rank's memory.
+    pub(super) may_lend: bool,
+    pub(super) route: Route,
+}
+
+impl Link for Shared<'_> {
+    #[inline]
+    fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool> {
+        Ok(match self.route {
+            Route::Read if message.len() >= LEAST_LENT => self.writer.lend(message),
+            _ => self.writer.write(message, done),
+        })
+    }
+
+    #[inline]
+    fn take(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool> {
+        match self.reader.read(into, done).map_err(io::Error::other)? {
+            Arrival::Part => Ok(false),
+            Arrival::Whole => Ok(true),
+            Arrival::Lent(address) => {
+                read_process_memory(self.process, address, into)?;
+                self.reader.fetched();
+                Ok(true)
+            }
+        }
+    }
+
+    #[inline]
+    fn is_sent(&mut self) -> bool {
+        self.writer.is_fetched()
+    }
+
+    fn routes(&self, bytes: usize) -> Vec<Route> {
+        let lent = self.may_lend && bytes >= LEAST_LENT;
+        [Route::Ring].into_iter().chain(lent.then_some(Route::Read)).collect()
+    }
+
+    fn route(&mut self, route: Route) {
+        self.route = route;
+    }
+}
+
+/// Ranks that are connected by TCP: a message is its length and its bytes.
+pub(super) struct Connected(TcpStream);
+
+/// Of the length before a message.
+const HEAD: usize = size_of::<u64>();
+
+impl Connected {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self(stream))
+    }
+}
+
+/// Bytes that a call has moved; none where it would have waited.
+fn moved(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+        other => other,
+    }
+}
+
+impl Link for Connected {
+    fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool> {
+        let head = (message.len() as u64).to_ne_bytes();
+        let written = match done.checked_sub(HEAD) {
+            Some(at) => self.0.write(&message[at..]),
+            None => self.0.write_vectored(&[IoSlice::new(&head[*done..]), IoSlice::new(message)]),
+        };
+        *done += moved(written)?;
+        Ok(*done == HEAD + message.len())
+    }
+
+    fn take(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool> {
+        let whole = HEAD + into.len();
+        if let Some(at) = done.checked_sub(HEAD) {
+            *done += moved(self.0.read(&mut into[at..]))?;
+            return Ok(*done == whole);
+        }
+        // All messages are as long as they are expected; the head is checked where it comes whole.
+        let mut head = [0; HEAD];
+        let rest = HEAD - *done;
+        let length = into.len() as u64;
+        let read = {
+            let parts = &mut [IoSliceMut::new(&mut head[..rest]), IoSliceMut::new(into)];
+            moved(self.0.read_vectored(parts))?
+        };
+        if rest == HEAD && read >= HEAD && u64::from_ne_bytes(head) != length {
+            return Err(io::Error::other("a message has another length than is expected"));
+        }
+        *done += read;
+        Ok(*done == whole)
+    }
+
+    fn is_sent(&mut self) -> bool {
+        true
+    }
+
+    fn routes(&self, _: usize) -> Vec<Route> {
+        vec![Route::Tcp]
+    }
+
+    fn route(&mut self, _: Route) {}
+}

@@ -1,0 +1,201 @@
+//! How a size is timed: as the MPI probe does it (probes/messages_measure.h), so that figures are of one
+//! kind. Where messages have two routes, a trial by turns finds the faster one, and that is measured.
+
+use super::link::Link;
+use super::player::Player;
+use super::{Order, Route, SizeOrder};
+use crate::protocol::{Done, MOST_LOST};
+use nodegauge_measure::interference::ThreadCounts;
+use nodegauge_measure::stats::{self, Better, Summary};
+use std::fmt::Write;
+use std::io;
+use std::time::Instant;
+
+/// Seconds of a batch, so that reading the clock costs below a thousandth.
+const BATCH: f64 = 200e-6;
+/// Batches between two looks at the cores, and of a size at least and at most.
+const GROUP: usize = 5;
+const LEAST_SAMPLES: usize = 20;
+const MOST_SAMPLES: usize = 60;
+/// Width of the median's interval at which a size ends: half a percent on each side.
+const STABLE: f64 = 0.01;
+/// Batches of each route in a trial.
+const TRIAL: usize = 3;
+
+/// How many operations make a batch, and how many batches lie between two looks at the clock.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    operations: u64,
+    group: usize,
+    /// Seconds of an operation of the last piece of the warm-up.
+    seconds: f64,
+}
+
+/// Measures one size, and adds to `said` what the first rank has to say of it.
+pub(super) fn size<L: Link>(
+    player: &mut Player<'_, L>,
+    order: &Order,
+    (bytes, warm_up, fixed): SizeOrder,
+    said: &mut String,
+) -> io::Result<()> {
+    player.resize(bytes as usize);
+    let mut timing = Timing { player, order, warm_up, fixed };
+    let plan = timing.choose_route(bytes as usize, said)?;
+    let why = timing.batches(plan, said)?;
+    if order.validate > 0 {
+        let wrong = timing.player.validate(order.validate)?;
+        let all = timing.agree(&[wrong as f64], |all| vec![all.iter().map(|told| told[0]).sum()]);
+        timing.say(said, &format!("wrong {}\n", all[0]));
+    }
+    timing.say(said, &format!("done {why}\n"));
+    Ok(())
+}
+
+struct Timing<'a, 'b, L> {
+    player: &'a mut Player<'b, L>,
+    order: &'a Order,
+    warm_up: u64,
+    /// Timed operations, where their number is fixed.
+    fixed: u64,
+}
+
+impl<L: Link> Timing<'_, '_, L> {
+    /// All ranks tell their numbers, and go on with what the first makes of them.
+    fn agree(&self, told: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
+        let Player { segment, rank, members, .. } = &self.player;
+        segment.agree(*rank, members, told, answer)
+    }
+
+    fn say(&self, said: &mut String, words: &str) {
+        if self.player.is_first() {
+            said.push_str(words);
+        }
+    }
+
+    /// Warms up over every route; takes the one whose best batch is the shortest.
+    fn choose_route(&mut self, bytes: usize, said: &mut String) -> io::Result<Plan> {
+        let mut plans: Vec<(Route, Plan)> = Vec::new();
+        for route in self.player.link.routes(bytes) {
+            self.player.link.route(route);
+            plans.push((route, self.warm_up()?));
+        }
+        let mut best: Vec<f64> = plans.iter().map(|(_, plan)| plan.seconds).collect();
+        // What takes long is told by the warm-up alone.
+        let quick = plans.len() > 1 && plans.iter().all(|(_, plan)| plan.group > 1);
+        for _ in 0..if quick { TRIAL } else { 0 } {
+            for ((route, plan), best) in plans.iter().zip(&mut best) {
+                self.player.link.route(*route);
+                *best = best.min(self.player.run(plan.operations)? / plan.operations as f64);
+            }
+        }
+        let answer = self.agree(&best, |all| {
+            let of = |route: &usize| all.iter().map(|told| told[*route]).sum::<f64>();
+            let least = (0..plans.len()).min_by(|a, b| of(a).total_cmp(&of(b)));
+            vec![least.unwrap_or(0) as f64]
+        });
+        let (route, plan) = plans[answer[0] as usize];
+        self.player.link.route(route);
+        self.say(said, &format!("route {route}\n"));
+        Ok(plan)
+    }
+
+    /// Warms up in doubling pieces, so that a slow machine stays within a share of the limit.
+    fn warm_up(&mut self) -> io::Result<Plan> {
+        let limit = self.order.limit_s;
+        let (mut done, mut piece) = (0, 1);
+        let start = Instant::now();
+        loop {
+            let begun = Instant::now();
+            self.player.run(piece)?;
+            let one = (begun.elapsed().as_secs_f64() / piece as f64).max(1e-9);
+            done += piece;
+            let enough = done >= self.warm_up || start.elapsed().as_secs_f64() > limit / 4.0;
+            let mut operations = (BATCH / one) as u64 + 1;
+            // At least eight batches fit the limit.
+            while operations > 1 && operations as f64 * one > limit / 8.0 {
+                operations /= 2;
+            }
+            let slow = operations as f64 * one > limit / 8.0;
+            let own = [f64::from(u8::from(enough)), operations as f64, f64::from(u8::from(slow))];
+            let answer = self.agree(&[], |_| own.to_vec());
+            if answer[0] > 0.0 {
+                let operations =
+                    (answer[1] as u64).min(self.fixed.checked_sub(1).map_or(u64::MAX, |n| n + 1));
+                let group = if answer[2] > 0.0 { 1 } else { GROUP };
+                return Ok(Plan { operations, group, seconds: one });
+            }
+            piece = if done + 2 * piece <= self.warm_up { 2 * piece } else { piece };
+        }
+    }
+
+    /// Batches until the median is known, as many as were asked for are there, or the time is over.
+    fn batches(&mut self, plan: Plan, said: &mut String) -> io::Result<Done> {
+        let pairs = self.player.pairs();
+        let mut left = self.fixed;
+        let (mut have, mut clean) = (0, Vec::new());
+        let started = Instant::now();
+        loop {
+            let (mut n, mut batches) = (plan.operations, plan.group);
+            if let Some(asked) = self.order.samples {
+                batches = batches.min(asked as usize - have);
+            }
+            if self.fixed > 0 {
+                (n, batches) =
+                    if left < n { (left, 1) } else { (n, batches.min((left / n) as usize)) };
+            }
+            let before = self.player.trip()?;
+            let told: Vec<[f64; 2]> =
+                (0..batches).map(|_| self.batch(n)).collect::<Result<_, _>>()?;
+            let after = self.player.trip()?;
+            left -= left.min(batches as u64 * n);
+            have += batches;
+            let (order, fixed) = (self.order, self.fixed);
+            let answer = self.agree(told.as_flattened(), |all| {
+                let seconds =
+                    |at: usize| all.iter().map(|told| told[2 * at]).sum::<f64>() / pairs as f64;
+                let lost = |at: usize| all.iter().map(|told| told[2 * at + 1]).fold(0.0, f64::max);
+                let mut lines = format!("batch {n} {before:.3e} {after:.3e}");
+                let mut losses = "\nlost".to_owned();
+                for at in 0..batches {
+                    // Writing to a string does not fail.
+                    let _ = write!(lines, " {:.5e}", seconds(at));
+                    let _ = write!(losses, " {:.3}", lost(at));
+                    if lost(at) <= MOST_LOST && clean.len() < MOST_SAMPLES {
+                        clean.push(seconds(at));
+                    }
+                }
+                said.push_str(&(lines + &losses + "\n"));
+                let enough = match (fixed, order.samples) {
+                    (1.., _) => (left == 0).then_some(Done::Samples),
+                    (0, Some(asked)) => (have >= asked as usize).then_some(Done::Samples),
+                    (0, None) if is_stable(&clean) => Some(Done::Stable),
+                    _ => (clean.len() >= MOST_SAMPLES).then_some(Done::Samples),
+                };
+                let late = started.elapsed().as_secs_f64() >= order.limit_s;
+                let why = enough.or(late.then_some(Done::Limit));
+                vec![why.map_or(0.0, |why| 1.0 + why as usize as f64)]
+            });
+            if let Some(why) = (answer[0] as usize).checked_sub(1) {
+                return Ok(Done::ALL[why]);
+            }
+        }
+    }
+
+    /// Seconds of an operation of this rank's, and the share of the time for which other programs had its
+    /// core.
+    fn batch(&mut self, n: u64) -> io::Result<[f64; 2]> {
+        let (counts, start) = (ThreadCounts::now(), Instant::now());
+        let seconds = self.player.run(n)?;
+        let wall = start.elapsed().as_secs_f64();
+        let had = ThreadCounts::now() - counts;
+        let off = (wall - had.cpu_nanos as f64 * 1e-9).max(0.0);
+        Ok([seconds / n as f64, if had.involuntary_switches > 0 { off / wall } else { 0.0 }])
+    }
+}
+
+/// Whether the median is known to half a percent.
+fn is_stable(samples: &[f64]) -> bool {
+    let known = |[low, high]: [f64; 2]| high - low <= STABLE * stats::median(samples);
+    let summary = Summary::of(samples, Better::Lower).filter(|_| samples.len() >= LEAST_SAMPLES);
+    summary.and_then(|summary| summary.ci95).is_some_and(known)
+}

@@ -1,0 +1,240 @@
+//! Starting, placing and ending the ranks: forked children of one process, which waits for them.
+
+use super::link::{Connected, Link, Shared};
+use super::player::{Message, Player};
+use super::segment::{Segment, Word};
+use super::{Fabric, Order, Route, measure};
+use crate::pattern::{Participants, Pattern};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::Failure;
+use nodegauge_os::{
+    ForkedChild, describe, die_with_parent, let_others_read, read_process_memory, receive,
+};
+use nodegauge_placement::cpus::ranges;
+use nodegauge_placement::pin;
+use std::error::Error;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often a rank that has nothing to do looks whether that has changed, and the parent after its ranks.
+const POLL: Duration = Duration::from_micros(200);
+const WAIT: Duration = Duration::from_millis(100);
+
+/// Carries out an order of [`super::Order::arguments`]: the ranks answer on standard output as the MPI
+/// probe does.
+///
+/// # Errors
+/// When the order cannot be read, or a rank cannot be started or ended before its time.
+pub fn serve(order: &str) -> Result<(), Failure> {
+    let order: Order = serde_json::from_str(order)
+        .map_err(|error| Failure::usage(format!("this is no order of nodegauge's: {error}")))?;
+    die_with_parent(order.parent);
+    let failed = |error: &dyn Error| Failure::missing(format!("cannot start ranks: {error}"));
+    let segment = Segment::new(order.cpus.len()).map_err(|error| failed(&error))?;
+    let mut ranks: Vec<ForkedChild> = Vec::new();
+    for rank in 0..segment.ranks {
+        ranks.push(forked(&segment, &order, rank).map_err(|error| failed(&error))?);
+    }
+    while ranks.iter().any(ForkedChild::is_open) {
+        receive(&mut ranks, WAIT);
+        for (number, rank) in ranks.iter_mut().enumerate().filter(|(_, rank)| !rank.is_open()) {
+            let status = rank.wait();
+            if !status.success() {
+                let (process, how) = (rank.id(), describe(status));
+                // The others end with this process.
+                return Err(Failure::missing(format!("rank {number} (process {process}): {how}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn forked(
+    segment: &Segment,
+    order: &Order,
+    rank: usize,
+) -> Result<ForkedChild, nodegauge_os::SysError> {
+    nodegauge_os::fork_alone(|pipe| {
+        let mut rank = Rank { segment, order, rank };
+        if let Err(error) = rank.work() {
+            // Who started the ranks reads it; nobody may be left to.
+            let _ = writeln!(io::stderr(), "rank {}: {error}", rank.rank);
+            std::process::exit(1);
+        }
+        drop(pipe);
+    })
+}
+
+/// A rank's part.
+struct Rank<'a> {
+    segment: &'a Segment,
+    order: &'a Order,
+    rank: usize,
+}
+
+type Worked<T = ()> = Result<T, Box<dyn Error>>;
+
+impl Rank<'_> {
+    fn work(&mut self) -> Worked {
+        let cpus: Vec<CpuId> = self.order.cpus[self.rank].iter().map(|cpu| CpuId(*cpu)).collect();
+        pin::pin_current_thread(&cpus)?;
+        // The owner touches it first, so that it lies where the owner is.
+        let proof = Box::new(Segment::PROOF);
+        self.word(Word::Process).store(std::process::id().into(), Ordering::Release);
+        self.word(Word::Proof).store(proof.as_ptr() as u64, Ordering::Release);
+        let_others_read();
+        let everybody: Vec<usize> = (0..self.segment.ranks).collect();
+        self.segment.meet(&everybody);
+        self.introduce()?;
+        if self.order.steps.is_empty() {
+            self.patterns(&everybody)?;
+        }
+        for (step, (a, b)) in self.order.steps.iter().enumerate() {
+            let pair = [*a, *b];
+            if pair.contains(&self.rank) {
+                self.patterns(&pair)?;
+                self.segment.meet(&pair);
+            }
+            let over = self.segment.word(0, Word::Steps);
+            if self.rank == *a {
+                say(&format!("step {step}\n"))?;
+                over.store(step as u64 + 1, Ordering::Release);
+            }
+            // Who has nothing to do sleeps, so that it neither polls memory nor heats the chip.
+            while over.load(Ordering::Acquire) <= step as u64 {
+                std::thread::sleep(POLL);
+            }
+        }
+        self.segment.meet(&everybody);
+        // Until now others may have read the proof.
+        drop(proof);
+        if self.rank == 0 { Ok(say("end\n")?) } else { Ok(()) }
+    }
+
+    fn word(&self, word: Word) -> &std::sync::atomic::AtomicU64 {
+        self.segment.word(self.rank, word)
+    }
+
+    /// Rank 0 tells who there is, in the words of the probe.
+    fn introduce(&self) -> Worked {
+        let everybody: Vec<usize> = (0..self.segment.ranks).collect();
+        let cpus = pin::current_affinity()?;
+        // Each in its turn.
+        for rank in &everybody {
+            if *rank == self.rank {
+                let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+                let (host, process) = (host.trim(), std::process::id());
+                let first = if *rank == 0 { "nodegauge-messages 1\n" } else { "" };
+                let host = if host.is_empty() { "localhost" } else { host };
+                say(&format!("{first}rank {rank} {process} {} {host}\n", ranges(&cpus)))?;
+            }
+            self.segment.meet(&everybody);
+        }
+        Ok(())
+    }
+
+    /// All patterns between members: the first half with the second.
+    fn patterns(&self, members: &[usize]) -> Worked {
+        let index = members.iter().position(|rank| *rank == self.rank).unwrap_or(0);
+        let half = members.len() / 2;
+        let partner = members[if index < half { index + half } else { index - half }];
+        match self.order.fabric {
+            Fabric::Shm => {
+                let process =
+                    self.segment.word(partner, Word::Process).load(Ordering::Acquire) as u32;
+                let may_lend = self.may_lend(members, partner, process)?;
+                let taken = "another rank has an end of the ring";
+                let shared = Shared {
+                    writer: self.segment.inbox(partner).writer().ok_or(taken)?,
+                    reader: self.segment.inbox(self.rank).reader().ok_or(taken)?,
+                    process,
+                    may_lend,
+                    route: Route::Ring,
+                };
+                self.sizes(members, shared)
+            }
+            Fabric::Tcp => {
+                let connected = Connected::new(self.connect(members, index < half, partner)?)?;
+                self.sizes(members, connected)
+            }
+        }
+    }
+
+    /// Whether all of the members can read their partners' memory; the first says why not.
+    fn may_lend(&self, members: &[usize], partner: usize, process: u32) -> Worked<bool> {
+        let address = self.segment.word(partner, Word::Proof).load(Ordering::Acquire);
+        let mut proof = [0; Segment::PROOF.len()];
+        let errno = match read_process_memory(process, address, &mut proof) {
+            // Another process' memory is no use: refused, too (EPERM).
+            Ok(()) => i32::from(proof != Segment::PROOF),
+            Err(error) => error.errno,
+        };
+        let worst = |all: &[Vec<f64>]| vec![all.iter().map(|told| told[0]).fold(0.0, f64::max)];
+        let errno = self.segment.agree(self.rank, members, &[f64::from(errno)], worst)[0] as i32;
+        if errno != 0 && self.rank == members[0] {
+            say(&format!("unreadable {errno}\n"))?;
+        }
+        Ok(errno == 0)
+    }
+
+    fn connect(&self, members: &[usize], sender: bool, partner: usize) -> Worked<TcpStream> {
+        let address = (Ipv4Addr::LOCALHOST, 0);
+        let listener = if sender { Some(TcpListener::bind(address)?) } else { None };
+        if let Some(listener) = &listener {
+            self.word(Word::Port).store(listener.local_addr()?.port().into(), Ordering::Release);
+        }
+        self.segment.meet(members);
+        Ok(match listener {
+            Some(listener) => listener.accept()?.0,
+            None => {
+                let port = self.segment.word(partner, Word::Port).load(Ordering::Acquire) as u16;
+                TcpStream::connect((Ipv4Addr::LOCALHOST, port))?
+            }
+        })
+    }
+
+    fn sizes<L: Link>(&self, members: &[usize], mut link: L) -> Worked {
+        for (name, sizes) in &self.order.patterns {
+            let pattern: Pattern = name.parse()?;
+            let pairs = match pattern.row().participants {
+                Participants::Pairs => members.len() / 2,
+                _ => 1,
+            };
+            let largest = sizes.iter().map(|(bytes, ..)| *bytes as usize).max().unwrap_or(0);
+            let buffers = if self.order.multiple { self.order.window } else { 1 };
+            let messages = || (0..buffers).map(|_| Message::new(largest)).collect();
+            let mut player = Player {
+                segment: self.segment,
+                rank: self.rank,
+                members,
+                pattern,
+                window: self.order.window,
+                each: self.order.each,
+                link: &mut link,
+                sent: messages(),
+                received: messages(),
+            };
+            let (first, second) = (members[0], members[members.len() / 2]);
+            for size in sizes {
+                let mut said = format!("size {pattern} {} {first} {second} {pairs}\n", size.0);
+                if player.is_first() {
+                    say(&std::mem::take(&mut said))?;
+                }
+                measure::size(&mut player, self.order, *size, &mut said)?;
+                if player.is_first() {
+                    say(&said)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Prints at once: who reads it waits for no more than a size.
+fn say(words: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(words.as_bytes())?;
+    out.flush()
+}

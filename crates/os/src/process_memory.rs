@@ -1,0 +1,58 @@
+//! The memory of another process of this user: read without its help, in one copy.
+
+use crate::call::{SysError, check};
+
+/// Fills `into` with what lies at `address` of process `pid`.
+///
+/// # Errors
+/// When the kernel refuses (Yama's `ptrace_scope`, seccomp, another user), or there is less memory.
+pub fn read_process_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<(), SysError> {
+    let mut done = 0;
+    while done < into.len() {
+        let rest = &mut into[done..];
+        let here = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
+        let there = libc::iovec {
+            iov_base: std::ptr::with_exposed_provenance_mut(address as usize + done),
+            iov_len: rest.len(),
+        };
+        // SAFETY: the kernel writes to the rest of the slice and nowhere else; it checks the other
+        // process' addresses by itself.
+        let read = unsafe {
+            libc::process_vm_readv(pid as libc::pid_t, &raw const here, 1, &raw const there, 1, 0)
+        };
+        match check("process_vm_readv", read)? {
+            0 => return Err(SysError { call: "process_vm_readv", errno: libc::EFAULT }),
+            bytes => done += bytes as usize,
+        }
+    }
+    Ok(())
+}
+
+/// Lets any process of this user read this one's memory, where Yama otherwise keeps that to its parents.
+/// MPI libraries ask for the same.
+pub fn let_others_read() {
+    // SAFETY: a setting of this process; kernels without Yama refuse it, and need none.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_as_it_is_and_none_beyond_it() {
+        let there: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
+        let own = std::process::id();
+        for bytes in [0, 1, 4097, there.len()] {
+            let mut into = vec![0; bytes];
+            // A sandbox may refuse; then there is nothing to see.
+            match read_process_memory(own, there.as_ptr() as u64, &mut into) {
+                Ok(()) => assert!(into == there[..bytes]),
+                Err(refused) => assert_eq!(refused.errno, libc::EPERM),
+            }
+        }
+        let error = read_process_memory(own, 1, &mut [0; 8]).unwrap_err();
+        assert!([libc::EFAULT, libc::EPERM].contains(&error.errno), "{error}");
+        assert!(read_process_memory(u32::MAX >> 1, 1, &mut [0; 8]).is_err());
+    }
+}

@@ -1,0 +1,497 @@
+//! A ring of messages in memory that two processes share: one writes, one reads, and neither waits here.
+//!
+//! A message is a chain of frames. Each frame has a slot, which is a cache line: its turn, its length, and
+//! the data itself where there is room, so that a small message moves one line from core to core (as the
+//! slots of "FastForward" do, Giacomoni, Moseley and Vachharajani, PPoPP 2008). Longer frames lie in the ring's
+//! data, many to a message, so that one end writes while the other reads. What is larger still the sender
+//! may lend: the slot tells where it lies, and the reader fetches it from the other process.
+
+use crate::barrier::CacheLine;
+use crate::mapping::{Mapping, SharedBytes};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Slots: a window of 64 messages and more, in half of a first-level cache.
+const SLOTS: usize = 256;
+/// Words of a slot that hold data.
+const WORDS: usize = 6;
+/// Bytes that a slot holds.
+const INLINE: usize = WORDS * size_of::<u64>();
+/// Bytes of a frame at most: a quarter of a first-level cache of 32 KiB, so that one that has just been
+/// written is still near.
+const FRAME: usize = 8 << 10;
+/// Bytes of all frames: they stay in a second-level cache.
+const DATA: usize = 32 * FRAME;
+/// A line, which frames begin on.
+const LINE: usize = 64;
+
+/// What a frame is: in the lowest bits of its slot's head, below its length.
+const MORE: u64 = 0;
+const LAST: u64 = 1;
+const LENT: u64 = 2;
+const KIND_BITS: u32 = 2;
+
+#[repr(C, align(64))]
+struct Slot {
+    /// The number of its frame, counted from 1, once all of that is there.
+    turn: AtomicU64,
+    head: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+/// How far an end is. The reader tells of each frame, the writer when it gives the end up.
+#[repr(C)]
+struct Place {
+    claimed: AtomicU64,
+    slots: AtomicU64,
+    bytes: AtomicU64,
+    /// Lent messages that have been fetched, or were lent.
+    lent: AtomicU64,
+}
+
+#[repr(C)]
+struct Ends {
+    read: CacheLine<Place>,
+    written: CacheLine<Place>,
+}
+
+// SAFETY: structures of atomics.
+unsafe impl SharedBytes for Slot {}
+// SAFETY: as above.
+unsafe impl SharedBytes for Ends {}
+
+/// A ring that lies in a mapping. Zeros are an empty one.
+#[derive(Clone, Copy)]
+pub struct Ring<'a> {
+    mapping: &'a Mapping,
+    ends: &'a Ends,
+    at: usize,
+}
+
+impl<'a> Ring<'a> {
+    /// Bytes that a ring takes.
+    pub const BYTES: usize = size_of::<Ends>() + SLOTS * size_of::<Slot>() + DATA;
+
+    /// The ring at `offset`, a multiple of a page.
+    ///
+    /// # Panics
+    /// Where the mapping ends before it.
+    pub fn of(mapping: &'a Mapping, offset: usize) -> Self {
+        mapping.at(offset, Self::BYTES);
+        Self { mapping, ends: mapping.view(offset), at: offset + size_of::<Ends>() }
+    }
+
+    /// The writing end; `None` while somebody has it.
+    pub fn writer(self) -> Option<RingWriter<'a>> {
+        let place = self.ends.written.0.claim()?;
+        let (slots, bytes, lent) = place.values();
+        Some(RingWriter { ring: self, slots, bytes, lent, free: self.ends.read.0.values() })
+    }
+
+    /// The reading end; `None` while somebody has it.
+    pub fn reader(self) -> Option<RingReader<'a>> {
+        let (slots, bytes, lent) = self.ends.read.0.claim()?.values();
+        Some(RingReader { ring: self, slots, bytes, lent })
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> &'a Slot {
+        self.mapping.view(self.at + number as usize % SLOTS * size_of::<Slot>())
+    }
+
+    /// The place of a frame's data.
+    #[inline]
+    fn data(&self, frame: u64, bytes: usize) -> NonNull<u8> {
+        let at = frame as usize % DATA;
+        debug_assert!(at + bytes <= DATA);
+        self.mapping.at(self.at + SLOTS * size_of::<Slot>() + at, bytes)
+    }
+}
+
+/// Where the data of a frame begins that is written next at `at`, and where that of the one behind it: a
+/// frame does not go around the end.
+#[inline]
+fn frame(at: u64, bytes: usize) -> (u64, u64) {
+    if bytes <= INLINE {
+        return (at, at);
+    }
+    let left = DATA - at as usize % DATA;
+    let begin = if left < bytes { at + left as u64 } else { at };
+    (begin, begin + bytes.next_multiple_of(LINE) as u64)
+}
+
+impl Place {
+    fn claim(&self) -> Option<&Self> {
+        (self.claimed.swap(1, Ordering::AcqRel) == 0).then_some(self)
+    }
+
+    #[inline]
+    fn values(&self) -> (u64, u64, u64) {
+        let slots = self.slots.load(Ordering::Acquire);
+        (slots, self.bytes.load(Ordering::Acquire), self.lent.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn publish(&self, slots: u64, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Release);
+        self.slots.store(slots, Ordering::Release);
+    }
+}
+
+/// The end that writes; given up when it is dropped.
+pub struct RingWriter<'a> {
+    ring: Ring<'a>,
+    slots: u64,
+    bytes: u64,
+    lent: u64,
+    /// How far the reader was when that was last looked at.
+    free: (u64, u64, u64),
+}
+
+impl RingWriter<'_> {
+    /// Writes what there is room for of `message` from byte `done` on; whether that is all. A message
+    /// without bytes is one, too.
+    #[inline]
+    pub fn write(&mut self, message: &[u8], done: &mut usize) -> bool {
+        loop {
+            let piece = &message[*done..message.len().min(*done + FRAME)];
+            let (begin, end) = frame(self.bytes, piece.len());
+            if !self.has_room(end) {
+                return false;
+            }
+            let slot = self.ring.slot(self.slots);
+            if piece.len() <= INLINE {
+                for (word, bytes) in slot.words.iter().zip(piece.chunks(size_of::<u64>())) {
+                    let mut whole = [0; size_of::<u64>()];
+                    whole[..bytes.len()].copy_from_slice(bytes);
+                    word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+                }
+            } else {
+                let to = self.ring.data(begin, piece.len());
+                // SAFETY: so many bytes are mapped there. The reader is done with them, as it has told by
+                // its place, and looks at them again only after this frame's turn. There is one writer.
+                unsafe { to.copy_from_nonoverlapping(NonNull::from(piece).cast(), piece.len()) };
+            }
+            *done += piece.len();
+            let last = *done == message.len();
+            self.pass(slot, if last { LAST } else { MORE }, piece.len(), end);
+            if last {
+                return true;
+            }
+        }
+    }
+
+    /// Tells the reader where `message` lies, to fetch it from there; whether there was room. It must stay
+    /// as it is until [`RingWriter::is_fetched`].
+    pub fn lend(&mut self, message: &[u8]) -> bool {
+        if !self.has_room(self.bytes) {
+            return false;
+        }
+        let slot = self.ring.slot(self.slots);
+        slot.words[0].store(message.as_ptr() as u64, Ordering::Relaxed);
+        self.lent += 1;
+        self.pass(slot, LENT, message.len(), self.bytes);
+        true
+    }
+
+    /// Whether all that was lent has been fetched.
+    #[inline]
+    pub fn is_fetched(&mut self) -> bool {
+        if self.free.2 != self.lent {
+            self.free = self.ring.ends.read.0.values();
+        }
+        self.free.2 == self.lent
+    }
+
+    #[inline]
+    fn has_room(&mut self, end: u64) -> bool {
+        let fits = |free: (u64, u64, u64)| {
+            self.slots - free.0 < SLOTS as u64 && end - free.1 <= DATA as u64
+        };
+        if !fits(self.free) {
+            // Seldom: the line is the reader's.
+            self.free = self.ring.ends.read.0.values();
+            return fits(self.free);
+        }
+        true
+    }
+
+    #[inline]
+    fn pass(&mut self, slot: &Slot, kind: u64, bytes: usize, end: u64) {
+        slot.head.store((bytes as u64) << KIND_BITS | kind, Ordering::Relaxed);
+        self.slots += 1;
+        self.bytes = end;
+        slot.turn.store(self.slots, Ordering::Release);
+    }
+}
+
+impl Drop for RingWriter<'_> {
+    fn drop(&mut self) {
+        let place = &self.ring.ends.written.0;
+        place.publish(self.slots, self.bytes);
+        place.lent.store(self.lent, Ordering::Release);
+        place.claimed.store(0, Ordering::Release);
+    }
+}
+
+/// What is there to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Not all of a message yet.
+    Part,
+    /// The rest of a message.
+    Whole,
+    /// A message that lies at this address of the other process: [`RingReader::fetched`] when it has been
+    /// read from there.
+    Lent(u64),
+}
+
+/// A message that is longer or shorter than the place for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a message has not the {0} bytes that are expected")]
+pub struct WrongLength(pub usize);
+
+/// The end that reads; given up when it is dropped.
+pub struct RingReader<'a> {
+    ring: Ring<'a>,
+    slots: u64,
+    bytes: u64,
+    lent: u64,
+}
+
+impl RingReader<'_> {
+    /// Reads what there is of a message into `into`, from byte `done` on.
+    ///
+    /// # Errors
+    /// When the message is not as long as `into`.
+    #[inline]
+    pub fn read(&mut self, into: &mut [u8], done: &mut usize) -> Result<Arrival, WrongLength> {
+        loop {
+            let slot = self.ring.slot(self.slots);
+            if slot.turn.load(Ordering::Acquire) != self.slots + 1 {
+                return Ok(Arrival::Part);
+            }
+            let head = slot.head.load(Ordering::Relaxed);
+            let (kind, bytes) = (head & ((1 << KIND_BITS) - 1), (head >> KIND_BITS) as usize);
+            let expected = into.len();
+            let wrong = WrongLength(expected);
+            if kind == LENT {
+                let fits = *done == 0 && bytes == expected;
+                let address = slot.words[0].load(Ordering::Relaxed);
+                return fits.then_some(Arrival::Lent(address)).ok_or(wrong);
+            }
+            let piece = into.get_mut(*done..*done + bytes).ok_or(wrong)?;
+            let (begin, end) = frame(self.bytes, bytes);
+            if bytes <= INLINE {
+                for (word, bytes) in slot.words.iter().zip(piece.chunks_mut(size_of::<u64>())) {
+                    let whole = word.load(Ordering::Relaxed).to_ne_bytes();
+                    bytes.copy_from_slice(&whole[..bytes.len()]);
+                }
+            } else {
+                let from = self.ring.data(begin, bytes);
+                // SAFETY: so many bytes are mapped there, which the writer has written before this
+                // frame's turn and leaves alone until this end's place is behind them.
+                unsafe { from.copy_to_nonoverlapping(NonNull::from(piece).cast(), bytes) };
+            }
+            *done += bytes;
+            self.pass(end);
+            if kind == LAST {
+                return if *done == expected { Ok(Arrival::Whole) } else { Err(wrong) };
+            }
+        }
+    }
+
+    /// The lent message has been read: the writer may use its memory again.
+    pub fn fetched(&mut self) {
+        self.lent += 1;
+        self.pass(self.bytes);
+        self.ring.ends.read.0.lent.store(self.lent, Ordering::Release);
+    }
+
+    #[inline]
+    fn pass(&mut self, end: u64) {
+        self.slots += 1;
+        self.bytes = end;
+        self.ring.ends.read.0.publish(self.slots, self.bytes);
+    }
+}
+
+impl Drop for RingReader<'_> {
+    fn drop(&mut self) {
+        self.ring.ends.read.0.claimed.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn mapping() -> Mapping {
+        Mapping::shared(Ring::BYTES).unwrap()
+    }
+
+    fn message(number: usize, bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|i| (i * 7 + number * 31 + i / 251) as u8).collect()
+    }
+
+    #[test]
+    fn an_end_has_one_owner_and_goes_on_where_the_last_one_was() {
+        let mapping = mapping();
+        let ring = Ring::of(&mapping, 0);
+        for number in 0..3 {
+            let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
+            assert!(ring.writer().is_none() && ring.reader().is_none());
+            let sent = message(number, 100_000);
+            assert!(writer.write(&sent, &mut 0));
+            drop(writer);
+            let mut got = vec![0; sent.len()];
+            assert_eq!(reader.read(&mut got, &mut 0), Ok(Arrival::Whole));
+            assert_eq!(got, sent);
+        }
+    }
+
+    #[test]
+    fn a_full_ring_takes_no_more_until_it_is_read() {
+        let mapping = mapping();
+        let ring = Ring::of(&mapping, 0);
+        let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
+        for bytes in [0, 8, INLINE] {
+            let (sent, mut got) = (message(1, bytes), vec![0; bytes]);
+            let written = (0..).take_while(|_| writer.write(&sent, &mut 0)).count();
+            assert_eq!(written, SLOTS);
+            assert!(!writer.lend(&sent));
+            for _ in 0..written {
+                got.fill(0);
+                assert_eq!(reader.read(&mut got, &mut 0), Ok(Arrival::Whole));
+                assert_eq!(got, sent);
+            }
+            assert_eq!(reader.read(&mut got, &mut 0), Ok(Arrival::Part));
+        }
+        // Of a message that is larger than the ring, as much as it holds.
+        let sent = message(2, 3 * DATA + 5);
+        let (mut got, mut read, mut written) = (vec![0; sent.len()], 0, 0);
+        assert!(!writer.write(&sent, &mut written) && written == DATA);
+        assert_eq!((reader.read(&mut got, &mut read), read), (Ok(Arrival::Part), DATA));
+        while !writer.write(&sent, &mut written) {
+            reader.read(&mut got, &mut read).unwrap();
+        }
+        assert_eq!(reader.read(&mut got, &mut read), Ok(Arrival::Whole));
+        assert!(got == sent);
+    }
+
+    #[test]
+    fn a_message_of_another_length_is_an_error() {
+        let mapping = mapping();
+        let ring = Ring::of(&mapping, 0);
+        for (sent, room) in [(8, 7), (8, 9), (0, 1), (1, 0), (20_000, 19_999), (20_000, 20_001)] {
+            let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
+            assert!(writer.write(&message(0, sent), &mut 0));
+            assert_eq!(reader.read(&mut vec![0; room], &mut 0), Err(WrongLength(room)));
+            drop((writer, reader));
+            // What is left is of no use to anybody else.
+            let at = mapping.at(0, Ring::BYTES);
+            // SAFETY: nobody else uses the mapping.
+            unsafe { at.write_bytes(0, Ring::BYTES) };
+        }
+    }
+
+    #[test]
+    fn what_is_lent_stays_until_it_is_fetched() {
+        let mapping = mapping();
+        let ring = Ring::of(&mapping, 0);
+        let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
+        let sent = message(3, 1 << 20);
+        let mut got = vec![0; sent.len()];
+        for _ in 0..2 * SLOTS {
+            assert!(writer.is_fetched() && writer.lend(&sent));
+            assert!(!writer.is_fetched());
+            let lent = Arrival::Lent(sent.as_ptr() as u64);
+            assert_eq!(reader.read(&mut got, &mut 0), Ok(lent));
+            reader.fetched();
+        }
+        assert!(writer.is_fetched());
+        assert!(writer.write(&[7], &mut 0));
+        assert_eq!(reader.read(&mut got[..1], &mut 0), Ok(Arrival::Whole));
+        assert_eq!(got[0], 7);
+    }
+
+    /// Sizes about all the edges: of a slot, of a frame, of the ring.
+    fn size() -> impl Strategy<Value = usize> {
+        let about = |edge: usize| edge.saturating_sub(2)..edge + 3;
+        prop_oneof![
+            about(0),
+            about(INLINE),
+            about(LINE),
+            about(FRAME),
+            about(DATA),
+            0usize..3 * DATA,
+        ]
+    }
+
+    proptest! {
+        /// The ring against a queue: any messages, written and read in pieces in any order.
+        #[test]
+        fn messages_arrive_as_they_were_sent(sizes in prop::collection::vec((size(), any::<bool>()), 1..40)) {
+            let mapping = mapping();
+            let ring = Ring::of(&mapping, 0);
+            let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
+            let mut expected = VecDeque::new();
+            let (mut got, mut read) = (Vec::new(), 0);
+            let mut take = |expected: &mut VecDeque<Vec<u8>>| -> Result<bool, TestCaseError> {
+                let Some(first) = expected.front() else { return Ok(false) };
+                got.resize(first.len(), 0);
+                if reader.read(&mut got, &mut read).unwrap() == Arrival::Part {
+                    return Ok(false);
+                }
+                prop_assert_eq!(&got, first);
+                expected.pop_front();
+                (got.clear(), read = 0);
+                Ok(true)
+            };
+            for (number, (bytes, at_once)) in sizes.into_iter().enumerate() {
+                let sent = message(number, bytes);
+                expected.push_back(sent.clone());
+                let mut done = 0;
+                while !writer.write(&sent, &mut done) {
+                    take(&mut expected)?;
+                }
+                if at_once {
+                    while take(&mut expected)? {}
+                }
+            }
+            while take(&mut expected)? {}
+            prop_assert!(expected.is_empty());
+        }
+    }
+
+    #[test]
+    fn two_processors_see_every_message() {
+        let mapping = mapping();
+        let ring = Ring::of(&mapping, 0);
+        let sizes: Vec<usize> = (0..20_000).map(|i| [0, 8, 48, 49, 3000, 20_000][i % 6]).collect();
+        std::thread::scope(|scope| {
+            let (sizes, mapping) = (&sizes, &mapping);
+            scope.spawn(move || {
+                let mut writer = Ring::of(mapping, 0).writer().unwrap();
+                for (number, bytes) in sizes.iter().enumerate() {
+                    let (sent, mut done) = (message(number, *bytes), 0);
+                    while !writer.write(&sent, &mut done) {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut reader = ring.reader().unwrap();
+            let mut got = vec![0; 20_000];
+            for (number, bytes) in sizes.iter().enumerate() {
+                let mut done = 0;
+                while reader.read(&mut got[..*bytes], &mut done) == Ok(Arrival::Part) {
+                    std::thread::yield_now();
+                }
+                assert_eq!((number, done), (number, *bytes));
+                assert!(got[..*bytes] == message(number, *bytes), "message {number}");
+            }
+        });
+    }
+}

@@ -1,0 +1,255 @@
+//! `mpi` without an MPI, over the own transport, and with that as the floor beside one.
+
+use crate::harness::{Harness, Outcome, lives, measurements, signal, wait_for};
+use crate::io_faults::faults;
+use crate::mpi::{FAST, installed};
+use serde_json::Value;
+
+/// Runs it where no program is found.
+fn without_mpi(harness: &Harness, args: &[&str]) -> Outcome {
+    let empty = harness.path("no-programs");
+    std::fs::create_dir_all(&empty).unwrap();
+    harness.run_with(&[("PATH", empty.to_str().unwrap())], args)
+}
+
+fn of<'a>(record: &'a Value, engine: &str, name: &str, bytes: u64) -> &'a Value {
+    let config =
+        |m: &Value| m["config"]["engine"] == engine && m["config"]["message_bytes"] == bytes;
+    let found = measurements(record).iter().find(|m| m["name"] == name && config(m));
+    found.unwrap_or_else(|| panic!("no {name} of {bytes} B over {engine} in {record:#}"))
+}
+
+/// The processes of ranks that a program has started, and of the one between.
+fn ranks(program: u32) -> Vec<u32> {
+    let children = |process: u32| -> Vec<u32> {
+        let path = format!("/proc/{process}/task/{process}/children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+    };
+    let starters = children(program);
+    starters.iter().flat_map(|starter| children(*starter)).chain(starters.iter().copied()).collect()
+}
+
+#[test]
+fn a_node_without_mpi_measures_messages_over_its_own_transport() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args =
+        ["mpi", "-m", "0,8,100,5000,1MiB", "-W", "4", "--size-limit", "0.02", "--samples", "5"];
+    let run = without_mpi(&harness, &args).exits(0);
+    let run = run.tells("no MPI, shm").tells("no MPI, tcp");
+    let printed = run.tells("left out without an MPI: latency_mt").stdout;
+    let record = harness.latest();
+    let notices = record["notices"].to_string();
+    assert!(notices.contains("there is no mpicc on this node: messages go over"), "{notices}");
+    for m in measurements(&record) {
+        assert_eq!((&m["test"], &m["category"]), (&"transport".into(), &"transport".into()), "{m}");
+        assert_eq!((&m["config"]["validated"], &m["config"]["mpi"]), (&true.into(), &Value::Null));
+        assert!(m["value"].as_f64().unwrap() > 0.0 && m["config"]["distance"].is_string(), "{m}");
+    }
+    for name in ["latency", "bw", "bibw", "multi_lat", "mbw_mr"] {
+        assert_eq!(of(&record, "shm", name, 8)["config"]["route"], "ring");
+        assert_eq!(of(&record, "tcp", name, 5000)["config"]["route"], "tcp");
+        let large = of(&record, "shm", name, 1 << 20)["config"]["route"].clone();
+        assert!(["ring", "process_vm_readv"].contains(&large.as_str().unwrap()), "{large}");
+    }
+    // What the history shows is what was printed, and a run compares with itself.
+    let (printed, _) = printed.split_once("saved ").unwrap();
+    assert!(harness.run(&["history", "show", "latest"]).exits(0).stdout.ends_with(printed));
+    harness.run(&["compare", "latest", "latest"]).exits(0).tells("both sides are the same");
+}
+
+#[test]
+fn it_can_be_asked_for_and_does_what_the_probe_does() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args = ["mpi", "--transport=shm", "-m", "8,64KiB", "-i", "50", "--json"];
+    let each = ["--timing", "each", "--buffers", "multiple", "-W", "7", "--validate", "3"];
+    let record = harness.run(&[&args[..], &each].concat()).exits(0).json();
+    for m in measurements(&record) {
+        let operations = m["config"]["operations"].as_u64().unwrap();
+        // On a busy machine some do not count.
+        assert!((1..=50).contains(&operations), "{m}");
+        assert_eq!(m["config"]["validated"], true);
+        assert_eq!(m["config"]["engine"], "shm");
+    }
+    assert_eq!(of(&record, "shm", "bw", 8)["config"]["window"], 7);
+    let matrix =
+        ["mpi", "--transport=shm", "--pairs", "all", "--patterns", "latency", "--samples", "5"];
+    harness.run(&matrix).exits(0).tells("no MPI, shm, latency of 8 B");
+    harness
+        .run(&["mpi", "--transport=tcp", "-m", "8", "--samples", "5", "--osu-text"])
+        .exits(0)
+        .says("# nodegauge: Latency Test without MPI, over tcp (");
+}
+
+#[test]
+fn what_only_an_mpi_can_do_is_refused() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let named = ["mpi", "--patterns", "allreduce"];
+    without_mpi(&harness, &named)
+        .exits(3)
+        .complains("allreduce: only an MPI can do that, and there is no mpicc");
+    let hosts = ["mpi", "--hosts", "a,b"];
+    without_mpi(&harness, &hosts).exits(3).complains("messages between hosts: only an MPI");
+    let asked = ["mpi", "--transport", "--patterns", "latency_mt"];
+    harness.run(&asked).exits(2).complains("hint: leave --transport out");
+    harness.run(&["mpi", "--transport=ib"]).exits(2).complains("shm, tcp");
+    harness.run(&["mpi", "--transport", "--mpicc", "mpicc"]).exits(2).complains("--mpicc");
+    assert_eq!(harness.run(&["history", "list"]).exits(0).stdout.matches("mpi").count(), 0);
+}
+
+#[test]
+fn its_figures_never_pass_for_an_mpis() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args =
+        ["mpi", "--transport=shm", "--patterns", "latency,bw", "-m", "8,1024", "--samples", "5"];
+    let run = |expect: &str| {
+        harness.run(&[&args[..], &["--accept-suspect", "--expect", expect]].concat())
+    };
+    run("latency<1s@8B").exits(2);
+    run("messages.latency<1s@8B").exits(2);
+    run("transport.latency<1s@8B").exits(0);
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/mpi/record.json");
+    let compared = harness.run(&["compare", golden, "latest"]);
+    compared.clone().tells("messages of B went over nodegauge's own transport, those of A through an MPI: they are never compared");
+    let compared: Value =
+        serde_json::from_str(&harness.run(&["compare", golden, "latest", "--json", "-"]).stdout)
+            .unwrap();
+    assert_eq!(compared["pairs"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn memory_that_cannot_be_read_leaves_the_ring() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let library = faults(&harness);
+    let run = |fault: &str| {
+        let variables = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", fault)];
+        let args = [
+            "mpi",
+            "--transport=shm",
+            "--patterns",
+            "bw",
+            "-m",
+            "1MiB",
+            "-W",
+            "4",
+            "--samples",
+            "5",
+        ];
+        harness.run_with(&variables, &args)
+    };
+    run("unreadable").exits(0).tells("process_vm_readv: Operation not permitted (os error 1): large messages go through the ring");
+    let large = harness.latest();
+    assert_eq!(of(&large, "shm", "bw", 1 << 20)["config"]["route"], "ring");
+    // Data that arrives otherwise than it was sent is no result, whichever way was the faster.
+    let garbled = run("garbled");
+    let record = harness.latest();
+    let figure = of(&record, "shm", "bw", 1 << 20);
+    if figure["config"]["route"] == "process_vm_readv" {
+        garbled.exits(1);
+        assert_eq!(figure["validity"]["status"], "invalid");
+        assert!(figure["validity"]["reasons"][0].as_str().unwrap().contains("corrupted"));
+    }
+}
+
+#[test]
+fn a_rank_that_dies_and_an_interrupt_leave_nothing() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args = ["mpi", "--transport=shm", "--patterns", "latency", "-m", "8,16,32"];
+    let long = ["--size-limit", "2", "--samples", "1000000"];
+    for (name, code) in [("KILL", 1), ("INT", 130)] {
+        // The first size is through.
+        let running = harness.start(&[&args[..], &long].concat()).shows("latency, 16 B");
+        let processes = wait_for("two ranks", || {
+            Some(ranks(running.process())).filter(|processes| processes.len() == 3)
+        });
+        match name {
+            "KILL" => signal(processes[1], name),
+            _ => running.signal(name),
+        }
+        let ended = running.end().exits(code);
+        if name == "KILL" {
+            ended.tells("rank 1 (process").tells("signal 9");
+        }
+        wait_for("the end of all ranks", || {
+            processes.iter().all(|process| !lives(*process)).then_some(())
+        });
+    }
+}
+
+#[test]
+fn it_needs_no_room_in_dev_shm() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args =
+        ["mpi", "--transport=shm", "--patterns", "latency", "-m", "8,1MiB", "--samples", "5"];
+    let Some(run) = harness.run_where(&[("tmpfs:size=4k", "/dev/shm")], &args) else { return };
+    run.exits(0).tells("no MPI, shm");
+}
+
+#[test]
+fn beside_an_mpi_it_is_the_floor() {
+    let harness = Harness::new();
+    for which in installed(&harness) {
+        let args = ["mpi", "--mpicc", which.mpicc, "--patterns", "latency,bw,bibw", "-m", "8,1024"];
+        let limit = [
+            "--size-limit",
+            "0.06",
+            "--json",
+            "record.json",
+            "--accept-suspect",
+            "--expect",
+            "latency<1s@8B",
+        ];
+        harness
+            .run(&[&args[..], &limit].concat())
+            .exits(0)
+            .tells("floor of floor")
+            .tells("no MPI, shm");
+        let record = harness.latest();
+        for name in ["latency", "bw"] {
+            let (own, floor) = (of(&record, "probe", name, 8), of(&record, "shm", name, 8));
+            assert_eq!(
+                (&own["category"], &floor["category"]),
+                (&"variant".into(), &"transport".into())
+            );
+            let of_floor = &own["config"]["floor"];
+            assert_eq!(of_floor["value"], floor["value"]);
+            let (value, allowed) =
+                (own["value"].as_f64().unwrap(), floor["value"].as_f64().unwrap());
+            let share = if name == "bw" { value / allowed } else { allowed / value };
+            assert!((of_floor["share"].as_f64().unwrap() / share - 1.0).abs() < 1e-9, "{of_floor}");
+            // Starts between which the CPUs were moved are not held against each other.
+            let ci95 = of_floor["ci95"].as_array();
+            assert!(ci95.is_none_or(|ends| ends[0].as_f64() <= ends[1].as_f64()), "{of_floor}");
+        }
+        // Only what a message costs has a floor, and where it is not wanted there is none.
+        let engines = |record: &Value, name: &str| -> Vec<Value> {
+            let own = measurements(record).iter().filter(|m| m["name"] == name);
+            own.map(|m| m["config"]["engine"].clone()).collect()
+        };
+        assert_eq!(engines(&record, "bibw"), ["probe"; 2]);
+        let none = [&args[..], &FAST[2..], &["--no-floor"]].concat();
+        harness.run(&none).exits(0);
+        assert_eq!(engines(&harness.latest(), "latency"), ["probe"; 2]);
+    }
+}
