@@ -56,7 +56,7 @@ fn a_rate_above_the_theoretical_one_is_no_result() {
     for kernel in ["copy", "scale", "add", "triad"] {
         let row = outcome.stdout.lines().find(|line| line.starts_with(kernel)).unwrap();
         let cells: Vec<&str> = row.split_whitespace().collect();
-        if cells[1..7] != ["invalid", "-", "-", "-", "-", "?"] {
+        if cells[1] != "invalid" || cells.iter().any(|cell| cell.parse::<f64>().is_ok()) {
             outcome.fail(&format!("{kernel} shows a figure"));
         }
     }

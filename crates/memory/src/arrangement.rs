@@ -370,6 +370,13 @@ pub(crate) fn describe(chosen: &[(Kernel, Shape)]) -> String {
         .join("; ")
 }
 
+/// STREAM's figures of these kernels.
+pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
+    let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
+    let names = kernels.iter().map(|kernel| kernel.name());
+    vec![Figures::new((GAUGE, "stream"), names, &[Unit::BytesPerSecond]).limited(limited)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,11 +410,4 @@ mod tests {
         assert_eq!(caches(2), (64 << 30) + 16_000_000);
         assert_eq!(caches(4), (64 << 30) + 32_000_000);
     }
-}
-
-/// STREAM's figures of these kernels.
-pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
-    let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
-    let names = kernels.iter().map(|kernel| kernel.name());
-    vec![Figures::new((GAUGE, "stream"), names, &[Unit::BytesPerSecond]).limited(limited)]
 }

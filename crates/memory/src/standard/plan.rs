@@ -62,11 +62,7 @@ impl StandardPlan {
     }
 
     /// The builds and what was left out; `None` when the user ends it.
-    fn built(
-        &self,
-        scratch: &Scratch,
-        observer: &dyn Observer,
-    ) -> Result<Option<(Vec<StandardBuild>, Vec<Notice>)>, Failure> {
+    fn built(&self, scratch: &Scratch, observer: &dyn Observer) -> Result<Option<Built>, Failure> {
         match self.builds(scratch, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => Ok(None),
             built => Ok(Some(built?)),
@@ -79,7 +75,7 @@ impl StandardPlan {
         &self,
         scratch: &Scratch,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<(Vec<StandardBuild>, Vec<Notice>), ToolchainError> {
+    ) -> Result<Built, ToolchainError> {
         let build = |command: &CommandLine, i: usize| {
             let name = format!("stream-{i}");
             build::build(&self.source, command, self.wanted, scratch, &name, interrupted)
@@ -129,6 +125,9 @@ impl StandardPlan {
         }
     }
 }
+
+/// Builds, and what was left out.
+type Built = (Vec<StandardBuild>, Vec<Notice>);
 
 /// What `--compiler all` means for a source: every C compiler that is installed, with OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
