@@ -120,7 +120,7 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             let word = others
                 .get(rng.usize(..others.len().max(1)))
                 .map_or(&b""[..], |part| &other[part.clone()]);
-            replace(text, &words, &word.to_vec(), rng);
+            replace(text, &words, word, rng);
         }
         // A line goes, comes twice, or comes from elsewhere.
         10 => {

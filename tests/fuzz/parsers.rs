@@ -352,8 +352,9 @@ fn seen(record: &Record) -> Result<(), String> {
     let registry = Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()));
     for width in [60, 120] {
         let style = Style { width, colour: width > 60 };
-        text::page(&run::saved(record, &GAUGES), style);
-        text::page(&run::brief(record, &GAUGES), style);
+        for all in [false, true] {
+            text::page(&run::page(record, &GAUGES, all), style);
+        }
     }
     csv::render(std::slice::from_ref(record), &registry);
     let side =
@@ -375,7 +376,7 @@ fn history(bytes: &[u8]) -> Result<(), String> {
         Ok(None) => return Ok(()),
         Err(error) => return short(&error.to_string()),
     };
-    let listed = store.list(&RunFilter { limit: Some(20), host: None, label: None });
+    let listed = store.list(&RunFilter { limit: Some(20), ..RunFilter::default() });
     if let Err(error) =
         listed.map(drop).or_else(|error| short(&error.to_string()).map_err(|_| error))
     {

@@ -79,15 +79,17 @@ fn row(line: &str) -> Option<HplRow> {
     }
     let words: Vec<&str> = line.split_whitespace().collect();
     let [variant, n, nb, p, q, seconds, gflops] = words[..] else { return None };
-    let gflops: f64 = gflops.parse().ok()?;
+    // A record holds numbers only: one that is none could not be read again.
+    let finite = |word: &str| word.parse().ok().filter(|number: &f64| number.is_finite());
+    let rate = finite(gflops).map(|gflops| gflops * 1e9).filter(|rate| rate.is_finite())?;
     Some(HplRow {
         variant: variant.to_owned(),
         n: n.parse().ok()?,
         nb: nb.parse().ok()?,
         p: p.parse().ok()?,
         q: q.parse().ok()?,
-        seconds: seconds.parse().ok()?,
-        rate: gflops * 1e9,
+        seconds: finite(seconds)?,
+        rate,
         residual: None,
         passed: None,
     })

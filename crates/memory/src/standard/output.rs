@@ -173,7 +173,7 @@ impl Output {
 
     /// Bytes that a kernel counts for one pass.
     pub fn counted(&self, kernel: Kernel) -> f64 {
-        (kernel.counted(self.element) * self.elements) as f64
+        kernel.counted(self.element) as f64 * self.elements as f64
     }
 
     /// The largest number of passes after which all values are still finite. A pass multiplies `a`

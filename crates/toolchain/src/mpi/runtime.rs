@@ -82,7 +82,7 @@ mod tests {
         std::fs::create_dir(&lib).unwrap();
         let mpirun = bin.join("mpirun");
         std::fs::write(&mpirun, "").unwrap();
-        let found = |kind| library_in(&[lib.clone()], kind);
+        let found = |kind| library_in(std::slice::from_ref(&lib), kind);
         assert_eq!(found(LauncherKind::Hydra), None);
         let make = |name: &str| std::fs::write(lib.join(name), "").unwrap();
         make("libmpi_abi.so.0");
