@@ -81,14 +81,14 @@ impl<'a> Ring<'a> {
         Self { mapping, ends: mapping.view(offset), at: offset + size_of::<Ends>() }
     }
 
-    /// The writing end; `None` while somebody has it.
+    /// The writing end; `None` while it is taken.
     pub fn writer(self) -> Option<RingWriter<'a>> {
         let place = self.ends.written.0.claim()?;
         let (slots, bytes, lent) = place.values();
         Some(RingWriter { ring: self, slots, bytes, lent, free: self.ends.read.0.values() })
     }
 
-    /// The reading end; `None` while somebody has it.
+    /// The reading end; `None` while it is taken.
     pub fn reader(self) -> Option<RingReader<'a>> {
         let (slots, bytes, lent) = self.ends.read.0.claim()?.values();
         Some(RingReader { ring: self, slots, bytes, lent })
