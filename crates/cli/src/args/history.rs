@@ -1,5 +1,8 @@
 //! `history`: what is saved, found again and moved.
 
+// Doc comments here are help texts, in which brackets are grammar and no links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
 use super::stream::ShowArgs;
 use super::{Database, label};
 use clap::{Args as ClapArgs, Subcommand};
@@ -81,25 +84,25 @@ pub(crate) enum HistoryCommand {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
-    #[arg(long, value_name = "NAME", value_parser = crate::gauges::tests, help_heading = "Which")]
+    #[arg(long, value_name = "NAME", value_parser = crate::gauges::tests, help_heading = "What")]
     pub(crate) gauge: Option<Tests>,
     /// Only runs with this label (repeatable: with all of them)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Which")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "What")]
     pub(crate) label: Vec<(String, String)>,
     /// Only runs on this host
-    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    #[arg(long, value_name = "NAME", help_heading = "What")]
     pub(crate) host: Option<String>,
     /// Only runs from then on: a date or time (RFC 3339; UTC unless it says otherwise), or how long ago: 2d, 12h
-    #[arg(long, value_name = "WHEN", help_heading = "Which")]
+    #[arg(long, value_name = "WHEN", help_heading = "What")]
     pub(crate) since: Option<Moment>,
     /// Only runs until then; a date is meant with all its hours
-    #[arg(long, value_name = "WHEN", help_heading = "Which")]
+    #[arg(long, value_name = "WHEN", help_heading = "What")]
     pub(crate) until: Option<Moment>,
     /// At most this many [default: 20; all with --quiet, --json or --csv]
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Which")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
     pub(crate) limit: Option<u32>,
     /// All of them
-    #[arg(long, conflicts_with = "limit", help_heading = "Which")]
+    #[arg(long, conflicts_with = "limit", help_heading = "What")]
     pub(crate) all: bool,
     /// Print identifiers only, e.g. nodegauge history remove $(nodegauge history list -q --until 2026-01-01)
     #[arg(long, short, conflicts_with_all = ["json", "csv"], help_heading = "Output")]

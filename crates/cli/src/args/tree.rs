@@ -14,16 +14,13 @@ const MOST: usize = 4;
 /// Names that are as alike as this may be meant (Jaro-Winkler; clap's own for suggestions is 0.7 by Jaro).
 const ALIKE: f64 = 0.85;
 
-/// The command and those below it with their options in the order of [`GROUPS`]; one without a group is in
+/// The command and those below it with their options in the order of [`GROUPS`]; one of no such group is in
 /// the first.
 pub(super) fn in_order(command: Command) -> Command {
-    let rank = |heading: &str| {
-        let known = GROUPS.iter().position(|group| *group == heading);
-        known.expect("the groups of options are those of the table: a test builds all commands")
-    };
+    let rank = |heading: &str| GROUPS.iter().position(|group| *group == heading);
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
     let mut ids: Vec<(usize, String)> = options
-        .map(|arg| (arg.get_help_heading().map_or(0, rank), arg.get_id().to_string()))
+        .map(|arg| (arg.get_help_heading().and_then(rank).unwrap_or(0), arg.get_id().to_string()))
         .collect();
     ids.sort_by_key(|(rank, _)| *rank);
     // An argument that is changed goes behind all others.
