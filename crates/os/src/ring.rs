@@ -447,7 +447,8 @@ mod tests {
                 }
                 prop_assert_eq!(&got, first);
                 expected.pop_front();
-                (got.clear(), read = 0);
+                got.clear();
+                read = 0;
                 Ok(true)
             };
             for (number, (bytes, at_once)) in sizes.into_iter().enumerate() {

@@ -38,7 +38,10 @@ impl Sink {
         mut parts: impl Iterator<Item = Result<T, Failure>>,
     ) -> Result<(), Failure> {
         let Self::File(path) = self else {
-            return parts.try_for_each(|part| Ok(super::write(part?.as_ref())));
+            return parts.try_for_each(|part| {
+                super::write(part?.as_ref());
+                Ok(())
+            });
         };
         let cannot = |cause| cannot_write(path, &cause);
         let mut file = Target::of(path).and_then(Target::open).map_err(cannot)?;

@@ -17,7 +17,7 @@ fn history(folder: &Path, runs: usize) -> Store {
             format!("2026-11-{:02}T{:02}:{:02}:00Z", 1 + i / 1440, i / 60 % 24, i % 60);
         record.machine.host = Some(format!("n0{}", i % 2));
         record.labels = [("run".to_owned(), i.to_string())].into();
-        if i % 100 == 0 {
+        if i.is_multiple_of(100) {
             record.measurements[0].test = "hpl".to_owned();
         }
         record.measurements[0].samples = vec![1e9; 100];
@@ -57,7 +57,8 @@ fn questions_take_no_more_steps_in_a_larger_history() {
     let host = Some("n01".to_owned());
     let labels = vec![("run".to_owned(), "150".to_owned())];
     let since = Some("2026-11-01T02:00:00Z".parse().unwrap());
-    let questions: [(&str, &dyn Fn(&Store)); 8] = [
+    type Question<'a> = (&'a str, &'a dyn Fn(&Store));
+    let questions: [Question; 8] = [
         ("list", &listed(RunFilter::default())),
         ("of a host", &listed(RunFilter { host: host.clone(), own: true, ..RunFilter::default() })),
         ("with a label", &listed(RunFilter { labels, ..RunFilter::default() })),

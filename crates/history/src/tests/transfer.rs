@@ -44,7 +44,7 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
     for (text, expected) in [
         (lines(&[fresh.clone(), other]), format!("run {} is in history database ", known.id)),
         (
-            lines(&[fresh.clone()]) + &newer,
+            lines(std::slice::from_ref(&fresh)) + &newer,
             format!(
                 "x.jsonl, record at line 2: found schema nodegauge/2, required is nodegauge/1{hint}"
             ),
@@ -54,7 +54,7 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
             "x.jsonl, record at line 2: EOF while parsing".to_owned(),
         ),
         (
-            lines(&[fresh.clone()]) + "\n\nrubbish",
+            lines(std::slice::from_ref(&fresh)) + "\n\nrubbish",
             "x.jsonl, record at line 4: expected value".to_owned(),
         ),
         (lines(&[fresh.clone(), odd]), "\"x\\u{1b}[2J\" is no identifier of a run\n".to_owned()),

@@ -53,7 +53,7 @@ pub(super) fn execute(
         };
         let records = records(file, text).into_iter().flatten().map(labelled);
         let Imported { saved, known } = store.import(records)?;
-        let known = (known > 0).then(|| format!(", {known} saved before")).unwrap_or_default();
+        let known = if known > 0 { format!(", {known} saved before") } else { String::new() };
         output::print(&format!("{}: {} saved{known}\n", file.display(), counted(saved, "run")));
     }
     let mut exit = Exit::Success;

@@ -72,7 +72,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> Line {
             (Some(value), Some(unit)) => unit.in_words(value),
             (Some(value), None) => format!("{value:.3}"),
         };
-        let more = (more > 0).then(|| format!(" +{more}")).unwrap_or_default();
+        let more = if more > 0 { format!(" +{more}") } else { String::new() };
         format!("{name} {value}{more}")
     });
     let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
