@@ -90,12 +90,17 @@ fn pairs_start_together_and_no_barrier_hides_between_barriers() {
 fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
-        let own = ["mpi", "--mpicc", which.mpicc, "--patterns", "alltoall", "-m", "8,1MiB"];
+        let own = ["mpi", "--mpicc", which.mpicc, "--patterns"];
         harness
-            .run(&[&own[..], &["--ranks", "4000", "-M", "1TB"]].concat())
+            .run(
+                &[&own[..], &["bw", "-m", "1GiB", "-b", "multiple", "-W", "1024", "-M", "100TB"]]
+                    .concat(),
+            )
             .exits(3)
-            .complains("the buffers of alltoall among 4000 ranks need 30");
-        let few = [&own[..], &["--ranks", "2", "-M", "1MiB", "--size-limit", "0.01"]].concat();
+            .complains("the buffers of bw among 2 ranks need 4 TiB");
+        let small =
+            ["alltoall", "--ranks", "2", "-m", "8,1MiB", "-M", "1MiB", "--size-limit", "0.01"];
+        let few = [&own[..], &small].concat();
         harness.run(&few).exits(0).tells("alltoall among 2 ranks goes to 8 B only");
     }
 }
@@ -126,7 +131,7 @@ fn a_rank_that_dies_is_told_with_the_size() {
         with_fault(&harness, which, "die", &args)
             .exits(1)
             .tells("a rank or the launcher ended")
-            .tells("in latency of 1024 B");
+            .tells("in latency of 1 KiB");
         no_orphans(&harness);
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
             there.push((name, path));
         }
     }
-    let mut unusable = Vec::new();
+    let mut unusable: Vec<(&str, Failure)> = Vec::new();
     for (name, path) in &there {
         match find(name) {
             Ok(mpi) => {
@@ -89,15 +89,25 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
                     (all, "mpicc") => format!("the default of {all} here"),
                     (all, _) => format!("the first of {all} here that can be used"),
                 };
-                let why: String = unusable.iter().map(|why| format!("; not {why}")).collect();
+                let said =
+                    |(name, why): &(&str, Failure)| format!("; not {name}: {}", first_line(why));
+                let why: String = unusable.iter().map(said).collect();
                 return Ok(Mpi { chosen: format!("by {}, {of}{why}", path.display()), ..mpi });
             }
-            Err(failure) => unusable.push(format!("{name}: {}", first_line(&failure))),
+            Err(failure) => unusable.push((name, failure)),
         }
     }
-    match unusable.len() {
-        0 | 1 => find(there.first().map_or(USUAL[0], |(name, _)| name)),
-        _ => Err(Failure::missing(unusable.join("; "))),
+    let said = |(name, why): &(&str, Failure)| format!("{name}: {}", first_line(why));
+    let all: Vec<String> = unusable.iter().map(said).collect();
+    let mut failures = unusable.into_iter().map(|(_, failure)| failure);
+    match failures.next() {
+        None => find(USUAL[0]),
+        // One reason for all, e.g. a launcher that is not there, is said once.
+        Some(first) if failures.all(|other| first_line(&other) == first_line(&first)) => Err(first),
+        Some(_) => Err(Failure::missing(format!(
+            "{}\nhint: name one that can be used, e.g. --mpicc /opt/mpi/bin/mpicc",
+            all.join("; ")
+        ))),
     }
 }
 
