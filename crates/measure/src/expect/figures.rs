@@ -147,7 +147,7 @@ mod tests {
             (
                 "hpl.triad>=3GB/s",
                 "expected hpl.triad >= 3 GB/s, but there is no such measurement; there are \
-                 stream.triad, mpi.mbw_mr, stream.copy, ladder.65536\nhint: name one of these",
+                 stream.triad, mpi.mbw_mr, ladder.65536, stream.copy\nhint: name one of these",
             ),
             (
                 "mbw_mr>=75%",
