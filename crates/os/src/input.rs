@@ -1,6 +1,9 @@
 //! A user's file, read whole. What it is and how long it is are looked at on the open file, so that a device
 //! without an end, a pipe that nobody writes to or a file as large as the disk is refused instead of read.
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::retry_on_intr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -34,13 +37,10 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
         drop(file);
         return read_file(path, longest);
     }
-    // Opened again, to wait for who writes; the first stays until then, or that one would lose its reader.
-    let pipe = File::open(path)?;
-    drop(file);
-    match pipe.metadata()?.file_type().is_fifo() {
-        true => read_at_most(pipe, longest),
-        false => Err(io::Error::other("it has been replaced")),
-    }
+    // Who writes may come later, or be gone again already: both end the wait.
+    retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], None))?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    read_at_most(file, longest)
 }
 
 /// Opens without waiting for who writes to a pipe. A folder opens as well, and is refused in the words that
