@@ -1,9 +1,13 @@
 //! Why the history cannot serve: what SQLite and the file system say, in words for the user.
 
-use crate::store::BUSY_TIMEOUT;
 use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long a program waits for another that writes. Saving a run takes milliseconds, on a busy
+/// network home some tenths of a second; a lock that lasts longer will not go away soon.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the history cannot serve, with the remedy.
 #[derive(Debug, thiserror::Error)]

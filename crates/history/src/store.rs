@@ -1,17 +1,12 @@
 //! The database: opening and saving. Listing is in [`crate::list`], finding in [`crate::find`], changing in
 //! [`crate::edit`].
 
-use crate::error::{Access, HistoryError};
+use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
 use crate::selector;
 use nodegauge_measure::record::Record;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long a program waits for another that writes. Saving a run takes milliseconds, on a busy
-/// network home some tenths of a second; a lock that lasts longer will not go away soon.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The history.
 #[derive(Debug)]
