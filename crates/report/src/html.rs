@@ -1,6 +1,6 @@
 //! The renderer of HTML: a page of the view model as one file that needs no network. Knows no gauge.
 //!
-//! Text of records becomes text of elements or attributes, by [`markup`], or JSON in a block that is no
+//! Text of records becomes text of elements or attributes, by `markup`, or JSON in a block that is no
 //! script; a policy in the page lets no other script run than its own, named by their digests.
 
 mod markup;

@@ -22,7 +22,7 @@ use std::time::Duration;
 const POLL: Duration = Duration::from_micros(200);
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Carries out an order of [`super::Order::arguments`]: the ranks answer on standard output as the MPI
+/// Carries out an order of `Order::arguments`: the ranks answer on standard output as the MPI
 /// probe does.
 ///
 /// # Errors
