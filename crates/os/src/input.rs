@@ -17,11 +17,7 @@ pub const LONGEST_TEXT: u64 = 64 << 20;
 /// # Errors
 /// When it cannot be read, is something else, or is longer.
 pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
-    match file.metadata()?.is_file() {
-        true => read_at_most(file, longest),
-        false => Err(io::Error::other("it is no regular file")),
-    }
+    read_regular(open(path)?, longest)
 }
 
 /// The same of what may come from another program, too: a pipe, or standard input as `-`.
@@ -34,8 +30,7 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     }
     let file = open(path)?;
     if !file.metadata()?.file_type().is_fifo() {
-        drop(file);
-        return read_file(path, longest);
+        return read_regular(file, longest);
     }
     // Who writes may come later, or be gone again already: both end the wait.
     retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], None))?;
@@ -53,6 +48,13 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
+fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
+    match file.metadata()?.is_file() {
+        true => read_at_most(file, longest),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
+
 fn read_at_most(from: impl Read, longest: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     from.take(longest.saturating_add(1)).read_to_end(&mut content)?;
@@ -65,20 +67,18 @@ fn read_at_most(from: impl Read, longest: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::io::Write;
+
+    fn make_pipe(path: &Path) {
+        mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    }
 
     #[test]
     fn only_regular_files_of_sane_length_are_files() {
         let folder = tempfile::tempdir().unwrap();
         let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RWXU,
-            0,
-        )
-        .unwrap();
+        make_pipe(&pipe);
         std::fs::write(&file, vec![b'x'; 2 << 20]).unwrap();
         let refused = |path: &Path, longest| read_file(path, longest).unwrap_err().to_string();
         assert_eq!(read_file(&file, 2 << 20).unwrap().len(), 2 << 20);
@@ -96,14 +96,7 @@ mod tests {
     fn what_another_program_writes_is_an_input() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RWXU,
-            0,
-        )
-        .unwrap();
+        make_pipe(&pipe);
         let path = pipe.clone();
         let writer = std::thread::spawn(move || File::create(path)?.write_all(b"Triad: 1"));
         assert_eq!(read_input(&pipe, 100).unwrap(), b"Triad: 1");
