@@ -81,6 +81,7 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
         }
     }
     let mut unusable: Vec<(&str, Failure)> = Vec::new();
+    let said = |(name, why): &(&str, Failure)| format!("{name}: {}", first_line(why));
     for (name, path) in &there {
         match find(name) {
             Ok(mpi) => {
@@ -89,15 +90,13 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
                     (all, "mpicc") => format!("the default of {all} here"),
                     (all, _) => format!("the first of {all} here that can be used"),
                 };
-                let said =
-                    |(name, why): &(&str, Failure)| format!("; not {name}: {}", first_line(why));
-                let why: String = unusable.iter().map(said).collect();
+                let why: String =
+                    unusable.iter().map(|one| format!("; not {}", said(one))).collect();
                 return Ok(Mpi { chosen: format!("by {}, {of}{why}", path.display()), ..mpi });
             }
             Err(failure) => unusable.push((name, failure)),
         }
     }
-    let said = |(name, why): &(&str, Failure)| format!("{name}: {}", first_line(why));
     let all: Vec<String> = unusable.iter().map(said).collect();
     let mut failures = unusable.into_iter().map(|(_, failure)| failure);
     match failures.next() {
