@@ -37,12 +37,12 @@ const HOSTILE: &str =
     "</script><script>window.hit=1</script>\"><img src=x onerror=window.hit=1>{{7*7}}\u{2028}'";
 const FORMULA: &str = "=cmd|' /C calc'!A0";
 
-fn golden(name: &str) -> PathBuf {
+pub fn golden(name: &str) -> PathBuf {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
     PathBuf::from(folder).join(name).join("record.json")
 }
 
-fn record(name: &str) -> Value {
+pub fn record(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(golden(name)).unwrap()).unwrap()
 }
 
