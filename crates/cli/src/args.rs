@@ -13,12 +13,14 @@ pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;
 pub(crate) mod ranks;
+mod report;
 pub(crate) mod stream;
 mod tree;
 
 pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
 pub(crate) use compare::CompareArgs;
 pub(crate) use history::HistoryCommand;
+pub(crate) use report::ReportArgs;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::published::Against;
@@ -349,19 +351,6 @@ pub(crate) struct PlacesArgs {
     /// Bind threads as shown and print where the kernel says that they may run
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
-}
-
-/// `report`.
-#[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct ReportArgs {
-    /// Identifier or its beginning, latest, latest~1, a label, or a file
-    #[arg(default_value = "latest")]
-    pub(crate) run: String,
-    /// Where the report goes; '-' is standard output [default: nodegauge-ID.html]
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub(crate) output: Option<String>,
-    #[command(flatten)]
-    pub(crate) db: Database,
 }
 
 /// The command with what only the running program knows.
