@@ -6,9 +6,9 @@ use clap::Args as ClapArgs;
 /// `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReportArgs {
-    /// Identifier or its beginning, latest, latest~1, a label, or a file
+    /// Identifiers or their beginnings, latest, latest~1, labels, or files; several, up to 16, stand side by side
     #[arg(default_value = "latest")]
-    pub(crate) run: String,
+    pub(crate) runs: Vec<String>,
     /// Where the report goes; '-' is standard output [default: nodegauge-ID.html]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
