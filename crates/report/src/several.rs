@@ -1,7 +1,8 @@
 //! The page of several runs side by side: what differs between them, then every figure with the best and
 //! the worst of the runs, and pictures of those that all have.
 
-use crate::compare::{cut, differences, grouped, listed, speed};
+use crate::compare::{differences, grouped, listed, speed};
+use crate::run;
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, BarSeries, Bars, Cell, Chart, Drawing, Note, Page, Picture, Scale, Section, Series,
@@ -12,12 +13,7 @@ use nodegauge_measure::compare::{Design, Pair, Shared, Side, Verdict, compare, s
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_measure::record::{Measurement, Record, Status};
-use std::collections::BTreeSet;
 
-/// Longest name of a run.
-const NAME: usize = 40;
-/// Fewest characters of an identifier that names a run.
-const ID: usize = 8;
 /// Most groups of bars in a picture, and most pictures of a test: the tables have all.
 const GROUPS: usize = 12;
 const PICTURES: usize = 12;
@@ -30,7 +26,7 @@ pub fn page(
     registry: &Registry,
     others: &dyn Fn(&Record) -> Vec<Record>,
 ) -> Page {
-    let names = names(runs);
+    let names = run::names(runs);
     let known = several(runs, registry);
     let called: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut sections = vec![legend(runs, &names), differences(&known.differences, &called)];
@@ -56,34 +52,6 @@ pub fn page(
     sections.extend((!told.is_empty()).then(|| view::summary(told.join("; "))));
     let heading = format!("nodegauge: {} runs side by side", runs.len());
     Page { heading, sections }
-}
-
-/// What each run is called: by the labels in which they differ, with the host where others have the same
-/// labels, else by identifier and host.
-fn names(runs: &[Record]) -> Vec<String> {
-    let differs =
-        |key: &String| runs.iter().any(|run| run.labels.get(key) != runs[0].labels.get(key));
-    let short = |run: &Record, n: usize| run.id.chars().take(n).collect::<String>();
-    let all_short = |n: usize| runs.iter().map(move |run| short(run, n));
-    let tells = |n: &usize| all_short(*n).collect::<BTreeSet<_>>().len() == runs.len();
-    let n = (ID..NAME).find(tells).unwrap_or(NAME);
-    let of_run = |run: &Record| {
-        let own = run.labels.iter().filter(|(key, _)| differs(key));
-        let labels: Vec<String> = own.map(|(key, value)| format!("{key}={value}")).collect();
-        let host = run.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-        let labels = cut(&labels.join(" "), NAME);
-        let id = short(run, n);
-        let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{host}"), NAME));
-        vec![labels.clone(), by_host, format!("{labels}, {id}"), by_id]
-    };
-    let called: Vec<Vec<String>> = runs.iter().map(of_run).collect();
-    let name = |own: &Vec<String>| {
-        let is_own = |kind: usize| called.iter().filter(|all| all[kind] == own[kind]).count() == 1;
-        let kinds = if own[0].is_empty() { 3..4 } else { 0..3 };
-        let kind = kinds.clone().find(|kind| is_own(*kind)).unwrap_or(kinds.end - 1);
-        own[kind].clone()
-    };
-    called.iter().map(name).collect()
 }
 
 /// Which run is which.
@@ -139,21 +107,23 @@ fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[Strin
 
 /// Why figures are doubted or no results, each reason once with the runs and figures that have it.
 fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
-    let mut found = Vec::new();
+    type Doubt<'a> = ((Status, String), &'a String);
+    let mut found: Vec<Doubt<'_>> = Vec::new();
     for (run, name) in names.iter().enumerate() {
         let of_run = figures.iter().filter_map(|shared| Some((shared.runs[run]?, shared)));
         let doubted = of_run.filter_map(|(m, of)| Some((m.validity.reasons.first()?, m, of)));
         for (why, of) in grouped(doubted, |(why, ..)| *why) {
             let titles: Vec<String> = of.iter().map(|(.., shared)| shared.title.clone()).collect();
-            found.push((of[0].1.validity.status, format!("{}: {why}", listed(&titles)), name));
+            let text = format!("{}: {why}", listed(&titles));
+            found.push(((of[0].1.validity.status, text), name));
         }
     }
-    let note = |((status, text), of): ((Status, String), Vec<(Status, String, &String)>)| {
-        let runs: Vec<String> = of.into_iter().map(|(.., name)| name.clone()).collect();
+    let note = |((status, text), of): ((Status, String), Vec<Doubt<'_>>)| {
+        let runs: Vec<String> = of.into_iter().map(|(_, name)| name.clone()).collect();
         let of = if runs.len() == names.len() { "all".to_owned() } else { listed(&runs) };
         Note::doubt(status, format!("{of}: {text}"))
     };
-    grouped(found, |(status, text, _)| (*status, text.clone())).into_iter().map(note).collect()
+    grouped(found, |(doubt, _)| doubt.clone()).into_iter().map(note).collect()
 }
 
 /// A figure of a run, in words that say what its colour says.

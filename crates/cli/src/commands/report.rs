@@ -2,10 +2,12 @@
 
 use super::compare::others as runs_like;
 use super::history::{find, open_to_read};
-use crate::args::{Database, ReportArgs};
+use crate::args::Database;
+use crate::args::report::{Format, ReportArgs};
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
+use crate::session;
 use nodegauge_gauge::view::Page;
 use nodegauge_history::RunFilter;
 use nodegauge_measure::record::Record;
@@ -19,23 +21,60 @@ const OTHERS: usize = 40;
 const SIDE_BY_SIDE: usize = 16;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
-    let runs: Vec<Record> =
-        args.runs.iter().map(|run| find(run, &args.db)).collect::<Result<_, _>>()?;
-    let (page, name) = match runs.as_slice() {
+    let records = args.runs.iter().map(|run| find(run, &args.db));
+    let records: Vec<Record> = records.collect::<Result<_, _>>()?;
+    match args.format {
+        Format::Html => page(&records, args)?,
+        Format::Jsonl => {
+            write(args, records.iter().map(output::json_line).collect::<Result<_, _>>()?)?
+        }
+    }
+    Ok(judged(&records, args))
+}
+
+/// Whether the figures are as the conditions ask, said on standard error where they are not.
+fn judged(records: &[Record], args: &ReportArgs) -> Exit {
+    let conditions = &args.conditions;
+    let asked = conditions.strict || !conditions.expect.is_empty();
+    let several = records.len() > 1;
+    let names = run::names(records);
+    let unmet = records.iter().zip(&names).filter(|(record, name)| {
+        let run = if several { format!("{name}: ") } else { String::new() };
+        let unmet = session::unmet(conditions, record, &run, false);
+        unmet || session::has_invalid(record)
+    });
+    match asked && unmet.count() > 0 {
+        true => Exit::Unmet,
+        false => Exit::Success,
+    }
+}
+
+/// Writes a text for other tools, to standard output unless it is to go elsewhere.
+fn write(args: &ReportArgs, text: String) -> Result<(), Failure> {
+    put(args.output.as_deref().unwrap_or("-"), &text)
+}
+
+/// Writes a report; says where, unless it is standard output.
+fn put(path: &str, text: &str) -> Result<(), Failure> {
+    let sink = Sink::from(path);
+    sink.write(text)?;
+    if sink != Sink::Stdout {
+        output::print(&format!("{:11}{path}\n", "report"));
+    }
+    Ok(())
+}
+
+fn page(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
+    let (page, name) = match records {
         [record] => {
             let others = others(record, &args.db)?;
             (run::whole(record, &GAUGES, &others), file_name(record))
         }
-        runs => side_by_side(runs, args)?,
+        several => side_by_side(several, args)?,
     };
     let default = format!("{name}.html");
     let path = args.output.as_deref().unwrap_or(&default);
-    let sink = Sink::from(path);
-    sink.write(&html::page(&page, &name))?;
-    if sink != Sink::Stdout {
-        output::print(&format!("{:11}{path}\n", "report"));
-    }
-    Ok(Exit::Success)
+    put(path, &html::page(&page, &name))
 }
 
 /// The page of several runs, and what its file is called.
