@@ -20,7 +20,6 @@ mod tree;
 pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
 pub(crate) use compare::CompareArgs;
 pub(crate) use history::HistoryCommand;
-pub(crate) use report::ReportArgs;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::published::Against;
