@@ -137,7 +137,7 @@ fn probes(
         let built = build(&mpi).or_else(|error| {
             let launcher = Some(&mpi.launcher.command);
             let no_other = choice.named || observer.interrupted();
-            let other = || means::without_compiler(launcher, &probe::uncompiled(&mpi, &error));
+            let other = || means::without_compiler(launcher, &means::uncompiled(&mpi, &error));
             mpi = (!no_other).then(other).flatten().ok_or(error)?;
             build(&mpi)
         });

@@ -1,11 +1,10 @@
 //! The probe: compiled by the site's wrapper, kept until the MPI, the compiler or the text change; or the one that
 //! was compiled with this program.
 
-use crate::choice::first_line;
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_toolchain::mpi::{Mpi, MpiAbi, MpiLibrary, MpiParts};
-use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, Scratch, ToolchainError};
+use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, Scratch};
 use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Permissions;
@@ -124,26 +123,6 @@ fn kept_or_compiled(
         tell(format!("the compiled probe is not kept for later runs: {why}"));
     }
     Ok(program)
-}
-
-/// Why a wrapper compiles no probe, in a line: the first of what its compiler says.
-pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
-    let (
-        MessagesError::Toolchain(ToolchainError::Compile { status, errors, .. }),
-        MpiParts::Wrapper { compiler, .. },
-    ) = (error, &mpi.parts)
-    else {
-        return first_line(error);
-    };
-    let first = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or(status).trim();
-    // The folder in which that was is gone.
-    let (place, rest) = first.split_once(' ').unwrap_or((first, ""));
-    let place = place.rsplit('/').next().unwrap_or(place);
-    format!(
-        "{} cannot compile it ({})",
-        compiler.command.program(),
-        format!("{place} {rest}").trim()
-    )
 }
 
 /// What a wrapper makes of the sources.
