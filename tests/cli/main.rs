@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod against;
+mod apps;
 mod browser;
 mod compare;
 mod compilers;
@@ -40,6 +41,7 @@ mod places;
 mod ranks;
 mod record;
 mod report;
+mod report_runs;
 mod run;
 mod signals;
 #[path = "../skip.rs"]

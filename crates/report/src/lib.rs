@@ -17,6 +17,7 @@ pub mod openmetrics;
 pub mod places;
 pub mod published;
 pub mod run;
+pub mod several;
 pub mod text;
 mod topology;
 
