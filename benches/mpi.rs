@@ -7,7 +7,7 @@
 //! last one is allowed for.
 //!
 //! First, the probe that nodegauge carries beside the one that a wrapper compiles, by turns, `ROUNDS` times: the
-//! median of the rounds' ratios, which are to be within 1 %, and the compiled one over itself, as above.
+//! median of the rounds' ratios, which are to be within 1 %, the compiled one over itself, as above, and the best of all rounds over the best.
 //!
 //! With `FLOOR=1` both MPIs against the floor instead, nodegauge's own transport, start by start by turns: `ROUNDS`
 //! runs of each, the geometric mean of their shares and the least and greatest.
@@ -125,28 +125,36 @@ fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
         let all = record["measurements"].as_array().cloned().unwrap_or_default();
         let of = |m: &Value| {
             let name = m["name"].as_str().unwrap_or("?").to_owned();
-            Some(((name, m["config"]["message_bytes"].as_u64()?), m["summary"]["median"].as_f64()?))
+            let best = if name == "latency" { "min" } else { "max" };
+            let of = |statistic: &str| m["summary"][statistic].as_f64();
+            Some(((name, m["config"]["message_bytes"].as_u64()?), [of("median")?, of(best)?]))
         };
         all.iter().filter_map(of).collect::<BTreeMap<_, _>>()
     };
     let by_turns: Vec<_> = (0..rounds).map(|_| (figures(true), figures(false))).collect();
     print(&format!(
-        "\n{mpicc}, {rounds} rounds\n\n| | bytes | carried over compiled | least | greatest | compiled over itself |\n| --- | --- | --- | --- | --- | --- |"
+        "\n{mpicc}, {rounds} rounds\n\n| | bytes | carried over compiled | least | greatest | compiled over itself | best over best |\n| --- | --- | --- | --- | --- | --- | --- |"
     ));
     for (name, bytes) in by_turns[0].0.keys() {
         let key = (name.clone(), *bytes);
-        let ratio = |(compiled, carried): &(BTreeMap<_, f64>, BTreeMap<_, f64>)| {
-            Some(carried.get(&key)? / compiled.get(&key)?)
-        };
-        let mut ratios: Vec<f64> = by_turns.iter().filter_map(ratio).collect();
+        // Median and best of each round that has both.
+        let both: Vec<([f64; 2], [f64; 2])> = by_turns
+            .iter()
+            .filter_map(|(compiled, carried)| Some((*compiled.get(&key)?, *carried.get(&key)?)))
+            .collect();
+        let mut ratios: Vec<f64> =
+            both.iter().map(|(compiled, carried)| carried[0] / compiled[0]).collect();
         ratios.sort_by(f64::total_cmp);
-        let compiled: Vec<f64> =
-            by_turns.iter().filter_map(|(c, _)| c.get(&key).copied()).collect();
-        let chance = halves(&compiled);
+        let chance = halves(&both.iter().map(|(compiled, _)| compiled[0]).collect::<Vec<f64>>());
+        let best = |of: fn(&([f64; 2], [f64; 2])) -> f64| {
+            let better = if name == "latency" { f64::min } else { f64::max };
+            both.iter().map(of).reduce(better).unwrap_or(f64::NAN)
+        };
+        let best = best(|(_, carried)| carried[1]) / best(|(compiled, _)| compiled[1]);
         let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
         let median = ratios[ratios.len() / 2];
         print(&format!(
-            "| {name} | {bytes} | {median:.3} | {least:.3} | {most:.3} | {chance:.3} |"
+            "| {name} | {bytes} | {median:.3} | {least:.3} | {most:.3} | {chance:.3} | {best:.3} |"
         ));
     }
 }

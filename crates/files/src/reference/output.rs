@@ -107,7 +107,20 @@ fn rated(
     to_rate: ToRate,
 ) -> Option<Option<(&'static str, f64)>> {
     let figure: f64 = figure.parse().ok()?;
-    Some((figure > 0.0).then(|| (name, to_rate(figure, block as f64))))
+    if figure <= 0.0 {
+        return Some(None);
+    }
+    Some(Some((name, finite(to_rate(figure, block as f64))?)))
+}
+
+/// What a record can hold: a run of digits may be more than any number.
+fn finite(figure: f64) -> Option<f64> {
+    Some(figure).filter(|figure| figure.is_finite())
+}
+
+/// KiB as bytes.
+fn kib(digits: &str) -> Option<u64> {
+    digits.parse::<u64>().ok()?.checked_mul(KIB)
 }
 
 impl IozoneOutput {
@@ -132,9 +145,7 @@ impl IozoneOutput {
         } else {
             |kib, _| kib * KIB as f64
         };
-        let size = |mark: &str| {
-            after(mark)?.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * KIB)
-        };
+        let size = |mark: &str| kib(after(mark)?.split_whitespace().next()?);
         let mut output = Self {
             version: after("Version $Revision:")
                 .map(|rest| rest.trim_matches([' ', '$']).to_owned()),
@@ -177,7 +188,7 @@ impl IozoneOutput {
     fn throughput(&mut self, text: &str) {
         let figure = |line: &str| -> Option<f64> {
             let (_, right) = line.rsplit_once('=')?;
-            Some(right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64)
+            finite(right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64)
         };
         let begun = |line: &str| {
             let (head, _) = line.strip_prefix("Children see throughput for")?.split_once('=')?;
@@ -209,7 +220,7 @@ impl IozoneOutput {
     fn excel(&mut self, text: &str, unit: ToRate) {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();
-        let unquoted = |word: &str| word.trim_matches('"').parse::<u64>().ok();
+        let size = |word: &str| kib(word.trim_matches('"'));
         for line in text.lines().map(str::trim) {
             let title = line.trim_matches('"');
             if let Some((ours, ..)) =
@@ -222,12 +233,11 @@ impl IozoneOutput {
             let Some(name) = name.filter(|_| line.starts_with('"')) else { continue };
             let mut words = line.split_whitespace();
             if blocks.is_empty() {
-                blocks = words.filter_map(unquoted).collect();
+                blocks = words.filter_map(size).collect();
                 continue;
             }
-            let Some(file) = words.next().and_then(unquoted) else { continue };
-            for (block, figure) in blocks.iter().zip(words) {
-                let (file, block) = (file * KIB, block * KIB);
+            let Some(file) = words.next().and_then(size) else { continue };
+            for (&block, figure) in blocks.iter().zip(words) {
                 let Some(rate) = rated(name, figure, block, unit).flatten() else { continue };
                 match self.lines.iter_mut().find(|line| (line.file, line.block) == (file, block)) {
                     Some(line) => line.rates.push(rate),
@@ -243,7 +253,7 @@ impl IozoneOutput {
 fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
-    let (file, block) = (file.parse::<u64>().ok()? * KIB, block.parse::<u64>().ok()? * KIB);
+    let (file, block) = (kib(file)?, kib(block)?);
     let rest = line.get(SIZES..).filter(|rest| rest.is_ascii()).unwrap_or("").trim_end();
     let by_place = by_place(rest);
     let is_figure = |(_, figure): &(usize, &str)| figure.bytes().all(|b| b.is_ascii_digit());
