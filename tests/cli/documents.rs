@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 28] = [
+const COMMANDS: [&[&str]; 29] = [
     &[],
     &["run"],
     &["machine"],
@@ -22,6 +22,7 @@ const COMMANDS: [&[&str]; 28] = [
     &["io"],
     &["compare"],
     &["report"],
+    &["watch"],
     &["schema"],
     &["history"],
     &["history", "list"],

@@ -52,3 +52,4 @@ mod sweep;
 mod terminal;
 mod transport;
 mod tune;
+mod watch;

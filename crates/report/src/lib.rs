@@ -14,5 +14,6 @@ pub mod run;
 pub mod several;
 pub mod text;
 mod topology;
+pub mod trend;
 
 pub use text::Style;
