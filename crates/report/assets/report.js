@@ -157,12 +157,7 @@
       const quoted = of.dots.filter((dot) => !dot.aside);
       // The line breaks where runs are missing and where one has no result.
       const line = quoted.flatMap((dot) => [...(of.gaps.some(([, to]) => to === dot.at) ? [[dot.at * 1000 - 1, null]] : []), [dot.at * 1000, dot.value]]);
-      const span = of.dots.length ? of.dots.at(-1).at - of.dots[0].at : 0;
-      const band = ({ from, to, regime: i }) => [
-        // A name where there is room for it; the symbols of the dots tell as well.
-        { name: to - from > span / 5 ? of.regimes[i] : '', xAxis: from * 1000, itemStyle: { color: colour(i), opacity: 0.13 }, label: { position: 'insideBottom', fontSize: 11 } },
-        { xAxis: to * 1000 },
-      ];
+      const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: colour(i), opacity: 0.13 } }, { xAxis: to * 1000 }];
       const groups = [...of.regimes.keys(), -1].flatMap((i) => [false, true].map((doubted) => ({
         i, doubted, dots: of.dots.filter((dot) => (dot.regime ?? -1) === i && dot.value !== null && Boolean(dot.remark) === doubted),
       }))).filter((group) => group.dots.length);
