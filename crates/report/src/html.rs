@@ -111,7 +111,7 @@ fn pictures(block: &Block) -> Vec<Picture> {
             let names: Vec<&str> = chart.series.iter().map(|one| one.name.as_str()).collect();
             let over = if chart.x == Scale::Bytes { " over size" } else { "" };
             let title = names.join(", ") + over;
-            vec![Picture { title, drawing: Drawing::Chart(chart.clone()) }]
+            vec![Picture::chart(title, chart.clone())]
         }
         Block::HeatMaps(maps) => grids(maps),
         _ => Vec::new(),
