@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 29] = [
+const COMMANDS: [&[&str]; 31] = [
     &[],
     &["run"],
     &["machine"],
@@ -20,6 +20,8 @@ const COMMANDS: [&[&str]; 29] = [
     &["mpi"],
     &["hpl"],
     &["io"],
+    &["apps"],
+    &["apps", "trapezoid"],
     &["compare"],
     &["report"],
     &["watch"],
