@@ -48,7 +48,10 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let series = Series::of(args, &site)?;
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
-    nodegauge_os::yield_to_others();
+    if args.when_busy == WhenBusy::Skip {
+        // Beside others, what a niced program gets would be measured.
+        nodegauge_os::yield_to_others();
+    }
     let mut watch = Watch::new(args, site, signals, series.labels.clone())?;
     watch.say(&series.in_words(args));
     let mut grid = Grid::new(series.began, args.every);
