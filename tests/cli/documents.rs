@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 28] = [
+const COMMANDS: [&[&str]; 31] = [
     &[],
     &["run"],
     &["machine"],
@@ -20,8 +20,11 @@ const COMMANDS: [&[&str]; 28] = [
     &["mpi"],
     &["hpl"],
     &["io"],
+    &["apps"],
+    &["apps", "trapezoid"],
     &["compare"],
     &["report"],
+    &["watch"],
     &["schema"],
     &["history"],
     &["history", "list"],

@@ -55,3 +55,4 @@ mod sweep;
 mod terminal;
 mod transport;
 mod tune;
+mod watch;

@@ -140,3 +140,75 @@ fn hostile_runs_side_by_side_stay_text() {
     let text = browser.evaluate("document.body.textContent");
     assert!(text.as_str().unwrap().contains("<img src=x onerror=window.hit=1>"));
 }
+
+/// Runs of a day, one every ten minutes, of two regimes and with an hour's gap; saved.
+fn day(harness: &Harness, label: &str) -> Vec<f64> {
+    let mut lines = String::new();
+    let mut values = Vec::new();
+    for i in (0..40).filter(|i| !(20..26).contains(i)) {
+        let mut run = record("stream");
+        let far = (10..16).contains(&i) || i > 30;
+        run["id"] = json!(format!("01M80{i:02}E6PEPPF69HBVJF5Z1FX"));
+        run["started"] = json!(format!("2026-11-21T{:02}:{:02}:00Z", 10 + i / 6, i % 6 * 10));
+        run["labels"] = json!({"watch": label});
+        for m in run["measurements"].as_array_mut().unwrap() {
+            let value = if far { 2e10 } else { 3e10 } + f64::from(i) * 1e7;
+            m["value"] = json!(value);
+            m["config"]["round_trip_s"] = json!(if far { 390e-9 } else { 115e-9 });
+            if m["name"] == "triad" {
+                values.push(value);
+            }
+        }
+        lines.push_str(&format!("{run}\n"));
+    }
+    let file = harness.write("day.jsonl", lines);
+    harness.run(&["history", "import", &file]).exits(0);
+    values
+}
+
+#[test]
+fn runs_are_drawn_in_time() {
+    let harness = Harness::new();
+    let values = day(&harness, "night");
+    let page = page_of(&harness, &["--trend", "watch=night"]);
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.len() < 1_500_000 && text.contains("trend of watch=night, 34 runs on n01"));
+    assert!(
+        text.contains(
+            "1 time without a run, the longest from 2026-11-21 13:10 to 2026-11-21 14:20"
+        )
+    );
+    let only =
+        harness.run(&["report", "--trend", "night", "--since", "2026-11-21T16:00:00Z", "-o", "-"]);
+    assert!(only.exits(0).stdout.contains("4 runs on n01"));
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &page);
+    let ms = browser.open(&page);
+    println!("opened in {ms:.0} ms");
+    let data = browser.evaluate(DATA);
+    let shown = rows(&data, "Triad, best");
+    let drawn: Vec<f64> = shown.iter().map(|row| number(row[1])).collect();
+    assert_eq!(drawn, values);
+    assert_eq!(shown[0][0], "2026-11-21T10:00:00Z");
+    let near = shown.iter().filter(|row| row[2].contains("115")).count();
+    assert_eq!(near, 10 + 4 + 5, "{shown:?}");
+    // Five bands, for a gap ends one, and a line that is broken there.
+    let option = "echarts.getInstanceByDom(document.querySelector('[data-kind=trend]')).getOption().series[0]";
+    assert_eq!(browser.evaluate(&format!("{option}.markArea.data.length")), 5);
+    assert_eq!(
+        browser.evaluate(&format!("{option}.data.filter((dot) => dot[1] === null).length")),
+        1
+    );
+}
+
+#[test]
+fn a_hostile_label_of_a_trend_stays_text() {
+    let harness = Harness::new();
+    day(&harness, HOSTILE);
+    let page = page_of(&harness, &["--trend", &format!("watch={HOSTILE}")]);
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &page);
+    assert_eq!(browser.evaluate("window.hit === undefined && document.images.length === 0"), true);
+    let text = browser.evaluate("document.querySelector('h1').textContent");
+    assert!(text.as_str().unwrap().contains(HOSTILE), "{text}");
+}

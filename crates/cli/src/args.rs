@@ -17,10 +17,12 @@ pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod stream;
 mod tree;
+mod watch;
 
 pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
 pub(crate) use compare::CompareArgs;
 pub(crate) use history::HistoryCommand;
+pub(crate) use watch::{WatchArgs, WhenBusy};
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_machine::published::Against;
@@ -131,6 +133,8 @@ pub(crate) enum Command {
     /// Measure applications: pi by the trapezoid rule, which computes alone
     #[command(subcommand)]
     Apps(Box<apps::AppsCommand>),
+    /// Take short samples over a day: stream and memory latency, every ten minutes
+    Watch(WatchArgs),
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
@@ -389,7 +393,13 @@ pub(crate) fn definition() -> clap::Command {
             })
             .mut_arg("against", |against| against.hide(true))
     };
-    tree::in_order(Args::command().mut_subcommand("explain", explain))
+    // They choose among the runs of a trend.
+    let report = |report: clap::Command| {
+        let filters = ["gauge", "label", "host", "since", "until"];
+        filters.iter().fold(report, |report, id| report.mut_arg(id, |arg| arg.requires("trend")))
+    };
+    let command = Args::command().mut_subcommand("explain", explain);
+    tree::in_order(command.mut_subcommand("report", report))
 }
 
 /// An error of the command line with the commands that may be meant where one is not known.

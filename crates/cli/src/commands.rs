@@ -17,6 +17,7 @@ mod places;
 mod report;
 mod run;
 mod stream;
+mod watch;
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
@@ -36,6 +37,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Hpl(hpl)) => hpl::execute(hpl),
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::Apps(apps)) => apps::execute(apps),
+        Some(Command::Watch(args)) => watch::execute(args),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),

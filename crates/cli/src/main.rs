@@ -10,6 +10,7 @@ mod progress;
 mod resolve;
 mod session;
 mod signals;
+mod started;
 
 use clap::FromArgMatches;
 use std::process::ExitCode;

@@ -10,7 +10,7 @@ mod picture;
 pub use chart::{Axis, Chart, HeatMap, HeatMaps, Scale, Series};
 pub use picture::{
     Bar, BarSeries, Bars, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries,
-    Samples, Step, Steps,
+    Samples, Step, Steps, Trend, TrendBand, TrendDot,
 };
 
 use nodegauge_measure::Unit;

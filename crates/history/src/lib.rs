@@ -18,7 +18,7 @@ mod store;
 mod transfer;
 
 pub use error::HistoryError;
-pub use list::{Figures, RunFilter, RunLine};
+pub use list::{Figures, RunFilter, RunLine, Series};
 pub use moment::Moment;
 pub use selector::{means_a_file, parse, read_file};
 pub use store::Store;

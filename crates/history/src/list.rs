@@ -6,7 +6,7 @@ use crate::store::Store;
 use nodegauge_measure::Unit;
 use nodegauge_measure::stats::Better;
 use rusqlite::types::Value;
-use rusqlite::{Row, params_from_iter};
+use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -19,6 +19,8 @@ pub struct RunFilter {
     pub host: Option<String>,
     /// Only with all these labels.
     pub labels: Vec<(String, String)>,
+    /// Only with a label of this key, of this value, or `key=value`.
+    pub labelled: Option<String>,
     /// Only with figures of one of these tests; none for whatever was measured.
     pub tests: Vec<&'static str>,
     /// Only from this moment on.
@@ -50,6 +52,17 @@ pub struct RunLine {
     pub labels: BTreeMap<String, String>,
     /// Its figures, none of a program or a publication beside it; those of one name together.
     pub figures: Vec<Figures>,
+}
+
+/// Runs that share a label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Series {
+    /// The value of the label.
+    pub value: String,
+    /// When the first of them started, RFC 3339.
+    pub first: String,
+    /// How many there are.
+    pub runs: usize,
 }
 
 /// The figures of one name in a run, in a list.
@@ -86,6 +99,14 @@ impl RunFilter {
         for (key, value) in &self.labels {
             let label = "id IN (SELECT run FROM label WHERE key = ? AND value = ?)";
             and(label, &mut [key.clone(), value.clone()].into_iter());
+        }
+        if let Some(label) = &self.labelled {
+            let (key, value, both) = match label.split_once('=') {
+                Some((key, value)) => (key, value, "AND"),
+                None => (label.as_str(), label.as_str(), "OR"),
+            };
+            let label = format!("id IN (SELECT run FROM label WHERE key = ? {both} value = ?)");
+            and(&label, &mut [key.to_owned(), value.to_owned()].into_iter());
         }
         if !self.tests.is_empty() {
             let marks = vec!["?"; self.tests.len()].join(", ");
@@ -155,6 +176,32 @@ impl Store {
         self.connection
             .prepare(&format!("SELECT count(*) FROM run WHERE {conditions}"))
             .and_then(|mut found| found.query_row(params_from_iter(values), |row| row.get(0)))
+            .map_err(self.failed(Access::Read))
+    }
+
+    /// The series of runs that share the value of a label, this one or that of the latest run, among those that
+    /// this history's node `host` measured itself.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn series(
+        &self,
+        host: Option<&str>,
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<Option<Series>, HistoryError> {
+        self.connection
+            .prepare(
+                "SELECT value, min(started), count(*) FROM label JOIN run ON label.run = run.id
+                 WHERE key = ?1 AND (?2 IS NULL OR value = ?2) AND host IS ?3 AND own
+                 GROUP BY value ORDER BY max(started) DESC LIMIT 1",
+            )
+            .and_then(|mut found| {
+                let series = |row: &Row<'_>| {
+                    Ok(Series { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
+                };
+                found.query_row((key, value, host), series).optional()
+            })
             .map_err(self.failed(Access::Read))
     }
 

@@ -14,6 +14,9 @@ use crate::topology::{Topology, TopologySource};
 use crate::{host, processor};
 use nodegauge_measure::record::{Finding, Machine, Severity};
 
+/// The finding that other programs use the CPUs.
+pub const OTHER_LOAD: &str = "other-load";
+
 /// What the checks look at.
 struct Examined<'a> {
     topology: &'a Topology,
@@ -58,7 +61,7 @@ type Check = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
 const LIVE: [Check; 25] = {
     use Severity::{Critical, Info, Warning};
     [
-        ("other-load", Warning, load::other_load),
+        (OTHER_LOAD, Warning, load::other_load),
         ("steal-time", Warning, load::steal),
         ("cpu-quota", Critical, cpus::quota),
         ("governor-not-performance", Warning, cpus::governor),

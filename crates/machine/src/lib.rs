@@ -25,7 +25,7 @@ pub mod topology;
 
 pub use describe::{DescribeOptions, describe};
 pub use dimms::{DimmSpec, bandwidth_of};
-pub use doctor::examine;
+pub use doctor::{OTHER_LOAD, examine};
 pub use host::inherited;
 pub use ids::{CpuId, NodeId};
 pub use root::{SysRoot, number_ranges};

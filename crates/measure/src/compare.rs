@@ -14,7 +14,7 @@ mod several;
 mod table;
 pub mod threshold;
 
-pub use figures::Figure;
+pub use figures::{Figure, Part, parts};
 pub use pairing::Unpaired;
 pub use settings::{Difference, machine_changes};
 pub use several::{Several, Shared, several};

@@ -137,6 +137,11 @@ pub fn rfc3339(time: SystemTime) -> Option<String> {
     Some(text)
 }
 
+/// The moment that a text in RFC 3339 names.
+pub fn time_of(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339_weak(text).ok()
+}
+
 /// Now, in RFC 3339 with whole seconds.
 pub fn now_rfc3339() -> String {
     rfc3339(SystemTime::now()).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())

@@ -45,6 +45,13 @@ pub fn monotonic_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Lets other programs that want a CPU have it before this process and those that it starts from now on; on an
+/// idle node it changes nothing.
+pub fn yield_to_others() {
+    // As `nice` does by default. One that may not even do this goes on as it is.
+    let _ = rustix::process::nice(10);
+}
+
 /// Has the kernel kill this process when `parent`, which started it, ends.
 pub fn die_with_parent(parent: u32) {
     // SAFETY: settings and questions of this process.

@@ -150,6 +150,42 @@
       };
     },
 
+    trend(of) {
+      const time = (at) => new Date(at * 1000).toISOString().replace('.000Z', 'Z');
+      const regime = (dot) => (dot.regime === null ? '' : of.regimes[dot.regime]);
+      const colour = (i) => (i < 0 ? '#8b949e' : COLOURS[i % COLOURS.length]);
+      const quoted = of.dots.filter((dot) => !dot.aside);
+      // The line breaks where runs are missing and where one has no result.
+      const line = quoted.flatMap((dot) => [...(of.gaps.some(([, to]) => to === dot.at) ? [[dot.at * 1000 - 1, null]] : []), [dot.at * 1000, dot.value]]);
+      const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: colour(i), opacity: 0.13 } }, { xAxis: to * 1000 }];
+      const groups = [...of.regimes.keys(), -1].flatMap((i) => [false, true].map((doubted) => ({
+        i, doubted, dots: of.dots.filter((dot) => (dot.regime ?? -1) === i && dot.value !== null && Boolean(dot.remark) === doubted),
+      }))).filter((group) => group.dots.length);
+      const scatter = groups.map(({ i, doubted, dots }) => ({
+        type: 'scatter', name: `${i < 0 ? (of.regimes.length ? 'regime not told' : 'runs') : of.regimes[i]}${doubted ? ', doubted' : ''}`,
+        data: dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside ? 5 : 8 })), symbol: SYMBOLS[(i + 1) % SYMBOLS.length],
+        itemStyle: doubted ? { color: 'transparent', borderColor: colour(i), borderWidth: 1.5 } : { color: colour(i) },
+      }));
+      return {
+        many: of.dots.length > MANY,
+        rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'doubted'], ...of.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark])],
+        option: {
+          useUTC: true,
+          legend: {},
+          tooltip: { formatter: (p) => {
+            const dot = p.seriesIndex > 0 && groups[p.seriesIndex - 1].dots[p.dataIndex];
+            return dot ? [time(dot.at), words(dot.value, of.unit), regime(dot), dot.remark].filter(Boolean).join('\n') : '';
+          } },
+          xAxis: { type: 'time', name: 'UTC', nameLocation: 'middle', nameGap: 26, axisLabel: { hideOverlap: true } },
+          yAxis: axis(of.dots.map((dot) => dot.value).filter((value) => value !== null), of.unit),
+          series: [
+            { type: 'line', name: 'as quoted', data: line, showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: '#8b949e' }, itemStyle: { color: '#8b949e' }, markArea: { silent: true, data: of.bands.map(band) } },
+            ...scatter,
+          ],
+        },
+      };
+    },
+
     heat_map(of) {
       const cells = of.values.flatMap((row, r) => row.map((value, c) => [c, r, value])).filter((cell) => cell[2] > 0);
       const logs = cells.map((cell) => Math.log10(cell[2]));

@@ -80,7 +80,8 @@ pub fn page(page: &Page, name: &str) -> String {
 fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
     let number = seen.entry(id).or_default();
     *number += 1;
-    if *number == 1 { id.to_owned() } else { format!("{id}-{number}") }
+    let name = id.replace(' ', "-");
+    if *number == 1 { name } else { format!("{name}-{number}") }
 }
 
 fn section(section: &Section, anchor: &str) -> Markup {

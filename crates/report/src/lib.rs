@@ -20,6 +20,7 @@ pub mod run;
 pub mod several;
 pub mod text;
 mod topology;
+pub mod trend;
 
 pub use figures::Conditions;
 pub use text::Style;

@@ -6,7 +6,7 @@
 use super::stream::ShowArgs;
 use super::{Database, Documents, label};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_history::Moment;
+use nodegauge_history::{Moment, RunFilter};
 use std::path::PathBuf;
 
 /// `history`.
@@ -76,9 +76,9 @@ pub(crate) enum HistoryCommand {
     },
 }
 
-/// `history list`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct ListArgs {
+/// Which saved runs are meant.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct WhichRuns {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
     #[arg(long, value_name = "NAME", value_parser = crate::gauges::tests, help_heading = "What")]
     pub(crate) gauge: Option<Tests>,
@@ -94,6 +94,27 @@ pub(crate) struct ListArgs {
     /// Only runs until then; a date is meant with all its hours
     #[arg(long, value_name = "WHEN", help_heading = "What")]
     pub(crate) until: Option<Moment>,
+}
+
+impl WhichRuns {
+    /// The same for the history.
+    pub(crate) fn filter(&self) -> RunFilter {
+        RunFilter {
+            host: self.host.clone(),
+            labels: self.label.clone(),
+            tests: self.gauge.as_ref().map(|tests| tests.0.clone()).unwrap_or_default(),
+            since: self.since.clone(),
+            until: self.until.clone(),
+            ..RunFilter::default()
+        }
+    }
+}
+
+/// `history list`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichRuns,
     /// At most this many [default: 20; all with --quiet, --json or --csv]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
     pub(crate) limit: Option<u32>,

@@ -1,5 +1,6 @@
 //! The arguments of `report`.
 
+use super::history::WhichRuns;
 use super::{Conditions, Database};
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -10,6 +11,12 @@ pub(crate) struct ReportArgs {
     /// up to 16, stand side by side
     #[arg(default_value = "latest")]
     pub(crate) runs: Vec<String>,
+    /// Draw the figures that stand for a node from run to run, of the runs with this label: key, value or
+    /// key=value
+    #[arg(long, value_name = "LABEL", conflicts_with = "runs", help_heading = "What")]
+    pub(crate) trend: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichRuns,
     /// What is made of them
     #[arg(
         long,

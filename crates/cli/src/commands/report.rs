@@ -13,7 +13,7 @@ use nodegauge_history::RunFilter;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::stats::Better;
 use nodegauge_report::{
-    Conditions, github_action_benchmark, html, junit, markdown, openmetrics, run, several,
+    Conditions, github_action_benchmark, html, junit, markdown, openmetrics, run, several, trend,
 };
 use std::path::Path;
 use std::slice::from_ref;
@@ -25,6 +25,9 @@ const OTHERS: usize = 40;
 const SIDE_BY_SIDE: usize = 16;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
+    if let Some(label) = &args.trend {
+        return trend_of(label, args);
+    }
     let records = args.runs.iter().map(|run| find(run, &args.db));
     let records: Vec<Record> = records.collect::<Result<_, _>>()?;
     let conditions = Conditions {
@@ -115,7 +118,7 @@ fn page(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
     let (page, name) = match records {
         [record] => {
             let others = others(record, &args.db)?;
-            (run::whole(record, &GAUGES, &others), file_name(record))
+            (run::whole(record, &GAUGES, &others), file_name(&record.id))
         }
         several => side_by_side(several, args)?,
     };
@@ -148,12 +151,39 @@ fn side_by_side(runs: &[Record], args: &ReportArgs) -> Result<(Page, String), Fa
         store.and_then(|store| runs_like(store, from_ref(run)).ok()).unwrap_or_default()
     };
     let page = several::page(runs, &GAUGES, &gauges::registry(), &like);
-    Ok((page, format!("{}-and-{}-more", file_name(&runs[0]), runs.len() - 1)))
+    Ok((page, format!("{}-and-{}-more", file_name(&runs[0].id), runs.len() - 1)))
+}
+
+/// The page of the runs with a label in time.
+fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
+    if args.format != Format::Html {
+        return Err(Failure::usage(
+            "--trend is a page, of --format html\nhint: history list --csv",
+        ));
+    }
+    let filter = RunFilter { labelled: Some(label.to_owned()), ..args.which.filter() };
+    let mut runs = trend::Runs::default();
+    if let Some(store) = open_to_read(&args.db)? {
+        // One after another: there may be thousands, each with all its samples.
+        for id in store.ids(&filter)?.iter().rev() {
+            runs.add(&store.find(id)?, &GAUGES);
+        }
+    }
+    if runs.count() == 0 {
+        return Err(Failure::usage(format!(
+            "no saved run with the label '{label}' is meant\nhint: nodegauge history list --all"
+        )));
+    }
+    let name = file_name(&format!("trend-{label}"));
+    let default = format!("{name}.html");
+    let path = args.output.as_deref().unwrap_or(&default);
+    put(path, &html::page(&runs.page(label), &name))?;
+    Ok(Exit::Success)
 }
 
 /// `nodegauge-ID`; a record from a file may have anything as its identifier.
-fn file_name(record: &Record) -> String {
-    let id = record.id.chars().filter(char::is_ascii_alphanumeric);
+fn file_name(id: &str) -> String {
+    let id = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
     format!("nodegauge-{}", id.take(40).collect::<String>())
 }
 

@@ -27,6 +27,8 @@ pub enum Drawing {
     Steps(Steps),
     /// The same figures of several runs.
     Bars(Bars),
+    /// A figure from run to run.
+    Trend(Trend),
     /// Values over two axes; a surface where the axes are sizes.
     HeatMap(Grid),
     /// Where threads run.
@@ -96,6 +98,47 @@ pub struct BarSeries {
     pub name: String,
     /// Group by group: the value, and why it is doubted, if it is; nothing where there is no result.
     pub values: Vec<Option<(f64, Option<String>)>>,
+}
+
+/// A figure from run to run, over months as over minutes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Trend {
+    /// Of all values.
+    pub unit: Unit,
+    /// In order of time.
+    pub dots: Vec<TrendDot>,
+    /// What the regimes are called.
+    pub regimes: Vec<String>,
+    /// When the runs were in which regime.
+    pub bands: Vec<TrendBand>,
+    /// Between which times runs are missing, in seconds since 1970.
+    pub gaps: Vec<(f64, f64)>,
+}
+
+/// A figure of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrendDot {
+    /// When the run began, in seconds since 1970.
+    pub at: f64,
+    /// The value; nothing where there is no result.
+    pub value: Option<f64>,
+    /// The regime in which it was taken, where that is known.
+    pub regime: Option<usize>,
+    /// Whether it is of another regime than the one that the run quotes.
+    pub aside: bool,
+    /// Why it is doubted; empty where it is not.
+    pub remark: String,
+}
+
+/// Runs of one regime that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TrendBand {
+    /// Its beginning, in seconds since 1970.
+    pub from: f64,
+    /// Its end.
+    pub to: f64,
+    /// The regime.
+    pub regime: usize,
 }
 
 /// Values over two axes.

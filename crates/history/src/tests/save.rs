@@ -18,6 +18,15 @@ fn a_list_is_newest_first_and_can_be_narrowed() {
     assert_eq!(ids(RunFilter { labels, ..all() }), ["01ABCE0002"]);
     let labels = vec![label("nps", "4"), label("bios", "plain")];
     assert!(ids(RunFilter { labels, ..all() }).is_empty());
+    for (label, runs) in
+        [("nps", 2), ("4", 2), ("nps=4", 2), ("bios", 1), ("tuned", 1), ("nps=tuned", 0), ("", 0)]
+    {
+        assert_eq!(
+            ids(RunFilter { labelled: Some(label.to_owned()), ..all() }).len(),
+            runs,
+            "{label}"
+        );
+    }
     assert_eq!(ids(RunFilter { tests: vec!["hpl", "stream"], ..all() }).len(), 2);
     assert!(ids(RunFilter { tests: vec!["hpl"], ..all() }).is_empty());
     let moment = |text: &str| Some(text.parse::<Moment>().unwrap());
@@ -32,6 +41,29 @@ fn a_list_is_newest_first_and_can_be_narrowed() {
     assert_eq!(line.command, "stream --threads 2");
     assert_eq!(line.host.as_deref(), Some("n01"));
     assert_eq!(line.labels.len(), 2);
+}
+
+#[test]
+fn a_series_is_known_by_its_label_on_its_host() {
+    let (_folder, mut store, _, second) = two_runs();
+    let series = |store: &Store, host: &str, key: &str, value: Option<&str>| {
+        store.series(Some(host), key, value).unwrap()
+    };
+    let found = series(&store, "n01", "nps", Some("4")).unwrap();
+    assert_eq!((found.value.as_str(), found.runs), ("4", 2));
+    assert!(found.first < second.started);
+    for (host, key, value) in [("n02", "nps", None), ("n01", "nps", Some("1")), ("n01", "4", None)]
+    {
+        assert_eq!(series(&store, host, key, value), None);
+    }
+    // Without a value the one that has the latest run.
+    let started = "2031-01-02T00:00:00Z".to_owned();
+    let labels = [("nps".to_owned(), "1".to_owned())].into();
+    let third =
+        Record { id: "01ABCF0003".to_owned(), started: started.clone(), labels, ..record(1e9) };
+    store.save(&third).unwrap();
+    let found = series(&store, "n01", "nps", None).unwrap();
+    assert_eq!((found.value.as_str(), found.runs, found.first), ("1", 1, started));
 }
 
 #[test]

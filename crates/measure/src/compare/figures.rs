@@ -51,9 +51,9 @@ pub(super) struct Matched {
 
 /// The samples of one run in one regime.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Part {
-    /// `None` where regimes were not watched.
-    round_trip: Option<f64>,
+pub struct Part {
+    /// Core-to-core round trip, seconds; `None` where regimes were not watched.
+    pub round_trip: Option<f64>,
     /// What is quoted of them; NaN for no result.
     pub value: f64,
     samples: Vec<f64>,
@@ -189,8 +189,8 @@ pub(super) fn matched(
     Ok(Matched { a: of_a, b: of_b, like, remark })
 }
 
-/// The samples of a run by regime, the headline's first.
-fn parts(m: &Measurement) -> Vec<Part> {
+/// The samples of a figure by regime, the headline's first.
+pub fn parts(m: &Measurement) -> Vec<Part> {
     let trip = m.config.get("round_trip_s").and_then(serde_json::Value::as_f64);
     let trip = trip.filter(|trip| regime::is_of_a_line(*trip));
     let value = m.value.unwrap_or(f64::NAN);

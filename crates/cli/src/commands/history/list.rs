@@ -20,12 +20,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let all = args.all || args.quiet || args.documents.are_asked_for();
     let filter = RunFilter {
         limit: args.limit.map(|limit| limit as usize).or((!all).then_some(SHOWN)),
-        host: args.host.clone(),
-        labels: args.label.clone(),
-        tests: args.gauge.as_ref().map(|tests| tests.0.clone()).unwrap_or_default(),
-        since: args.since.clone(),
-        until: args.until.clone(),
-        own: false,
+        ..args.which.filter()
     };
     let store = super::open_to_read(&args.db)?;
     if args.quiet {

@@ -1,0 +1,311 @@
+//! `nodegauge watch`: short samples over a day, each in processes of its own, so that one that fails costs
+//! nothing but itself.
+
+mod grid;
+
+use crate::args::{WatchArgs, WhenBusy};
+use crate::failure::{Exit, Failure};
+use crate::gauges::GAUGES;
+use crate::output::{self, Sink};
+use crate::session;
+use crate::signals::Signals;
+use crate::started::{job, record_of};
+use grid::Grid;
+use humantime::format_duration;
+use nodegauge_gauge::Site;
+use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{self, Record, Severity, Status};
+use nodegauge_toolchain::{CommandLine, Job};
+use std::time::{Duration, SystemTime};
+
+/// What a sample consists of.
+const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
+/// What each of them takes besides its budget: it starts, reads the topology and ends.
+const START: Duration = Duration::from_secs(1);
+/// A measurement that takes this many times its budget and longer hangs, and at least this long.
+const HANGS: u32 = 20;
+const HANGS_AFTER: Duration = Duration::from_secs(60);
+/// Share of the time between samples that one waits for the node to be quiet.
+const WAITS: u32 = 10;
+/// Between two looks at the clock, at signals and at the load.
+const LOOK: Duration = Duration::from_millis(250);
+/// The label of a series that has none.
+const LABEL: &str = "watch";
+
+pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
+    let least = (args.budget + START) * COMMANDS.len() as u32;
+    if args.every < least {
+        return Err(Failure::usage(format!(
+            "--every {} is shorter than a sample: stream and memory latency take {} each\nhint: --every {} or more",
+            format_duration(args.every),
+            format_duration(args.budget + START),
+            format_duration(Duration::from_secs(least.as_secs_f64().ceil() as u64)),
+        )));
+    }
+    let (topology, machine) = session::this_machine(&DescribeOptions::default())?;
+    let site = Site::new(topology, machine, SysRoot::live());
+    let series = Series::of(args, &site)?;
+    let signals = Signals::listen()
+        .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+    if args.when_busy == WhenBusy::Skip {
+        // Beside others, what a niced program gets would be measured.
+        nodegauge_os::yield_to_others();
+    }
+    let mut watch = Watch::new(args, site, signals, series.labels.clone())?;
+    watch.say(&series.in_words(args));
+    let mut grid = Grid::new(series.began, args.every);
+    let end = series.began + args.whole;
+    let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
+    while due < end && watch.wait(&mut due, &mut grid) {
+        // A machine that slept until then has missed the rest.
+        if SystemTime::now() >= end {
+            break;
+        }
+        watch.sample();
+        due = grid.next(SystemTime::now());
+    }
+    watch.end(&series.labels[0])
+}
+
+/// Samples that belong together, by the first of their labels.
+struct Series {
+    labels: Vec<(String, String)>,
+    began: SystemTime,
+    /// Runs that are saved of it.
+    samples: usize,
+}
+
+impl Series {
+    /// The series that goes on, or a new one.
+    fn of(args: &WatchArgs, site: &Site) -> Result<Self, Failure> {
+        let now = SystemTime::now();
+        let named = args.label.first();
+        let (key, value) = named.map_or((LABEL, None), |(key, value)| (key.as_str(), Some(value)));
+        // Opened for writing, so that it is known before anything is measured whether it can be.
+        let store = session::open_store(&args.db)?;
+        let host = site.machine.host.as_deref();
+        let saved = store.series(host, key, value.map(String::as_str))?.filter(|_| !args.anew);
+        let began = |first: &str| record::time_of(first).unwrap_or(now);
+        let saved = saved.map(|saved| (began(&saved.first), saved));
+        let is_over = |began: SystemTime| began + args.whole <= now;
+        let mut labels = args.label.clone();
+        Ok(match (saved, named) {
+            (Some((began, saved)), Some((key, value))) if is_over(began) => {
+                return Err(Failure::usage(format!(
+                    "--for {} of {key}={value} are over: {} since {}\nhint: a longer --for, another --label, or --anew",
+                    format_duration(args.whole),
+                    counted(saved.runs, "run"),
+                    saved.first,
+                )));
+            }
+            (Some((began, saved)), _) if !is_over(began) => {
+                if labels.is_empty() {
+                    labels.push((LABEL.to_owned(), saved.value));
+                }
+                Self { labels, began, samples: saved.runs }
+            }
+            _ => {
+                if labels.is_empty() {
+                    labels.push((LABEL.to_owned(), record::now_rfc3339()));
+                }
+                Self { labels, began: now, samples: 0 }
+            }
+        })
+    }
+
+    fn in_words(&self, args: &WatchArgs) -> String {
+        let (key, value) = &self.labels[0];
+        let end = record::rfc3339(self.began + args.whole).unwrap_or_default();
+        let end = minute(&end);
+        let goes_on = match self.samples {
+            0 => String::new(),
+            n => format!("; goes on after {}", counted(n, "run")),
+        };
+        let every = format_duration(args.every);
+        format!("{:11}{key}={value}: a sample every {every} until {end} UTC{goes_on}\n", "watch")
+    }
+}
+
+/// To the minute, as lists have it.
+fn minute(time: &str) -> String {
+    time.get(..16).unwrap_or(time).replace('T', " ")
+}
+
+/// A watch under way.
+struct Watch<'a> {
+    args: &'a WatchArgs,
+    site: Site,
+    signals: Signals,
+    labels: Vec<(String, String)>,
+    jobs: Vec<(CommandLine, Job)>,
+    /// Runs that could not be saved yet.
+    unsaved: Vec<Record>,
+    samples: usize,
+    skipped: usize,
+    failed: usize,
+    invalid: bool,
+}
+
+impl<'a> Watch<'a> {
+    fn new(
+        args: &'a WatchArgs,
+        site: Site,
+        signals: Signals,
+        labels: Vec<(String, String)>,
+    ) -> Result<Self, Failure> {
+        let limit = (args.budget * HANGS).max(HANGS_AFTER);
+        let budget = ["--budget".to_owned(), args.budget.as_secs_f64().to_string()];
+        let of = |words: &&[&str]| {
+            let rest = words[1..].iter().map(|word| (*word).to_owned()).chain(budget.clone());
+            let command = CommandLine::new(words[0].to_owned(), rest);
+            Ok((command.clone(), job(&command, &args.db, limit)?))
+        };
+        let jobs = COMMANDS.iter().map(of).collect::<Result<_, Failure>>()?;
+        let unsaved = Vec::new();
+        let (samples, skipped, failed, invalid) = (0, 0, 0, false);
+        Ok(Self { args, site, signals, labels, jobs, unsaved, samples, skipped, failed, invalid })
+    }
+
+    fn say(&self, line: &str) {
+        if !self.args.quiet {
+            output::print(line);
+        }
+    }
+
+    /// Waits until a sample is due; false when the user ends the watch. A clock that is set back, or that
+    /// stood still while the machine slept, changes when the next is due, and no more.
+    fn wait(&self, due: &mut SystemTime, grid: &mut Grid) -> bool {
+        loop {
+            if self.signals.received().is_some() {
+                return false;
+            }
+            let now = SystemTime::now();
+            match due.duration_since(now) {
+                Err(_) => return true,
+                Ok(left) if left.is_zero() => return true,
+                Ok(left) if left > self.args.every => *due = grid.next(now),
+                Ok(left) => std::thread::sleep(left.min(LOOK)),
+            }
+        }
+    }
+
+    /// Who else uses the node, after a while in which that may pass.
+    fn busy(&self) -> Option<String> {
+        let until = SystemTime::now() + self.args.every / WAITS;
+        loop {
+            let Site { topology, machine, root, .. } = &self.site;
+            let found = nodegauge_machine::examine(topology, root, machine);
+            let is_load = |id: &str, severity| id == OTHER_LOAD && severity == Severity::Critical;
+            let load = found.into_iter().find(|found| is_load(&found.id, found.severity))?;
+            if SystemTime::now() >= until || self.signals.received().is_some() {
+                return Some(load.text);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Takes a sample and prints its line.
+    fn sample(&mut self) {
+        let now = record::now_rfc3339();
+        let time = now.trim_end_matches('Z').replace('T', " ");
+        if self.args.when_busy == WhenBusy::Skip
+            && let Some(load) = self.busy()
+        {
+            self.skipped += 1;
+            self.say(&format!("{time}  skipped: {load}\n"));
+            return;
+        }
+        let mut told = Vec::new();
+        let mut failed = false;
+        for (command, job) in std::mem::take(&mut self.jobs) {
+            if self.signals.received().is_none() {
+                match record_of(&command, &job, &self.signals) {
+                    Ok(Some(run)) => {
+                        told.push(in_words(&run));
+                        self.save(run);
+                    }
+                    Ok(None) => {}
+                    Err(failure) => {
+                        failed = true;
+                        told.push(format!("{} failed: {}", command.program(), failure.in_a_line()));
+                    }
+                }
+            }
+            self.jobs.push((command, job));
+        }
+        self.samples += usize::from(!told.is_empty() && !failed);
+        self.failed += usize::from(failed);
+        if !told.is_empty() {
+            self.say(&format!("{time}  {}\n", told.join(", ")));
+        }
+    }
+
+    /// Saves a run, and those that could not be saved before.
+    fn save(&mut self, mut run: Record) {
+        run.labels.extend(self.labels.iter().cloned());
+        self.invalid |= run.measurements.iter().any(|m| m.validity.status == Status::Invalid);
+        self.unsaved.push(run);
+        if let Err(failure) = self.save_all() {
+            let kept = counted(self.unsaved.len(), "run");
+            output::error(&format!("{}; {kept} kept to be saved later", failure.in_a_line()));
+        }
+    }
+
+    fn save_all(&mut self) -> Result<(), Failure> {
+        // Opened for each sample: in a day the file may be moved, or its disk be away for a while.
+        let mut store = session::open_store(&self.args.db)?;
+        while let Some(run) = self.unsaved.first() {
+            store.save(run)?;
+            self.unsaved.remove(0);
+        }
+        Ok(())
+    }
+
+    /// Says what came of it. What could not be saved goes to a file in the current folder.
+    fn end(mut self, (key, value): &(String, String)) -> Result<Exit, Failure> {
+        let tallied =
+            [(self.samples, "sample"), (self.skipped, "skipped"), (self.failed, "failed")];
+        let tallied = tallied.iter().enumerate().filter(|(i, (n, _))| *i == 0 || *n > 0);
+        let tallied = tallied.map(|(i, (n, what))| match i {
+            0 => counted(*n, what),
+            _ => format!("{n} {what}"),
+        });
+        let tallied = tallied.collect::<Vec<_>>().join(", ");
+        self.say(&format!("{:11}{tallied}: nodegauge report --trend '{key}={value}'\n", "watched"));
+        if !self.unsaved.is_empty()
+            && let Err(failure) = self.save_all()
+        {
+            let file = format!("nodegauge-unsaved-{}.jsonl", self.unsaved[0].id);
+            Sink::File(file.clone().into())
+                .write_parts(self.unsaved.iter().map(output::json_line))?;
+            return Err(Failure::missing(format!(
+                "{}; {} are in {file}\nhint: nodegauge history import {file}",
+                failure.in_a_line(),
+                counted(self.unsaved.len(), "run"),
+            )));
+        }
+        Ok(match self.signals.received() {
+            Some(signal) => Exit::Signal(signal),
+            None if self.invalid || self.failed > 0 => Exit::Unmet,
+            None => Exit::Success,
+        })
+    }
+}
+
+/// The figures that stand for a run: `memory 33.1 GB/s`.
+fn in_words(run: &Record) -> String {
+    let heads = GAUGES.iter().flat_map(|gauge| gauge.headlines(run));
+    let told = heads.filter_map(|head| {
+        let m = head.figure?;
+        let doubt = match m.validity.status {
+            Status::Valid => String::new(),
+            status => format!(" ({})", status.name()),
+        };
+        Some(format!("{} {}{doubt}", head.title, m.in_words()))
+    });
+    let told: Vec<String> = told.collect();
+    let cut = if run.complete { "" } else { "interrupted: " };
+    let told = if told.is_empty() { "no result".to_owned() } else { told.join(", ") };
+    format!("{cut}{told}")
+}

@@ -1,0 +1,88 @@
+//! Commands of nodegauge, and programs around them, started as processes of their own for the records that
+//! they print.
+
+use crate::args::{Args, Database};
+use crate::failure::Failure;
+use crate::signals::Signals;
+use clap::CommandFactory;
+use nodegauge_measure::record::Record;
+use nodegauge_os::{KillReason, describe, last_lines};
+use nodegauge_toolchain::{CommandLine, Job, ToolchainError, run_with_descendants};
+use std::time::Duration;
+
+/// What is started: the command as it was typed, in its variables, with its record on standard output.
+pub(crate) fn job(command: &CommandLine, db: &Database, limit: Duration) -> Result<Job, Failure> {
+    let is_variable = |word: &&String| {
+        word.split_once('=').is_some_and(|(name, _)| {
+            let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+            name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit())
+        })
+    };
+    let words = command.words();
+    let variables: Vec<&String> = words.iter().take_while(is_variable).collect();
+    let mut rest = words[variables.len()..].iter().peekable();
+    let definition = Args::command();
+    // A command of nodegauge by its name alone, or with the name before it, is this program.
+    let own = rest.peek().is_none_or(|word| {
+        word.starts_with('-')
+            || *word == definition.get_name()
+            || definition.find_subcommand(word).is_some()
+    });
+    let program = match own {
+        true => {
+            rest.next_if(|word| *word == definition.get_name());
+            let this = std::env::current_exe()
+                .map_err(|cause| Failure::missing(format!("cannot find this program: {cause}")))?;
+            this.to_string_lossy().into_owned()
+        }
+        false => rest.next().cloned().unwrap_or_default(),
+    };
+    let arguments = rest.cloned().chain(["--no-save", "--json", "-"].map(str::to_owned));
+    let mut job = Job::new(CommandLine::new(program, arguments), limit);
+    let value = |(name, value): (&str, &str)| (name.to_owned(), Some(value.to_owned()));
+    job.environment = variables.iter().filter_map(|word| word.split_once('=')).map(value).collect();
+    // What runs read of the history, such as what was tuned, is of the one that is meant.
+    let db = db.db.iter().map(|path| path.to_string_lossy().into_owned());
+    job.environment.extend(db.map(|path| ("NODEGAUGE_DB".to_owned(), Some(path))));
+    Ok(job)
+}
+
+/// Runs a command to its end. When the user ends it, what it had measured until then, if anything: a record that
+/// is not complete.
+pub(crate) fn record_of(
+    command: &CommandLine,
+    job: &Job,
+    signals: &Signals,
+) -> Result<Option<Record>, Failure> {
+    let mut printed = String::new();
+    let output = run_with_descendants(job, &mut |lines| {
+        printed.push_str(lines);
+        signals.received().map(|_| KillReason::Interrupted)
+    })
+    .map_err(|error| match error {
+        ToolchainError::Start { cause, .. } => {
+            Failure::missing(format!("cannot start '{command}': {cause}"))
+        }
+        other => other.into(),
+    })?;
+    // What a launcher prints before is none of the record's.
+    let text = printed.find('{').map_or("", |start| &printed[start..]);
+    let record = nodegauge_history::parse(text);
+    let status = match job.status(&output) {
+        Err(ToolchainError::Interrupted) => {
+            return Ok(record.ok().filter(|record| !record.measurements.is_empty()));
+        }
+        ended => ended?,
+    };
+    match (status.code(), record) {
+        // A result that is not valid is one.
+        (Some(0 | 1), Ok(record)) => Ok(Some(record)),
+        (Some(0), Err(cause)) => Err(Failure::usage(format!(
+            "'{command}' prints no record of nodegauge: {cause}\nhint: give commands that measure, such as --run stream 'stream --pages 4k'"
+        ))),
+        _ => {
+            let (status, said) = (describe(status), last_lines(&output.stderr));
+            Err(Failure::usage(format!("'{command}' ended with {status}: {said}")))
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The page of many runs in time: each figure that stands for a node as it was from run to run, with the
+//! regimes in which the runs were as bands and the times without a run as gaps.
+
+use nodegauge_gauge::Gauge;
+use nodegauge_gauge::view::{
+    self, Cell, Drawing, Note, Page, Picture, Section, Table, Tone, Trend, TrendBand, TrendDot,
+};
+use nodegauge_measure::compare::{Part, machine_changes, parts};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
+use nodegauge_measure::regime::{self, Regime};
+use nodegauge_measure::stats::{self, Better};
+use nodegauge_measure::{Seconds, Unit};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Runs are a gap apart from this many times the usual time between two: one that is missing doubles it.
+const GAP: f64 = 1.5;
+/// Most changes of the machine, and most reasons for doubt, that are listed.
+const LISTED: usize = 12;
+
+/// Runs as they are read, one after another, from the oldest on: of each only what is shown is kept.
+#[derive(Debug, Default)]
+pub struct Runs {
+    count: usize,
+    /// Without a time.
+    timeless: usize,
+    figures: Vec<Figure>,
+    /// The machine of each host at its latest run, and what changed on the way.
+    machines: Vec<Machine>,
+    changes: Vec<String>,
+    span: Option<(String, String)>,
+}
+
+/// A figure of a host, in order of time.
+#[derive(Debug)]
+struct Figure {
+    title: &'static str,
+    what: &'static str,
+    host: Option<String>,
+    unit: Unit,
+    runs: Vec<Run>,
+}
+
+/// A figure of a run.
+#[derive(Debug)]
+struct Run {
+    /// Seconds since 1970.
+    at: f64,
+    /// By regime, the one that is quoted first.
+    parts: Vec<Part>,
+    status: Status,
+    doubt: Option<String>,
+}
+
+impl Runs {
+    /// Adds a run.
+    pub fn add(&mut self, run: &Record, gauges: &[&dyn Gauge]) {
+        self.count += 1;
+        let time = record::time_of(&run.started);
+        let Some(at) = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()) else {
+            self.timeless += 1;
+            return;
+        };
+        let started = minute(&run.started);
+        let first = self.span.as_ref().map_or(&started, |(first, _)| first).clone();
+        self.span = Some((first, started.clone()));
+        let host = &run.machine.host;
+        match self.machines.iter_mut().find(|known| known.host == *host) {
+            Some(known) => {
+                let on = host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+                let changes = machine_changes(known, &run.machine).into_iter();
+                self.changes.extend(changes.map(|change| format!("{started}{on}: {change}")));
+                known.clone_from(&run.machine);
+            }
+            None => self.machines.push(run.machine.clone()),
+        }
+        for headline in gauges.iter().flat_map(|gauge| gauge.headlines(run)) {
+            let Some(m) = headline.figure else { continue };
+            let (title, what, unit) = (headline.title, headline.what, m.unit);
+            let is_it =
+                |known: &Figure| (known.title, known.unit, &known.host) == (title, unit, host);
+            let at_end = self.figures.len();
+            let index = self.figures.iter().position(is_it).unwrap_or(at_end);
+            if index == at_end {
+                let host = host.clone();
+                self.figures.push(Figure { title, what, host, unit, runs: Vec::new() });
+            }
+            self.figures[index].runs.push(Run::of(m, at.as_secs_f64()));
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The page; `of` says which runs these are.
+    pub fn page(&self, of: &str) -> Page {
+        let hosts = self.machines.iter().map(|machine| machine.host.as_deref());
+        let hosts: Vec<&str> = hosts.map(|host| host.unwrap_or("unknown host")).collect();
+        let on = match hosts.as_slice() {
+            [] => String::new(),
+            [one] => format!(" on {one}"),
+            several => format!(" on {} hosts", several.len()),
+        };
+        let (from, to) = self.span.clone().unwrap_or_default();
+        let runs = counted(self.count, "run");
+        let heading = format!("nodegauge: trend of {of}, {runs}{on}, {from} to {to} UTC");
+        let mut about = Section::new("runs");
+        about.note("runs", format!("{runs} of {of}{on}, from {from} to {to} UTC"));
+        if self.timeless > 0 {
+            about.note("left out", format!("{}: they have no time", counted(self.timeless, "run")));
+        }
+        if self.figures.is_empty() {
+            about.note("figures", "the runs have none that stands for a node");
+        }
+        let more = self.changes.len().saturating_sub(LISTED);
+        for change in self.changes.iter().take(LISTED) {
+            about.push(Note::new("changed", change.as_str()).tone(Tone::Warning));
+        }
+        about.note_if("", (more > 0).then(|| format!("{more} more changes of the machine")));
+        let mut sections = vec![about];
+        let mut told = Vec::new();
+        for figure in &self.figures {
+            let of_title = sections.iter().position(|section| section.id == figure.title);
+            let index = of_title.unwrap_or_else(|| {
+                sections.push(Section::new(figure.title));
+                sections.len() - 1
+            });
+            figure.show(&mut sections[index], hosts.len() > 1);
+            told.extend(figure.in_words(hosts.len() > 1));
+        }
+        sections.extend((!told.is_empty()).then(|| view::summary(told.join("\n"))));
+        Page { heading, sections }
+    }
+}
+
+impl Run {
+    fn of(m: &Measurement, at: f64) -> Self {
+        let (status, doubt) = (m.validity.status, m.validity.reasons.first().cloned());
+        let mut parts = parts(m);
+        if status == Status::Invalid {
+            parts.clear();
+        }
+        parts.retain(|part| part.value.is_finite());
+        Self { at, parts, status, doubt }
+    }
+
+    /// The value that the run quotes.
+    fn value(&self) -> Option<f64> {
+        self.parts.first().map(|part| part.value)
+    }
+}
+
+impl Figure {
+    /// `Triad, best on n01`.
+    fn name(&self, several: bool) -> String {
+        let host = self.host.as_deref().filter(|_| several);
+        format!("{}{}", self.what, host.map(|host| format!(" on {host}")).unwrap_or_default())
+    }
+
+    /// The regimes that the runs met, shortest way first; one is none that could be told from another.
+    fn regimes(&self) -> Vec<Regime> {
+        let parts = self.runs.iter().flat_map(|run| &run.parts);
+        let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
+        let regimes = regime::regimes(&trips);
+        if regimes.len() > 1 { regimes } else { Vec::new() }
+    }
+
+    fn show(&self, section: &mut Section, several: bool) {
+        let regimes = self.regimes();
+        if several {
+            section.push(view::Block::Heading(self.name(true)));
+        }
+        section.push(self.table(&regimes));
+        let gaps = gaps(&self.runs.iter().map(|run| run.at).collect::<Vec<_>>());
+        let length = |(from, to): &(f64, f64)| to - from;
+        let longest = gaps.iter().copied().max_by(|x, y| length(x).total_cmp(&length(y)));
+        section.note_if(
+            "gaps",
+            longest.map(|(from, to)| {
+                let [first, last] = [from, to].map(words_of);
+                format!(
+                    "{} without a run, the longest from {first} to {last}",
+                    counted(gaps.len(), "time")
+                )
+            }),
+        );
+        self.doubts(section);
+        section.push(Picture {
+            title: self.name(several),
+            drawing: Drawing::Trend(self.picture(&regimes, gaps)),
+        });
+    }
+
+    /// What the figure was in each regime.
+    fn table(&self, regimes: &[Regime]) -> Table {
+        let mut table = Table::new(&["regime", ">runs", ">best", ">median", ">worst"]);
+        let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
+        let all = [(None, if regimes.is_empty() { "all" } else { "not told" }.to_owned())];
+        for (kind, name) in kinds.chain(all) {
+            let of_kind = |part: &&Part| of_part(part, regimes) == kind;
+            let all = self.runs.iter().flat_map(|run| run.parts.iter().filter(of_kind));
+            let mut values: Vec<f64> = all.map(|part| part.value).collect();
+            if values.is_empty() {
+                continue;
+            }
+            values.sort_by(f64::total_cmp);
+            if self.unit.better() == Better::Higher {
+                values.reverse();
+            }
+            let cell = |value: f64| Cell::figure(value, self.unit, self.unit.in_words(value));
+            let ends = [values[0], stats::median(&values), values[values.len() - 1]].map(cell);
+            let count = values.len().to_string();
+            table.row([name.into(), count.into()].into_iter().chain(ends));
+        }
+        table
+    }
+
+    /// Why runs are doubted: each reason with how many runs have it.
+    fn doubts(&self, section: &mut Section) {
+        let mut reasons: Vec<(Status, &String, usize)> = Vec::new();
+        for run in &self.runs {
+            let Some(why) = &run.doubt else { continue };
+            match reasons.iter_mut().find(|(_, known, _)| *known == why) {
+                Some((.., count)) => *count += 1,
+                None => reasons.push((run.status, why, 1)),
+            }
+        }
+        reasons.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
+        for (status, why, count) in reasons.into_iter().take(LISTED) {
+            section.push(Note::doubt(status, format!("{}: {why}", counted(count, "run"))));
+        }
+    }
+
+    fn picture(&self, regimes: &[Regime], gaps: Vec<(f64, f64)>) -> Trend {
+        let dots = self.runs.iter().flat_map(|run| {
+            let dot = |value, regime, aside| TrendDot {
+                at: run.at,
+                value,
+                regime,
+                aside,
+                remark: run.doubt.clone().unwrap_or_default(),
+            };
+            let of_part = move |(i, part): (usize, &Part)| {
+                dot(Some(part.value), of_part(part, regimes), i > 0)
+            };
+            let lacking = run.parts.is_empty().then(|| dot(None, None, false));
+            run.parts.iter().enumerate().map(of_part).chain(lacking).collect::<Vec<_>>()
+        });
+        let quoted =
+            |run: &Run| (run.at, run.parts.first().and_then(|part| of_part(part, regimes)));
+        let quoted: Vec<(f64, Option<usize>)> = self.runs.iter().map(quoted).collect();
+        Trend {
+            unit: self.unit,
+            dots: dots.collect(),
+            bands: bands(&quoted, &gaps),
+            regimes: regimes.iter().map(named).collect(),
+            gaps,
+        }
+    }
+
+    /// What it comes to, in a sentence.
+    fn in_words(&self, several: bool) -> Option<String> {
+        let mut values: Vec<f64> = self.runs.iter().filter_map(Run::value).collect();
+        values.sort_by(f64::total_cmp);
+        let [least, .., most] = values[..] else { return None };
+        let words = |value: f64| self.unit.in_words(value);
+        let regimes = match self.regimes().len() {
+            0 => String::new(),
+            n => format!("; {n} regimes"),
+        };
+        Some(format!(
+            "{}: {} to {}, median {}, in {}{regimes}",
+            self.name(several),
+            words(least),
+            words(most),
+            words(stats::median(&values)),
+            counted(values.len(), "run"),
+        ))
+    }
+}
+
+/// To the minute, as lists have it.
+fn minute(started: &str) -> String {
+    started.get(..16).unwrap_or(started).replace('T', " ")
+}
+
+fn words_of(at: f64) -> String {
+    let time = record::rfc3339(UNIX_EPOCH + Duration::from_secs_f64(at));
+    time.map_or_else(|| "?".to_owned(), |text| minute(&text))
+}
+
+fn named(regime: &Regime) -> String {
+    format!("round trip {} to {}", Seconds(regime.from), Seconds(regime.to))
+}
+
+/// The regime of a part of a run; `None` where it is not known.
+fn of_part(part: &Part, regimes: &[Regime]) -> Option<usize> {
+    let trip = part.round_trip?;
+    regimes.iter().position(|regime| regime.contains(trip))
+}
+
+/// Times between runs in which some are missing.
+fn gaps(times: &[f64]) -> Vec<(f64, f64)> {
+    let apart: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let usual = if apart.len() < 2 { f64::INFINITY } else { stats::median(&apart) };
+    let pairs = times.windows(2).map(|pair| (pair[0], pair[1]));
+    pairs.filter(|(from, to)| to - from > GAP * usual).collect()
+}
+
+/// Runs of one regime that follow each other, each band from halfway to the run before to halfway to the one
+/// behind; none reaches into a gap.
+fn bands(runs: &[(f64, Option<usize>)], gaps: &[(f64, f64)]) -> Vec<TrendBand> {
+    let mut bands: Vec<TrendBand> = Vec::new();
+    for (i, (at, regime)) in runs.iter().enumerate() {
+        let Some(regime) = *regime else { continue };
+        let in_gap = |from: f64, to: f64| gaps.contains(&(from, to));
+        let before = i.checked_sub(1).map(|i| runs[i].0).filter(|before| !in_gap(*before, *at));
+        let behind = runs.get(i + 1).map(|run| run.0).filter(|behind| !in_gap(*at, *behind));
+        let halfway = |other: Option<f64>| other.map_or(*at, |other| (at + other) / 2.0);
+        let (from, to) = (halfway(before), halfway(behind));
+        match bands.last_mut().filter(|last| last.regime == regime && last.to == from) {
+            Some(last) if before.is_some() => last.to = to,
+            _ => bands.push(TrendBand { from, to, regime }),
+        }
+    }
+    bands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_where_a_run_is_missing() {
+        let times = [0.0, 600.0, 1205.0, 2400.0, 3010.0, 9000.0];
+        assert_eq!(gaps(&times), [(1205.0, 2400.0), (3010.0, 9000.0)]);
+        assert!(gaps(&[0.0, 600.0, 1300.0]).is_empty() && gaps(&[0.0, 9e9]).is_empty());
+    }
+
+    #[test]
+    fn bands_join_runs_of_a_regime_and_end_at_gaps_and_other_regimes() {
+        let runs =
+            [(0.0, Some(0)), (10.0, Some(0)), (20.0, Some(1)), (30.0, None), (90.0, Some(1))];
+        let band = |from, to, regime| TrendBand { from, to, regime };
+        let expected = [band(0.0, 15.0, 0), band(15.0, 25.0, 1), band(90.0, 90.0, 1)];
+        assert_eq!(bands(&runs, &[(30.0, 90.0)]), expected);
+        let same = [(0.0, Some(1)), (60.0, Some(1)), (70.0, Some(1))];
+        assert_eq!(bands(&same, &[(0.0, 60.0)]), [band(0.0, 0.0, 1), band(60.0, 70.0, 1)]);
+    }
+}

@@ -1,0 +1,77 @@
+//! `watch`: samples over time, which go on where they were left and lose nothing.
+
+use crate::harness::{Harness, wait_for};
+
+/// A sample every three seconds, whatever else runs on the machine.
+const SHORT: [&str; 6] =
+    ["watch", "--budget=0.5", "--every=3s", "--when-busy=measure", "--label", "watch=night"];
+
+fn saved(harness: &Harness) -> usize {
+    harness
+        .run(&["history", "list", "-q", "--label", "watch=night"])
+        .exits(0)
+        .stdout
+        .lines()
+        .count()
+}
+
+#[test]
+fn a_watch_is_stopped_and_goes_on() {
+    let harness = Harness::new();
+    let args = [&SHORT[..], &["--for=1h"]].concat();
+    let running = harness.start(&args);
+    wait_for("a sample", || (saved(&harness) > 0).then_some(()));
+    running.signal("INT");
+    let outcome = running.end().exits(130);
+    let outcome = outcome.says("watch      watch=night: a sample every 3s until ");
+    let outcome = outcome.says("  memory ").says(", latency ").never_says("goes on");
+    outcome.says("nodegauge report --trend 'watch=night'");
+    let before = saved(&harness);
+    let record = harness.latest();
+    assert_eq!(record["labels"]["watch"], "night");
+    // The very same command is the same series: --for counts from its first run.
+    let running = harness.start(&args);
+    wait_for("one more", || (saved(&harness) > before).then_some(()));
+    running.signal("TERM");
+    let outcome = running.end().exits(143);
+    outcome.says(&format!("; goes on after {before} run"));
+    let over = [&SHORT[..], &["--for=1s"]].concat();
+    harness.run(&over).exits(2).complains("--for 1s of watch=night are over");
+    // Each sample is a record like any other.
+    harness.run(&["report", "--trend", "night", "-o", "trend.html"]).exits(0);
+    let page = std::fs::read_to_string(harness.path("trend.html")).unwrap();
+    assert!(page.contains("nodegauge: trend of night, "), "{page}");
+}
+
+#[test]
+fn a_sample_that_fails_costs_only_itself() {
+    let harness = Harness::new();
+    let args = [&SHORT[..], &["--for=2s"]].concat();
+    let outcome = harness.run_with(&[("OMP_NUM_THREADS", "many")], &args).exits(1);
+    let outcome = outcome.says("stream failed: ").says("memory failed: ");
+    outcome.says("watched    0 samples, 1 failed");
+    assert_eq!(saved(&harness), 0);
+    harness.run(&args).says("watched    1 sample: ");
+}
+
+#[test]
+fn what_cannot_be_saved_is_kept_and_written_beside() {
+    let harness = Harness::new();
+    let db = harness.arg("runs.db");
+    let args = [&SHORT[..], &["--for=1h", "--db", &db]].concat();
+    let running = harness.start(&args);
+    let listed = ["history", "list", "-q", "--db", &db];
+    wait_for("a sample", || (harness.run(&listed).stdout.lines().count() > 0).then_some(()));
+    std::fs::remove_file(&db).unwrap();
+    std::fs::create_dir(&db).unwrap();
+    let running = running.shows("kept to be saved later");
+    running.signal("TERM");
+    let outcome = running.end().exits(3);
+    let name = |line: &str| {
+        let end = line.find(".jsonl")? + ".jsonl".len();
+        Some(line[line.find("nodegauge-unsaved-")?..end].to_owned())
+    };
+    let file = outcome.stderr.lines().find_map(name).unwrap_or_else(|| outcome.fail("a file"));
+    harness.run(&["history", "import", &file]).exits(0);
+    assert!(saved(&harness) > 0);
+}
