@@ -3,3 +3,14 @@
 //!
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
 //! another gauge.
+
+mod array;
+mod cg;
+pub mod elasticity;
+pub mod order;
+mod precondition;
+pub mod sparse;
+mod system;
+
+#[cfg(test)]
+mod tests;
