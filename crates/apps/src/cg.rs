@@ -5,12 +5,15 @@
 //! same result bit for bit.
 
 use crate::array::Array;
+use crate::halo::Halo;
 use crate::precondition::Preconditioner;
+use crate::seat::{Seat, Threads};
 use crate::sparse::Isa;
 use crate::system::{Matrix, System};
 use nodegauge_measure::Failure;
 use nodegauge_os::{CacheLine, monotonic_nanos};
-use nodegauge_team::{Laps, Member, Team};
+use nodegauge_team::Laps;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts of an iteration, in the order of [`Work`] and of the times of an iteration.
@@ -20,31 +23,6 @@ const PRECONDITIONER: usize = 1;
 const DOTS: usize = 2;
 const AXPY: usize = 3;
 const HALO: usize = 4;
-
-/// What ranks do together while one solves with them.
-pub(crate) trait Halo: Sync {
-    /// Brings the components of nodes that other ranks have to the end of `vector`; each thread of the
-    /// rank calls it, and all have them behind a barrier.
-    fn exchange(&self, member: &Member<'_>, vector: &Array<f64>);
-    /// The sum of `x` over all ranks, in a fixed order; each thread of the rank calls it with the same `x`.
-    fn sum(&self, member: &Member<'_>, x: f64) -> f64;
-    /// Bytes that an exchange moves on this rank.
-    fn bytes(&self) -> usize;
-}
-
-/// A rank that is alone.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Alone;
-
-impl Halo for Alone {
-    fn exchange(&self, _: &Member<'_>, _: &Array<f64>) {}
-    fn sum(&self, _: &Member<'_>, x: f64) -> f64 {
-        x
-    }
-    fn bytes(&self) -> usize {
-        0
-    }
-}
 
 /// What a solution came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,9 +91,9 @@ pub(crate) struct Solver<'a> {
 }
 
 /// A thread's way through a solution.
-struct Walk<'s, 'm> {
+struct Walk<'s> {
     solver: &'s Solver<'s>,
-    member: &'s Member<'m>,
+    seat: &'s Seat<'s>,
     /// Sums so far.
     reductions: usize,
     /// When the last part was over.
@@ -129,13 +107,13 @@ impl<'a> Solver<'a> {
     /// # Errors
     /// When the kernel gives none.
     pub fn new(
-        team: &mut Team,
+        threads: &mut impl Threads,
         system: &'a System,
         (matrix, preconditioner): (&'a Matrix, &'a Preconditioner),
         halo: &'a dyn Halo,
     ) -> Result<Self, Failure> {
         let owned = 3 * system.rows.owned();
-        let lines = || (0..team.len()).map(|_| CacheLine::default()).collect();
+        let lines = || (0..threads.count()).map(|_| CacheLine::default()).collect();
         let solver = Self {
             system,
             matrix,
@@ -149,7 +127,7 @@ impl<'a> Solver<'a> {
             p: Array::map(3 * system.rows.nodes.len())?,
             q: Array::map(owned)?,
         };
-        solver.clear(team)?;
+        solver.clear(threads)?;
         Ok(solver)
     }
 
@@ -157,9 +135,9 @@ impl<'a> Solver<'a> {
     ///
     /// # Errors
     /// When a thread fails.
-    pub fn clear(&self, team: &mut Team) -> Result<(), Failure> {
-        team.run(|member| {
-            let own = self.own(member);
+    pub fn clear(&self, threads: &mut impl Threads) -> Result<(), Failure> {
+        threads.map(|seat| {
+            let own = self.own(seat);
             for vector in [&self.x, &self.z, &self.p, &self.q, &self.r] {
                 // SAFETY: the rows are this thread's.
                 unsafe { vector.part(own.clone()) }.fill(0.0);
@@ -170,8 +148,8 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    fn own(&self, member: &Member<'_>) -> std::ops::Range<usize> {
-        let rows = self.system.rows.of_thread(member.index);
+    fn own(&self, seat: &Seat<'_>) -> Range<usize> {
+        let rows = self.system.rows.of_thread(seat.thread);
         3 * rows.start..3 * rows.end
     }
 
@@ -180,17 +158,17 @@ impl<'a> Solver<'a> {
         State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
     }
 
-    /// Up to `count` iterations more, a lap each, by all threads; what thread 0 returns is the result of all.
+    /// Up to `count` iterations more, a lap each, by all threads; all return the same state.
     pub fn advance(
         &self,
-        (member, laps): (&Member<'_>, &mut Laps<'_>),
+        (seat, laps): (&Seat<'_>, &mut Laps<'_>),
         mut state: State,
         (count, tolerance): (usize, Tolerance),
     ) -> (State, Vec<Times>) {
-        let mut walk = Walk { solver: self, member, reductions: 0, since: 0, times: [0.0; 6] };
+        let mut walk = Walk { solver: self, seat, reductions: 0, since: 0, times: [0.0; 6] };
         let mut all = Vec::with_capacity(count);
         if state.b_squared.is_nan() && state.iterations == 0 {
-            let own = self.own(member);
+            let own = self.own(seat);
             state.b_squared = walk.sum(dot(&self.system.rhs[own.clone()], &self.system.rhs[own]));
             if state.b_squared == 0.0 {
                 state.end = Some(End::Converged);
@@ -210,7 +188,7 @@ impl<'a> Solver<'a> {
     pub fn work(&self) -> Work {
         let rows = &self.system.rows;
         let (n, threads) = (3 * rows.owned(), 0..rows.threads());
-        let of = |count: &dyn Fn(&std::ops::Range<usize>) -> usize| -> usize {
+        let of = |count: &dyn Fn(&Range<usize>) -> usize| -> usize {
             threads.clone().map(|thread| count(&rows.of_thread(thread))).sum()
         };
         let mut work = Work::default();
@@ -232,15 +210,15 @@ impl<'a> Solver<'a> {
     ///
     /// # Errors
     /// When a thread fails.
-    pub fn true_residual(&self, team: &mut Team) -> Result<f64, Failure> {
-        let made = team.map(|member| {
-            let mut walk = Walk { solver: self, member, reductions: 0, since: 0, times: [0.0; 6] };
-            let own = self.own(member);
+    pub fn true_residual(&self, threads: &mut impl Threads) -> Result<f64, Failure> {
+        let made = threads.map(|seat| {
+            let mut walk = Walk { solver: self, seat, reductions: 0, since: 0, times: [0.0; 6] };
+            let own = self.own(seat);
             // SAFETY: the rows are this thread's.
             unsafe { self.p.part(own.clone()) }.copy_from_slice(unsafe { self.x.part(own.clone()) });
-            member.barrier();
-            self.halo.exchange(member, &self.p);
-            member.barrier();
+            seat.barrier_of_all();
+            self.halo.exchange(seat, &self.p);
+            seat.barrier_of_all();
             walk.multiply();
             // SAFETY: as above.
             let (q, b) = (unsafe { self.q.part(own.clone()) }, &self.system.rhs[own]);
@@ -252,17 +230,17 @@ impl<'a> Solver<'a> {
     }
 }
 
-impl Walk<'_, '_> {
+impl Walk<'_> {
     /// One iteration.
     fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
-        let (solver, member) = (self.solver, self.member);
+        let (solver, seat) = (self.solver, self.seat);
         let Solver { x, r, z, p, q, system, .. } = solver;
-        let own = solver.own(member);
+        let own = solver.own(seat);
         self.times = [0.0; 6];
         let begun = monotonic_nanos();
         self.since = begun;
         // SAFETY: r and z have the rows, and only their threads use them.
-        unsafe { solver.preconditioner.apply(member, &system.rows, r.at(0), z.at(0)) };
+        unsafe { solver.preconditioner.apply(seat, &system.rows, r.at(0), z.at(0)) };
         self.lap(PRECONDITIONER);
         // SAFETY: these rows are this thread's, here and below; the products before and behind read others'
         // between barriers.
@@ -274,7 +252,7 @@ impl Walk<'_, '_> {
         let beta = if state.iterations == 0 { 0.0 } else { rho / state.rho };
         own_p.iter_mut().zip(z).for_each(|(p, z)| *p = *z + beta * *p);
         self.lap(AXPY);
-        solver.halo.exchange(member, p);
+        solver.halo.exchange(seat, p);
         self.lap(HALO);
         self.multiply();
         self.lap(SPMV);
@@ -303,7 +281,7 @@ impl Walk<'_, '_> {
         let Solver { system, matrix, p, q, isa, .. } = self.solver;
         // SAFETY: p has all columns and was written before a barrier; q has the rows.
         unsafe {
-            matrix.multiply((&system.rows, self.member.index), *isa, p.at(0), q.at(0));
+            matrix.multiply((&system.rows, self.seat.thread), *isa, p.at(0), q.at(0));
         }
     }
 
@@ -311,15 +289,15 @@ impl Walk<'_, '_> {
     fn sum(&mut self, part: f64) -> f64 {
         let lines = &self.solver.sums.0[self.reductions % 2];
         self.reductions += 1;
-        lines[self.member.index].0.store(part.to_bits(), Ordering::Relaxed);
-        self.member.barrier();
+        lines[self.seat.thread].0.store(part.to_bits(), Ordering::Relaxed);
+        self.seat.barrier();
         let parts = lines.iter().map(|line| f64::from_bits(line.0.load(Ordering::Relaxed)));
-        self.solver.halo.sum(self.member, parts.sum())
+        self.solver.halo.sum(self.seat, parts.sum())
     }
 
     /// Waits for all, and counts the time for a part.
     fn lap(&mut self, part: usize) {
-        self.member.barrier();
+        self.seat.barrier_of_all();
         self.took(part);
     }
 

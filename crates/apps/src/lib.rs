@@ -7,8 +7,10 @@
 mod array;
 mod cg;
 pub mod elasticity;
+mod halo;
 pub mod order;
 mod precondition;
+mod seat;
 pub mod sparse;
 mod system;
 

@@ -9,9 +9,9 @@
 use crate::array::Array;
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
+use crate::seat::{Seat, Threads};
 use crate::sparse::{self, BLOCK, Blocks, Isa, add_product, transpose};
 use nodegauge_measure::Failure;
-use nodegauge_team::{Member, Team};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,11 +60,15 @@ impl Preconditioner {
     ///
     /// # Errors
     /// When the kernel gives no memory, or a block is not positive definite.
-    pub fn diagonal(team: &mut Team, matrix: &Blocks, rows: &Numbering) -> Result<Self, Failure> {
+    pub fn diagonal(
+        threads: &mut impl Threads,
+        matrix: &Blocks,
+        rows: &Numbering,
+    ) -> Result<Self, Failure> {
         let inverse = Array::map(BLOCK * rows.owned())?;
         let good = AtomicBool::new(true);
-        team.run(|member| {
-            for row in rows.of_thread(member.index) {
+        threads.map(|seat| {
+            for row in rows.of_thread(seat.thread) {
                 let block = diagonal_of(matrix, row);
                 // SAFETY: the row is this thread's.
                 let own = unsafe { inverse.part(BLOCK * row..BLOCK * (row + 1)) };
@@ -81,9 +85,13 @@ impl Preconditioner {
     ///
     /// # Errors
     /// When the kernel gives no memory, or no shift of the diagonal helps.
-    pub fn incomplete(team: &mut Team, matrix: &Blocks, rows: &Numbering) -> Result<Self, Failure> {
-        let lengths = team.map(|member| {
-            let own = rows.of_thread(member.index);
+    pub fn incomplete(
+        threads: &mut impl Threads,
+        matrix: &Blocks,
+        rows: &Numbering,
+    ) -> Result<Self, Failure> {
+        let lengths = threads.map(|seat| {
+            let own = rows.of_thread(seat.thread);
             let count = |row: usize, kind: Coupling| {
                 let columns = matrix.row(row).map(|at| matrix.column(at));
                 columns.filter(|column| coupling(rows, &own, row, *column) == kind).count()
@@ -100,7 +108,7 @@ impl Preconditioner {
         let mut made = Self { inverse, factor: Some(factor), shift: 0.0, isa: Isa::widest() };
         loop {
             let good = AtomicBool::new(true);
-            team.run(|member| made.factorise(member, (matrix, rows), &good))?;
+            threads.map(|seat| made.factorise(seat, (matrix, rows), &good))?;
             if good.load(Ordering::Relaxed) {
                 return Ok(made);
             }
@@ -114,18 +122,18 @@ impl Preconditioner {
     /// A thread's part of the factorisation.
     fn factorise(
         &self,
-        member: &Member<'_>,
+        seat: &Seat<'_>,
         (matrix, rows): (&Blocks, &Numbering),
         good: &AtomicBool,
     ) {
         let Some([lower, upper]) = &self.factor else { return };
-        let own = rows.of_thread(member.index);
+        let own = rows.of_thread(seat.thread);
         let mut scratch = RowScratch::new(rows.owned());
-        for stage in rows.stages(member.index) {
+        for stage in rows.stages(seat.thread) {
             for row in stage.clone() {
                 self.factorise_row(lower, (matrix, rows), (row, &own), &mut scratch, good);
             }
-            member.barrier();
+            seat.barrier();
         }
         for row in own.clone() {
             // SAFETY: the row is this thread's, and nobody reads upper rows yet.
@@ -205,17 +213,17 @@ impl Preconditioner {
     ///
     /// # Safety
     /// `r` and `z` have the rows, and nobody else uses them.
-    pub unsafe fn apply(&self, member: &Member<'_>, rows: &Numbering, r: *const f64, z: *mut f64) {
+    pub unsafe fn apply(&self, seat: &Seat<'_>, rows: &Numbering, r: *const f64, z: *mut f64) {
         let (isa, diagonal) = (self.isa, self.inverse.at(0));
         let Some([lower, upper]) = &self.factor else {
-            let own = rows.of_thread(member.index);
+            let own = rows.of_thread(seat.thread);
             // SAFETY: the rows are this thread's; the processor has the widest set that it has.
             return unsafe { sparse::scale(isa, (own.start, own.end), diagonal, r, z) };
         };
-        let stages = rows.stages(member.index);
+        let stages = rows.stages(seat.thread);
         for (number, stage) in stages.iter().enumerate() {
             if number > 0 {
-                member.barrier();
+                seat.barrier();
             }
             // SAFETY: a lower row names rows of lower colours, which are complete behind the barrier, and of
             // its own thread before it.
@@ -225,7 +233,7 @@ impl Preconditioner {
             // SAFETY: the same with upper rows; rows of the last colour name none of others.
             unsafe { sparse::backward(isa, &upper.rows(stage), diagonal, z) };
             if number > 0 {
-                member.barrier();
+                seat.barrier();
             }
         }
     }

@@ -4,9 +4,9 @@
 use crate::array::Array;
 use crate::elasticity::{Problem, Subdomain, assemble};
 use crate::order::Numbering;
+use crate::seat::Threads;
 use crate::sparse::{BLOCK, Blocks, Isa, Sliced, Storage};
 use nodegauge_measure::Failure;
-use nodegauge_team::Team;
 
 /// A matrix in one of its storages.
 #[derive(Debug)]
@@ -29,8 +29,12 @@ impl Matrix {
     ///
     /// # Errors
     /// When the kernel gives no memory.
-    pub fn sliced(team: &mut Team, blocks: &Blocks, rows: &Numbering) -> Result<Self, Failure> {
-        let parts = team.map(|member| Sliced::of(blocks, rows.of_thread(member.index)))?;
+    pub fn sliced(
+        threads: &mut impl Threads,
+        blocks: &Blocks,
+        rows: &Numbering,
+    ) -> Result<Self, Failure> {
+        let parts = threads.map(|seat| Sliced::of(blocks, rows.of_thread(seat.thread)))?;
         Ok(Self::Sell(parts.into_iter().collect::<Result<_, _>>()?))
     }
 
@@ -84,7 +88,7 @@ impl System {
     /// # Errors
     /// When the elements are degenerate, or the kernel gives no memory.
     pub fn assemble(
-        team: &mut Team,
+        threads: &mut impl Threads,
         (subdomain, rows): (Subdomain, Numbering),
         problem: &dyn Problem,
     ) -> Result<(Self, Blocks), Failure> {
@@ -94,8 +98,8 @@ impl System {
             |local: &u32| subdomain.neighbours(subdomain.node(*local as usize)).count();
         let blocks = Blocks::map(owned.iter().map(neighbours))?;
         let rhs = Array::map(3 * rows.owned())?;
-        team.run(|member| {
-            for row in rows.of_thread(member.index) {
+        threads.map(|seat| {
+            for row in rows.of_thread(seat.thread) {
                 let node = subdomain.node(rows.nodes[row] as usize);
                 let made = assemble(&subdomain, node, (problem, &stiffness));
                 // SAFETY: the row is this thread's.

@@ -1,9 +1,11 @@
 //! Whole solutions, held against what is known otherwise.
 
-use crate::cg::{Alone, End, Solver, State, Tolerance};
+use crate::cg::{End, Solver, State, Tolerance};
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
+use crate::halo::{Alone, Halo, SharedHalo};
 use crate::order::{Numbering, Order};
 use crate::precondition::Preconditioner;
+use crate::seat::Seat;
 use crate::sparse::Storage;
 use crate::system::{Matrix, System};
 use nodegauge_team::Team;
@@ -93,8 +95,9 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     let solver = Solver::new(&mut team, &system, (&matrix, &preconditioner), &Alone).unwrap();
     let mut state = solver.start();
     while state.end.is_none() {
-        let timed =
-            team.timed(|member, laps| solver.advance((member, laps), state, (7, tolerance)));
+        let timed = team.timed(|member, laps| {
+            solver.advance((&Seat::of_thread(member), laps), state, (7, tolerance))
+        });
         let timed = timed.unwrap();
         let told = |state: State| (state.iterations, state.end, state.residual.to_bits());
         assert!(timed.made.iter().all(|made| told(made.0) == told(timed.made[0].0)));
@@ -239,4 +242,41 @@ fn what_does_not_converge_says_why() {
     }
     let odd = solve(Case { problem: &Odd, ..SMALL }, TIGHT);
     assert_eq!((odd.state.end, odd.state.iterations), (Some(End::NotANumber), 1));
+}
+
+/// Ranks that are processes find what threads find, and as many iterations whatever runs them.
+#[test]
+fn ranks_solve_it_together() {
+    use nodegauge_placement::{Bind, MemoryPolicy, Placement, RankPlace, pin};
+    let mesh = Mesh { elements: [5, 4, 6] };
+    let cpus = pin::current_affinity().unwrap();
+    let place = |rank: u32| {
+        let placement = Placement::new(Bind::None, "test", vec![cpus.clone()]);
+        RankPlace { rank: Some(rank), placement, memory: MemoryPolicy::Local }
+    };
+    let places: Vec<RankPlace> = (0..4).map(place).collect();
+    let shared = SharedHalo::map(mesh, 4).unwrap();
+    let job = |member: &nodegauge_team::Member<'_>, laps: &mut nodegauge_team::Laps<'_>| {
+        let mut seat = Seat::of_rank(member);
+        let part = Subdomain::of_rank(mesh, member.index, [1, 2, 2]).unwrap();
+        let rows = Numbering::new(&part, Order::Multicolour, 1);
+        let halo = shared.of_rank(member.index, &part, &rows);
+        let made = System::assemble(&mut seat, (part, rows), &Stretch);
+        let (system, blocks) = made.unwrap();
+        let factor = Preconditioner::incomplete(&mut seat, &blocks, &system.rows).unwrap();
+        let matrix = Matrix::Bcsr(blocks);
+        let solver = Solver::new(&mut seat, &system, (&matrix, &factor), &halo).unwrap();
+        let (state, _) = solver.advance((&seat, laps), solver.start(), (1000, TIGHT));
+        let error = system.error(&solver.x, &Stretch);
+        let residual = solver.true_residual(&mut seat).unwrap();
+        (state.iterations, state.residual.to_bits(), error, residual, halo.bytes())
+    };
+    // SAFETY: the job allocates, makes system calls and waits at the barrier of the ranks alone.
+    let made = unsafe { nodegauge_team::ranks::timed(&places, &mut || false, job) }.unwrap().made;
+    for (iterations, bits, error, residual, bytes) in &made {
+        assert_eq!((*iterations, *bits), (made[0].0, made[0].1));
+        assert!(*error < 1e-9 && *residual < 1e-10 && *bytes > 0, "{made:?}");
+    }
+    let alone = solve(Case { elements: [5, 4, 6], ..SMALL }, TIGHT);
+    assert!(made[0].0 >= alone.state.iterations && made[0].0 < 3 * alone.state.iterations);
 }

@@ -99,8 +99,7 @@ fn repeat(record: &Record) -> Section {
     let command: Vec<String> = std::iter::once("nodegauge".to_owned()).chain(words).collect();
     section.note("command", command.join(" "));
     section.note("record", format!("{}, {}", record.id, record.schema));
-    let labels = record.labels.iter().map(|(key, value)| format!("{key}={value}"));
-    let labels: Vec<String> = labels.collect();
+    let labels = labels(record);
     section.note_if("labels", (!labels.is_empty()).then(|| labels.join(", ")));
     let commit = record.tool.commit.as_deref().unwrap_or("commit unknown");
     section.note("program", format!("nodegauge {} ({commit})", record.tool.version));
@@ -114,6 +113,26 @@ fn quoted(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
+}
+
+/// What to call runs that stand beside each other: their labels, or else their host; and their identifier, where
+/// that is the name of several.
+pub fn names(records: &[Record]) -> Vec<String> {
+    let short = |record: &Record| match record.labels.is_empty() {
+        true => record.machine.host.clone().unwrap_or_else(|| record.id.clone()),
+        false => labels(record).join(" "),
+    };
+    let all: Vec<String> = records.iter().map(short).collect();
+    let name = |(name, record): (&String, &Record)| {
+        let several = all.iter().filter(|other| *other == name).count() > 1;
+        if several && *name != record.id { format!("{name} {}", record.id) } else { name.clone() }
+    };
+    all.iter().zip(records).map(name).collect()
+}
+
+/// Labels as they were given.
+fn labels(record: &Record) -> Vec<String> {
+    record.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {

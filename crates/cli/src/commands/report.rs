@@ -1,10 +1,12 @@
 //! `nodegauge report`.
 
 use super::history::{find, open_to_read};
-use crate::args::{Database, ReportArgs};
+use crate::args::Database;
+use crate::args::report::{Format, ReportArgs};
 use crate::failure::{Exit, Failure};
 use crate::gauges::GAUGES;
 use crate::output::{self, Sink};
+use crate::session;
 use nodegauge_history::RunFilter;
 use nodegauge_measure::record::Record;
 use nodegauge_report::{html, run};
@@ -13,17 +15,58 @@ use nodegauge_report::{html, run};
 const OTHERS: usize = 40;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
-    let record = find(&args.run, &args.db)?;
-    let others = others(&record, &args.db)?;
-    let name = file_name(&record);
-    let default = format!("{name}.html");
-    let path = args.output.as_deref().unwrap_or(&default);
+    let records = args.runs.iter().map(|run| find(run, &args.db));
+    let records: Vec<Record> = records.collect::<Result<_, _>>()?;
+    match args.format {
+        Format::Html => page(&records, args)?,
+        Format::Jsonl => {
+            write(args, records.iter().map(output::json_line).collect::<Result<_, _>>()?)?
+        }
+    }
+    Ok(judged(&records, args))
+}
+
+/// Whether the figures are as the conditions ask, said on standard error where they are not.
+fn judged(records: &[Record], args: &ReportArgs) -> Exit {
+    let conditions = &args.conditions;
+    let asked = conditions.strict || !conditions.expect.is_empty();
+    let several = records.len() > 1;
+    let names = run::names(records);
+    let unmet = records.iter().zip(&names).filter(|(record, name)| {
+        let run = if several { format!("{name}: ") } else { String::new() };
+        let unmet = session::unmet(conditions, record, &run, false);
+        unmet || session::has_invalid(record)
+    });
+    match asked && unmet.count() > 0 {
+        true => Exit::Unmet,
+        false => Exit::Success,
+    }
+}
+
+/// Writes a text for other tools, to standard output unless it is to go elsewhere.
+fn write(args: &ReportArgs, text: String) -> Result<(), Failure> {
+    put(args.output.as_deref().unwrap_or("-"), &text)
+}
+
+/// Writes a report; says where, unless it is standard output.
+fn put(path: &str, text: &str) -> Result<(), Failure> {
     let sink = Sink::from(path);
-    sink.write(&html::page(&run::whole(&record, &GAUGES, &others), &name))?;
+    sink.write(text)?;
     if sink != Sink::Stdout {
         output::print(&format!("{:11}{path}\n", "report"));
     }
-    Ok(Exit::Success)
+    Ok(())
+}
+
+fn page(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
+    let [record] = records else {
+        return Err(Failure::usage("--format html has one run\nhint: nodegauge compare A B"));
+    };
+    let others = others(record, &args.db)?;
+    let name = file_name(record);
+    let default = format!("{name}.html");
+    let path = args.output.as_deref().unwrap_or(&default);
+    put(path, &html::page(&run::whole(record, &GAUGES, &others), &name))
 }
 
 /// `nodegauge-ID`; a record from a file may have anything as its identifier.
