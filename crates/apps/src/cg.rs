@@ -13,6 +13,7 @@ use crate::system::{Matrix, System};
 use nodegauge_measure::Failure;
 use nodegauge_os::{CacheLine, monotonic_nanos};
 use nodegauge_team::Laps;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +26,7 @@ const AXPY: usize = 3;
 const HALO: usize = 4;
 
 /// What a solution came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum End {
     /// The residual is below the tolerance.
     Converged,
@@ -38,7 +39,7 @@ pub(crate) enum End {
 }
 
 /// Where a solution is between two iterations.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// Iterations so far.
     pub iterations: usize,
@@ -54,7 +55,7 @@ pub(crate) struct State {
 pub(crate) type Times = [f64; 1 + PARTS.len()];
 
 /// Bytes and operations of each of the [`PARTS`] in an iteration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Work {
     pub bytes: [usize; PARTS.len()],
     pub flops: [usize; PARTS.len()],

@@ -32,14 +32,16 @@ impl Halo for Alone {
     }
 }
 
-/// Memory that ranks of one node share: two lines for each rank's part of a sum, and a vector of the whole
-/// mesh, of which pages are touched where ranks meet.
+/// Memory that ranks of one node share: three lines for each rank, two for its part of a sum and one by which it
+/// gives up, and a vector of the whole mesh, of which pages are touched where ranks meet.
 #[derive(Debug)]
 pub(crate) struct SharedHalo {
     memory: Mapping,
     ranks: usize,
 }
 
+/// Lines of a rank.
+const LINES: usize = 3;
 /// Bytes of a line.
 const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 
@@ -49,7 +51,7 @@ impl SharedHalo {
     /// # Errors
     /// When the kernel gives none.
     pub fn map(mesh: Mesh, ranks: usize) -> Result<Self, Failure> {
-        let memory = Mapping::shared(2 * ranks * LINE + mesh.count() * 24);
+        let memory = Mapping::shared(LINES * ranks * LINE + mesh.count() * 24);
         let memory = memory.map_err(|error| {
             Failure::missing(format!("cannot map memory that ranks share: {error}"))
         })?;
@@ -79,12 +81,22 @@ impl SharedHalo {
 
     /// The three components of a node of the mesh.
     fn components(&self, node: usize) -> *mut [f64; 3] {
-        self.memory.at(2 * self.ranks * LINE + 24 * node, 24).as_ptr().cast()
+        self.memory.at(LINES * self.ranks * LINE + 24 * node, 24).as_ptr().cast()
     }
 
-    /// The line of a rank for sums of even and of odd number.
-    fn line(&self, rank: usize, number: usize) -> &AtomicU64 {
-        let at = (number % 2 * self.ranks + rank) * LINE;
+    /// Tells the others, who look behind a barrier, that this rank cannot go on.
+    pub fn give_up(&self, rank: usize) {
+        self.line(rank, 2).store(1, Ordering::Relaxed);
+    }
+
+    /// Whether a rank gave up.
+    pub fn is_given_up(&self) -> bool {
+        (0..self.ranks).any(|rank| self.line(rank, 2).load(Ordering::Relaxed) != 0)
+    }
+
+    /// A line of a rank: 0 and 1 for sums of even and of odd number, 2 by which it gives up.
+    fn line(&self, rank: usize, line: usize) -> &AtomicU64 {
+        let at = (line * self.ranks + rank) * LINE;
         &self.memory.view::<CacheLine<AtomicU64>>(at).0
     }
 }
@@ -120,7 +132,7 @@ impl Halo for RankHalo<'_> {
     }
 
     fn sum(&self, seat: &Seat<'_>, x: f64) -> f64 {
-        let number = self.sums.fetch_add(1, Ordering::Relaxed);
+        let number = self.sums.fetch_add(1, Ordering::Relaxed) % 2;
         self.shared.line(self.rank, number).store(x.to_bits(), Ordering::Relaxed);
         seat.barrier_of_all();
         let part = |rank| self.shared.line(rank, number).load(Ordering::Relaxed);

@@ -5,14 +5,27 @@
 //! another gauge.
 
 mod array;
+mod bandwidth;
 mod cg;
+pub mod config;
 pub mod elasticity;
+mod gauge;
 mod halo;
+pub mod iccg;
 pub mod order;
+mod paired;
 mod precondition;
 mod seat;
 pub mod sparse;
 mod system;
+pub mod trapezoid;
+mod workers;
+
+pub use gauge::Apps;
+pub use workers::{WorkerPool, Workers};
+
+/// The gauge, as records have it.
+const GAUGE: &str = "apps";
 
 #[cfg(test)]
 mod tests;

@@ -8,13 +8,14 @@ mod kernel;
 pub(crate) mod sliced;
 
 pub(crate) use blocks::{BLOCK, Blocks, add_product, transpose};
-pub(crate) use kernel::{Isa, Rows, backward, forward, scale, slices, subtract_into};
+pub(crate) use kernel::{Isa, backward, forward, scale};
 pub(crate) use sliced::Sliced;
+use serde::{Deserialize, Serialize};
 
 nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
 
 /// How a matrix is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Storage {
     /// Block rows one after another, each as long as it is.
     Bcsr,
