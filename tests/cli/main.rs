@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod against;
+mod apps;
 mod browser;
 mod compare;
 mod compilers;

@@ -7,7 +7,7 @@ mod plan;
 mod result;
 pub mod size;
 mod solution;
-pub mod view;
+pub(crate) mod view;
 
 pub use options::{IccgOptions, Method};
 pub use plan::IccgPlan;

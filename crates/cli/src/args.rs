@@ -4,6 +4,7 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+pub(crate) mod apps;
 mod arrays;
 mod compare;
 #[cfg(test)]
@@ -127,6 +128,9 @@ pub(crate) enum Command {
     Hpl(Box<hpl::HplArgs>),
     /// Measure files: IOzone's operations, with the page cache told apart from the device
     Io(Box<io::IoArgs>),
+    /// Measure applications: pi by the trapezoid rule, which computes alone
+    #[command(subcommand)]
+    Apps(Box<apps::AppsCommand>),
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),

@@ -9,11 +9,12 @@ use nodegauge_measure::{Failure, Notice, NoticeId, Outcome, UnknownName};
 use std::collections::BTreeSet;
 
 /// All gauges.
-pub(crate) const GAUGES: [&dyn Gauge; 4] = [
+pub(crate) const GAUGES: [&dyn Gauge; 5] = [
     &nodegauge_memory::Memory::PLAIN,
     &nodegauge_compute::ComputeGauge,
     &nodegauge_messages::Messages,
     &nodegauge_files::Files,
+    &nodegauge_apps::Apps,
 ];
 
 /// The kinds of figures of all gauges, with the keys of their configurations.

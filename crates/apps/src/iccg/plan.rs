@@ -50,7 +50,7 @@ impl IccgPlan {
         if options.iterations == 0 {
             return Err(Failure::usage("no iterations are allowed\nhint: e.g. --iterations 1000"));
         }
-        let mut cpus: Vec<CpuId> = workers.iter().flat_map(Workers::cpus).collect();
+        let mut cpus: Vec<CpuId> = workers.iter().flat_map(|workers| workers.together().cpus()).collect();
         cpus.sort_unstable();
         cpus.dedup();
         let around = Surroundings::of(site, &cpus, options.memory_fraction);
