@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{note, nodegauge, print, variable};
+use common::{nodegauge, note, print, variable};
 use nodegauge_apps::elasticity::{Mesh, Problem, Stretch, Subdomain, assemble};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Seconds, stats};
@@ -40,20 +40,22 @@ fn main() {
         }
     }
     let (n, unknowns) = (edge, 3 * (edge + 1).pow(3));
-    print(&format!("{n} x {n} x {n} hexahedra, {unknowns} unknowns, {threads} threads, {rounds} rounds\n"));
+    print(&format!(
+        "{n} x {n} x {n} hexahedra, {unknowns} unknowns, {threads} threads, {rounds} rounds\n"
+    ));
     print("| product | best | median |\n| --- | --- | --- |");
     let own = of_all(&runs, "spmv", |m| {
         let bytes = number(m, "moved_bytes").unwrap_or(f64::NAN);
         m.samples.iter().map(|rate| bytes / rate).collect()
     });
-    let storage = runs.first().and_then(|run| figure(run, "spmv")).and_then(|m| m.config.get("storage"));
+    let storage =
+        runs.first().and_then(|run| figure(run, "spmv")).and_then(|m| m.config.get("storage"));
     line(&format!("nodegauge, {}", storage.and_then(Value::as_str).unwrap_or("?")), &own);
     line("Eigen, g++ -O3 -march=native -fopenmp", &rivals);
     print("\n| part | share of an iteration | of the prediction |\n| --- | --- | --- |");
     for part in PARTS.into_iter().chain(["rate"]) {
         let share = of_all(&runs, part, |m| number(m, "share").into_iter().collect());
-        let reached =
-            of_all(&runs, part, |m| m.limit.iter().map(|limit| limit.fraction).collect());
+        let reached = of_all(&runs, part, |m| m.limit.iter().map(|limit| limit.fraction).collect());
         let percent = |all: &[f64]| format!("{:.0} %", 100.0 * stats::median(all));
         let share = if share.is_empty() { String::new() } else { percent(&share) };
         let name = if part == "rate" { "iteration" } else { part };

@@ -2,7 +2,9 @@
 //! bytes are held against.
 
 use crate::array::Array;
-use nodegauge_kernels::{Args, Element, Kernel, Prefetch, SCALAR, Shape, SideBySide, Stores, Variant};
+use nodegauge_kernels::{
+    Args, Element, Kernel, Prefetch, SCALAR, Shape, SideBySide, Stores, Variant,
+};
 use nodegauge_kernels::{available_isas, find};
 use nodegauge_measure::Failure;
 use nodegauge_team::{Laps, Member};
@@ -59,10 +61,14 @@ pub(crate) fn pass(
         }
     }
     let at = |number: usize| -> NonNull<u8> {
-        mapped.get(number).and_then(|array| NonNull::new(array.at(0).cast())).unwrap_or(NonNull::dangling())
+        mapped
+            .get(number)
+            .and_then(|array| NonNull::new(array.at(0).cast()))
+            .unwrap_or(NonNull::dangling())
     };
     let n = if failed.is_ok() { elements } else { 0 };
-    let args = Args { at: [at(0), at(1), at(2), NonNull::dangling()], n, scalar: SCALAR, repeats: 1 };
+    let args =
+        Args { at: [at(0), at(1), at(2), NonNull::dangling()], n, scalar: SCALAR, repeats: 1 };
     member.barrier();
     for variant in loops {
         // SAFETY: the arrays are this thread's, apart, and have so many elements.

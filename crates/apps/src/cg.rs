@@ -216,7 +216,8 @@ impl<'a> Solver<'a> {
             let mut walk = Walk { solver: self, seat, reductions: 0, since: 0, times: [0.0; 6] };
             let own = self.own(seat);
             // SAFETY: the rows are this thread's.
-            unsafe { self.p.part(own.clone()) }.copy_from_slice(unsafe { self.x.part(own.clone()) });
+            unsafe { self.p.part(own.clone()) }
+                .copy_from_slice(unsafe { self.x.part(own.clone()) });
             seat.barrier_of_all();
             self.halo.exchange(seat, &self.p);
             seat.barrier_of_all();

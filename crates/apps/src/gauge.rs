@@ -21,7 +21,8 @@ impl Gauge for Apps {
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::of::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST]).headed(&["rate"]),
-            ConfigKind::of::<IccgConfig>(GAUGE, &[iccg::TEST]).headed(&["time_to_solution", "rate"]),
+            ConfigKind::of::<IccgConfig>(GAUGE, &[iccg::TEST])
+                .headed(&["time_to_solution", "rate"]),
         ]
     }
 

@@ -66,7 +66,8 @@ impl Numbering {
                 match order {
                     Order::Levels => (sequence, levels),
                     _ => {
-                        let turn = |node: usize, used| first_free(used, levels[node] as usize, CYCLE);
+                        let turn =
+                            |node: usize, used| first_free(used, levels[node] as usize, CYCLE);
                         let colours = coloured(subdomain, &sequence, turn);
                         (sequence, colours)
                     }
@@ -94,8 +95,8 @@ impl Numbering {
             }
             stages.push(of_thread);
         }
-        let others = (0..subdomain.known_nodes())
-            .filter(|local| !subdomain.owns(subdomain.node(*local)));
+        let others =
+            (0..subdomain.known_nodes()).filter(|local| !subdomain.owns(subdomain.node(*local)));
         nodes.extend(others.map(|local| local as u32));
         let mut rows = vec![NONE; nodes.len()];
         nodes.iter().enumerate().for_each(|(row, node)| rows[*node as usize] = row as u32);
@@ -155,7 +156,8 @@ fn coloured(
     let mut colours = vec![NONE; subdomain.known_nodes()];
     for node in sequence {
         let taken = beside(subdomain, *node).map(|other| colours[other]);
-        let used = taken.filter(|colour| *colour != NONE).fold(0, |used, colour| used | 1 << colour);
+        let used =
+            taken.filter(|colour| *colour != NONE).fold(0, |used, colour| used | 1 << colour);
         colours[*node as usize] = choose(*node as usize, used);
     }
     colours
@@ -201,13 +203,8 @@ mod tests {
     use super::*;
     use crate::elasticity::Mesh;
 
-    const ORDERS: [Order; 5] = [
-        Order::Domain,
-        Order::Natural,
-        Order::Multicolour,
-        Order::Levels,
-        Order::CyclicLevels,
-    ];
+    const ORDERS: [Order; 5] =
+        [Order::Domain, Order::Natural, Order::Multicolour, Order::Levels, Order::CyclicLevels];
 
     #[test]
     fn every_node_has_a_row_and_nodes_of_a_colour_do_not_couple() {
@@ -226,7 +223,9 @@ mod tests {
                     for (colour, stage) in numbering.stages(thread).iter().enumerate() {
                         assert_eq!(stage.start, end);
                         end = stage.end;
-                        assert!(numbering.colours[stage.clone()].iter().all(|c| *c == colour as u32));
+                        assert!(
+                            numbering.colours[stage.clone()].iter().all(|c| *c == colour as u32)
+                        );
                     }
                 }
                 assert_eq!(end, owned.len());

@@ -120,12 +120,7 @@ impl Preconditioner {
     }
 
     /// A thread's part of the factorisation.
-    fn factorise(
-        &self,
-        seat: &Seat<'_>,
-        (matrix, rows): (&Blocks, &Numbering),
-        good: &AtomicBool,
-    ) {
+    fn factorise(&self, seat: &Seat<'_>, (matrix, rows): (&Blocks, &Numbering), good: &AtomicBool) {
         let Some([lower, upper]) = &self.factor else { return };
         let own = rows.of_thread(seat.thread);
         let mut scratch = RowScratch::new(rows.owned());
@@ -186,7 +181,12 @@ impl Preconditioner {
             for other in lower.row(*column) {
                 let number = place[lower.column(other)];
                 if number > 0 {
-                    add_product(&mut w, -1.0, &unscaled[usize::from(number) - 1], &lower.value(other));
+                    add_product(
+                        &mut w,
+                        -1.0,
+                        &unscaled[usize::from(number) - 1],
+                        &lower.value(other),
+                    );
                 }
             }
             let mut scaled = [0.0; BLOCK];

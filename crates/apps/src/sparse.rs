@@ -9,8 +9,8 @@ pub(crate) mod sliced;
 
 pub(crate) use blocks::{BLOCK, Blocks, add_product, transpose};
 pub(crate) use kernel::{Isa, backward, forward, scale};
-pub(crate) use sliced::Sliced;
 use serde::{Deserialize, Serialize};
+pub(crate) use sliced::Sliced;
 
 nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
 

@@ -33,7 +33,9 @@ pub type Stiffness = [[Block; CORNERS]; CORNERS];
 
 /// An element whose volume is not positive at one of Gauss' points, or that is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("degenerate element: the determinant of its Jacobian is {determinant} at one of Gauss' points")]
+#[error(
+    "degenerate element: the determinant of its Jacobian is {determinant} at one of Gauss' points"
+)]
 pub struct DegenerateElement {
     /// The determinant there.
     pub determinant: f64,

@@ -1,10 +1,10 @@
 //! A run that has been planned, and how it is measured: solutions and the node's bandwidth by turns.
 
+use super::TEST;
 use super::options::{IccgOptions, Method};
 use super::result::{Cell, Evidence, Found};
 use super::size::{self, Size, Surroundings};
 use super::solution::{self, Job, Solution};
-use super::TEST;
 use crate::bandwidth;
 use crate::cg::End;
 use crate::sparse::Storage;
@@ -50,7 +50,8 @@ impl IccgPlan {
         if options.iterations == 0 {
             return Err(Failure::usage("no iterations are allowed\nhint: e.g. --iterations 1000"));
         }
-        let mut cpus: Vec<CpuId> = workers.iter().flat_map(|workers| workers.together().cpus()).collect();
+        let mut cpus: Vec<CpuId> =
+            workers.iter().flat_map(|workers| workers.together().cpus()).collect();
         cpus.sort_unstable();
         cpus.dedup();
         let around = Surroundings::of(site, &cpus, options.memory_fraction);
@@ -73,11 +74,19 @@ impl Planned for IccgPlan {
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
         let names = [
-            "time_to_solution", "iteration", "rate", "spmv", "preconditioner", "dots", "axpy", "halo",
-            "read", "triad", "relative",
+            "time_to_solution",
+            "iteration",
+            "rate",
+            "spmv",
+            "preconditioner",
+            "dots",
+            "axpy",
+            "halo",
+            "read",
+            "triad",
+            "relative",
         ];
-        let units =
-            &[Unit::Seconds, Unit::FlopsPerSecond, Unit::BytesPerSecond, Unit::Factor];
+        let units = &[Unit::Seconds, Unit::FlopsPerSecond, Unit::BytesPerSecond, Unit::Factor];
         vec![Figures::new((GAUGE, TEST), names, units)]
     }
 
@@ -133,11 +142,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// A solution, or the bandwidth, of the workers whose turn it is.
-    fn turn(
-        &mut self,
-        cell: usize,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<Sample>, Failure> {
+    fn turn(&mut self, cell: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
         match cell % 2 {
             0 => self.solve(cell / 2, observer),
             _ => self.bandwidth(cell / 2),
@@ -157,7 +162,8 @@ impl Run<'_> {
         let Self { pool, options, size, .. } = self;
         let storage = options.storage.or(first);
         let job = Job { mesh: size.mesh, options, storage, method: options.method };
-        let Some((solution, samples)) = solution::solve(pool, (at, workers), &job, observer)? else {
+        let Some((solution, samples)) = solution::solve(pool, (at, workers), &job, observer)?
+        else {
             return Ok(Vec::new());
         };
         let seconds = samples.iter().map(|sample| sample.seconds[0]).sum();

@@ -72,13 +72,17 @@ impl Evidence<'_> {
         let rates = [Kernel::Read, Kernel::Triad].map(|kernel| self.rate(kernel, cell, at));
         let rate_of = |name: &str| rates[usize::from(UPDATES.contains(&name))];
         let parts: Vec<usize> = solution::parts(&solution.work).collect();
-        let predicted = |part: usize| Some(solution.work.bytes[part] as f64 / rate_of(PARTS[part])?.value);
+        let predicted =
+            |part: usize| Some(solution.work.bytes[part] as f64 / rate_of(PARTS[part])?.value);
         let all = parts.iter().map(|part| predicted(*part)).sum::<Option<f64>>();
         let config = self.config(cell, solution);
         let wrong = self.validity(cell);
         let judged = |m: Measurement, config: IccgConfig, part: usize| {
             let mut validity = wrong.clone();
-            self.judged.doubts(2 * at, part, self.guest).into_iter().for_each(|d| validity.suspect(d));
+            self.judged
+                .doubts(2 * at, part, self.guest)
+                .into_iter()
+                .for_each(|d| validity.suspect(d));
             m.config(&config).judged(validity)
         };
         let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
@@ -91,22 +95,30 @@ impl Evidence<'_> {
         let flops = whole.flops.unwrap_or(0) as f64;
         let seconds = |s: f64| s;
         let totals = cell.solutions.iter().map(|(_, seconds)| *seconds).collect();
-        let mut rate = figure("rate", Unit::FlopsPerSecond)
-            .timed(Quoted::Median, timed, 0, &|seconds| flops / seconds);
+        let mut rate =
+            figure("rate", Unit::FlopsPerSecond)
+                .timed(Quoted::Median, timed, 0, &|seconds| flops / seconds);
         if let Some(all) = all {
             rate = rate.limit(flops / all, "bytes moved at the rates of read and Triad");
         }
         let time = figure("time_to_solution", Unit::Seconds).sampled(Quoted::Median, totals);
         let iteration =
             figure("iteration", Unit::Seconds).timed(Quoted::Median, timed, 0, &seconds);
-        let mut figures =
-            vec![judged(time, whole.clone(), 0), judged(iteration, whole.clone(), 0), judged(rate, whole, 0)];
+        let mut figures = vec![
+            judged(time, whole.clone(), 0),
+            judged(iteration, whole.clone(), 0),
+            judged(rate, whole, 0),
+        ];
         let iteration_s = stats::median(&self.judged.seconds(2 * at, 0));
         for (number, part) in parts.into_iter().enumerate() {
             let (bytes, flops) = (solution.work.bytes[part], solution.work.flops[part]);
             let rate = |seconds: f64| bytes as f64 / seconds;
-            let mut m = figure(PARTS[part], Unit::BytesPerSecond)
-                .timed(Quoted::Median, timed, number + 1, &rate);
+            let mut m = figure(PARTS[part], Unit::BytesPerSecond).timed(
+                Quoted::Median,
+                timed,
+                number + 1,
+                &rate,
+            );
             if let Some(limit) = rate_of(PARTS[part]) {
                 let of = if UPDATES.contains(&PARTS[part]) { "Triad" } else { "read" };
                 m = m.limit(limit.value, format!("{of} by the same workers in the same minutes"));
@@ -188,7 +200,8 @@ impl Evidence<'_> {
     fn validity(&self, cell: &Cell<'_>) -> Validity {
         let Found { options, size, .. } = self.found;
         let mut validity = Validity::valid();
-        let told = |x: Option<f64>| x.map_or_else(|| "no number".to_owned(), |x| format!("{x:.1e}"));
+        let told =
+            |x: Option<f64>| x.map_or_else(|| "no number".to_owned(), |x| format!("{x:.1e}"));
         for (solution, _) in &cell.solutions {
             let residual = told(solution.residual);
             let after = format!("after {} iterations", solution.iterations);

@@ -148,8 +148,13 @@ fn given(elements: [usize; 3], around: &Surroundings) -> Result<Mesh, Failure> {
     }
     let edge = largest(allowed).min(1000);
     let (needs, hint) = match countable {
-        true => (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits")),
-        false => ("has more nodes than are numbered".to_owned(), format!("e.g. --elements {edge},{edge},{edge}")),
+        true => {
+            (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits"))
+        }
+        false => (
+            "has more nodes than are numbered".to_owned(),
+            format!("e.g. --elements {edge},{edge},{edge}"),
+        ),
     };
     let allowed = match around.allowed {
         Some(allowed) if countable => format!(", but only {allowed} of memory may be used"),
@@ -236,6 +241,9 @@ mod tests {
         assert_eq!(grid(mesh, 4).unwrap(), [1, 1, 4]);
         assert_eq!(grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);
         let error = grid(mesh, 41).unwrap_err().to_string();
-        assert!(error.starts_with("41 ranks do not divide a mesh of 10 x 10 x 40 nodes"), "{error}");
+        assert!(
+            error.starts_with("41 ranks do not divide a mesh of 10 x 10 x 40 nodes"),
+            "{error}"
+        );
     }
 }

@@ -277,7 +277,10 @@ impl Prepared {
         let setup = (setup, since(begun));
         let vectors = match job.storage {
             Some(_) => None,
-            None => Some([Array::map(3 * system.rows.nodes.len())?, Array::map(3 * system.rows.owned())?]),
+            None => Some([
+                Array::map(3 * system.rows.nodes.len())?,
+                Array::map(3 * system.rows.owned())?,
+            ]),
         };
         let choose = job.storage.is_none();
         let bcsr = Matrix::Bcsr(blocks);
@@ -320,9 +323,8 @@ impl Unstored {
         let Self { system, preconditioner, bcsr, sell, choose, setup, vectors } = self;
         let product_s = match (&sell, &vectors) {
             (Some(sell), Some(vectors)) if choose => {
-                let all = threads.map(|seat| {
-                    products(seat, (&system.rows, halo), [&bcsr, sell], vectors)
-                })?;
+                let all = threads
+                    .map(|seat| products(seat, (&system.rows, halo), [&bcsr, sell], vectors))?;
                 Some(all[0])
             }
             _ => None,

@@ -90,7 +90,13 @@ fn limit_reached((m, _): &Figure<'_>) -> Option<f64> {
 /// A line for each of several workers.
 fn workers_table(groups: &[&[Figure<'_>]]) -> Table {
     let mut table = Table::new(&[
-        "workers", ">iterations", ">time to solution", ">iteration", ">GFLOP/s", ">of predicted", ">relative",
+        "workers",
+        ">iterations",
+        ">time to solution",
+        ">iteration",
+        ">GFLOP/s",
+        ">of predicted",
+        ">relative",
     ]);
     table.columns.push(Column::default());
     let speed = |group: &[Figure<'_>]| Some(1.0 / named(group, "time_to_solution")?.0.value?);
@@ -128,11 +134,16 @@ fn parts_table(group: &[Figure<'_>]) -> Table {
         let flops = config.flops.filter(|flops| *flops > 0).zip(seconds);
         table.row([
             Cell::text(m.name.clone()),
-            seconds.map_or_else(|| m.validity.status.name().into(), |s| Cell::text(Seconds(s).to_string())),
+            seconds.map_or_else(
+                || m.validity.status.name().into(),
+                |s| Cell::text(Seconds(s).to_string()),
+            ),
             percent(config.share),
             Cell::text(Bytes(bytes).to_string()),
             m.value.map_or_else(Cell::default, |value| giga(value, Unit::BytesPerSecond)),
-            flops.map_or_else(Cell::default, |(flops, s)| giga(flops as f64 / s, Unit::FlopsPerSecond)),
+            flops.map_or_else(Cell::default, |(flops, s)| {
+                giga(flops as f64 / s, Unit::FlopsPerSecond)
+            }),
             percent(limit_reached(figure)),
             Cell::bar(config.share.unwrap_or(0.0)),
         ]);
@@ -144,7 +155,10 @@ fn parts_table(group: &[Figure<'_>]) -> Table {
         let moved = seconds.map(|seconds| bytes as f64 / seconds);
         table.row([
             "iteration".into(),
-            seconds.map_or_else(|| m.validity.status.name().into(), |s| Cell::text(Seconds(s).to_string())),
+            seconds.map_or_else(
+                || m.validity.status.name().into(),
+                |s| Cell::text(Seconds(s).to_string()),
+            ),
             Cell::default(),
             Cell::text(Bytes(bytes).to_string()),
             moved.map_or_else(Cell::default, |value| giga(value, Unit::BytesPerSecond)),
@@ -179,7 +193,8 @@ fn solution(m: &Measurement, config: &IccgConfig) -> String {
             format!("block-IC(0), {}, {colours}", other.unwrap_or("?"))
         }
     };
-    let natural = config.natural_iterations.map_or_else(String::new, |n| format!(" ({n} in natural order)"));
+    let natural =
+        config.natural_iterations.map_or_else(String::new, |n| format!(" ({n} in natural order)"));
     let number = |x: Option<f64>| x.map_or_else(|| "?".to_owned(), |x| format!("{x:.1e}"));
     let setup = config.setup_s.map_or_else(String::new, |s| format!(", setup {}", Seconds(s)));
     format!(

@@ -102,12 +102,7 @@ pub(crate) fn transpose(block: &[f64; BLOCK]) -> [f64; BLOCK] {
 
 /// `sum += scale a b^T` of blocks.
 #[inline]
-pub(crate) fn add_product(
-    sum: &mut [f64; BLOCK],
-    scale: f64,
-    a: &[f64; BLOCK],
-    b: &[f64; BLOCK],
-) {
+pub(crate) fn add_product(sum: &mut [f64; BLOCK], scale: f64, a: &[f64; BLOCK], b: &[f64; BLOCK]) {
     for column in 0..3 {
         for inner in 0..3 {
             let factor = scale * b[3 * inner + column];

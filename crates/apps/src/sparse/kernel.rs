@@ -154,12 +154,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn multiply_body<const FMA: bool>(
-    rows: &Rows,
-    b: *const f64,
-    x: *const f64,
-    y: *mut f64,
-) {
+unsafe fn multiply_body<const FMA: bool>(rows: &Rows, b: *const f64, x: *const f64, y: *mut f64) {
     for i in rows.range.0..rows.range.1 {
         // SAFETY: the caller's promise.
         unsafe {
@@ -270,7 +265,8 @@ unsafe fn slices_body<const FMA: bool>(slices: &Slices, x: *const f64, y: *mut f
         // SAFETY: the caller's promise: the slice and its places are there, and `x` has the columns.
         unsafe {
             for place in *slices.starts.add(slice)..*slices.starts.add(slice + 1) {
-                let columns = slices.columns.add(LANES * place).cast::<[u32; LANES]>().read_unaligned();
+                let columns =
+                    slices.columns.add(LANES * place).cast::<[u32; LANES]>().read_unaligned();
                 let values = slices.values.add(9 * LANES * place).cast::<[f64; LANES]>();
                 for c in 0..3 {
                     let x: [f64; LANES] =
