@@ -215,15 +215,16 @@ impl<'a> Solver<'a> {
         let made = threads.map(|seat| {
             let mut walk = Walk { solver: self, seat, reductions: 0, since: 0, times: [0.0; 6] };
             let own = self.own(seat);
-            // SAFETY: the rows are this thread's.
-            unsafe { self.p.part(own.clone()) }
-                .copy_from_slice(unsafe { self.x.part(own.clone()) });
+            // SAFETY: the rows are this thread's, and x, p and q apart.
+            let (x, p, q) = unsafe {
+                (self.x.part(own.clone()), self.p.part(own.clone()), self.q.part(own.clone()))
+            };
+            p.copy_from_slice(x);
             seat.barrier_of_all();
             self.halo.exchange(seat, &self.p);
             seat.barrier_of_all();
             walk.multiply();
-            // SAFETY: as above.
-            let (q, b) = (unsafe { self.q.part(own.clone()) }, &self.system.rhs[own]);
+            let b = &self.system.rhs[own];
             q.iter_mut().zip(b).for_each(|(q, b)| *q = b - *q);
             let r = walk.sum(dot(q, q));
             (r / walk.sum(dot(b, b))).sqrt()

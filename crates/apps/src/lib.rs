@@ -3,6 +3,8 @@
 //!
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
 //! another gauge.
+// Rows, columns and lanes are numbers here, of several arrays at once.
+#![allow(clippy::needless_range_loop)]
 
 mod array;
 mod bandwidth;

@@ -1,7 +1,7 @@
 //! Sparse matrices of 3 x 3 blocks, a block row for each node, and products with vectors.
 //!
-//! Two storages: block rows one after another (BCSR), and slices of [`sliced::LANES`] block rows side by
-//! side (sliced ELL). A block has its columns one after another, and a vector its three components a node.
+//! Two storages: block rows one after another (BCSR), and slices of eight block rows side by side (sliced
+//! ELL). A block has its columns one after another, and a vector its three components a node.
 
 pub(crate) mod blocks;
 mod kernel;

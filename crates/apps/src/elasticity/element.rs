@@ -80,8 +80,7 @@ pub fn gauss_points(
             }
         }
         let (inverse, determinant) = invert(&jacobian);
-        // Not a number is not greater, either.
-        if !(determinant > FLATTEST * cube) || !determinant.is_finite() {
+        if determinant <= FLATTEST * cube || !(determinant.is_finite() && cube.is_finite()) {
             return Err(DegenerateElement { determinant });
         }
         let gradients = slopes.map(|slope| {

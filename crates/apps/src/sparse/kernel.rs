@@ -3,7 +3,8 @@
 //! A loop is written once on arrays of lanes, which the compiler makes vectors of whatever the function
 //! that it is inlined into may use.
 
-use super::sliced::LANES;
+/// Block rows of a slice: as many as the widest vectors have lanes.
+pub(crate) const LANES: usize = 8;
 
 /// An instruction set that the loops are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

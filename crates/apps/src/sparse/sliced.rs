@@ -2,13 +2,10 @@
 //! sorting, which a mesh with rows of one length does not need).
 
 use super::blocks::{BLOCK, Blocks};
-use super::kernel::{self, Isa, Slices};
+use super::kernel::{self, Isa, LANES, Slices};
 use crate::array::Array;
 use nodegauge_measure::Failure;
 use std::ops::Range;
-
-/// Block rows of a slice: as many as the widest vectors have lanes.
-pub(crate) const LANES: usize = 8;
 
 /// The rows of a thread.
 #[derive(Debug)]
