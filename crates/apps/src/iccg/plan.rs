@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Elements of an array at least for the node's bandwidth.
 const LEAST_ELEMENTS: usize = 4096;
+/// Samples of the node's bandwidth in a turn: the first of all is a warm-up.
+const BANDWIDTH_SAMPLES: usize = 3;
 
 /// A planned run.
 pub struct IccgPlan {
@@ -173,15 +175,19 @@ impl Run<'_> {
 
     fn bandwidth(&mut self, at: usize) -> Result<Vec<Sample>, Failure> {
         let (loops, elements) = (&self.loops, self.cells[at].array_elements);
-        // SAFETY: the job computes, maps memory and meets the others at their own barrier.
-        let (sample, timed) = unsafe {
-            self.pool.sample(at, |member, laps| {
-                let passed = bandwidth::pass(member, laps, (loops, elements));
-                passed.map_err(|failure| failure.to_string())
-            })
-        }?;
-        timed.made.into_iter().collect::<Result<(), String>>().map_err(Failure::missing)?;
-        Ok(vec![sample])
+        let mut samples = Vec::new();
+        for _ in 0..BANDWIDTH_SAMPLES {
+            // SAFETY: the job computes, maps memory and meets the others at their own barrier.
+            let (sample, timed) = unsafe {
+                self.pool.sample(at, |member, laps| {
+                    let passed = bandwidth::pass(member, laps, (loops, elements));
+                    passed.map_err(|failure| failure.to_string())
+                })
+            }?;
+            timed.made.into_iter().collect::<Result<(), String>>().map_err(Failure::missing)?;
+            samples.push(sample);
+        }
+        Ok(samples)
     }
 
     /// Iterations in natural order, and what to say where there is no time for them.
