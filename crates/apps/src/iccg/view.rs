@@ -176,7 +176,7 @@ fn parts_table(group: &[Figure<'_>]) -> Table {
 
 fn problem(config: &IccgConfig) -> String {
     let elements = config.elements.as_deref().unwrap_or("?").replace('x', " x ");
-    let unknowns = config.unknowns.unwrap_or(0);
+    let unknowns = config.n.unwrap_or(0);
     format!("elasticity on {elements} hexahedra, {unknowns} unknowns")
 }
 
