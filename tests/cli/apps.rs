@@ -25,3 +25,31 @@ fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
     let page = harness.run(&["history", "show", "latest"]).exits(0);
     page.says("10^3 intervals").says("20000 intervals").says("policy 5").says("\nsummary ");
 }
+
+#[test]
+fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
+    let harness = Harness::new();
+    for workers in [&["--threads", "2"][..], &["--ranks", "2", "--policy", "0,5"]] {
+        let run = ["apps", "iccg", "--elements", "6,5,7", "--budget", "1", "--json", "-"];
+        let record = harness.run(&[&run[..], workers].concat()).exits(0).json();
+        let all = measurements(&record);
+        let of = |name: &str| all.iter().filter(|m| m["name"] == name).collect::<Vec<_>>();
+        let ranks = workers[0] == "--ranks";
+        let count = if ranks { 2 } else { 1 };
+        assert_eq!((of("rate").len(), of("spmv").len(), of("read").len()), (count, count, count));
+        assert_eq!((of("halo").len(), of("relative").len()), if ranks { (2, 1) } else { (0, 0) });
+        for m in of("time_to_solution") {
+            let config = &m["config"];
+            let number = |key: &str| config[key].as_f64().unwrap();
+            assert!(number("error") < 1e-6 && number("residual") < 1e-7, "{m:#}");
+            assert!(number("natural_iterations") <= number("iterations") + 3.0, "{m:#}");
+            assert_eq!((number("n"), m["unit"].as_str()), (1008.0, Some("s")));
+            // Caches hold such a mesh.
+            assert_eq!(m["validity"]["status"], "suspect");
+        }
+        let page = harness.run(&["history", "show", "latest"]).exits(0);
+        page.says("preconditioner").says("6 x 5 x 7 hexahedra").says("\nsummary ");
+    }
+    let few = ["apps", "iccg", "--elements", "6,6,6", "--iterations", "3", "--threads", "1"];
+    harness.run(&few).exits(1).says("no convergence within 3 iterations");
+}

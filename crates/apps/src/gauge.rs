@@ -1,7 +1,8 @@
 //! The gauge as the others see it.
 
 use crate::config::TrapezoidConfig;
-use crate::{GAUGE, trapezoid};
+use crate::iccg::config::IccgConfig;
+use crate::{GAUGE, iccg, trapezoid};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::Failure;
@@ -18,7 +19,11 @@ impl Gauge for Apps {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST]).headed(&["rate"])]
+        vec![
+            ConfigKind::of::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST]).headed(&["rate"]),
+            ConfigKind::of::<IccgConfig>(GAUGE, &[iccg::TEST])
+                .headed(&["time_to_solution", "rate"]),
+        ]
     }
 
     /// None: the page of `run` is of the node, and applications are of its users.
@@ -31,6 +36,8 @@ impl Gauge for Apps {
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        trapezoid::view::sections(record, detail)
+        let mut sections = trapezoid::view::sections(record, detail);
+        sections.extend(iccg::view::sections(record, detail));
+        sections
     }
 }
