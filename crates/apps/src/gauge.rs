@@ -1,7 +1,7 @@
 //! The gauge as the others see it.
 
-use crate::config::TrapezoidConfig;
-use crate::{GAUGE, trapezoid};
+use crate::config::{HpcgConfig, TrapezoidConfig};
+use crate::{GAUGE, hpcg, trapezoid};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::Failure;
@@ -18,7 +18,10 @@ impl Gauge for Apps {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST]).headed(&["rate"])]
+        vec![
+            ConfigKind::of::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST]).headed(&["rate"]),
+            ConfigKind::of::<HpcgConfig>(GAUGE, &[hpcg::TEST]).headed(&["rating"]),
+        ]
     }
 
     /// None: the page of `run` is of the node, and applications are of its users.
@@ -31,6 +34,7 @@ impl Gauge for Apps {
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        trapezoid::view::sections(record, detail)
+        let trapezoid = trapezoid::view::sections(record, detail);
+        trapezoid.into_iter().chain(hpcg::view::section(record, detail)).collect()
     }
 }

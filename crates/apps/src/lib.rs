@@ -4,8 +4,10 @@
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
 //! another gauge.
 
+mod array;
 pub mod config;
 mod gauge;
+pub mod hpcg;
 mod paired;
 pub mod trapezoid;
 mod workers;

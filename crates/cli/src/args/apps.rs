@@ -3,8 +3,9 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Common, PlacementArgs};
+use super::{Common, PlacementArgs, fraction};
 use clap::{Args as ClapArgs, Subcommand};
+use nodegauge_apps::hpcg::problem::Grid;
 use nodegauge_placement::{Policy, RankMap};
 
 /// Which application.
@@ -12,6 +13,8 @@ use nodegauge_placement::{Policy, RankMap};
 pub(crate) enum AppsCommand {
     /// Pi by the trapezoid rule: computes, needs no memory, and should not mind placement
     Trapezoid(TrapezoidArgs),
+    /// The 27-point problem with a multigrid preconditioner, as HPCG defines it
+    Hpcg(HpcgArgs),
 }
 
 /// `apps trapezoid`.
@@ -33,6 +36,31 @@ pub(crate) struct TrapezoidArgs {
     pub(crate) policy: Option<Policies>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// `apps hpcg`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct HpcgArgs {
+    /// Points of each thread's domain: N or NX,NY,NZ, multiples of 8 [default: 104]
+    #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
+    pub(crate) grid: Option<Grid>,
+    /// Largest share of the available memory that may be taken
+    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
+    pub(crate) memory_fraction: f64,
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Points in one direction, or in each.
+fn grid(text: &str) -> Result<Grid, String> {
+    let points: Result<Vec<usize>, _> = text.split(',').map(|n| n.trim().parse()).collect();
+    match points.as_deref() {
+        Ok([all]) if *all > 0 && *all <= 1 << 16 => Ok([*all; 3]),
+        Ok([x, y, z]) if [x, y, z].into_iter().all(|n| *n > 0 && *n <= 1 << 16) => Ok([*x, *y, *z]),
+        _ => Err("expected points up to 65536, e.g. 104 or 104,104,208".to_owned()),
+    }
 }
 
 /// Policies by their numbers; empty for none.
@@ -69,6 +97,14 @@ mod tests {
         assert_eq!((count("1e6"), count("31")), (Ok(1_000_000), Ok(31)));
         for wrong in ["0", "-1", "1.5", "1e30", "many", "", "nan", "inf"] {
             assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn grids_are_points_in_one_direction_or_each() {
+        assert_eq!((grid("104"), grid("16, 24,32")), (Ok([104; 3]), Ok([16, 24, 32])));
+        for wrong in ["0", "-8", "16,16", "16x16x16", "70000", "", "16,16,16,16"] {
+            assert!(grid(wrong).is_err(), "{wrong}");
         }
     }
 

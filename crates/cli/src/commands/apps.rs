@@ -1,10 +1,11 @@
 //! `nodegauge apps`.
 
-use crate::args::apps::{AppsCommand, TrapezoidArgs};
+use crate::args::apps::{AppsCommand, HpcgArgs, TrapezoidArgs};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::resolve;
 use crate::session::{self, Shown};
+use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
 use nodegauge_gauge::{Planned, Site};
@@ -15,6 +16,7 @@ use nodegauge_placement::{Policy, RankRequest, Request, ThreadList, plan, plan_r
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match command {
         AppsCommand::Trapezoid(args) => trapezoid(args),
+        AppsCommand::Hpcg(args) => hpcg(args),
     }
 }
 
@@ -31,6 +33,22 @@ fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = TrapezoidPlan::new(workers, options, notices)?;
+    let figures = plan.figures(&site);
+    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
+    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Apps))
+}
+
+fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
+    let site = session::site(&args.common)?;
+    let team = resolve::one_team(&args.placement, &site.topology, "apps hpcg")?;
+    let placement = plan(&site.topology, &team.request)?;
+    let options = HpcgOptions {
+        grid: args.grid.unwrap_or(HpcgPlan::GRID),
+        memory_fraction: args.memory_fraction,
+        budget: args.common.budget.unwrap_or(HpcgPlan::BUDGET),
+        samples: args.common.samples.map(|n| n as usize),
+    };
+    let plan = HpcgPlan::new(&site, placement, options, team.notices)?;
     let figures = plan.figures(&site);
     let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
     session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Apps))
