@@ -10,6 +10,7 @@ mod matrix;
 mod meeting;
 pub mod output;
 pub mod problem;
+mod reference;
 pub(crate) mod view;
 
 use crate::config::HpcgConfig;
@@ -29,6 +30,8 @@ use nodegauge_placement::Placement;
 use nodegauge_team::core_to_core::SharedLines;
 use nodegauge_team::{Team, TeamError};
 use problem::{Grid, ITERATIONS, LEAST, Layout, MULTIPLE, Operations, PARTS};
+use reference::PlacedXhpcg;
+pub use reference::XhpcgOptions;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -37,6 +40,8 @@ use std::time::Duration;
 pub const TEST: &str = "hpcg";
 /// The matrix against the last-level caches below which these help, as STREAM's rule has it for an array.
 const TIMES_LLC: f64 = 4.0;
+/// Native sets behind the reference program's run.
+const BEHIND: usize = 3;
 /// How often the user is asked during a set.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What HPCG allows: iterations of its test of convergence, alone and preconditioned.
@@ -53,6 +58,8 @@ pub struct HpcgOptions {
     pub budget: Duration,
     /// Exactly this many sets behind the warm-up, whatever the time.
     pub samples: Option<usize>,
+    /// The reference program to run as well.
+    pub xhpcg: Option<XhpcgOptions>,
 }
 
 /// A planned run.
@@ -61,6 +68,7 @@ pub struct HpcgPlan {
     layout: Layout,
     options: HpcgOptions,
     notices: Vec<Notice>,
+    xhpcg: Option<PlacedXhpcg>,
 }
 
 impl HpcgPlan {
@@ -116,7 +124,9 @@ impl HpcgPlan {
                 Bytes(usable as u64),
             )));
         }
-        Ok(Self { placement, layout, options, notices })
+        let find = |asked| PlacedXhpcg::find(site, layout, asked);
+        let xhpcg = options.xhpcg.as_ref().map(find).transpose()?;
+        Ok(Self { placement, layout, options, notices, xhpcg })
     }
 
     fn bytes(&self) -> u64 {
@@ -135,7 +145,7 @@ impl Planned for HpcgPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { placement, layout, options, notices } = *self;
+        let Self { placement, layout, options, notices, xhpcg } = *self;
         let limits = Limits::new(options.budget, options.samples);
         let workers = Workers::Threads(placement.clone());
         let places = workers::masks(&placement);
@@ -164,11 +174,26 @@ impl Planned for HpcgPlan {
         let stop = schedule.run(&mut &shared, Some(&latest), |_| {
             run.set(&mut team, &lines, &|| (&shared).interrupted())
         })?;
+        // Native sets before and behind it, so that neither has the better minutes.
+        let mut reference = Ok(None);
+        if let (Some(xhpcg), true) = (&xhpcg, stop != Stop::Interrupted) {
+            (&mut &shared).phase("xhpcg");
+            reference = xhpcg.run(site, &|| (&shared).interrupted());
+            schedule
+                .again(&[0], BEHIND, |_| run.set(&mut team, &lines, &|| (&shared).interrupted()))?;
+        }
         let evidence =
             Evidence { site, workers: &workers, run: &run, tests, loops, setting_up, stop };
         let mut outcome = Outcome { notices, details, stop: Some(stop), ..Outcome::default() };
         outcome.measurements = evidence.measurements(schedule.samples.remove(0));
-        outcome.notices.extend(limits.overrun(GAUGE, setting_up));
+        match reference {
+            Ok(figures) => outcome.measurements.extend(figures.into_iter().flatten()),
+            Err(failure) => outcome.failure = Some(failure),
+        }
+        outcome.notices.extend(reference::compare(&outcome.measurements));
+        if xhpcg.is_none() {
+            outcome.notices.extend(limits.overrun(GAUGE, setting_up));
+        }
         Ok(outcome)
     }
 }

@@ -7,6 +7,8 @@ use super::{Common, PlacementArgs, fraction};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::problem::Grid;
 use nodegauge_placement::{Policy, RankMap};
+use nodegauge_toolchain::CommandLine;
+use std::path::PathBuf;
 
 /// Which application.
 #[derive(Debug, Subcommand)]
@@ -47,6 +49,18 @@ pub(crate) struct HpcgArgs {
     /// Largest share of the available memory that may be taken
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
+    /// Run this xhpcg under MPI beside the native sets, a rank for each domain
+    #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
+    pub(crate) xhpcg: Option<PathBuf>,
+    /// Seconds of the reference program's timed phase, which is a set of iterations at least
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=86_400), requires = "xhpcg", help_heading = "Reference programs")]
+    pub(crate) xhpcg_seconds: u32,
+    /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
+    #[arg(long, value_name = "COMMAND", requires = "xhpcg", help_heading = "Reference programs")]
+    pub(crate) launcher: Option<CommandLine>,
+    /// Also start ranks as root (containers)
+    #[arg(long, requires = "xhpcg", help_heading = "Rarely needed")]
+    pub(crate) allow_run_as_root: bool,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::resolve;
 use crate::session::{self, Shown};
-use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan};
+use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
 use nodegauge_gauge::{Planned, Site};
@@ -47,6 +47,12 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
         memory_fraction: args.memory_fraction,
         budget: args.common.budget.unwrap_or(HpcgPlan::BUDGET),
         samples: args.common.samples.map(|n| n as usize),
+        xhpcg: args.xhpcg.as_ref().map(|program| XhpcgOptions {
+            program: program.clone(),
+            launcher: args.launcher.clone(),
+            allow_root: args.allow_run_as_root,
+            seconds: args.xhpcg_seconds,
+        }),
     };
     let plan = HpcgPlan::new(&site, placement, options, team.notices)?;
     let figures = plan.figures(&site);
