@@ -11,7 +11,7 @@ fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
     let all = measurements(&record);
     for points in [1000, 20_000] {
         let of = |name: &str| {
-            let same = all.iter().filter(|m| m["name"] == name && m["config"]["points"] == points);
+            let same = all.iter().filter(|m| m["name"] == name && m["config"]["n"] == points);
             same.collect::<Vec<_>>()
         };
         assert_eq!((of("rate").len(), of("efficiency").len(), of("relative").len()), (3, 2, 1));

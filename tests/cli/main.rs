@@ -39,6 +39,7 @@ mod places;
 mod ranks;
 mod record;
 mod report;
+mod report_runs;
 mod run;
 mod signals;
 #[path = "../skip.rs"]

@@ -14,7 +14,7 @@ nodegauge_measure::config! {
         /// CPUs of each worker; none where it is not bound.
         cpus: Vec<Vec<u32>> = Setting "CPUs";
         /// Number of the numactl policy of ranks, 0 to 5.
-        policy: u64 = Setting "numactl policy" @ 65;
+        policy: u64 = Setting "numactl policy";
     }
 }
 
@@ -22,7 +22,7 @@ nodegauge_measure::config! {
     /// Configuration of figures of `apps trapezoid`.
     pub struct TrapezoidConfig including on: WorkersConfig {
         /// Intervals that the sum goes over.
-        points: u64 = Identity "points" @ 66;
+        n: u64 = Identity "intervals" @ 39;
         /// Instruction set of the loop.
         isa: String = Choice "instruction set";
         /// Median time of a sum, seconds.
@@ -51,8 +51,8 @@ nodegauge_measure::config! {
         command: String = Observation "command";
         /// Points of a domain in each direction.
         grid: Vec<usize> = Setting "grid";
-        /// Points of the whole grid.
-        points: u64 = Identity "points" @ 66;
+        /// Equations: points of the whole grid.
+        n: u64 = Identity "order" @ 39;
         /// Domains in each direction.
         domains: Vec<usize> = Setting "domains";
         /// Instruction set of the loops.

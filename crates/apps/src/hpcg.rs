@@ -330,7 +330,7 @@ impl Evidence<'_> {
             on: self.workers.config(),
             engine: Some("native".to_owned()),
             grid: Some(layout.local.to_vec()),
-            points: Some(layout.rows() as u64),
+            n: Some(layout.rows() as u64),
             domains: Some(layout.domains.to_vec()),
             isa: Some(self.loops.isa.to_owned()),
             iterations: last.map(|set| set.iterations as u64),

@@ -187,7 +187,7 @@ impl Run<'_> {
             let flops = cell.points as f64 * rule::FLOPS;
             let mut config = TrapezoidConfig {
                 on: cell.workers.config(),
-                points: Some(cell.points),
+                n: Some(cell.points),
                 isa: Some(self.rule.isa.to_owned()),
                 sums: Some(cell.sums()),
                 error: Some(cell.error).filter(|error| error.is_finite()),

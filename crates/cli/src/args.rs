@@ -191,6 +191,17 @@ pub(crate) enum Command {
     },
 }
 
+/// Where what is shown goes as a document, too.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Documents {
+    /// Write what is shown as JSON; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+    /// Write a line for each measurement, or run, as CSV; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) csv: Option<String>,
+}
+
 /// What every measuring command understands.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Common {

@@ -86,7 +86,7 @@ impl HpcgOutput {
             command: command.map(str::to_owned),
             grid: self.counts("Local Domain Dimensions", ["nx", "ny", "nz"]),
             domains: self.counts("Processor Dimensions", ["npx", "npy", "npz"]),
-            points: self.count("Linear System Information::Number of Equations"),
+            n: self.count("Linear System Information::Number of Equations"),
             iterations: self.count(iterations),
             residual: self.number("Reproducibility Information::Scaled residual mean"),
             sets,
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(rates, [0.0476709e9, 0.0058396e9, 0.374232e9, 0.0327184e9, 0.0609239e9]);
         let config: HpcgConfig = all[0].read_config();
         assert_eq!(
-            (config.points, config.iterations, config.sets),
+            (config.n, config.iterations, config.sets),
             (Some(65536), Some(50), Some(1))
         );
         assert_eq!((config.grid, config.domains), (Some(vec![32; 3]), Some(vec![2, 1, 1])));

@@ -29,13 +29,13 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let titles = ["workers", ">time", ">GFLOP/s", ">efficiency", ">relative", ">off pi"];
     let mut table = Table::new(&titles);
     table.columns.push(Column::default());
-    for of_points in rates.chunk_by(|(_, one), (_, next)| one.points == next.points) {
-        let points = of_points[0].1.points.unwrap_or(0);
+    for of_points in rates.chunk_by(|(_, one), (_, next)| one.n == next.n) {
+        let points = of_points[0].1.n.unwrap_or(0);
         table.heading(format!("{} intervals", power(points)));
         for (m, config) in of_points {
             let beside = |name: &str| {
                 let same = |(other, of): &&Figure<'_>| {
-                    other.name == name && of.points == config.points && of.on == config.on
+                    other.name == name && of.n == config.n && of.on == config.on
                 };
                 all.iter().find(same).map_or_else(Cell::default, |(ratio, _)| factor(ratio))
             };
@@ -118,8 +118,8 @@ const LITTLE: f64 = 0.05;
 /// What placement costs the longest sums, by the intervals of the ratios to policy 0.
 fn placement(all: &[Figure<'_>]) -> Option<String> {
     let relative = || all.iter().filter(|(m, _)| m.name == "relative");
-    let longest = relative().filter_map(|(_, config)| config.points).max()?;
-    let of_longest = relative().filter(|(_, config)| config.points == Some(longest));
+    let longest = relative().filter_map(|(_, config)| config.n).max()?;
+    let of_longest = relative().filter(|(_, config)| config.n == Some(longest));
     let known: Vec<(u64, f64, [f64; 2])> = of_longest
         .clone()
         .filter_map(|(m, config)| {
@@ -179,7 +179,7 @@ mod tests {
         };
         let all: Vec<Measurement> = (1..=5).map(figure).collect();
         let config = |policy| {
-            let mut config = TrapezoidConfig { points: Some(1000), ..TrapezoidConfig::default() };
+            let mut config = TrapezoidConfig { n: Some(1000), ..TrapezoidConfig::default() };
             config.on.policy = Some(policy);
             config
         };

@@ -6,7 +6,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 /// `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReportArgs {
-    /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files
+    /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files; in html several,
+    /// up to 16, stand side by side
     #[arg(default_value = "latest")]
     pub(crate) runs: Vec<String>,
     /// What is made of them

@@ -36,8 +36,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         return Err(nothing_in_common(&comparison));
     }
     let as_csv = || Ok(comparison.to_csv());
-    let as_json = || output::json(&comparison);
-    if !output::documents(&[(args.json.as_deref(), &as_json), (args.csv.as_deref(), &as_csv)])? {
+    if !args.documents.write(&|| output::json(&comparison), &as_csv)? {
         output::show(&nodegauge_report::compare::page(&comparison));
         if let Some(saved) = saved {
             output::print(&format!("{:11}{saved}\n", "saved"));
@@ -84,7 +83,7 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
 const MOST_OTHERS: u32 = 40;
 
 /// The saved runs of the node of these runs with figures of the same tests.
-fn others(store: &Store, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
+pub(super) fn others(store: &Store, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
     let mut others: Vec<Record> = Vec::new();
     let host = runs.first().and_then(|run| run.machine.host.as_deref());
     let tests = runs.iter().flat_map(|run| &run.measurements).map(|m| m.test.as_str());

@@ -1,18 +1,24 @@
 //! `nodegauge report`.
 
+use super::compare::others as runs_like;
 use super::history::{find, open_to_read};
 use crate::args::Database;
 use crate::args::report::{Format, ReportArgs};
 use crate::failure::{Exit, Failure};
-use crate::gauges::GAUGES;
+use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
 use crate::session;
+use nodegauge_gauge::view::Page;
 use nodegauge_history::RunFilter;
 use nodegauge_measure::record::Record;
-use nodegauge_report::{html, run};
+use nodegauge_report::{html, run, several};
+use std::slice::from_ref;
 
 /// Newest saved runs among which other nodes' figures are looked for.
 const OTHERS: usize = 40;
+
+/// Most runs that stand side by side.
+const SIDE_BY_SIDE: usize = 16;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     let records = args.runs.iter().map(|run| find(run, &args.db));
@@ -59,14 +65,43 @@ fn put(path: &str, text: &str) -> Result<(), Failure> {
 }
 
 fn page(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
-    let [record] = records else {
-        return Err(Failure::usage("--format html has one run\nhint: nodegauge compare A B"));
+    let (page, name) = match records {
+        [record] => {
+            let others = others(record, &args.db)?;
+            (run::whole(record, &GAUGES, &others), file_name(record))
+        }
+        several => side_by_side(several, args)?,
     };
-    let others = others(record, &args.db)?;
-    let name = file_name(record);
     let default = format!("{name}.html");
     let path = args.output.as_deref().unwrap_or(&default);
-    put(path, &html::page(&run::whole(record, &GAUGES, &others), &name))
+    put(path, &html::page(&page, &name))
+}
+
+/// The page of several runs, and what its file is called.
+fn side_by_side(runs: &[Record], args: &ReportArgs) -> Result<(Page, String), Failure> {
+    if runs.len() > SIDE_BY_SIDE {
+        return Err(Failure::usage(format!(
+            "{} runs are too many to stand side by side\nhint: give at most {SIDE_BY_SIDE}",
+            runs.len()
+        )));
+    }
+    for (i, run) in runs.iter().enumerate() {
+        if let Some(first) = runs[..i].iter().position(|known| known.id == run.id) {
+            let [a, b] = [first, i].map(|at| &args.runs[at]);
+            return Err(Failure::usage(format!(
+                "'{a}' and '{b}' are one run, {}\nhint: name each run once",
+                run.id
+            )));
+        }
+    }
+    let store = open_to_read(&args.db)?;
+    // What cannot be read tells nothing of how runs differ.
+    let like = |run: &Record| {
+        let store = store.as_ref().filter(|_| !run.machine.is_imported());
+        store.and_then(|store| runs_like(store, from_ref(run)).ok()).unwrap_or_default()
+    };
+    let page = several::page(runs, &GAUGES, &gauges::registry(), &like);
+    Ok((page, format!("{}-and-{}-more", file_name(&runs[0]), runs.len() - 1)))
 }
 
 /// `nodegauge-ID`; a record from a file may have anything as its identifier.
