@@ -133,10 +133,7 @@ mod tests {
         let rates: Vec<f64> = all.iter().map(|m| m.value.unwrap()).collect();
         assert_eq!(rates, [0.0476709e9, 0.0058396e9, 0.374232e9, 0.0327184e9, 0.0609239e9]);
         let config: HpcgConfig = all[0].read_config();
-        assert_eq!(
-            (config.n, config.iterations, config.sets),
-            (Some(65536), Some(50), Some(1))
-        );
+        assert_eq!((config.n, config.iterations, config.sets), (Some(65536), Some(50), Some(1)));
         assert_eq!((config.grid, config.domains), (Some(vec![32; 3]), Some(vec![2, 1, 1])));
         assert_eq!(config.residual, Some(1.26595e-16));
         assert_eq!(config.symmetry, Some(vec![2.20674e-06, 6.05509e-07]));
