@@ -111,8 +111,8 @@ impl Domain {
         let vector = |level| 8 * Shape::new(layout.coarser(level).local).length() as u64;
         let cycle = |level| match level {
             // From zero: below, then above. Between: every fourth slice. Behind: all, then above.
-            0..3 => matrix(level) * 11 / 4 + 11 * vector(level),
-            _ => matrix(level) + 6 * vector(level),
+            0..3 => matrix(level) * 11 / 4 + 17 * vector(level),
+            _ => matrix(level) + 8 * vector(level),
         };
         // Three sums over two vectors or one, three updates.
         matrix(0) + 2 * vector(0) + (5 + 9) * vector(0) + (0..LEVELS).map(cycle).sum::<u64>()
