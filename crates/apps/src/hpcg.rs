@@ -270,7 +270,7 @@ impl Run {
                 *most = most.max(seconds);
             }
             // The residual's accuracy is that of x; NaN is greater than any.
-            if !(distance < 1e-3) {
+            if distance.total_cmp(&1e-3).is_gt() {
                 self.wrong.push(format!("the solution is {distance:.1e} off 1"));
             }
         }
@@ -353,7 +353,7 @@ impl Evidence<'_> {
         let Self { run, tests, site, .. } = self;
         let mut validity = Validity::valid();
         for (what, departure) in ["product", "multigrid cycle"].iter().zip(tests.departures) {
-            if !(departure <= 1.0) {
+            if departure.total_cmp(&1.0).is_gt() {
                 validity.invalid(format!("the {what} is not symmetric: |x'Ay - y'Ax| is {departure:.1e} times what HPCG allows"));
             }
         }

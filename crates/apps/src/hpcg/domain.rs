@@ -307,7 +307,7 @@ impl Domain {
         let shape = self.levels[0].shape();
         let of =
             |first: usize| self.x[first..first + shape.grid[0]].iter().map(|x| (x - 1.0).abs());
-        shape.lines().flat_map(of).fold(0.0, f64::max)
+        shape.lines().flat_map(of).max_by(f64::total_cmp).unwrap_or(0.0)
     }
 }
 
@@ -342,12 +342,10 @@ fn dot(shape: &Shape, x: &[f64], y: &[f64]) -> f64 {
         let (x, x_rest) = x.as_chunks::<8>();
         let (y, y_rest) = y.as_chunks::<8>();
         for (x, y) in x.iter().zip(y) {
-            for lane in 0..8 {
-                sums[lane] += x[lane] * y[lane];
-            }
+            sums = std::array::from_fn(|lane| sums[lane] + x[lane] * y[lane]);
         }
-        for (lane, (x, y)) in x_rest.iter().zip(y_rest).enumerate() {
-            sums[lane] += x * y;
+        for (sum, (x, y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
+            *sum += x * y;
         }
     }
     sums.iter().sum()

@@ -106,15 +106,12 @@ unsafe fn outer<const FMA: bool>(values: *const f64, columns: *const u32, x: *co
         // SAFETY: a slice has so many slots and columns, and a vector eight numbers from each column on.
         let (a, x) =
             unsafe { (load(values.add(slot * LANES)), load(x.add(*columns.add(slot) as usize))) };
-        let sum = &mut sums[slot % 2];
-        for lane in 0..LANES {
-            sum[lane] = fused::<FMA>(a[lane], x[lane], sum[lane]);
-        }
+        sums[slot % 2] = inner::<FMA>(a, x, sums[slot % 2]);
     }
     std::array::from_fn(|lane| sums[0][lane] + sums[1][lane])
 }
 
-/// The slot of the neighbours in the line times theirs, added to a sum.
+/// Eight coefficients times eight numbers, added to a sum.
 #[inline(always)]
 fn inner<const FMA: bool>(a: Lanes, x: Lanes, sum: Lanes) -> Lanes {
     std::array::from_fn(|lane| fused::<FMA>(a[lane], x[lane], sum[lane]))

@@ -48,13 +48,12 @@ impl Layout {
     /// The domain next to one in the direction of steps; `None` at the end of the grid.
     pub fn beside(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
         let place = self.place(domain);
-        let mut found = [0; 3];
-        for axis in 0..3 {
+        let step = |axis: usize| {
             let at = place[axis].checked_add_signed(steps[axis])?;
-            found[axis] = Some(at).filter(|at| *at < self.domains[axis])?;
-        }
+            Some(at).filter(|at| *at < self.domains[axis])
+        };
         let [x, y, _] = self.domains;
-        Some(found[0] + x * (found[1] + y * found[2]))
+        Some(step(0)? + x * (step(1)? + y * step(2)?))
     }
 
     /// The points of the whole grid.
