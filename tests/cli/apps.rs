@@ -49,3 +49,31 @@ fn what_xhpcg_wrote_is_imported() {
     harness.run(&["history", "import", "hpcg.txt"]).exits(0);
     harness.run(&["history", "show", "latest"]).exits(0).says("xhpcg").says("1.27e-16");
 }
+
+#[test]
+fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
+    let harness = Harness::new();
+    for workers in [&["--threads", "2"][..], &["--ranks", "2", "--policy", "0,5"]] {
+        let run = ["apps", "iccg", "--elements", "6,5,7", "--budget", "1", "--json", "-"];
+        let record = harness.run(&[&run[..], workers].concat()).exits(0).json();
+        let all = measurements(&record);
+        let of = |name: &str| all.iter().filter(|m| m["name"] == name).collect::<Vec<_>>();
+        let ranks = workers[0] == "--ranks";
+        let count = if ranks { 2 } else { 1 };
+        assert_eq!((of("rate").len(), of("spmv").len(), of("read").len()), (count, count, count));
+        assert_eq!((of("halo").len(), of("relative").len()), if ranks { (2, 1) } else { (0, 0) });
+        for m in of("time_to_solution") {
+            let config = &m["config"];
+            let number = |key: &str| config[key].as_f64().unwrap();
+            assert!(number("error") < 1e-6 && number("residual") < 1e-7, "{m:#}");
+            assert!(number("natural_iterations") <= number("iterations") + 3.0, "{m:#}");
+            assert_eq!((number("unknowns"), m["unit"].as_str()), (1008.0, Some("s")));
+            // Caches hold such a mesh.
+            assert_eq!(m["validity"]["status"], "suspect");
+        }
+        let page = harness.run(&["history", "show", "latest"]).exits(0);
+        page.says("preconditioner").says("6 x 5 x 7 hexahedra").says("\nsummary ");
+    }
+    let few = ["apps", "iccg", "--elements", "6,6,6", "--iterations", "3", "--threads", "1"];
+    harness.run(&few).exits(1).says("no convergence within 3 iterations");
+}

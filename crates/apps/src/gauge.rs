@@ -1,7 +1,8 @@
 //! The gauge as the others see it.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
-use crate::{GAUGE, hpcg, trapezoid};
+use crate::iccg::config::IccgConfig;
+use crate::{GAUGE, hpcg, iccg, trapezoid};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::Failure;
@@ -20,6 +21,8 @@ impl Gauge for Apps {
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::of::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST]).headed(&["rate"]),
+            ConfigKind::of::<IccgConfig>(GAUGE, &[iccg::TEST])
+                .headed(&["time_to_solution", "rate"]),
             ConfigKind::of::<HpcgConfig>(GAUGE, &[hpcg::TEST]).headed(&["rating"]),
         ]
     }
@@ -34,7 +37,9 @@ impl Gauge for Apps {
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        let trapezoid = trapezoid::view::sections(record, detail);
-        trapezoid.into_iter().chain(hpcg::view::section(record, detail)).collect()
+        let mut sections = trapezoid::view::sections(record, detail);
+        sections.extend(iccg::view::sections(record, detail));
+        sections.extend(hpcg::view::section(record, detail));
+        sections
     }
 }

@@ -3,12 +3,24 @@
 //!
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
 //! another gauge.
+// Rows, columns and lanes are numbers here, of several arrays at once.
+#![allow(clippy::needless_range_loop)]
 
 mod array;
+mod bandwidth;
+mod cg;
 pub mod config;
+pub mod elasticity;
 mod gauge;
+mod halo;
 pub mod hpcg;
+pub mod iccg;
+pub mod order;
 mod paired;
+mod precondition;
+mod seat;
+pub mod sparse;
+mod system;
 pub mod trapezoid;
 mod workers;
 
@@ -17,3 +29,6 @@ pub use workers::{WorkerPool, Workers};
 
 /// The gauge, as records have it.
 const GAUGE: &str = "apps";
+
+#[cfg(test)]
+mod tests;

@@ -47,18 +47,20 @@ impl Workers {
 
     /// The CPUs that they may use.
     pub fn cpus(&self) -> Vec<CpuId> {
+        self.together().cpus()
+    }
+
+    /// All of them as threads of one process.
+    pub(crate) fn together(&self) -> Placement {
         match self {
-            Self::Threads(placement) => placement.cpus(),
-            Self::Ranks(plan) => plan.together().cpus(),
+            Self::Threads(placement) => placement.clone(),
+            Self::Ranks(plan) => plan.together(),
         }
     }
 
     /// What the record says of them.
     pub fn config(&self) -> WorkersConfig {
-        let together = match self {
-            Self::Threads(placement) => placement.clone(),
-            Self::Ranks(plan) => plan.together(),
-        };
+        let together = self.together();
         let cpus = |threads: &Placement| {
             let of = threads.threads.iter();
             of.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect()).collect()
@@ -114,6 +116,11 @@ impl<'a> WorkerPool<'a> {
     pub fn places(&self) -> Vec<Vec<u32>> {
         let config = self.widest.map(|at| self.all[at].config());
         config.and_then(|config| config.cpus).unwrap_or_default()
+    }
+
+    /// The team of cell `at`; none of ranks.
+    pub(crate) fn team(&mut self, at: usize) -> Option<&mut Team> {
+        self.teams[at].as_mut()
     }
 
     fn round_trip(&mut self) -> Result<f64, TeamError> {

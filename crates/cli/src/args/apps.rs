@@ -6,6 +6,8 @@
 use super::{Common, PlacementArgs, fraction};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::problem::Grid;
+use nodegauge_apps::iccg::Method;
+use nodegauge_apps::sparse::Storage;
 use nodegauge_placement::{Policy, RankMap};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
@@ -15,6 +17,8 @@ use std::path::PathBuf;
 pub(crate) enum AppsCommand {
     /// Pi by the trapezoid rule: computes, needs no memory, and should not mind placement
     Trapezoid(TrapezoidArgs),
+    /// Conjugate gradients on 3-D elasticity: what memory and its placement leave of a solver
+    Iccg(IccgArgs),
     /// The 27-point problem with a multigrid preconditioner, as HPCG defines it
     Hpcg(HpcgArgs),
 }
@@ -34,6 +38,42 @@ pub(crate) struct TrapezoidArgs {
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
     /// Policies of ranks, 0 to 5, e.g. 0,3; none for threads alone [default: all; see stream --policy]
+    #[arg(long, value_name = "POLICIES", help_heading = "Where")]
+    pub(crate) policy: Option<Policies>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `apps iccg`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct IccgArgs {
+    /// Hexahedra along x, y, z [default: a cube whose matrix is four times the last-level caches]
+    #[arg(long, value_name = "NX,NY,NZ", value_parser = elements, help_heading = "What")]
+    pub(crate) elements: Option<Elements>,
+    /// Block-IC(0) by order: multicolour, cm-rcm, rcm, natural, domain (each thread's alone); or diagonal
+    #[arg(long, value_name = "NAME", default_value = "multicolour", help_heading = "What")]
+    pub(crate) preconditioner: Method,
+    /// Storage of the matrix: bcsr, sell [default: the faster one]
+    #[arg(long, value_name = "NAME", help_heading = "What")]
+    pub(crate) storage: Option<Storage>,
+    /// Residual over right-hand side at which the solution is found
+    #[arg(long, value_name = "X", default_value = "1e-8", help_heading = "What")]
+    pub(crate) tolerance: f64,
+    /// Iterations at most
+    #[arg(long, value_name = "N", default_value = "10000", help_heading = "What")]
+    pub(crate) iterations: usize,
+    /// Largest share of the available memory that may be taken
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
+    pub(crate) memory_fraction: f64,
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    /// Processes that solve together, in place of threads
+    #[arg(long, short = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
+    pub(crate) ranks: Option<u32>,
+    /// Socket or core of each rank: block, cyclic, core, spread [default: block]
+    #[arg(long, value_name = "MAP", help_heading = "Where")]
+    pub(crate) rank_map: Option<RankMap>,
+    /// Policies of ranks, 0 to 5, by turns, e.g. 0,3; speeds are held against the first
     #[arg(long, value_name = "POLICIES", help_heading = "Where")]
     pub(crate) policy: Option<Policies>,
     #[command(flatten)]
@@ -65,6 +105,16 @@ pub(crate) struct HpcgArgs {
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Elements along x, y and z.
+pub(crate) type Elements = [usize; 3];
+
+/// `60,60,60`
+fn elements(text: &str) -> Result<Elements, String> {
+    let numbers: Result<Vec<usize>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    let three = numbers.ok().and_then(|numbers| <[usize; 3]>::try_from(numbers).ok());
+    three.ok_or_else(|| "expected three whole numbers, e.g. 60,60,60".to_owned())
 }
 
 /// Points in one direction, or in each.
@@ -111,6 +161,14 @@ mod tests {
         assert_eq!((count("1e6"), count("31")), (Ok(1_000_000), Ok(31)));
         for wrong in ["0", "-1", "1.5", "1e30", "many", "", "nan", "inf"] {
             assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn meshes_have_three_axes() {
+        assert_eq!(elements("60, 8,9"), Ok([60, 8, 9]));
+        for wrong in ["60", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", ""] {
+            assert!(elements(wrong).is_err(), "{wrong}");
         }
     }
 

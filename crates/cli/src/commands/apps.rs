@@ -1,11 +1,12 @@
 //! `nodegauge apps`.
 
-use crate::args::apps::{AppsCommand, HpcgArgs, TrapezoidArgs};
+use crate::args::apps::{AppsCommand, HpcgArgs, IccgArgs, TrapezoidArgs};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::resolve;
 use crate::session::{self, Shown};
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
+use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
 use nodegauge_gauge::{Planned, Site};
@@ -16,6 +17,7 @@ use nodegauge_placement::{Policy, RankRequest, Request, ThreadList, plan, plan_r
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match command {
         AppsCommand::Trapezoid(args) => trapezoid(args),
+        AppsCommand::Iccg(args) => iccg(args),
         AppsCommand::Hpcg(args) => hpcg(args),
     }
 }
@@ -94,6 +96,53 @@ fn workers(
         }
     }
     Ok(workers)
+}
+
+fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
+    let site = session::site(&args.common)?;
+    let mut notices = Vec::new();
+    let workers = solvers(args, &site.topology, &mut notices)?;
+    let defaults = IccgOptions::default();
+    let options = IccgOptions {
+        elements: args.elements,
+        method: args.preconditioner,
+        storage: args.storage,
+        tolerance: args.tolerance,
+        iterations: args.iterations,
+        memory_fraction: args.memory_fraction,
+        budget: args.common.budget.unwrap_or(defaults.budget),
+        samples: args.common.samples.map(|n| n as usize),
+    };
+    let plan = IccgPlan::new(&site, workers, options, notices)?;
+    let figures = plan.figures(&site);
+    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
+    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Apps))
+}
+
+/// Threads, one a core unless counts are given; with `--ranks` or `--policy` ranks alone, under each policy.
+fn solvers(
+    args: &IccgArgs,
+    topology: &Topology,
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<Workers>, Failure> {
+    let planned = resolve::plan(&args.placement, topology)?;
+    if args.ranks.is_none() && args.policy.is_none() {
+        let text = |text| Notice::new(NoticeId::Environment, "apps", text);
+        notices.extend(planned.notices.into_iter().map(text));
+        return Ok(planned.placements.into_iter().map(Workers::Threads).collect());
+    }
+    let cores = plan(topology, &Request::default())?.threads.len() as u32;
+    let policies = args.policy.iter().flat_map(|given| &given.0);
+    let mut policies: Vec<Option<Policy>> = policies.copied().map(Some).collect();
+    if policies.is_empty() {
+        policies.push(None);
+    }
+    let ranks = args.ranks.unwrap_or(cores);
+    let of = |policy| {
+        let request = RankRequest { ranks, map: args.rank_map, policy, ..RankRequest::default() };
+        Ok(Workers::Ranks(plan_ranks(topology, &request)?))
+    };
+    policies.into_iter().map(of).collect()
 }
 
 /// 1, 2, 4, ... and `most`.

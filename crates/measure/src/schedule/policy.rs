@@ -218,3 +218,17 @@ pub const OSU: Policy = Policy { tries: 3, samples_despite_time: true, ..FILES }
 
 /// `apps`: workers in many places, held against each other; a round of sums takes seconds.
 pub const APPS: Policy = Policy { seed: 0x6170_7073, measure: 0.95, ..SWEEP };
+
+/// `apps iccg`: a turn is a whole solution, of which each iteration is a sample; what is left of the budget
+/// counts the iterations of the natural order.
+pub const ICCG: Policy = Policy {
+    order: Order::AsGiven,
+    warm_up: WarmUp::Turn,
+    fewest: 1,
+    ask_every: 1,
+    least_time: NO_TIME,
+    // Solutions of seconds: one more costs more than it tells.
+    tolerance: Some(0.01),
+    measure: 0.65,
+    ..APPS
+};

@@ -1,0 +1,155 @@
+//! `apps iccg` beside Eigen: products of the same matrix with a vector, by turns, `ROUNDS` times (default 4); and
+//! what of the node's bandwidth each part of the solver reaches.
+//!
+//! Eigen's (Debian: libeigen3-dev) is compiled with `g++ -O3 -march=native -fopenmp` and runs on as many threads,
+//! bound to cores; it reads the matrix, made by the same element, from a file. `ELEMENTS` (default 60) is the
+//! number along an edge. Prints Markdown for docs/benchmarks.md.
+
+mod common;
+
+use common::{nodegauge, note, print, variable};
+use nodegauge_apps::elasticity::{Mesh, Problem, Stretch, Subdomain, assemble};
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Seconds, stats};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::Command;
+
+/// Products of a run of Eigen.
+const PRODUCTS: &str = "20";
+/// Parts of an iteration.
+const PARTS: [&str; 4] = ["spmv", "preconditioner", "dots", "axpy"];
+
+fn main() {
+    let rounds: usize = variable("ROUNDS").unwrap_or(4);
+    let edge: usize = variable("ELEMENTS").unwrap_or(60);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let eigen = eigen(folder.path(), edge);
+    let elements = [edge; 3].map(|n| n.to_string()).join(",");
+    let solve = ["apps", "iccg", "--elements", &elements, "--threads", &threads, "--budget", "20"];
+    let mut runs = Vec::new();
+    let mut rivals = Vec::new();
+    for round in 0..rounds {
+        note(&format!("round {} of {rounds}", round + 1));
+        runs.push(nodegauge(&solve));
+        if let Some(program) = &eigen {
+            rivals.extend(products(program, &folder.path().join("matrix"), &threads));
+        }
+    }
+    let (n, unknowns) = (edge, 3 * (edge + 1).pow(3));
+    print(&format!(
+        "{n} x {n} x {n} hexahedra, {unknowns} unknowns, {threads} threads, {rounds} rounds\n"
+    ));
+    print("| product | best | median |\n| --- | --- | --- |");
+    let own = of_all(&runs, "spmv", |m| {
+        let bytes = number(m, "moved_bytes").unwrap_or(f64::NAN);
+        m.samples.iter().map(|rate| bytes / rate).collect()
+    });
+    let storage =
+        runs.first().and_then(|run| figure(run, "spmv")).and_then(|m| m.config.get("storage"));
+    line(&format!("nodegauge, {}", storage.and_then(Value::as_str).unwrap_or("?")), &own);
+    line("Eigen, g++ -O3 -march=native -fopenmp", &rivals);
+    print("\n| part | share of an iteration | of the prediction |\n| --- | --- | --- |");
+    for part in PARTS.into_iter().chain(["rate"]) {
+        let share = of_all(&runs, part, |m| number(m, "share").into_iter().collect());
+        let reached = of_all(&runs, part, |m| m.limit.iter().map(|limit| limit.fraction).collect());
+        let percent = |all: &[f64]| format!("{:.0} %", 100.0 * stats::median(all));
+        let share = if share.is_empty() { String::new() } else { percent(&share) };
+        let name = if part == "rate" { "iteration" } else { part };
+        print(&format!("| {name} | {share} | {} |", percent(&reached)));
+    }
+    let setup = of_all(&runs, "iteration", |m| {
+        let setup = number(m, "setup_s").zip(m.value);
+        setup.map(|(setup, iteration)| setup / (100.0 * iteration)).into_iter().collect()
+    });
+    print(&format!("\nsetup: {:.1} % of 100 iterations", 100.0 * stats::median(&setup)));
+}
+
+fn figure<'r>(record: &'r Record, name: &str) -> Option<&'r Measurement> {
+    record.measurements.iter().find(|m| m.test == "iccg" && m.name == name)
+}
+
+fn number(m: &Measurement, key: &str) -> Option<f64> {
+    m.config.get(key).and_then(Value::as_f64)
+}
+
+/// What `of` makes of a figure, of all runs.
+fn of_all(runs: &[Record], name: &str, of: impl Fn(&Measurement) -> Vec<f64>) -> Vec<f64> {
+    runs.iter().filter_map(|run| figure(run, name)).flat_map(of).collect()
+}
+
+fn line(name: &str, seconds: &[f64]) {
+    let best = stats::quantile(seconds, 0.0);
+    let median = stats::median(seconds);
+    print(&format!("| {name} | {} | {} |", Seconds(best), Seconds(median)));
+}
+
+/// Compiles Eigen's product and writes the matrix for it; `None` where it cannot be compiled.
+fn eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
+    let program = folder.join("eigen");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/elasticity.cpp");
+    let compiled = Command::new("g++")
+        .args(["-O3", "-march=native", "-fopenmp", "-I/usr/include/eigen3", "-o"])
+        .args([&program, &source])
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        note("left out: Eigen, which does not compile here (libeigen3-dev)");
+        return None;
+    }
+    write(&folder.join("matrix"), edge).expect("room for the matrix");
+    Some(program)
+}
+
+/// Writes the matrix by rows, in natural order, as benches/elasticity.cpp reads it.
+fn write(path: &Path, edge: usize) -> io::Result<()> {
+    let whole = Subdomain::whole(Mesh { elements: [edge; 3] });
+    let stiffness = whole.mesh.stiffness(Stretch.material()).map_err(io::Error::other)?;
+    let (rows, blocks) = (3 * whole.mesh.count(), whole.mesh.blocks());
+    let mut file = BufWriter::new(File::create(path)?);
+    let mut put = |bytes: &[u8]| file.write_all(bytes);
+    put(&(rows as i64).to_le_bytes())?;
+    put(&(9 * blocks as i64).to_le_bytes())?;
+    let nodes = || (0..whole.mesh.count()).map(|local| whole.node(local));
+    let mut end = 0i64;
+    put(&end.to_le_bytes())?;
+    for node in nodes() {
+        for _ in 0..3 {
+            end += 3 * whole.neighbours(node).count() as i64;
+            put(&end.to_le_bytes())?;
+        }
+    }
+    for node in nodes() {
+        for _ in 0..3 {
+            for (_, other) in whole.neighbours(node) {
+                for column in 0..3 {
+                    put(&((3 * whole.local(other) + column) as i32).to_le_bytes())?;
+                }
+            }
+        }
+    }
+    for node in nodes() {
+        let row = assemble(&whole, node, (&Stretch, &stiffness));
+        for i in 0..3 {
+            for (place, _) in whole.neighbours(node) {
+                for value in row.blocks[place][i] {
+                    put(&value.to_le_bytes())?;
+                }
+            }
+        }
+    }
+    file.flush()
+}
+
+/// Seconds of single products by Eigen.
+fn products(program: &Path, matrix: &Path, threads: &str) -> Vec<f64> {
+    let run = Command::new(program)
+        .arg(matrix)
+        .arg(PRODUCTS)
+        .envs([("OMP_NUM_THREADS", threads), ("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "close")])
+        .output()
+        .expect("Eigen's product runs");
+    String::from_utf8_lossy(&run.stdout).lines().filter_map(|line| line.parse().ok()).collect()
+}

@@ -1,0 +1,97 @@
+//! What reading and Triad reach on the same CPUs, in the same minutes as an application: the rates that its
+//! bytes are held against.
+
+use crate::array::Array;
+use nodegauge_kernels::{
+    Args, Element, Kernel, Prefetch, SCALAR, Shape, SideBySide, Stores, Variant,
+};
+use nodegauge_kernels::{available_isas, find};
+use nodegauge_measure::Failure;
+use nodegauge_team::{Laps, Member};
+use std::ptr::NonNull;
+
+/// Loops that are tried of each kernel: stores, vectors a step, pages side by side.
+const TRIED: [(Stores, u8, u8); 5] = [
+    (Stores::Regular, 4, 1),
+    (Stores::Regular, 1, 4),
+    (Stores::NonTemporal, 4, 1),
+    (Stores::NonTemporal, 1, 2),
+    (Stores::NonTemporal, 1, 4),
+];
+
+/// The loops of reading and of Triad that run here, the widest vectors of this processor.
+pub(crate) fn loops() -> Vec<Variant> {
+    let isas = available_isas();
+    let shape = |(stores, unroll, pages)| {
+        let side_by_side = SideBySide::new(pages)?;
+        Some(Shape { isa: *isas.first()?, stores, unroll, side_by_side, prefetch: Prefetch::Off })
+    };
+    let of = |kernel: Kernel| TRIED.into_iter().filter_map(shape).map(move |shape| (kernel, shape));
+    let all = of(Kernel::Read).chain(of(Kernel::Triad));
+    // What only reads has no kind of store.
+    let all = all.filter(|(kernel, shape)| kernel.writes() || shape.stores == Stores::Regular);
+    all.filter_map(|(kernel, shape)| find(kernel, Element::F64, shape)).collect()
+}
+
+/// Bytes that a loop counts on one element of each of its arrays.
+pub(crate) fn bytes_of(variant: &Variant) -> usize {
+    if variant.kernel() == Kernel::Read { 8 } else { 24 }
+}
+
+/// One lap for each of `loops` over arrays of `elements` numbers of this member, which it maps and touches
+/// first.
+///
+/// # Errors
+/// When the kernel gives no memory; then there is a lap all the same.
+pub(crate) fn pass(
+    member: &Member<'_>,
+    laps: &mut Laps<'_>,
+    (loops, elements): (&[Variant], usize),
+) -> Result<(), Failure> {
+    let arrays = [0, 1, 2].map(|_| Array::<f64>::map(elements));
+    let mut failed = Ok(());
+    let mut mapped = Vec::new();
+    for array in arrays {
+        match array {
+            Ok(mut array) => {
+                array.fill(1.0);
+                mapped.push(array);
+            }
+            Err(failure) => failed = Err(failure),
+        }
+    }
+    let at = |number: usize| -> NonNull<u8> {
+        mapped
+            .get(number)
+            .and_then(|array| NonNull::new(array.at(0).cast()))
+            .unwrap_or(NonNull::dangling())
+    };
+    let n = if failed.is_ok() { elements } else { 0 };
+    let args =
+        Args { at: [at(0), at(1), at(2), NonNull::dangling()], n, scalar: SCALAR, repeats: 1 };
+    member.barrier();
+    for variant in loops {
+        // SAFETY: the arrays are this thread's, apart, and have so many elements.
+        laps.time(|| std::hint::black_box(unsafe { variant.run(&args) }));
+    }
+    failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_team::Team;
+
+    #[test]
+    fn every_loop_is_timed_and_memory_that_cannot_be_had_is_said() {
+        let all = loops();
+        let of = |kernel: Kernel| all.iter().filter(|one| one.kernel() == kernel).count();
+        assert!(of(Kernel::Read) >= 1 && of(Kernel::Triad) >= of(Kernel::Read));
+        let mut team = Team::start(&vec![Vec::new(); 2]).unwrap();
+        for (elements, works) in [(1 << 16, true), (1 << 52, false)] {
+            let timed = team.timed(|member, laps| pass(member, laps, (&all, elements)).is_ok());
+            let timed = timed.unwrap();
+            assert_eq!((timed.spans.len(), timed.made), (all.len(), vec![works; 2]));
+        }
+    }
+}

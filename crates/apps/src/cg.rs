@@ -1,0 +1,351 @@
+//! Preconditioned conjugate gradients (M. R. Hestenes, E. Stiefel, 1952), by a team that takes every step
+//! together, part by part.
+//!
+//! Sums are made thread by thread in a fixed order, so that the same threads and the same colours give the
+//! same result bit for bit.
+
+use crate::array::Array;
+use crate::halo::Halo;
+use crate::precondition::Preconditioner;
+use crate::seat::{Seat, Threads};
+use crate::sparse::Isa;
+use crate::system::{Matrix, System};
+use nodegauge_measure::Failure;
+use nodegauge_os::{CacheLine, monotonic_nanos};
+use nodegauge_team::Laps;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Parts of an iteration, in the order of [`Work`] and of the times of an iteration.
+pub(crate) const PARTS: [&str; 5] = ["spmv", "preconditioner", "dots", "axpy", "halo"];
+const SPMV: usize = 0;
+const PRECONDITIONER: usize = 1;
+const DOTS: usize = 2;
+const AXPY: usize = 3;
+const HALO: usize = 4;
+
+/// What a solution came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum End {
+    /// The residual is below the tolerance.
+    Converged,
+    /// Iterations as many as were allowed.
+    Limit,
+    /// A sum is not a number.
+    NotANumber,
+    /// A direction along which the matrix is not positive.
+    Indefinite,
+}
+
+/// Where a solution is between two iterations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// Iterations so far.
+    pub iterations: usize,
+    /// `|r| / |b|` by recursion.
+    pub residual: f64,
+    /// Why it ended; `None` while it goes on.
+    pub end: Option<End>,
+    rho: f64,
+    b_squared: f64,
+}
+
+/// Seconds of an iteration and of each of its [`PARTS`].
+pub(crate) type Times = [f64; 1 + PARTS.len()];
+
+/// Bytes and operations of each of the [`PARTS`] in an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Work {
+    pub bytes: [usize; PARTS.len()],
+    pub flops: [usize; PARTS.len()],
+}
+
+/// When to end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Tolerance {
+    /// `|r| / |b|` at which the solution is found.
+    pub residual: f64,
+    /// Iterations at most.
+    pub iterations: usize,
+}
+
+/// Partial sums of the threads, twice: whoever is ahead writes the other one.
+#[derive(Debug)]
+struct Sums([Vec<CacheLine<AtomicU64>>; 2]);
+
+/// A system with all that its solution takes.
+pub(crate) struct Solver<'a> {
+    system: &'a System,
+    matrix: &'a Matrix,
+    preconditioner: &'a Preconditioner,
+    halo: &'a dyn Halo,
+    isa: Isa,
+    sums: Sums,
+    /// The solution.
+    pub x: Array<f64>,
+    r: Array<f64>,
+    z: Array<f64>,
+    /// With the components of others' nodes behind.
+    p: Array<f64>,
+    q: Array<f64>,
+}
+
+/// A thread's way through a solution.
+struct Walk<'s> {
+    solver: &'s Solver<'s>,
+    seat: &'s Seat<'s>,
+    /// Sums so far.
+    reductions: usize,
+    /// When the last part was over.
+    since: u64,
+    times: Times,
+}
+
+impl<'a> Solver<'a> {
+    /// Memory for a solution, touched by the threads that will use it.
+    ///
+    /// # Errors
+    /// When the kernel gives none.
+    pub fn new(
+        threads: &mut impl Threads,
+        system: &'a System,
+        (matrix, preconditioner): (&'a Matrix, &'a Preconditioner),
+        halo: &'a dyn Halo,
+    ) -> Result<Self, Failure> {
+        let owned = 3 * system.rows.owned();
+        let lines = || (0..threads.count()).map(|_| CacheLine::default()).collect();
+        let solver = Self {
+            system,
+            matrix,
+            preconditioner,
+            halo,
+            isa: Isa::widest(),
+            sums: Sums([lines(), lines()]),
+            x: Array::map(owned)?,
+            r: Array::map(owned)?,
+            z: Array::map(owned)?,
+            p: Array::map(3 * system.rows.nodes.len())?,
+            q: Array::map(owned)?,
+        };
+        solver.clear(threads)?;
+        Ok(solver)
+    }
+
+    /// Goes back to `x = 0`.
+    ///
+    /// # Errors
+    /// When a thread fails.
+    pub fn clear(&self, threads: &mut impl Threads) -> Result<(), Failure> {
+        threads.map(|seat| {
+            let own = self.own(seat);
+            for vector in [&self.x, &self.z, &self.p, &self.q, &self.r] {
+                // SAFETY: the rows are this thread's.
+                unsafe { vector.part(own.clone()) }.fill(0.0);
+            }
+            // SAFETY: as above; nobody writes the right-hand side.
+            unsafe { self.r.part(own.clone()) }.copy_from_slice(&self.system.rhs[own]);
+        })?;
+        Ok(())
+    }
+
+    fn own(&self, seat: &Seat<'_>) -> Range<usize> {
+        let rows = self.system.rows.of_thread(seat.thread);
+        3 * rows.start..3 * rows.end
+    }
+
+    /// Where a solution begins.
+    pub fn start(&self) -> State {
+        State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
+    }
+
+    /// Up to `count` iterations more, a lap each, by all threads; all return the same state.
+    pub fn advance(
+        &self,
+        (seat, laps): (&Seat<'_>, &mut Laps<'_>),
+        mut state: State,
+        (count, tolerance): (usize, Tolerance),
+    ) -> (State, Vec<Times>) {
+        let mut walk = Walk { solver: self, seat, reductions: 0, since: 0, times: [0.0; 6] };
+        let mut all = Vec::with_capacity(count);
+        if state.b_squared.is_nan() && state.iterations == 0 {
+            let own = self.own(seat);
+            state.b_squared = walk.sum(dot(&self.system.rhs[own.clone()], &self.system.rhs[own]));
+            if state.b_squared == 0.0 {
+                state.end = Some(End::Converged);
+            }
+        }
+        for _ in 0..count {
+            if state.end.is_some() {
+                break;
+            }
+            let times = laps.time(|| walk.iterate(&mut state, tolerance));
+            all.push(times);
+        }
+        (state, all)
+    }
+
+    /// What an iteration moves and computes on this rank.
+    pub fn work(&self) -> Work {
+        let rows = &self.system.rows;
+        let (n, threads) = (3 * rows.owned(), 0..rows.threads());
+        let of = |count: &dyn Fn(&Range<usize>) -> usize| -> usize {
+            threads.clone().map(|thread| count(&rows.of_thread(thread))).sum()
+        };
+        let mut work = Work::default();
+        work.bytes[SPMV] = self.matrix.product_bytes(rows);
+        work.flops[SPMV] = self.system.blocks * 18;
+        work.bytes[PRECONDITIONER] = of(&|rows| self.preconditioner.bytes(rows));
+        work.flops[PRECONDITIONER] = of(&|rows| self.preconditioner.flops(rows));
+        // r z, p q.
+        work.bytes[DOTS] = 4 * 8 * n;
+        work.flops[DOTS] = 4 * n;
+        // p = z + beta p; x and r updated from p and q, with r r on the way.
+        work.bytes[AXPY] = (3 + 6) * 8 * n;
+        work.flops[AXPY] = (2 + 6) * n;
+        work.bytes[HALO] = self.halo.bytes();
+        work
+    }
+
+    /// `|b - A x| / |b|` computed anew.
+    ///
+    /// # Errors
+    /// When a thread fails.
+    pub fn true_residual(&self, threads: &mut impl Threads) -> Result<f64, Failure> {
+        let made = threads.map(|seat| {
+            let mut walk = Walk { solver: self, seat, reductions: 0, since: 0, times: [0.0; 6] };
+            let own = self.own(seat);
+            // SAFETY: the rows are this thread's, and x, p and q apart.
+            let (x, p, q) = unsafe {
+                (self.x.part(own.clone()), self.p.part(own.clone()), self.q.part(own.clone()))
+            };
+            p.copy_from_slice(x);
+            seat.barrier_of_all();
+            self.halo.exchange(seat, &self.p);
+            seat.barrier_of_all();
+            walk.multiply();
+            let b = &self.system.rhs[own];
+            q.iter_mut().zip(b).for_each(|(q, b)| *q = b - *q);
+            let r = walk.sum(dot(q, q));
+            (r / walk.sum(dot(b, b))).sqrt()
+        })?;
+        Ok(made[0])
+    }
+}
+
+impl Walk<'_> {
+    /// One iteration.
+    fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
+        let (solver, seat) = (self.solver, self.seat);
+        let Solver { x, r, z, p, q, system, .. } = solver;
+        let own = solver.own(seat);
+        self.times = [0.0; 6];
+        let begun = monotonic_nanos();
+        self.since = begun;
+        // SAFETY: r and z have the rows, and only their threads use them.
+        unsafe { solver.preconditioner.apply(seat, &system.rows, r.at(0), z.at(0)) };
+        self.lap(PRECONDITIONER);
+        // SAFETY: these rows are this thread's, here and below; the products before and behind read others'
+        // between barriers.
+        let (x, r, z, own_p) = unsafe {
+            (x.part(own.clone()), r.part(own.clone()), z.part(own.clone()), p.part(own.clone()))
+        };
+        let rho = self.sum(dot(r, z));
+        self.took(DOTS);
+        let beta = if state.iterations == 0 { 0.0 } else { rho / state.rho };
+        own_p.iter_mut().zip(z).for_each(|(p, z)| *p = *z + beta * *p);
+        self.lap(AXPY);
+        solver.halo.exchange(seat, p);
+        self.lap(HALO);
+        self.multiply();
+        self.lap(SPMV);
+        // SAFETY: as above.
+        let (p, q) = unsafe { (p.part(own.clone()), q.part(own)) };
+        let curvature = self.sum(dot(p, q));
+        self.took(DOTS);
+        let alpha = rho / curvature;
+        let squared = self.sum(update(alpha, (p, q), (x, r)));
+        self.took(AXPY);
+        (state.rho, state.iterations) = (rho, state.iterations + 1);
+        state.residual = (squared / state.b_squared).sqrt();
+        state.end = match () {
+            () if !(curvature.is_finite() && squared.is_finite()) => Some(End::NotANumber),
+            () if curvature <= 0.0 => Some(End::Indefinite),
+            () if state.residual <= tolerance.residual => Some(End::Converged),
+            () if state.iterations >= tolerance.iterations => Some(End::Limit),
+            () => None,
+        };
+        self.times[0] = self.since.saturating_sub(begun) as f64 * 1e-9;
+        self.times
+    }
+
+    /// `q = A p` on this thread's rows.
+    fn multiply(&self) {
+        let Solver { system, matrix, p, q, isa, .. } = self.solver;
+        // SAFETY: p has all columns and was written before a barrier; q has the rows.
+        unsafe {
+            matrix.multiply((&system.rows, self.seat.thread), *isa, p.at(0), q.at(0));
+        }
+    }
+
+    /// The sum over all threads and ranks, the same for all.
+    fn sum(&mut self, part: f64) -> f64 {
+        let lines = &self.solver.sums.0[self.reductions % 2];
+        self.reductions += 1;
+        lines[self.seat.thread].0.store(part.to_bits(), Ordering::Relaxed);
+        self.seat.barrier();
+        let parts = lines.iter().map(|line| f64::from_bits(line.0.load(Ordering::Relaxed)));
+        self.solver.halo.sum(self.seat, parts.sum())
+    }
+
+    /// Waits for all, and counts the time for a part.
+    fn lap(&mut self, part: usize) {
+        self.seat.barrier_of_all();
+        self.took(part);
+    }
+
+    /// Counts the time since the last part for this one.
+    fn took(&mut self, part: usize) {
+        let now = monotonic_nanos();
+        self.times[1 + part] += (now - self.since) as f64 * 1e-9;
+        self.since = now;
+    }
+}
+
+/// Lanes of a sum: as many as keep additions from waiting for each other.
+const LANES: usize = 32;
+
+/// The sum of products.
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (x, x_rest) = x.as_chunks::<LANES>();
+    let (y, y_rest) = y.as_chunks::<LANES>();
+    for (x, y) in x.iter().zip(y) {
+        for lane in 0..LANES {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    let rest: f64 = x_rest.iter().zip(y_rest).map(|(x, y)| x * y).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+/// `x += alpha p`, `r -= alpha q`; the sum of squares of `r`.
+fn update(alpha: f64, (p, q): (&[f64], &[f64]), (x, r): (&mut [f64], &mut [f64])) -> f64 {
+    let mut sums = [0.0; LANES];
+    let step = |at: usize, x: &mut f64, r: &mut f64| {
+        *x += alpha * p[at];
+        *r -= alpha * q[at];
+        *r * *r
+    };
+    let whole = x.len() / LANES * LANES;
+    for first in (0..whole).step_by(LANES) {
+        for lane in 0..LANES {
+            let at = first + lane;
+            x[at] += alpha * p[at];
+            r[at] -= alpha * q[at];
+            sums[lane] += r[at] * r[at];
+        }
+    }
+    let rest = (whole..x.len()).map(|at| step(at, &mut x[at], &mut r[at])).sum::<f64>();
+    sums.iter().sum::<f64>() + rest
+}

@@ -1,0 +1,9 @@
+//! Linear elasticity on a box of hexahedra: the element, the mesh, the problem, rows of the matrix.
+
+pub mod element;
+pub mod mesh;
+pub mod problem;
+
+pub use element::{DegenerateElement, Material, Stiffness};
+pub use mesh::{Mesh, Subdomain};
+pub use problem::{Problem, Row, Stretch, assemble};

@@ -1,0 +1,184 @@
+//! A box of equal hexahedra, and the part of its nodes that a rank has.
+
+use super::element::{self, CORNERS, DegenerateElement, Material, Stiffness};
+use crate::array::share;
+use std::ops::Range;
+
+/// Nodes that share an element with a node, itself among them.
+pub const NEIGHBOURS: usize = 27;
+/// The place of a node itself among them.
+pub const SELF: usize = 13;
+
+/// A box of cubes; its longest edge is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mesh {
+    /// Elements along x, y, z; none of them is 0.
+    pub elements: [usize; 3],
+}
+
+impl Mesh {
+    /// The edge of an element.
+    pub fn edge(&self) -> f64 {
+        1.0 / self.elements.into_iter().max().unwrap_or(1) as f64
+    }
+
+    /// Nodes along x, y, z.
+    pub fn nodes(&self) -> [usize; 3] {
+        self.elements.map(|n| n + 1)
+    }
+
+    /// All nodes.
+    pub fn count(&self) -> usize {
+        self.nodes().into_iter().product()
+    }
+
+    /// Blocks of the matrix: pairs of nodes that share an element.
+    pub fn blocks(&self) -> usize {
+        self.elements.iter().map(|n| 3 * (n + 1) - 2).product()
+    }
+
+    /// Where a node lies.
+    pub fn point(&self, node: [usize; 3]) -> [f64; 3] {
+        node.map(|i| i as f64 * self.edge())
+    }
+
+    /// Where the far corner of the box lies.
+    pub fn far(&self) -> [f64; 3] {
+        self.point(self.elements)
+    }
+
+    /// The corners of the element whose node nearest to the origin this is.
+    pub fn corners(&self, node: [usize; 3]) -> [[f64; 3]; CORNERS] {
+        std::array::from_fn(|corner| {
+            self.point(std::array::from_fn(|axis| node[axis] + (corner >> axis & 1)))
+        })
+    }
+
+    /// The stiffness of each element: all are alike.
+    ///
+    /// # Errors
+    /// When they are so small that they are degenerate.
+    pub fn stiffness(&self, material: Material) -> Result<Stiffness, DegenerateElement> {
+        element::stiffness(&self.corners([0; 3]), material)
+    }
+}
+
+/// The nodes of a rank, a box of a mesh, and those of others beside them.
+///
+/// All of these have local numbers, x running fastest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subdomain {
+    /// The whole mesh.
+    pub mesh: Mesh,
+    /// Nodes along x, y, z that the rank has.
+    pub owned: [Range<usize>; 3],
+    /// The same with the neighbours.
+    pub known: [Range<usize>; 3],
+}
+
+impl Subdomain {
+    /// The whole mesh.
+    pub fn whole(mesh: Mesh) -> Self {
+        let all = mesh.nodes().map(|n| 0..n);
+        Self { mesh, owned: all.clone(), known: all }
+    }
+
+    /// The part of rank `rank` of a grid of ranks, x running fastest; `None` where it has no nodes.
+    pub fn of_rank(mesh: Mesh, rank: usize, grid: [usize; 3]) -> Option<Self> {
+        let place = [rank % grid[0], rank / grid[0] % grid[1], rank / grid[0] / grid[1]];
+        let nodes = mesh.nodes();
+        let owned: [Range<usize>; 3] =
+            std::array::from_fn(|axis| share(nodes[axis], place[axis], grid[axis]));
+        let known = std::array::from_fn(|axis| {
+            let Range { start, end } = owned[axis];
+            start.saturating_sub(1)..(end + 1).min(nodes[axis])
+        });
+        owned.iter().all(|range| !range.is_empty()).then_some(Self { mesh, owned, known })
+    }
+
+    /// Nodes with a local number.
+    pub fn known_nodes(&self) -> usize {
+        self.known.iter().map(ExactSizeIterator::len).product()
+    }
+
+    /// The node with a local number.
+    pub fn node(&self, local: usize) -> [usize; 3] {
+        let [x, y, _] = [0, 1, 2].map(|axis| self.known[axis].len());
+        let steps = [local % x, local / x % y, local / x / y];
+        std::array::from_fn(|axis| self.known[axis].start + steps[axis])
+    }
+
+    /// The local number of a node.
+    pub fn local(&self, node: [usize; 3]) -> usize {
+        let [x, y, z] = [0, 1, 2].map(|axis| node[axis] - self.known[axis].start);
+        let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
+        x + width * (y + depth * z)
+    }
+
+    /// Whether the rank has the node.
+    pub fn owns(&self, node: [usize; 3]) -> bool {
+        self.owned.iter().zip(node).all(|(range, i)| range.contains(&i))
+    }
+
+    /// The local numbers of the nodes that the rank has, in their order.
+    pub fn owned_nodes(&self) -> impl Iterator<Item = usize> {
+        (0..self.known_nodes()).filter(|local| self.owns(self.node(*local)))
+    }
+
+    /// The nodes that share an element with a node of the rank, each with its place among 27; itself is
+    /// [`SELF`].
+    pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
+        let nodes = self.mesh.nodes();
+        (0..NEIGHBOURS).filter_map(move |place| {
+            let steps = [place % 3, place / 3 % 3, place / 9];
+            let mut other = [0; 3];
+            for axis in 0..3 {
+                other[axis] = (node[axis] + steps[axis]).checked_sub(1)?;
+                if other[axis] >= nodes[axis] {
+                    return None;
+                }
+            }
+            Some((place, other))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mesh_counts_its_blocks() {
+        let mesh = Mesh { elements: [3, 1, 2] };
+        let whole = Subdomain::whole(mesh);
+        let counted: usize =
+            whole.owned_nodes().map(|n| whole.neighbours(whole.node(n)).count()).sum();
+        assert_eq!((mesh.count(), mesh.blocks(), counted), (24, 10 * 4 * 7, 10 * 4 * 7));
+        assert!((mesh.far()[0] - 1.0).abs() < 1e-15 && (mesh.far()[2] - 2.0 / 3.0).abs() < 1e-15);
+        for local in 0..whole.known_nodes() {
+            assert_eq!(whole.local(whole.node(local)), local);
+        }
+        let (place, itself) = whole.neighbours([1, 1, 1]).find(|(p, _)| *p == SELF).unwrap();
+        assert_eq!((place, itself), (SELF, [1, 1, 1]));
+    }
+
+    #[test]
+    fn ranks_have_every_node_once_and_know_their_neighbours() {
+        let mesh = Mesh { elements: [4, 3, 6] };
+        let mut owners = vec![0; mesh.count()];
+        let whole = Subdomain::whole(mesh);
+        for rank in 0..12 {
+            let part = Subdomain::of_rank(mesh, rank, [2, 2, 3]).unwrap();
+            for local in part.owned_nodes() {
+                let node = part.node(local);
+                owners[whole.local(node)] += 1;
+                for (_, other) in part.neighbours(node) {
+                    assert_eq!(part.node(part.local(other)), other);
+                }
+            }
+        }
+        assert!(owners.iter().all(|owners| *owners == 1));
+        assert_eq!(Subdomain::of_rank(mesh, 0, [1, 1, 1]).unwrap(), whole);
+        assert_eq!(Subdomain::of_rank(mesh, 0, [1, 5, 1]), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! What is solved, and the rows that follow from it.
+
+use super::element::{self, Block, CORNERS, Material, Stiffness};
+use super::mesh::{NEIGHBOURS, SELF, Subdomain};
+
+/// A problem of linear elasticity on a box.
+pub trait Problem: Sync {
+    /// The material.
+    fn material(&self) -> Material;
+    /// The components of the displacement that are prescribed at a point of the box that ends at `far`.
+    fn fixed(&self, at: [f64; 3], far: [f64; 3]) -> [Option<f64>; 3];
+    /// The force on a unit of volume; `None` where there is none in all of the box.
+    fn force(&self, at: [f64; 3]) -> Option<[f64; 3]>;
+    /// The displacement at a point.
+    fn exact(&self, at: [f64; 3], far: [f64; 3]) -> [f64; 3];
+}
+
+/// A box on frictionless walls at x = 0, y = 0 and z = 0, whose far side in z is pulled by a unit: strain is
+/// the same everywhere, so that the exact displacements are linear and elements reproduce them.
+#[derive(Debug, Clone, Copy)]
+pub struct Stretch;
+
+impl Problem for Stretch {
+    fn material(&self) -> Material {
+        Material { young: 1.0, poisson: 0.3 }
+    }
+
+    fn fixed(&self, at: [f64; 3], far: [f64; 3]) -> [Option<f64>; 3] {
+        let wall = |axis: usize| (at[axis] == 0.0).then_some(0.0);
+        let pulled = (at[2] == far[2]).then_some(1.0);
+        [wall(0), wall(1), wall(2).or(pulled)]
+    }
+
+    fn force(&self, _: [f64; 3]) -> Option<[f64; 3]> {
+        None
+    }
+
+    fn exact(&self, at: [f64; 3], far: [f64; 3]) -> [f64; 3] {
+        let across = -self.material().poisson / far[2];
+        [across * at[0], across * at[1], at[2] / far[2]]
+    }
+}
+
+/// The three rows of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The blocks of the neighbours by their place; of one that is not there, zeros.
+    pub blocks: [Block; NEIGHBOURS],
+    /// The right-hand side.
+    pub rhs: [f64; 3],
+}
+
+/// The rows of a node that the rank has. Prescribed components keep the diagonal that they have, alone in
+/// row and column, so that the matrix stays symmetric and of one scale.
+pub fn assemble(
+    subdomain: &Subdomain,
+    node: [usize; 3],
+    (problem, stiffness): (&dyn Problem, &Stiffness),
+) -> Row {
+    let (mesh, far) = (&subdomain.mesh, subdomain.mesh.far());
+    let mut row = Row { blocks: [[[0.0; 3]; 3]; NEIGHBOURS], rhs: [0.0; 3] };
+    let loaded = problem.force(mesh.point(node)).is_some();
+    // The elements around the node: it is corner `a` of each.
+    for a in 0..CORNERS {
+        let bit = |corner: usize, axis: usize| corner >> axis & 1;
+        let is_there = |axis: usize| {
+            let first = node[axis].checked_sub(bit(a, axis));
+            first.is_some_and(|first| first < mesh.elements[axis])
+        };
+        if !(0..3).all(is_there) {
+            continue;
+        }
+        for (b, block) in stiffness[a].iter().enumerate() {
+            let step = |axis: usize| 1 + bit(b, axis) - bit(a, axis);
+            let place = step(0) + 3 * step(1) + 9 * step(2);
+            for (sum, part) in row.blocks[place].iter_mut().flatten().zip(block.iter().flatten()) {
+                *sum += part;
+            }
+        }
+        if loaded {
+            let element = std::array::from_fn(|axis| node[axis] - bit(a, axis));
+            load(&mut row.rhs, problem, &mesh.corners(element), a);
+        }
+    }
+    let own = problem.fixed(mesh.point(node), far);
+    for (place, other) in subdomain.neighbours(node) {
+        let fixed = if place == SELF { own } else { problem.fixed(mesh.point(other), far) };
+        for i in 0..3 {
+            for j in 0..3 {
+                let entry = &mut row.blocks[place][i][j];
+                let is_diagonal = place == SELF && i == j;
+                if let (Some(value), false) = (fixed[j], is_diagonal) {
+                    row.rhs[i] -= *entry * value;
+                }
+                if (own[i].is_some() || fixed[j].is_some()) && !is_diagonal {
+                    *entry = 0.0;
+                }
+            }
+        }
+    }
+    for i in 0..3 {
+        if let Some(value) = own[i] {
+            row.rhs[i] = row.blocks[SELF][i][i] * value;
+        }
+    }
+    row
+}
+
+/// Adds the force on corner `a` of an element.
+fn load(rhs: &mut [f64; 3], problem: &dyn Problem, corners: &[[f64; 3]; CORNERS], a: usize) {
+    // The mesh was refused if its elements are degenerate.
+    let Ok(points) = element::gauss_points(corners) else { return };
+    for point in points {
+        let at = std::array::from_fn(|axis| {
+            corners.iter().zip(point.shapes).map(|(corner, shape)| corner[axis] * shape).sum()
+        });
+        let force = problem.force(at).unwrap_or_default();
+        for (sum, force) in rhs.iter_mut().zip(force) {
+            *sum += point.weight * point.shapes[a] * force;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elasticity::Mesh;
+
+    #[test]
+    fn rows_are_symmetric_and_the_exact_displacement_solves_them() {
+        let whole = Subdomain::whole(Mesh { elements: [3, 2, 4] });
+        let stiffness = whole.mesh.stiffness(Stretch.material()).unwrap();
+        let row = |node| assemble(&whole, node, (&Stretch, &stiffness));
+        let exact = |node| Stretch.exact(whole.mesh.point(node), whole.mesh.far());
+        for node in whole.owned_nodes().map(|local| whole.node(local)) {
+            let mine = row(node);
+            let mut residual = mine.rhs;
+            for (place, other) in whole.neighbours(node) {
+                let theirs = row(other).blocks[NEIGHBOURS - 1 - place];
+                for i in 0..3 {
+                    for j in 0..3 {
+                        assert!((mine.blocks[place][i][j] - theirs[j][i]).abs() < 1e-14);
+                        residual[i] -= mine.blocks[place][i][j] * exact(other)[j];
+                    }
+                }
+            }
+            assert!(residual.iter().all(|r| r.abs() < 1e-13), "{node:?}: {residual:?}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A run that has been planned, and how it is measured: solutions and the node's bandwidth by turns.
+
+use super::TEST;
+use super::options::{IccgOptions, Method};
+use super::result::{Cell, Evidence, Found};
+use super::size::{self, Size, Surroundings};
+use super::solution::{self, Job, Solution};
+use crate::bandwidth;
+use crate::cg::End;
+use crate::sparse::Storage;
+use crate::{GAUGE, WorkerPool, Workers};
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_kernels::Variant;
+use nodegauge_machine::CpuId;
+use nodegauge_measure::expect::Figures;
+use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
+use std::time::Duration;
+
+/// Elements of an array at least for the node's bandwidth.
+const LEAST_ELEMENTS: usize = 4096;
+
+/// A planned run.
+pub struct IccgPlan {
+    workers: Vec<Workers>,
+    options: IccgOptions,
+    size: Size,
+    notices: Vec<Notice>,
+}
+
+impl IccgPlan {
+    /// Plans a run of `workers`, of which the first are what others are held against.
+    ///
+    /// # Errors
+    /// A mesh that does not fit into memory or that ranks cannot share out, and limits that mean nothing.
+    pub fn new(
+        site: &Site,
+        workers: Vec<Workers>,
+        options: IccgOptions,
+        mut notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        if !(options.tolerance > 0.0 && options.tolerance < 1.0) {
+            return Err(Failure::usage(format!(
+                "a tolerance of {}: expected a number between 0 and 1\nhint: e.g. --tolerance 1e-8",
+                options.tolerance
+            )));
+        }
+        if options.iterations == 0 {
+            return Err(Failure::usage("no iterations are allowed\nhint: e.g. --iterations 1000"));
+        }
+        let mut cpus: Vec<CpuId> =
+            workers.iter().flat_map(|workers| workers.together().cpus()).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let around = Surroundings::of(site, &cpus, options.memory_fraction);
+        let size = size::choose(options.elements, &around)?;
+        for each in &workers {
+            if let Workers::Ranks(plan) = each {
+                size::grid(size.mesh, plan.ranks.len())?;
+            }
+        }
+        notices.extend(size.notices.iter().cloned());
+        Ok(Self { workers, options, size, notices })
+    }
+}
+
+impl Planned for IccgPlan {
+    fn foreseen(&self) -> Foreseen {
+        let memory = Some(size::needed(self.size.mesh));
+        Foreseen { time: Some(self.options.budget), memory }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let names = [
+            "time_to_solution",
+            "iteration",
+            "rate",
+            "spmv",
+            "preconditioner",
+            "dots",
+            "axpy",
+            "halo",
+            "read",
+            "triad",
+            "relative",
+        ];
+        let units = &[Unit::Seconds, Unit::FlopsPerSecond, Unit::BytesPerSecond, Unit::Factor];
+        vec![Figures::new((GAUGE, TEST), names, units)]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let Self { workers, options, size, notices } = *self;
+        observer.phase("starting threads");
+        let limits = Limits::new(options.budget, options.samples);
+        let mut run = Run {
+            pool: WorkerPool::start(&workers)?,
+            cells: workers.iter().map(|workers| Cell::new(workers, &size)).collect(),
+            loops: bandwidth::loops(),
+            options: &options,
+            size: &size,
+        };
+        let mut schedule = Schedule::new(policy::ICCG, limits, 2 * workers.len());
+        let shared = SharedObserver::new(observer);
+        let turn = |turn: Turn| run.turn(turn.cell, &mut &shared);
+        let ended = schedule.run(&mut &shared, None, turn);
+        let (stop, failure) = match ended {
+            Ok(stop) => (Some(stop), None),
+            Err(failure) if schedule.samples.iter().all(Vec::is_empty) => return Err(failure),
+            Err(failure) => (None, Some(failure)),
+        };
+        let mut outcome = Outcome { notices, stop, failure, ..Outcome::default() };
+        let mut natural = None;
+        if outcome.is_complete() {
+            let (counted, notice) = run.natural(&limits, &mut &shared)?;
+            natural = counted;
+            outcome.notices.extend(notice);
+        }
+        let known = site.round_trips.between(&run.pool.places());
+        let evidence = Evidence {
+            judged: OneRegime::new(schedule.samples, &known),
+            guest: site.machine.virtualisation.is_some(),
+            found: Found { options: &options, size: &size, natural, stop },
+            loops: &run.loops,
+        };
+        outcome.measurements = evidence.figures(&run.cells);
+        outcome.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        outcome.details = run.pool.details();
+        Ok(outcome)
+    }
+}
+
+struct Run<'a> {
+    pool: WorkerPool<'a>,
+    cells: Vec<Cell<'a>>,
+    /// Of reading and of Triad.
+    loops: Vec<Variant>,
+    options: &'a IccgOptions,
+    size: &'a Size,
+}
+
+impl Run<'_> {
+    /// A solution, or the bandwidth, of the workers whose turn it is.
+    fn turn(&mut self, cell: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
+        match cell % 2 {
+            0 => self.solve(cell / 2, observer),
+            _ => self.bandwidth(cell / 2),
+        }
+    }
+
+    fn job(&self, method: Method, storage: Option<Storage>) -> Job<'_> {
+        Job { mesh: self.size.mesh, options: self.options, storage, method }
+    }
+
+    fn solve(&mut self, at: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
+        let workers = self.cells[at].workers;
+        let elements = self.size.mesh.elements.map(|n| n.to_string()).join(" x ");
+        observer.phase(&format!("solving {elements} elements by {}", workers.in_words()));
+        // What was chosen first stays.
+        let first = self.cells[at].solutions.first().map(|(solution, _)| solution.storage);
+        let Self { pool, options, size, .. } = self;
+        let storage = options.storage.or(first);
+        let job = Job { mesh: size.mesh, options, storage, method: options.method };
+        let Some((solution, samples)) = solution::solve(pool, (at, workers), &job, observer)?
+        else {
+            return Ok(Vec::new());
+        };
+        let seconds = samples.iter().map(|sample| sample.seconds[0]).sum();
+        self.cells[at].solutions.push((solution, seconds));
+        Ok(samples)
+    }
+
+    fn bandwidth(&mut self, at: usize) -> Result<Vec<Sample>, Failure> {
+        let (loops, elements) = (&self.loops, self.cells[at].array_elements);
+        // SAFETY: the job computes, maps memory and meets the others at their own barrier.
+        let (sample, timed) = unsafe {
+            self.pool.sample(at, |member, laps| {
+                let passed = bandwidth::pass(member, laps, (loops, elements));
+                passed.map_err(|failure| failure.to_string())
+            })
+        }?;
+        timed.made.into_iter().collect::<Result<(), String>>().map_err(Failure::missing)?;
+        Ok(vec![sample])
+    }
+
+    /// Iterations in natural order, and what to say where there is no time for them.
+    fn natural(
+        &mut self,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<(Option<usize>, Option<Notice>), Failure> {
+        let Some((last, seconds)) = self.cells[0].solutions.last() else { return Ok((None, None)) };
+        let known = match self.options.method {
+            Method::Natural => Some(last.iterations),
+            // Without order there is nothing to compare.
+            Method::Diagonal => return Ok((None, None)),
+            _ => None,
+        };
+        if known.is_some() || last.end != End::Converged {
+            return Ok((known, None));
+        }
+        let needed = Duration::from_secs_f64(last.setup_s + seconds);
+        if limits.elapsed() + needed > limits.budget + limits.grace() {
+            let text = format!(
+                "iterations in natural order were not counted: that takes about {} more, as --budget allows",
+                Seconds(needed.as_secs_f64())
+            );
+            return Ok((None, Some(Notice::new(NoticeId::LeftOut, GAUGE, text))));
+        }
+        observer.phase("counting iterations in natural order");
+        let threads = [Workers::Threads(self.cells[0].workers.together())];
+        let mut pool = WorkerPool::start(&threads)?;
+        let job = self.job(Method::Natural, Some(Storage::Bcsr));
+        let solved = solution::solve(&mut pool, (0, &threads[0]), &job, observer)?;
+        Ok((solved.map(|(solution, _): (Solution, _)| solution.iterations), None))
+    }
+}
+
+impl<'a> Cell<'a> {
+    fn new(workers: &'a Workers, size: &Size) -> Self {
+        // As much memory in three arrays as the matrix takes.
+        let Bytes(bytes) = size.matrix;
+        let elements = bytes as usize / (24 * workers.count().max(1));
+        let array_elements = elements.max(LEAST_ELEMENTS).next_multiple_of(8);
+        Self { workers, array_elements, solutions: Vec::new() }
+    }
+}

@@ -1,0 +1,245 @@
+//! From solutions and samples to figures, with every reason for doubt.
+
+use super::TEST;
+use super::config::IccgConfig;
+use super::options::{IccgOptions, Method};
+use super::size::Size;
+use super::solution::{self, Solution};
+use crate::bandwidth;
+use crate::cg::{End, PARTS};
+use crate::sparse::Isa;
+use crate::{GAUGE, Workers};
+use nodegauge_kernels::{Kernel, Variant};
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::OneRegime;
+use nodegauge_measure::{Unit, stats};
+
+/// The residual that is computed anew may be greater than the one by recursion by this factor: rounding parts
+/// them.
+const RESIDUAL_SLACK: f64 = 10.0;
+/// Parts that update vectors, for which Triad stands; the others read.
+const UPDATES: [&str; 2] = ["axpy", "halo"];
+
+/// Workers and what they found.
+#[derive(Debug)]
+pub(super) struct Cell<'a> {
+    pub workers: &'a Workers,
+    /// Numbers of an array of each worker for the node's bandwidth.
+    pub array_elements: usize,
+    /// Each with its time, seconds.
+    pub solutions: Vec<(Solution, f64)>,
+}
+
+/// What was found besides samples.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub options: &'a IccgOptions,
+    pub size: &'a Size,
+    /// Iterations in natural order.
+    pub natural: Option<usize>,
+    pub stop: Option<Stop>,
+}
+
+/// Everything that was seen: two cells of samples for each workers, of iterations and of bandwidth.
+pub(super) struct Evidence<'a> {
+    pub judged: OneRegime,
+    pub guest: bool,
+    pub found: Found<'a>,
+    pub loops: &'a [Variant],
+}
+
+/// A rate of the node: the part of the bandwidth's samples that reaches most, and bytes a second.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    part: usize,
+    bytes: f64,
+    value: f64,
+}
+
+impl Evidence<'_> {
+    /// All figures.
+    pub fn figures(&self, cells: &[Cell<'_>]) -> Vec<Measurement> {
+        (0..cells.len()).flat_map(|at| self.of_cell(cells, at)).collect()
+    }
+
+    fn of_cell(&self, cells: &[Cell<'_>], at: usize) -> Vec<Measurement> {
+        let cell = &cells[at];
+        let (Some((solution, _)), Some(timed)) = (cell.solutions.first(), self.judged.of(2 * at))
+        else {
+            return Vec::new();
+        };
+        let rates = [Kernel::Read, Kernel::Triad].map(|kernel| self.rate(kernel, cell, at));
+        let rate_of = |name: &str| rates[usize::from(UPDATES.contains(&name))];
+        let parts: Vec<usize> = solution::parts(&solution.work).collect();
+        let predicted =
+            |part: usize| Some(solution.work.bytes[part] as f64 / rate_of(PARTS[part])?.value);
+        let all = parts.iter().map(|part| predicted(*part)).sum::<Option<f64>>();
+        let config = self.config(cell, solution);
+        let wrong = self.validity(cell);
+        let judged = |m: Measurement, config: IccgConfig, part: usize| {
+            let mut validity = wrong.clone();
+            self.judged
+                .doubts(2 * at, part, self.guest)
+                .into_iter()
+                .for_each(|d| validity.suspect(d));
+            m.config(&config).judged(validity)
+        };
+        let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
+        let whole = IccgConfig {
+            moved_bytes: Some(parts.iter().map(|part| solution.work.bytes[*part] as u64).sum()),
+            flops: Some(parts.iter().map(|part| solution.work.flops[*part] as u64).sum()),
+            predicted_s: all,
+            ..config.clone()
+        };
+        let flops = whole.flops.unwrap_or(0) as f64;
+        let seconds = |s: f64| s;
+        let totals = cell.solutions.iter().map(|(_, seconds)| *seconds).collect();
+        let mut rate =
+            figure("rate", Unit::FlopsPerSecond)
+                .timed(Quoted::Median, timed, 0, &|seconds| flops / seconds);
+        if let Some(all) = all {
+            rate = rate.limit(flops / all, "bytes moved at the rates of read and Triad");
+        }
+        let time = figure("time_to_solution", Unit::Seconds).sampled(Quoted::Median, totals);
+        let iteration =
+            figure("iteration", Unit::Seconds).timed(Quoted::Median, timed, 0, &seconds);
+        let mut figures = vec![
+            judged(time, whole.clone(), 0),
+            judged(iteration, whole.clone(), 0),
+            judged(rate, whole, 0),
+        ];
+        let iteration_s = stats::median(&self.judged.seconds(2 * at, 0));
+        for (number, part) in parts.into_iter().enumerate() {
+            let (bytes, flops) = (solution.work.bytes[part], solution.work.flops[part]);
+            let rate = |seconds: f64| bytes as f64 / seconds;
+            let mut m = figure(PARTS[part], Unit::BytesPerSecond).timed(
+                Quoted::Median,
+                timed,
+                number + 1,
+                &rate,
+            );
+            if let Some(limit) = rate_of(PARTS[part]) {
+                let of = if UPDATES.contains(&PARTS[part]) { "Triad" } else { "read" };
+                m = m.limit(limit.value, format!("{of} by the same workers in the same minutes"));
+            }
+            let share = stats::median(&self.judged.seconds(2 * at, number + 1)) / iteration_s;
+            let config = IccgConfig {
+                moved_bytes: Some(bytes as u64),
+                flops: Some(flops as u64),
+                predicted_s: predicted(part),
+                share: Some(share).filter(|share| share.is_finite()),
+                ..config.clone()
+            };
+            figures.push(judged(m, config, number + 1));
+        }
+        for (rate, name) in rates.into_iter().zip(["read", "triad"]) {
+            let (Some(rate), Some(timed)) = (rate, self.judged.of(2 * at + 1)) else { continue };
+            let bytes = |seconds: f64| rate.bytes / seconds;
+            let m = figure(name, Unit::BytesPerSecond);
+            let m = m.timed(Quoted::Median, timed, rate.part, &bytes);
+            let on = cell.workers.config();
+            figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
+        }
+        if at > 0 {
+            let pairs = cells[0].solutions.iter().zip(&cell.solutions);
+            let ratios: Vec<f64> = pairs.map(|((_, first), (_, this))| first / this).collect();
+            if !ratios.is_empty() {
+                let m = figure("relative", Unit::Factor).sampled(Quoted::Median, ratios);
+                let against = Some(cells[0].workers.in_words());
+                let mut both = self.validity(&cells[0]);
+                wrong.reasons.iter().for_each(|reason| both.add(wrong.status, reason.as_str()));
+                figures.push(m.config(&IccgConfig { against, ..config }).judged(both));
+            }
+        }
+        figures
+    }
+
+    /// What reading or Triad reach by the workers of a cell: the best of the loops that were tried.
+    fn rate(&self, kernel: Kernel, cell: &Cell<'_>, at: usize) -> Option<Rate> {
+        let of_kernel = self.loops.iter().enumerate().filter(|(_, each)| each.kernel() == kernel);
+        let rates = of_kernel.filter_map(|(part, variant)| {
+            let elements = cell.array_elements * cell.workers.count();
+            let bytes = (bandwidth::bytes_of(variant) * elements) as f64;
+            let seconds = stats::median(&self.judged.seconds(2 * at + 1, part));
+            seconds.is_finite().then_some(Rate { part, bytes, value: bytes / seconds })
+        });
+        rates.reduce(|best, next| if next.value > best.value { next } else { best })
+    }
+
+    fn config(&self, cell: &Cell<'_>, solution: &Solution) -> IccgConfig {
+        let Found { options, size, natural, stop } = self.found;
+        let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s).collect();
+        let [bcsr_s, sell_s] = solution.product_s.map_or([None; 2], |both| both.map(Some));
+        IccgConfig {
+            on: cell.workers.config(),
+            elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
+            unknowns: Some(3 * size.mesh.count() as u64),
+            preconditioner: Some(options.method.name().to_owned()),
+            tolerance: Some(options.tolerance),
+            storage: Some(solution.storage.name().to_owned()),
+            isa: Some(Isa::widest().name().to_owned()),
+            bcsr_s,
+            sell_s,
+            colours: (options.method != Method::Diagonal).then_some(solution.colours as u64),
+            shift: (solution.shift > 0.0).then_some(solution.shift),
+            iterations: Some(solution.iterations as u64),
+            natural_iterations: natural.map(|natural| natural as u64),
+            residual: solution.residual,
+            error: solution.error,
+            solutions: Some(cell.solutions.len() as u64),
+            setup_s: Some(stats::median(&setups)),
+            matrix_bytes: Some(size.matrix.0),
+            times_llc: size.times_llc,
+            stopped: stop.map(|stop| stop.to_string()),
+            ..IccgConfig::default()
+        }
+    }
+
+    /// Whether every solution is one.
+    fn validity(&self, cell: &Cell<'_>) -> Validity {
+        let Found { options, size, .. } = self.found;
+        let mut validity = Validity::valid();
+        let told =
+            |x: Option<f64>| x.map_or_else(|| "no number".to_owned(), |x| format!("{x:.1e}"));
+        for (solution, _) in &cell.solutions {
+            let residual = told(solution.residual);
+            let after = format!("after {} iterations", solution.iterations);
+            match solution.end {
+                End::Converged => {}
+                End::Limit => validity.invalid(format!(
+                    "no convergence within {} iterations: the residual is {residual}, where {:.0e} was asked for",
+                    solution.iterations, options.tolerance
+                )),
+                End::NotANumber => validity.invalid(format!("a sum is not a number {after}")),
+                End::Indefinite => validity.invalid(format!("the matrix is not positive {after}")),
+            }
+            if solution.end == End::Converged {
+                let allowed = RESIDUAL_SLACK * options.tolerance;
+                if solution.residual.is_none_or(|residual| residual > allowed) {
+                    validity.invalid(format!(
+                        "the residual computed anew is {residual}, where {:.0e} was reached by recursion",
+                        options.tolerance
+                    ));
+                }
+                // A relative residual bounds the relative error by the condition number, which grows with the
+                // square of elements along an edge.
+                let edge = size.mesh.elements.into_iter().max().unwrap_or(1) as f64;
+                let bound = (allowed * 10.0 * edge * edge).min(0.1);
+                if solution.error.is_none_or(|error| error > bound) {
+                    validity.invalid(format!(
+                        "displacements are {} off the exact ones, where {bound:.0e} is explained: an element is wrong, or this machine computes wrongly",
+                        told(solution.error)
+                    ));
+                }
+            }
+            if validity.reasons.len() > 1 {
+                break;
+            }
+        }
+        if let Some(doubt) = size.doubt() {
+            validity.suspect(doubt);
+        }
+        validity
+    }
+}

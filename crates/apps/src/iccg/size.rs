@@ -1,0 +1,249 @@
+//! How large the mesh is: by STREAM's rule for the matrix, held against the memory that can be had.
+
+use crate::GAUGE;
+use crate::elasticity::Mesh;
+use nodegauge_gauge::Site;
+use nodegauge_machine::CpuId;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+
+/// Bytes of a stored block with its column.
+const STORED_BLOCK: u64 = 76;
+/// STREAM's factor over the sum of last-level caches.
+const RULE_FACTOR: f64 = 4.0;
+/// The matrix at least in a guest, and where no cache is known: with its factorisation a gibibyte, as long
+/// as `stream` takes its arrays there.
+const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
+/// Memory a matrix byte: the matrix in both storages while one is chosen, and its factorisation.
+const COPIES: f64 = 3.1;
+/// Bytes of vectors, right-hand side, diagonal and numbers a node.
+const BYTES_A_NODE: u64 = 6 * 24 + 72 + 32;
+
+/// A mesh with how it relates to the rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Size {
+    /// The mesh.
+    pub mesh: Mesh,
+    /// Its matrix.
+    pub matrix: Bytes,
+    /// The matrix over the sum of last-level caches in use; `None` when that is not known.
+    pub times_llc: Option<f64>,
+    /// What was clamped or assumed.
+    pub notices: Vec<Notice>,
+}
+
+/// The matrix of a mesh.
+pub fn matrix(mesh: Mesh) -> Bytes {
+    Bytes(mesh.blocks() as u64 * STORED_BLOCK)
+}
+
+/// All memory that a solution takes.
+pub fn needed(mesh: Mesh) -> Bytes {
+    Bytes((matrix(mesh).as_f64() * COPIES) as u64 + mesh.count() as u64 * BYTES_A_NODE)
+}
+
+/// What is known when a mesh is chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Surroundings {
+    /// Last-level caches in use.
+    pub llc: Option<Bytes>,
+    /// Whether a hypervisor tells how large they are.
+    pub guest: bool,
+    /// Memory that may be taken; `None` where it is not known.
+    pub allowed: Option<Bytes>,
+}
+
+impl Surroundings {
+    /// Those of a node and the CPUs in use, of whose memory a share may be taken.
+    pub fn of(site: &Site, cpus: &[CpuId], fraction: f64) -> Self {
+        let available = site.machine.memory.available;
+        Self {
+            llc: site.topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes)),
+            guest: site.machine.virtualisation.is_some(),
+            allowed: available.map(|bytes| Bytes((bytes as f64 * fraction) as u64)),
+        }
+    }
+}
+
+/// The largest cube whose solution takes no more than `most`, elements along an edge.
+fn largest(most: Bytes) -> usize {
+    cube(|mesh| needed(mesh).0 > most.0).saturating_sub(1)
+}
+
+/// The smallest cube of which `enough` holds, elements along an edge.
+fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
+    let mut high = 1;
+    while !enough(Mesh { elements: [high; 3] }) && high < MOST {
+        high *= 2;
+    }
+    let mut low = high / 2;
+    while low + 1 < high {
+        let middle = (low + high) / 2;
+        if enough(Mesh { elements: [middle; 3] }) { high = middle } else { low = middle }
+    }
+    high
+}
+
+/// Elements along an axis at most: nodes and components are numbered by 32 bits, and no memory holds more.
+const MOST: usize = 1 << 20;
+/// Nodes at most: the first component of each has a number of 32 bits.
+const MOST_NODES: usize = (u32::MAX / 3) as usize;
+
+/// The mesh that was asked for, or a cube by the rule.
+///
+/// # Errors
+/// No elements along an axis, or more than fit into memory.
+pub fn choose(elements: Option<[usize; 3]>, around: &Surroundings) -> Result<Size, Failure> {
+    let mut notices = Vec::new();
+    let mesh = match elements {
+        Some(elements) => given(elements, around)?,
+        None => {
+            let least = around.llc.map(|llc| llc.as_f64() * RULE_FACTOR);
+            let unknown = UNKNOWN_CACHE.as_f64();
+            let least = match (least, around.guest) {
+                (Some(least), false) => least,
+                (Some(least), true) => least.max(unknown),
+                (None, _) => {
+                    let text = format!(
+                        "the size of the last-level cache is not known: a matrix of {UNKNOWN_CACHE}"
+                    );
+                    notices.push(Notice::new(NoticeId::Assumed, GAUGE, text));
+                    unknown
+                }
+            };
+            let mut edge = cube(|mesh| matrix(mesh).as_f64() >= least);
+            if let Some(allowed) = around.allowed
+                && needed(Mesh { elements: [edge; 3] }).0 > allowed.0
+            {
+                let wanted = matrix(Mesh { elements: [edge; 3] });
+                edge = largest(allowed).max(1);
+                let cut = matrix(Mesh { elements: [edge; 3] });
+                let text = format!(
+                    "the matrix is cut from {wanted} to {cut}: {allowed} of memory may be used"
+                );
+                notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
+            }
+            Mesh { elements: [edge; 3] }
+        }
+    };
+    let matrix = matrix(mesh);
+    let times_llc = around.llc.map(|llc| matrix.as_f64() / llc.as_f64());
+    Ok(Size { mesh, matrix, times_llc, notices })
+}
+
+/// A mesh that was asked for.
+fn given(elements: [usize; 3], around: &Surroundings) -> Result<Mesh, Failure> {
+    let told = elements.map(|n| n.to_string()).join(",");
+    if elements.contains(&0) {
+        return Err(Failure::usage(format!(
+            "a mesh of {told} elements is flat\nhint: at least one along each axis, e.g. --elements 60,60,60"
+        )));
+    }
+    let mesh = Mesh { elements };
+    let countable = elements.iter().all(|n| *n <= MOST) && mesh.count() <= MOST_NODES;
+    let fits = |allowed: &Bytes| countable && needed(mesh).0 <= allowed.0;
+    let most = Bytes(u64::MAX);
+    let allowed = around.allowed.unwrap_or(most);
+    if fits(&allowed) {
+        return Ok(mesh);
+    }
+    let edge = largest(allowed).min(1000);
+    let (needs, hint) = match countable {
+        true => {
+            (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits"))
+        }
+        false => (
+            "has more nodes than are numbered".to_owned(),
+            format!("e.g. --elements {edge},{edge},{edge}"),
+        ),
+    };
+    let allowed = match around.allowed {
+        Some(allowed) if countable => format!(", but only {allowed} of memory may be used"),
+        _ => String::new(),
+    };
+    Err(Failure::missing(format!("a mesh of {told} elements {needs}{allowed}\nhint: {hint}")))
+}
+
+impl Size {
+    /// Why figures are suspect: caches hold a part of the matrix.
+    pub fn doubt(&self) -> Option<String> {
+        let times = self.times_llc.filter(|times| *times < 0.999 * RULE_FACTOR)?;
+        Some(format!(
+            "the matrix of {} is {times:.2} times the last-level caches, where {RULE_FACTOR} times is the least: caches hold a part of it",
+            self.matrix
+        ))
+    }
+}
+
+/// How ranks share out a mesh: the grid with the smallest surface of those whose parts all have nodes.
+///
+/// # Errors
+/// When there is none.
+pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
+    let nodes = mesh.nodes();
+    let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
+    let grids = divisors(ranks)
+        .flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]))
+        .filter(|grid| grid.iter().zip(nodes).all(|(parts, nodes)| *parts <= nodes));
+    let surface = |grid: &[usize; 3]| -> usize {
+        (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
+    };
+    // Of equal ones the last, which is cut along z, where a rank's nodes are one after another.
+    grids.reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best }).ok_or_else(|| {
+        let told = nodes.map(|n| n.to_string()).join(" x ");
+        Failure::usage(format!(
+            "{ranks} ranks do not divide a mesh of {told} nodes\nhint: use fewer ranks, or more --elements"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(llc_mib: u64, allowed_mib: u64) -> Surroundings {
+        Surroundings {
+            llc: Some(Bytes::mib(llc_mib)),
+            guest: false,
+            allowed: Some(Bytes::mib(allowed_mib)),
+        }
+    }
+
+    #[test]
+    fn the_rule_is_four_caches_and_guests_are_not_believed() {
+        let size = choose(None, &around(32, 64_000)).unwrap();
+        let less = Mesh { elements: size.mesh.elements.map(|n| n - 1) };
+        assert!(size.matrix.0 >= 128 << 20 && matrix(less).0 < 128 << 20);
+        assert_eq!((size.doubt(), size.notices.len()), (None, 0));
+        let guest = choose(None, &Surroundings { guest: true, ..around(1, 64_000) }).unwrap();
+        assert!(guest.matrix.0 >= UNKNOWN_CACHE.0);
+        let unknown = choose(None, &Surroundings { llc: None, ..around(1, 64_000) }).unwrap();
+        assert_eq!((unknown.mesh, unknown.notices[0].id), (guest.mesh, NoticeId::Assumed));
+    }
+
+    #[test]
+    fn little_memory_cuts_the_rule_and_refuses_a_mesh_with_one_that_fits() {
+        let cut = choose(None, &around(32, 200)).unwrap();
+        assert_eq!(cut.notices[0].id, NoticeId::Clamped);
+        assert!(cut.doubt().unwrap().contains("times the last-level caches"));
+        let error = choose(Some([100, 100, 100]), &around(32, 200)).unwrap_err().to_string();
+        let edge = cut.mesh.elements[0];
+        assert!(error.contains("but only 200 MiB of memory may be used"), "{error}");
+        assert!(error.ends_with(&format!("--elements {edge},{edge},{edge} fits")), "{error}");
+        assert_eq!(choose(Some([edge; 3]), &around(32, 200)).unwrap().mesh, cut.mesh);
+        for wrong in [[0, 4, 4], [usize::MAX, 2, 2], [1 << 20, 1 << 20, 1 << 20]] {
+            assert!(choose(Some(wrong), &around(32, 200)).is_err());
+        }
+    }
+
+    #[test]
+    fn ranks_divide_a_mesh_with_the_smallest_surface() {
+        let mesh = Mesh { elements: [9, 9, 39] };
+        assert_eq!(grid(mesh, 4).unwrap(), [1, 1, 4]);
+        assert_eq!(grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);
+        let error = grid(mesh, 41).unwrap_err().to_string();
+        assert!(
+            error.starts_with("41 ranks do not divide a mesh of 10 x 10 x 40 nodes"),
+            "{error}"
+        );
+    }
+}

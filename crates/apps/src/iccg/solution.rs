@@ -1,0 +1,364 @@
+//! One solution from the numbering to the check, by threads or by ranks.
+
+use super::options::{IccgOptions, Method};
+use super::size;
+use crate::array::Array;
+use crate::cg::{End, PARTS, Solver, State, Times, Tolerance, Work};
+use crate::elasticity::{Mesh, Stretch, Subdomain};
+use crate::halo::{Alone, Halo, SharedHalo};
+use crate::order::Numbering;
+use crate::precondition::Preconditioner;
+use crate::seat::{Seat, Threads};
+use crate::sparse::{Isa, Storage};
+use crate::system::{Matrix, System};
+use crate::{WorkerPool, Workers};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::{Failure, Observer};
+use nodegauge_os::monotonic_nanos;
+use nodegauge_team::Laps;
+use serde::{Deserialize, Serialize};
+use std::panic::resume_unwind;
+use std::time::Duration;
+
+/// Iterations between two looks whether the user wants to end take about this long, and so do those between
+/// round trips, which tell regimes apart.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Products in each storage by turns before one is chosen; the best counts.
+const TURNS: usize = 5;
+
+/// What is solved, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub mesh: Mesh,
+    pub options: &'a IccgOptions,
+    /// `None` has one chosen.
+    pub storage: Option<Storage>,
+    /// In place of the option's.
+    pub method: Method,
+}
+
+impl Job<'_> {
+    fn tolerance(&self) -> Tolerance {
+        Tolerance { residual: self.options.tolerance, iterations: self.options.iterations }
+    }
+}
+
+/// What a solution came to; numbers that are none are `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Solution {
+    pub iterations: usize,
+    pub end: End,
+    /// `|b - A x| / |b|` computed anew.
+    pub residual: Option<f64>,
+    /// Largest distance from the exact displacements, over the largest of these.
+    pub error: Option<f64>,
+    /// Time to number, assemble, factorise and store, seconds.
+    pub setup_s: f64,
+    pub storage: Storage,
+    /// Time of a product in BCSR and in sliced ELL, seconds, where one was chosen.
+    pub product_s: Option<[f64; 2]>,
+    pub colours: usize,
+    pub shift: f64,
+    /// Of an iteration.
+    pub work: Work,
+}
+
+/// The parts of an iteration that there are: those that move anything.
+pub(super) fn parts(work: &Work) -> impl Iterator<Item = usize> {
+    (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
+}
+
+/// A solution by workers `at` of the pool, with a sample an iteration: its time and those of its [`parts`].
+/// `None` where the user ended it.
+///
+/// # Errors
+/// When memory or a worker fails.
+pub(super) fn solve(
+    pool: &mut WorkerPool<'_>,
+    (at, workers): (usize, &Workers),
+    job: &Job<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    match workers {
+        Workers::Threads(_) => by_threads(pool, at, job, observer),
+        Workers::Ranks(plan) => by_ranks(pool, (at, plan.ranks.len()), job),
+    }
+}
+
+fn by_threads(
+    pool: &mut WorkerPool<'_>,
+    at: usize,
+    job: &Job<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
+    let (unstored, halo) = Prepared::new(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
+    let prepared = unstored.with_storage(team, &halo)?;
+    let solver = prepared.solver(team, &halo)?;
+    let (mut state, mut samples, mut count) = (solver.start(), Vec::new(), 1);
+    while state.end.is_none() {
+        if observer.interrupted() {
+            return Ok(None);
+        }
+        // SAFETY: the job computes, and meets the others at their own barrier.
+        let (sample, timed) = unsafe {
+            pool.sample(at, |member, laps| {
+                let seat = Seat::of_thread(member);
+                solver.advance((&seat, laps), state, (count, job.tolerance()))
+            })
+        }?;
+        let (reached, times) = &timed.made[0];
+        state = *reached;
+        samples.extend(samples_of(&sample, times, &solver.work()));
+        let last = sample.seconds.last().copied().unwrap_or(1.0).max(1e-6);
+        count = ((LOOK_EVERY.as_secs_f64() / last) as usize).clamp(1, 10_000);
+        let share = state.residual.ln() / job.options.tolerance.ln();
+        let told = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
+        observer.progress(share.clamp(0.0, 1.0), &told);
+    }
+    let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
+    let residual = solver.true_residual(team)?;
+    Ok(Some((prepared.solution(&solver, state, residual), samples)))
+}
+
+fn by_ranks(
+    pool: &mut WorkerPool<'_>,
+    (at, ranks): (usize, usize),
+    job: &Job<'_>,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    let grid = size::grid(job.mesh, ranks)?;
+    let shared = SharedHalo::map(job.mesh, ranks)?;
+    // SAFETY: the job computes, allocates, makes system calls, and meets the others at their own barrier.
+    let (sample, timed) = unsafe {
+        pool.sample(at, |member, laps| {
+            let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
+            let subdomain = subdomain.ok_or("a rank has no nodes")?;
+            as_rank(&mut Seat::of_rank(member), laps, (subdomain, member.index), (job, &shared))
+                .map_err(|failure| failure.to_string())
+        })
+    }?;
+    let made: Result<Vec<(Solution, Vec<Times>)>, String> = timed.made.into_iter().collect();
+    let made = made.map_err(Failure::missing)?;
+    let times = made[0].1.clone();
+    let solutions: Vec<Solution> = made.into_iter().map(|(solution, _)| solution).collect();
+    let together = together(&solutions);
+    let samples = samples_of(&sample, &times, &together.work);
+    Ok(Some((together, samples)))
+}
+
+/// A rank's part of a solution.
+fn as_rank(
+    seat: &mut Seat<'_>,
+    laps: &mut Laps<'_>,
+    (subdomain, rank): (Subdomain, usize),
+    (job, shared): (&Job<'_>, &SharedHalo),
+) -> Result<(Solution, Vec<Times>), Failure> {
+    let prepared =
+        Prepared::new(seat, subdomain, job, |part, rows| shared.of_rank(rank, part, rows));
+    // A rank that cannot go on must not leave the others waiting.
+    let (prepared, halo) = match prepared {
+        Ok(made) => made,
+        Err(failure) => {
+            shared.give_up(rank);
+            seat.barrier_of_all();
+            return Err(failure);
+        }
+    };
+    seat.barrier_of_all();
+    if shared.is_given_up() {
+        return Err(Failure::missing("another rank has no memory"));
+    }
+    // From here on all ranks meet: one that fails is lost to the others.
+    let prepared = prepared.with_storage(seat, &halo).unwrap_or_else(lost);
+    let solver = prepared.solver(seat, &halo).unwrap_or_else(lost);
+    let most = job.options.iterations;
+    let (state, times) = solver.advance((seat, laps), solver.start(), (most, job.tolerance()));
+    let residual = solver.true_residual(seat).unwrap_or_else(lost);
+    Ok((prepared.solution(&solver, state, residual), times))
+}
+
+/// Ends a rank that the others wait for.
+fn lost<T>(failure: Failure) -> T {
+    resume_unwind(Box::new(failure))
+}
+
+/// What ranks came to together.
+fn together(solutions: &[Solution]) -> Solution {
+    let greatest = |of: &dyn Fn(&Solution) -> Option<f64>| {
+        let all = solutions.iter().map(of);
+        // Of one rank's that is no number, nothing is known of all.
+        all.reduce(|greatest, next| Some(greatest?.max(next?))).flatten()
+    };
+    let mut work = Work::default();
+    for each in solutions {
+        for part in 0..PARTS.len() {
+            work.bytes[part] += each.work.bytes[part];
+            work.flops[part] += each.work.flops[part];
+        }
+    }
+    Solution {
+        error: greatest(&|each| each.error),
+        setup_s: greatest(&|each| Some(each.setup_s)).unwrap_or(f64::NAN),
+        shift: greatest(&|each| Some(each.shift)).unwrap_or(f64::NAN),
+        colours: solutions.iter().map(|each| each.colours).max().unwrap_or(0),
+        work,
+        ..solutions[0].clone()
+    }
+}
+
+/// A sample for each iteration, between the round trips of all.
+fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
+    let parts: Vec<usize> = parts(work).collect();
+    let of = |(number, times): (usize, &Times)| {
+        // The clock around the iteration tells what interfered.
+        let seconds: Vec<f64> = std::iter::once(all.seconds[number])
+            .chain(parts.iter().map(|part| times[1 + part]))
+            .collect();
+        let causes = all.part_causes.get(number).cloned().unwrap_or_default();
+        Sample {
+            part_causes: vec![causes; seconds.len()],
+            seconds,
+            at: all.at,
+            round_trips: all.round_trips,
+            causes: all.causes.clone(),
+            each: Vec::new(),
+        }
+    };
+    times.iter().enumerate().map(of).collect()
+}
+
+/// A system that is ready but for the storage of its matrix.
+struct Unstored {
+    system: System,
+    preconditioner: Preconditioner,
+    bcsr: Matrix,
+    /// Where it may be chosen.
+    sell: Option<Matrix>,
+    /// Whether there is a choice.
+    choose: bool,
+    /// Seconds so far, and those of slicing.
+    setup: (f64, f64),
+    /// For products.
+    vectors: Option<[Array<f64>; 2]>,
+}
+
+/// A system that is ready to be solved.
+struct Prepared {
+    system: System,
+    preconditioner: Preconditioner,
+    matrix: Matrix,
+    setup_s: f64,
+    product_s: Option<[f64; 2]>,
+}
+
+impl Prepared {
+    /// Numbers, assembles and factorises the part of a rank.
+    fn new<H>(
+        threads: &mut impl Threads,
+        subdomain: Subdomain,
+        job: &Job<'_>,
+        halo: impl FnOnce(&Subdomain, &Numbering) -> H,
+    ) -> Result<(Unstored, H), Failure> {
+        let begun = monotonic_nanos();
+        let since = |begun: u64| (monotonic_nanos() - begun) as f64 * 1e-9;
+        let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
+        let halo = halo(&subdomain, &rows);
+        let (system, blocks) = System::assemble(threads, (subdomain, rows), &Stretch)?;
+        let preconditioner = match job.method {
+            Method::Diagonal => Preconditioner::diagonal(threads, &blocks, &system.rows)?,
+            _ => Preconditioner::incomplete(threads, &blocks, &system.rows)?,
+        };
+        let setup = since(begun);
+        let begun = monotonic_nanos();
+        let sell = match job.storage {
+            Some(Storage::Bcsr) => None,
+            _ => Some(Matrix::sliced(threads, &blocks, &system.rows)?),
+        };
+        let setup = (setup, since(begun));
+        let vectors = match job.storage {
+            Some(_) => None,
+            None => Some([
+                Array::map(3 * system.rows.nodes.len())?,
+                Array::map(3 * system.rows.owned())?,
+            ]),
+        };
+        let choose = job.storage.is_none();
+        let bcsr = Matrix::Bcsr(blocks);
+        Ok((Unstored { system, preconditioner, bcsr, sell, choose, setup, vectors }, halo))
+    }
+
+    fn solver<'a>(
+        &'a self,
+        threads: &mut impl Threads,
+        halo: &'a dyn Halo,
+    ) -> Result<Solver<'a>, Failure> {
+        Solver::new(threads, &self.system, (&self.matrix, &self.preconditioner), halo)
+    }
+
+    fn solution(&self, solver: &Solver<'_>, state: State, residual: f64) -> Solution {
+        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
+        Solution {
+            iterations: state.iterations,
+            // A solution that has not ended is not asked for.
+            end: state.end.unwrap_or(End::Limit),
+            residual: finite(residual),
+            error: finite(self.system.error(&solver.x, &Stretch)),
+            setup_s: self.setup_s,
+            storage: self.matrix.storage(),
+            product_s: self.product_s,
+            colours: self.system.rows.colour_count(),
+            shift: self.preconditioner.shift,
+            work: solver.work(),
+        }
+    }
+}
+
+impl Unstored {
+    /// Takes the storage that was asked for, or the faster one by turns, which all ranks agree on.
+    fn with_storage(
+        self,
+        threads: &mut impl Threads,
+        halo: &dyn Halo,
+    ) -> Result<Prepared, Failure> {
+        let Self { system, preconditioner, bcsr, sell, choose, setup, vectors } = self;
+        let product_s = match (&sell, &vectors) {
+            (Some(sell), Some(vectors)) if choose => {
+                let all = threads
+                    .map(|seat| products(seat, (&system.rows, halo), [&bcsr, sell], vectors))?;
+                Some(all[0])
+            }
+            _ => None,
+        };
+        let faster = product_s.is_none_or(|[bcsr, sell]| sell < bcsr);
+        let (matrix, more) = match sell {
+            Some(sell) if faster => (sell, setup.1),
+            _ => (bcsr, 0.0),
+        };
+        Ok(Prepared { system, preconditioner, matrix, setup_s: setup.0 + more, product_s })
+    }
+}
+
+/// Best times of a product in each of two storages by turns, the means over ranks.
+fn products(
+    seat: &Seat<'_>,
+    (rows, halo): (&Numbering, &dyn Halo),
+    matrices: [&Matrix; 2],
+    [x, y]: &[Array<f64>; 2],
+) -> [f64; 2] {
+    let own = rows.of_thread(seat.thread);
+    // SAFETY: the rows are this thread's; x is read behind the first barrier.
+    unsafe { x.part(3 * own.start..3 * own.end) }.fill(1.0);
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..TURNS {
+        for (matrix, best) in matrices.iter().zip(&mut best) {
+            seat.barrier_of_all();
+            let begun = monotonic_nanos();
+            // SAFETY: x has all columns, y the rows, of which each thread writes its own.
+            unsafe { matrix.multiply((rows, seat.thread), Isa::widest(), x.at(0), y.at(0)) };
+            seat.barrier_of_all();
+            *best = best.min((monotonic_nanos() - begun) as f64 * 1e-9);
+        }
+    }
+    let ranks = halo.sum(seat, 1.0);
+    best.map(|seconds| halo.sum(seat, seconds) / ranks)
+}

@@ -1,0 +1,236 @@
+//! The view of `apps iccg`: where the time of an iteration goes and what of the node's bandwidth each part
+//! reaches; of several workers, a line each.
+
+use super::TEST;
+use super::config::IccgConfig;
+use crate::GAUGE;
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{Cell, Column, Section, Table, summary};
+use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Bytes, Seconds, Unit};
+
+/// A figure with its configuration.
+type Figure<'a> = (&'a Measurement, IccgConfig);
+
+/// The tables, the evidence, and what it comes to; nothing where the record has no such figures.
+pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let all: Vec<Figure<'_>> = own.map(|m| (m, m.read_config())).collect();
+    let Some(first) = all.iter().find(|(m, _)| m.name == "time_to_solution") else {
+        return Vec::new();
+    };
+    let groups: Vec<&[Figure<'_>]> = all.chunk_by(|_, (m, _)| m.name != first.0.name).collect();
+    let mut section = Section::new(TEST);
+    if groups.len() > 1 {
+        section.push(workers_table(&groups)).gap();
+    }
+    for group in &groups {
+        if groups.len() > 1 {
+            section.note("", workers(&group[0].1));
+        }
+        section.push(parts_table(group)).gap();
+    }
+    let config = &first.1;
+    section.note("problem", problem(config));
+    section.note("solution", solution(first.0, config));
+    if detail == Detail::Full {
+        section.note_if("storage", storage(config));
+        section.note_if("memory", memory(config));
+        section.note(
+            "bytes",
+            "as the storage counts them: matrix and factors once, vectors once a loop; predicted by read, \
+             what updates vectors by Triad, both by the same workers in turns with the solutions",
+        );
+        let stop = config.stopped.as_deref().unwrap_or("?");
+        let iterations = all.iter().find(|(m, _)| m.name == "iteration");
+        let n = iterations.and_then(|(m, _)| m.summary.as_ref()).map_or(0, |summary| summary.n);
+        let solutions = counted(config.solutions.unwrap_or(0) as usize, "solution");
+        section.note("samples", format!("{n} iterations of {solutions}; {stop}"));
+    }
+    let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
+    section.doubts(&measurements);
+    let closing = groups[0].iter().find(|(m, _)| m.name == "rate").and_then(|rate| closing(rate));
+    std::iter::once(section).chain(closing.map(summary)).collect()
+}
+
+/// `2 threads`, `4 ranks, policy 3`.
+fn workers(config: &IccgConfig) -> String {
+    let count = config.on.threads.unwrap_or(0) as usize;
+    match (config.on.policy, config.on.processes) {
+        (Some(policy), _) => format!("{}, policy {policy}", counted(count, "rank")),
+        (None, Some(_)) => counted(count, "rank"),
+        (None, None) => counted(count, "thread"),
+    }
+}
+
+/// A figure of a group by its name.
+fn named<'a, 'm>(group: &'a [Figure<'m>], name: &str) -> Option<&'a Figure<'m>> {
+    group.iter().find(|(m, _)| m.name == name)
+}
+
+/// A figure in its unit, or why there is none.
+fn in_words(m: Option<&Figure<'_>>) -> Cell {
+    let Some((m, _)) = m else { return Cell::default() };
+    match m.value {
+        Some(value) => Cell::figure(value, m.unit, m.in_words()),
+        None => m.validity.status.name().into(),
+    }
+}
+
+/// A share in per cent.
+fn percent(share: Option<f64>) -> Cell {
+    share.map_or_else(Cell::default, |share| Cell::text(format!("{:.0} %", 100.0 * share)))
+}
+
+fn limit_reached((m, _): &Figure<'_>) -> Option<f64> {
+    Some(m.limit.as_ref()?.fraction)
+}
+
+/// A line for each of several workers.
+fn workers_table(groups: &[&[Figure<'_>]]) -> Table {
+    let mut table = Table::new(&[
+        "workers",
+        ">iterations",
+        ">time to solution",
+        ">iteration",
+        ">GFLOP/s",
+        ">of predicted",
+        ">relative",
+    ]);
+    table.columns.push(Column::default());
+    let speed = |group: &[Figure<'_>]| Some(1.0 / named(group, "time_to_solution")?.0.value?);
+    let most = groups.iter().filter_map(|group| speed(group)).fold(0.0, f64::max);
+    for group in groups {
+        let config = &group[0].1;
+        let rate = named(group, "rate");
+        let gigaflops = rate.and_then(|(m, _)| m.value).map_or_else(Cell::default, |value| {
+            Cell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9))
+        });
+        table.row([
+            workers(config).into(),
+            config.iterations.map_or_else(Cell::default, |n| Cell::text(n.to_string())),
+            in_words(named(group, "time_to_solution")),
+            in_words(named(group, "iteration")),
+            gigaflops,
+            percent(rate.and_then(limit_reached)),
+            in_words(named(group, "relative")),
+            Cell::bar(speed(group).unwrap_or(0.0) / most),
+        ]);
+    }
+    table
+}
+
+/// A line for each part of an iteration.
+fn parts_table(group: &[Figure<'_>]) -> Table {
+    let mut table =
+        Table::new(&["part", ">time", ">share", ">bytes", ">GB/s", ">GFLOP/s", ">of predicted"]);
+    table.columns.push(Column::default());
+    let giga = |value: f64, unit| Cell::figure(value, unit, significant(value / 1e9));
+    for figure in group.iter().filter(|(_, config)| config.share.is_some()) {
+        let (m, config) = figure;
+        let bytes = config.moved_bytes.unwrap_or(0);
+        let seconds = m.value.map(|rate| bytes as f64 / rate);
+        let flops = config.flops.filter(|flops| *flops > 0).zip(seconds);
+        table.row([
+            Cell::text(m.name.clone()),
+            seconds.map_or_else(
+                || m.validity.status.name().into(),
+                |s| Cell::text(Seconds(s).to_string()),
+            ),
+            percent(config.share),
+            Cell::text(Bytes(bytes).to_string()),
+            m.value.map_or_else(Cell::default, |value| giga(value, Unit::BytesPerSecond)),
+            flops.map_or_else(Cell::default, |(flops, s)| {
+                giga(flops as f64 / s, Unit::FlopsPerSecond)
+            }),
+            percent(limit_reached(figure)),
+            Cell::bar(config.share.unwrap_or(0.0)),
+        ]);
+    }
+    if let Some(rate) = named(group, "rate") {
+        let (m, config) = rate;
+        let seconds = m.value.map(|rate| config.flops.unwrap_or(0) as f64 / rate);
+        let bytes = config.moved_bytes.unwrap_or(0);
+        let moved = seconds.map(|seconds| bytes as f64 / seconds);
+        table.row([
+            "iteration".into(),
+            seconds.map_or_else(
+                || m.validity.status.name().into(),
+                |s| Cell::text(Seconds(s).to_string()),
+            ),
+            Cell::default(),
+            Cell::text(Bytes(bytes).to_string()),
+            moved.map_or_else(Cell::default, |value| giga(value, Unit::BytesPerSecond)),
+            m.value.map_or_else(Cell::default, |value| giga(value, Unit::FlopsPerSecond)),
+            percent(limit_reached(rate)),
+            Cell::default(),
+        ]);
+    }
+    for name in ["read", "triad"] {
+        if let Some((m, _)) = named(group, name) {
+            let empty = Cell::default;
+            let value = m.value.map_or_else(empty, |value| giga(value, Unit::BytesPerSecond));
+            let title = if name == "read" { "read alone" } else { "Triad alone" };
+            table.row([title.into(), empty(), empty(), empty(), value, empty(), empty(), empty()]);
+        }
+    }
+    table
+}
+
+fn problem(config: &IccgConfig) -> String {
+    let elements = config.elements.as_deref().unwrap_or("?").replace('x', " x ");
+    let unknowns = config.unknowns.unwrap_or(0);
+    format!("elasticity on {elements} hexahedra, {unknowns} unknowns")
+}
+
+fn solution(m: &Measurement, config: &IccgConfig) -> String {
+    let method = match config.preconditioner.as_deref() {
+        Some("diagonal") => "inverse of the diagonal blocks".to_owned(),
+        Some("domain") => "block-IC(0) of each domain".to_owned(),
+        other => {
+            let colours = counted(config.colours.unwrap_or(0) as usize, "colour");
+            format!("block-IC(0), {}, {colours}", other.unwrap_or("?"))
+        }
+    };
+    let natural =
+        config.natural_iterations.map_or_else(String::new, |n| format!(" ({n} in natural order)"));
+    let number = |x: Option<f64>| x.map_or_else(|| "?".to_owned(), |x| format!("{x:.1e}"));
+    let setup = config.setup_s.map_or_else(String::new, |s| format!(", setup {}", Seconds(s)));
+    format!(
+        "{method}: {} iterations{natural}, {}{setup}; residual {}, off the exact displacements by {}",
+        config.iterations.unwrap_or(0),
+        m.in_words(),
+        number(config.residual),
+        number(config.error)
+    )
+}
+
+fn storage(config: &IccgConfig) -> Option<String> {
+    let name = config.storage.as_deref()?;
+    let isa = config.isa.as_deref().unwrap_or("?");
+    let tried = match (config.bcsr_s, config.sell_s) {
+        (Some(bcsr), Some(sell)) => {
+            format!(" (a product took {} in bcsr, {} in sell)", Seconds(bcsr), Seconds(sell))
+        }
+        _ => String::new(),
+    };
+    Some(format!("{name}, {isa} loops{tried}"))
+}
+
+fn memory(config: &IccgConfig) -> Option<String> {
+    let times = config.times_llc?;
+    let matrix = Bytes(config.matrix_bytes?);
+    Some(format!("matrix of {matrix}, {times:.1} times the last-level caches in use"))
+}
+
+/// What it comes to.
+fn closing((m, config): &Figure<'_>) -> Option<String> {
+    let limit = m.limit.as_ref()?;
+    Some(format!(
+        "the solver runs at {}, {:.0} % of what its bytes take at this node's bandwidth ({} an iteration)",
+        m.in_words(),
+        100.0 * limit.fraction,
+        Seconds(config.predicted_s?)
+    ))
+}

@@ -1,0 +1,294 @@
+//! Preconditioners of block rows: the inverse of the diagonal blocks, or an incomplete factorisation
+//! `(I + L) D (I + L^T)` without fill-in (block-IC(0): J. A. Meijerink, H. A. van der Vorst, Math. Comp. 31,
+//! 1977; O. Axelsson, Iterative Solution Methods, 1994, chapter 7).
+//!
+//! A row is eliminated behind all of lower colour; within a colour, behind the rows of its thread before it.
+//! Rows of one colour on different threads that couple all the same (a single colour: each thread's
+//! domain) leave these couplings out: additive Schwarz without overlap.
+
+use crate::array::Array;
+use crate::elasticity::element::invert;
+use crate::order::Numbering;
+use crate::seat::{Seat, Threads};
+use crate::sparse::{self, BLOCK, Blocks, Isa, add_product, transpose};
+use nodegauge_measure::Failure;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// First share by which diagonals are raised when a pivot is not positive, and the factor from there on
+/// (T. A. Manteuffel, Math. Comp. 34, 1980).
+const SHIFT: (f64, f64) = (0.01, 2.0);
+/// Diagonals are raised up to this share: then they dominate.
+const MOST_SHIFT: f64 = 100.0;
+
+/// How a coupling takes part in the elimination of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coupling {
+    Lower,
+    Upper,
+    Diagonal,
+    LeftOut,
+}
+
+/// How row `row` of a thread with the rows `own` sees a column.
+fn coupling(numbering: &Numbering, own: &Range<usize>, row: usize, column: usize) -> Coupling {
+    if row == column {
+        return Coupling::Diagonal;
+    }
+    let Some(other) = numbering.colours.get(column) else { return Coupling::LeftOut };
+    let mine = numbering.colours[row];
+    if *other == mine && !own.contains(&column) {
+        return Coupling::LeftOut;
+    }
+    if (*other, column) < (mine, row) { Coupling::Lower } else { Coupling::Upper }
+}
+
+/// A preconditioner of the rows of a rank.
+#[derive(Debug)]
+pub(crate) struct Preconditioner {
+    /// Inverse of the diagonal blocks, [`BLOCK`] numbers a row.
+    inverse: Array<f64>,
+    /// Strictly lower and upper rows; `None` where the diagonal is all.
+    factor: Option<[Blocks; 2]>,
+    /// By what share diagonals were raised until every pivot was positive.
+    pub shift: f64,
+    isa: Isa,
+}
+
+impl Preconditioner {
+    /// The inverse of the diagonal blocks.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory, or a block is not positive definite.
+    pub fn diagonal(
+        threads: &mut impl Threads,
+        matrix: &Blocks,
+        rows: &Numbering,
+    ) -> Result<Self, Failure> {
+        let inverse = Array::map(BLOCK * rows.owned())?;
+        let good = AtomicBool::new(true);
+        threads.map(|seat| {
+            for row in rows.of_thread(seat.thread) {
+                let block = diagonal_of(matrix, row);
+                // SAFETY: the row is this thread's.
+                let own = unsafe { inverse.part(BLOCK * row..BLOCK * (row + 1)) };
+                invert_into(&block, own, &good);
+            }
+        })?;
+        if !good.load(Ordering::Relaxed) {
+            return Err(not_definite());
+        }
+        Ok(Self { inverse, factor: None, shift: 0.0, isa: Isa::widest() })
+    }
+
+    /// Block-IC(0) in the order of the colours.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory, or no shift of the diagonal helps.
+    pub fn incomplete(
+        threads: &mut impl Threads,
+        matrix: &Blocks,
+        rows: &Numbering,
+    ) -> Result<Self, Failure> {
+        let lengths = threads.map(|seat| {
+            let own = rows.of_thread(seat.thread);
+            let count = |row: usize, kind: Coupling| {
+                let columns = matrix.row(row).map(|at| matrix.column(at));
+                columns.filter(|column| coupling(rows, &own, row, *column) == kind).count()
+            };
+            let both = |row| [Coupling::Lower, Coupling::Upper].map(|kind| count(row, kind));
+            own.clone().map(both).collect::<Vec<[usize; 2]>>()
+        })?;
+        let lengths = lengths.concat();
+        let factor = [
+            Blocks::map(lengths.iter().map(|both| both[0]))?,
+            Blocks::map(lengths.iter().map(|both| both[1]))?,
+        ];
+        let inverse = Array::map(BLOCK * rows.owned())?;
+        let mut made = Self { inverse, factor: Some(factor), shift: 0.0, isa: Isa::widest() };
+        loop {
+            let good = AtomicBool::new(true);
+            threads.map(|seat| made.factorise(seat, (matrix, rows), &good))?;
+            if good.load(Ordering::Relaxed) {
+                return Ok(made);
+            }
+            made.shift = SHIFT.0.max(made.shift * SHIFT.1);
+            if made.shift > MOST_SHIFT {
+                return Err(not_definite());
+            }
+        }
+    }
+
+    /// A thread's part of the factorisation.
+    fn factorise(&self, seat: &Seat<'_>, (matrix, rows): (&Blocks, &Numbering), good: &AtomicBool) {
+        let Some([lower, upper]) = &self.factor else { return };
+        let own = rows.of_thread(seat.thread);
+        let mut scratch = RowScratch::new(rows.owned());
+        for stage in rows.stages(seat.thread) {
+            for row in stage.clone() {
+                self.factorise_row(lower, (matrix, rows), (row, &own), &mut scratch, good);
+            }
+            seat.barrier();
+        }
+        for row in own.clone() {
+            // SAFETY: the row is this thread's, and nobody reads upper rows yet.
+            let (columns, values) = unsafe { upper.rows_mut(row..row + 1) };
+            let coupled = matrix.row(row).map(|at| matrix.column(at));
+            let above =
+                coupled.filter(|column| coupling(rows, &own, row, *column) == Coupling::Upper);
+            let places = columns.iter_mut().zip(values.chunks_exact_mut(BLOCK));
+            for (column, (slot, value)) in above.zip(places) {
+                *slot = column as u32;
+                // Couplings are mutual.
+                if let Some(at) = lower.row(column).find(|at| lower.column(*at) == row) {
+                    value.copy_from_slice(&transpose(&lower.value(at)));
+                }
+            }
+        }
+    }
+
+    /// Eliminates a row: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`, `D_i = A_ii - sum of W_ij L_ij^T`.
+    fn factorise_row(
+        &self,
+        lower: &Blocks,
+        (matrix, rows): (&Blocks, &Numbering),
+        (row, own): (usize, &Range<usize>),
+        scratch: &mut RowScratch,
+        good: &AtomicBool,
+    ) {
+        let RowScratch { place, coupled, unscaled } = scratch;
+        coupled.clear();
+        let columns = matrix.row(row).map(|at| (matrix.column(at), at));
+        coupled.extend(
+            columns.filter(|(column, _)| coupling(rows, own, row, *column) == Coupling::Lower),
+        );
+        coupled.sort_unstable_by_key(|(column, _)| (rows.colours[*column], *column));
+        unscaled.clear();
+        for (number, (column, _)) in coupled.iter().enumerate() {
+            place[*column] = number as u8 + 1;
+        }
+        let mut pivot = diagonal_of(matrix, row).map(|x| x * (1.0 + self.shift));
+        // Off the diagonal a shift changes nothing.
+        for at in 0..BLOCK {
+            if at % 4 != 0 {
+                pivot[at] /= 1.0 + self.shift;
+            }
+        }
+        // SAFETY: the row is this thread's; others read it behind a barrier.
+        let (slots, values) = unsafe { lower.rows_mut(row..row + 1) };
+        for (number, (column, at)) in coupled.iter().enumerate() {
+            let mut w = matrix.value(*at);
+            for other in lower.row(*column) {
+                let number = place[lower.column(other)];
+                if number > 0 {
+                    add_product(
+                        &mut w,
+                        -1.0,
+                        &unscaled[usize::from(number) - 1],
+                        &lower.value(other),
+                    );
+                }
+            }
+            let mut scaled = [0.0; BLOCK];
+            add_product(&mut scaled, 1.0, &w, &self.inverse_of(*column));
+            add_product(&mut pivot, -1.0, &w, &scaled);
+            slots[number] = *column as u32;
+            values[BLOCK * number..BLOCK * (number + 1)].copy_from_slice(&scaled);
+            unscaled.push(w);
+        }
+        coupled.iter().for_each(|(column, _)| place[*column] = 0);
+        // SAFETY: as above.
+        let inverse = unsafe { self.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
+        invert_into(&pivot, inverse, good);
+    }
+
+    /// The inverse of the diagonal block of a row that has been eliminated.
+    fn inverse_of(&self, row: usize) -> [f64; BLOCK] {
+        assert!(BLOCK * (row + 1) <= self.inverse.len());
+        // SAFETY: the block is there, and written by nobody any more.
+        unsafe { self.inverse.at(BLOCK * row).cast::<[f64; BLOCK]>().read() }
+    }
+
+    /// `z = M^-1 r` on a thread's rows, all threads together; the result is there behind a barrier.
+    ///
+    /// # Safety
+    /// `r` and `z` have the rows, and nobody else uses them.
+    pub unsafe fn apply(&self, seat: &Seat<'_>, rows: &Numbering, r: *const f64, z: *mut f64) {
+        let (isa, diagonal) = (self.isa, self.inverse.at(0));
+        let Some([lower, upper]) = &self.factor else {
+            let own = rows.of_thread(seat.thread);
+            // SAFETY: the rows are this thread's; the processor has the widest set that it has.
+            return unsafe { sparse::scale(isa, (own.start, own.end), diagonal, r, z) };
+        };
+        let stages = rows.stages(seat.thread);
+        for (number, stage) in stages.iter().enumerate() {
+            if number > 0 {
+                seat.barrier();
+            }
+            // SAFETY: a lower row names rows of lower colours, which are complete behind the barrier, and of
+            // its own thread before it.
+            unsafe { sparse::forward(isa, &lower.rows(stage), r, z) };
+        }
+        for (number, stage) in stages.iter().enumerate().rev() {
+            // SAFETY: the same with upper rows; rows of the last colour name none of others.
+            unsafe { sparse::backward(isa, &upper.rows(stage), diagonal, z) };
+            if number > 0 {
+                seat.barrier();
+            }
+        }
+    }
+
+    /// Bytes that one application moves on a thread's rows, vectors among them.
+    pub fn bytes(&self, rows: &Range<usize>) -> usize {
+        let factor = self.factor.iter().flatten().map(|part| part.bytes_of(rows)).sum::<usize>();
+        // r is read and z written; z is read and written again on the way back.
+        let vectors = if self.factor.is_some() { 4 } else { 2 };
+        factor + rows.len() * 8 * (BLOCK + 3 * vectors)
+    }
+
+    /// Operations of one application on a thread's rows.
+    pub fn flops(&self, rows: &Range<usize>) -> usize {
+        let of = |part: &Blocks| part.starts[rows.end] - part.starts[rows.start];
+        let blocks: usize = self.factor.iter().flatten().map(of).sum();
+        blocks * 2 * BLOCK + rows.len() * 15
+    }
+}
+
+/// What the elimination of a row needs.
+struct RowScratch {
+    /// By row: number of a coupling among those of the row that is eliminated, from 1; 0 for none.
+    place: Vec<u8>,
+    /// Lower couplings: row, and place in the matrix, in the order of elimination.
+    coupled: Vec<(usize, usize)>,
+    /// `W` of each.
+    unscaled: Vec<[f64; BLOCK]>,
+}
+
+impl RowScratch {
+    fn new(rows: usize) -> Self {
+        Self { place: vec![0; rows], coupled: Vec::new(), unscaled: Vec::new() }
+    }
+}
+
+/// The diagonal block of a row.
+fn diagonal_of(matrix: &Blocks, row: usize) -> [f64; BLOCK] {
+    let at = matrix.row(row).find(|at| matrix.column(*at) == row);
+    at.map_or([f64::NAN; BLOCK], |at| matrix.value(at))
+}
+
+/// The inverse of a symmetric block; clears `good` where it is not positive definite.
+fn invert_into(block: &[f64; BLOCK], inverse: &mut [f64], good: &AtomicBool) {
+    let rows = std::array::from_fn(|row| std::array::from_fn(|column| block[3 * column + row]));
+    let (inverted, determinant) = invert(&rows);
+    let minor = block[0] * block[4] - block[1] * block[3];
+    if !(block[0] > 0.0 && minor > 0.0 && determinant > 0.0 && determinant.is_finite()) {
+        good.store(false, Ordering::Relaxed);
+    }
+    for (at, value) in inverse.iter_mut().enumerate() {
+        *value = inverted[at % 3][at / 3];
+    }
+}
+
+fn not_definite() -> Failure {
+    Failure::unmet("the matrix has no incomplete factorisation: it is not positive definite")
+}

@@ -1,0 +1,76 @@
+//! Where a thread sits in a parallel program: among the threads of its rank, and among all ranks.
+//!
+//! What is made by threads together is written once, for the threads of a process that is alone as for ranks
+//! of one thread each.
+
+use nodegauge_measure::Failure;
+use nodegauge_team::{Member, Team};
+
+/// The place of a thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Seat<'a> {
+    /// Its number among the threads of its rank.
+    pub thread: usize,
+    /// Whether its rank has no other thread.
+    single: bool,
+    member: &'a Member<'a>,
+}
+
+impl<'a> Seat<'a> {
+    /// That of a member whose team is the only rank.
+    pub fn of_thread(member: &'a Member<'a>) -> Self {
+        Self { thread: member.index, single: false, member }
+    }
+
+    /// That of the only thread of a rank.
+    pub fn of_rank(member: &'a Member<'a>) -> Self {
+        Self { thread: 0, single: true, member }
+    }
+
+    /// Waits for the threads of the rank.
+    #[inline]
+    pub fn barrier(&self) {
+        if !self.single {
+            self.member.barrier();
+        }
+    }
+
+    /// Waits for all threads of all ranks.
+    #[inline]
+    pub fn barrier_of_all(&self) {
+        self.member.barrier();
+    }
+}
+
+/// The threads of a rank, as whoever leads them has them.
+pub(crate) trait Threads {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Runs `job` on each and returns what each made, in order.
+    ///
+    /// # Errors
+    /// When a thread fails.
+    fn map<T: Send>(&mut self, job: impl Fn(&Seat<'_>) -> T + Sync) -> Result<Vec<T>, Failure>;
+}
+
+impl Threads for Team {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn map<T: Send>(&mut self, job: impl Fn(&Seat<'_>) -> T + Sync) -> Result<Vec<T>, Failure> {
+        Ok(Team::map(self, |member| job(&Seat::of_thread(member)))?)
+    }
+}
+
+/// A rank of one thread: the one that leads.
+impl Threads for Seat<'_> {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn map<T: Send>(&mut self, job: impl Fn(&Seat<'_>) -> T + Sync) -> Result<Vec<T>, Failure> {
+        Ok(vec![job(self)])
+    }
+}

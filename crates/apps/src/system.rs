@@ -1,0 +1,137 @@
+//! The linear system of a rank: its matrix in either storage, the right-hand side, made by the threads that
+//! will use them.
+
+use crate::array::Array;
+use crate::elasticity::{Problem, Subdomain, assemble};
+use crate::order::Numbering;
+use crate::seat::Threads;
+use crate::sparse::{BLOCK, Blocks, Isa, Sliced, Storage};
+use nodegauge_measure::Failure;
+
+/// A matrix in one of its storages.
+#[derive(Debug)]
+pub(crate) enum Matrix {
+    Bcsr(Blocks),
+    /// The rows of each thread.
+    Sell(Vec<Sliced>),
+}
+
+impl Matrix {
+    /// The storage.
+    pub fn storage(&self) -> Storage {
+        match self {
+            Self::Bcsr(_) => Storage::Bcsr,
+            Self::Sell(_) => Storage::Sell,
+        }
+    }
+
+    /// Slices of `blocks`, made by the threads that have them.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory.
+    pub fn sliced(
+        threads: &mut impl Threads,
+        blocks: &Blocks,
+        rows: &Numbering,
+    ) -> Result<Self, Failure> {
+        let parts = threads.map(|seat| Sliced::of(blocks, rows.of_thread(seat.thread)))?;
+        Ok(Self::Sell(parts.into_iter().collect::<Result<_, _>>()?))
+    }
+
+    /// `y = A x` on the rows of a thread.
+    ///
+    /// # Safety
+    /// `x` has all columns and is written by nobody; `y` has the rows, and nobody else uses those of the
+    /// thread.
+    pub unsafe fn multiply(
+        &self,
+        (rows, thread): (&Numbering, usize),
+        isa: Isa,
+        x: *const f64,
+        y: *mut f64,
+    ) {
+        // SAFETY: columns are rows of the numbering; the rest is the caller's promise.
+        unsafe {
+            match self {
+                Self::Bcsr(blocks) => blocks.multiply(isa, &rows.of_thread(thread), x, y),
+                Self::Sell(parts) => parts[thread].multiply(isa, x, y),
+            }
+        }
+    }
+
+    /// Bytes that a product moves: matrix, x once, y.
+    pub fn product_bytes(&self, rows: &Numbering) -> usize {
+        let stored: usize = (0..rows.threads())
+            .map(|thread| match self {
+                Self::Bcsr(blocks) => blocks.bytes_of(&rows.of_thread(thread)),
+                Self::Sell(parts) => parts[thread].bytes(),
+            })
+            .sum();
+        stored + 8 * 3 * (rows.nodes.len() + rows.owned())
+    }
+}
+
+/// The system of a rank.
+#[derive(Debug)]
+pub(crate) struct System {
+    pub subdomain: Subdomain,
+    pub rows: Numbering,
+    /// Numbers by row, three a node, each touched first by its thread.
+    pub rhs: Array<f64>,
+    /// Blocks other than padding.
+    pub blocks: usize,
+}
+
+impl System {
+    /// Numbers the rows and fills matrix and right-hand side.
+    ///
+    /// # Errors
+    /// When the elements are degenerate, or the kernel gives no memory.
+    pub fn assemble(
+        threads: &mut impl Threads,
+        (subdomain, rows): (Subdomain, Numbering),
+        problem: &dyn Problem,
+    ) -> Result<(Self, Blocks), Failure> {
+        let stiffness = subdomain.mesh.stiffness(problem.material()).map_err(Failure::usage)?;
+        let owned = &rows.nodes[..rows.owned()];
+        let neighbours =
+            |local: &u32| subdomain.neighbours(subdomain.node(*local as usize)).count();
+        let blocks = Blocks::map(owned.iter().map(neighbours))?;
+        let rhs = Array::map(3 * rows.owned())?;
+        threads.map(|seat| {
+            for row in rows.of_thread(seat.thread) {
+                let node = subdomain.node(rows.nodes[row] as usize);
+                let made = assemble(&subdomain, node, (problem, &stiffness));
+                // SAFETY: the row is this thread's.
+                let (columns, values) = unsafe { blocks.rows_mut(row..row + 1) };
+                let places = columns.iter_mut().zip(values.chunks_exact_mut(BLOCK));
+                for ((place, other), (column, value)) in subdomain.neighbours(node).zip(places) {
+                    *column = rows.rows[subdomain.local(other)];
+                    for (at, value) in value.iter_mut().enumerate() {
+                        *value = made.blocks[place][at % 3][at / 3];
+                    }
+                }
+                // SAFETY: as above.
+                unsafe { rhs.part(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);
+            }
+        })?;
+        let count = blocks.columns.len();
+        Ok((Self { subdomain, rows, rhs, blocks: count }, blocks))
+    }
+
+    /// The largest difference of `x` from the exact displacement, over the largest displacement.
+    pub fn error(&self, x: &[f64], problem: &dyn Problem) -> f64 {
+        let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
+        for (row, local) in self.rows.nodes[..self.rows.owned()].iter().enumerate() {
+            let mesh = self.subdomain.mesh;
+            let at = mesh.point(self.subdomain.node(*local as usize));
+            for (x, exact) in x[3 * row..].iter().zip(problem.exact(at, mesh.far())) {
+                let error = (x - exact).abs();
+                // Not a number is the worst.
+                worst = if error <= worst { worst } else { error };
+                largest = largest.max(exact.abs());
+            }
+        }
+        worst / largest
+    }
+}
