@@ -384,5 +384,4 @@ fn prolong(shape: &Shape, x: &mut [f64], coarser: &Level) {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;
