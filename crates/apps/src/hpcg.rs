@@ -1,7 +1,7 @@
 //! `apps hpcg`: the 27-point problem with a multigrid preconditioner as HPCG defines it, a domain a thread.
 //!
 //! A variant: only what the reference code prints, tuned by its rules, is HPCG's. Every coefficient is stored
-//! and read; what is saved is told in [`loops`] and [`domain`]: indices, half of a matrix behind a sweep
+//! and read; what is saved is told in `loops` and `domain`: indices, half of a matrix behind a sweep
 //! forward, and residuals at points that no coarser grid has.
 
 mod domain;
