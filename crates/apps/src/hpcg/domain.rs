@@ -255,6 +255,7 @@ impl Domain {
             let row = at[0] + global[0] * (at[1] + global[1] * at[2]);
             if row < 9 { (row + 2) as f64 * 1e6 } else { 1e6 }
         };
+        let before = self.levels[0].matrix.diagonal.to_vec();
         self.levels[0].matrix.scale_diagonal(factor);
         self.set_right_hand_side(&factor, layout, number);
         let stop = AtomicBool::new(false);
@@ -262,7 +263,7 @@ impl Domain {
             let until = Until { iterations: 50, tolerance: 1e-12, preconditioned, stop: &stop };
             self.solve(place, until).map_or(usize::MAX, |solved| solved.iterations)
         });
-        self.levels[0].matrix.scale_diagonal(|point| 1.0 / factor(point));
+        self.levels[0].matrix.set_diagonal(&before);
         self.set_right_hand_side(&|_| 1.0, layout, number);
         most
     }

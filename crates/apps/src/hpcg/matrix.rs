@@ -164,6 +164,14 @@ impl Matrix {
         }
     }
 
+    /// Puts another diagonal in the place of this one; rows that are not there have 0.
+    pub fn set_diagonal(&mut self, diagonal: &[f64]) {
+        self.diagonal.copy_from_slice(diagonal);
+        for (inverse, x) in self.inverse.iter_mut().zip(diagonal) {
+            *inverse = if *x == 0.0 { 0.0 } else { 1.0 / x };
+        }
+    }
+
     /// Bytes of the rows.
     pub fn bytes(shape: &Shape) -> usize {
         shape.all_slices() * ((2 * SIDE + 2) * LANES * 8 + 2 * OUTER * 4)
