@@ -67,7 +67,7 @@ fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
             let number = |key: &str| config[key].as_f64().unwrap();
             assert!(number("error") < 1e-6 && number("residual") < 1e-7, "{m:#}");
             assert!(number("natural_iterations") <= number("iterations") + 3.0, "{m:#}");
-            assert_eq!((number("unknowns"), m["unit"].as_str()), (1008.0, Some("s")));
+            assert_eq!((number("n"), m["unit"].as_str()), (1008.0, Some("s")));
             // Caches hold such a mesh.
             assert_eq!(m["validity"]["status"], "suspect");
         }

@@ -6,15 +6,15 @@ nodegauge_measure::config! {
     /// Configuration of figures of `apps iccg`.
     pub struct IccgConfig including on: WorkersConfig {
         /// Elements along x, y and z, e.g. `60x60x60`.
-        elements: String = Identity "elements" @ 65, speaks;
+        elements: String = Identity "elements", speaks;
         /// Unknowns, three a node.
-        unknowns: u64 = Observation "unknowns";
+        n: u64 = Identity "unknowns" @ 39;
         /// The preconditioner and its order.
-        preconditioner: String = Setting "preconditioner" @ 66, speaks;
+        preconditioner: String = Setting "preconditioner", speaks;
         /// `|r| / |b|` at which a solution is found.
         tolerance: f64 = Setting "tolerance";
         /// How the matrix is stored.
-        storage: String = Choice "storage" @ 67, speaks;
+        storage: String = Choice "storage", speaks;
         /// Instruction set of the loops.
         isa: String = Choice "instruction set";
         /// Time of a product in either storage when one was chosen, seconds.
@@ -26,7 +26,7 @@ nodegauge_measure::config! {
         /// By what share the diagonal was raised for a factorisation.
         shift: f64 = Observation "shift";
         /// Iterations of a solution.
-        iterations: u64 = Observation "iterations" @ 68;
+        iterations: u64 = Observation "iterations";
         /// Iterations that the natural order takes, as one thread would.
         natural_iterations: u64 = Observation "iterations in natural order";
         /// `|b - A x| / |b|`, computed anew.

@@ -63,7 +63,7 @@ pub struct IccgOptions {
     pub memory_fraction: f64,
     /// Time for everything; one solution is always found.
     pub budget: Duration,
-    /// At least this many iterations, whatever the time, in whole solutions.
+    /// Exactly this many solutions, whatever the time.
     pub samples: Option<usize>,
 }
 

@@ -14,13 +14,18 @@ use nodegauge_kernels::Variant;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
+use nodegauge_measure::schedule::{Limits, Policy, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use std::time::Duration;
 
 /// Elements of an array at least for the node's bandwidth.
 const LEAST_ELEMENTS: usize = 4096;
+/// Time that no run takes.
+const NO_LIMIT: Duration = Duration::from_secs(1 << 30);
+/// Samples of the node's bandwidth in a turn: the first of all is a warm-up.
+const BANDWIDTH_SAMPLES: usize = 3;
 
 /// A planned run.
 pub struct IccgPlan {
@@ -94,6 +99,12 @@ impl Planned for IccgPlan {
         let Self { workers, options, size, notices } = *self;
         observer.phase("starting threads");
         let limits = Limits::new(options.budget, options.samples);
+        // A sample that is asked for is a solution, and one of the schedule an iteration.
+        let (rule, time) = match options.samples {
+            Some(n) => (Policy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
+            None => (policy::ICCG, options.budget),
+        };
+        let time = Limits { budget: time, samples: None, ..limits };
         let mut run = Run {
             pool: WorkerPool::start(&workers)?,
             cells: workers.iter().map(|workers| Cell::new(workers, &size)).collect(),
@@ -101,11 +112,16 @@ impl Planned for IccgPlan {
             options: &options,
             size: &size,
         };
-        let mut schedule = Schedule::new(policy::ICCG, limits, 2 * workers.len());
+        let mut schedule = Schedule::new(rule, time, 2 * workers.len());
         let shared = SharedObserver::new(observer);
-        let turn = |turn: Turn| run.turn(turn.cell, &mut &shared);
+        let enough = |turn: &Turn| options.samples.is_some_and(|n| turn.round >= n);
+        let turn = |turn: Turn| match enough(&turn) {
+            true => Ok(Vec::new()),
+            false => run.turn(turn.cell, &mut &shared),
+        };
         let ended = schedule.run(&mut &shared, None, turn);
         let (stop, failure) = match ended {
+            Ok(Stop::Stable) if options.samples.is_some() => (Some(Stop::Samples), None),
             Ok(stop) => (Some(stop), None),
             Err(failure) if schedule.samples.iter().all(Vec::is_empty) => return Err(failure),
             Err(failure) => (None, Some(failure)),
@@ -173,15 +189,19 @@ impl Run<'_> {
 
     fn bandwidth(&mut self, at: usize) -> Result<Vec<Sample>, Failure> {
         let (loops, elements) = (&self.loops, self.cells[at].array_elements);
-        // SAFETY: the job computes, maps memory and meets the others at their own barrier.
-        let (sample, timed) = unsafe {
-            self.pool.sample(at, |member, laps| {
-                let passed = bandwidth::pass(member, laps, (loops, elements));
-                passed.map_err(|failure| failure.to_string())
-            })
-        }?;
-        timed.made.into_iter().collect::<Result<(), String>>().map_err(Failure::missing)?;
-        Ok(vec![sample])
+        let mut samples = Vec::new();
+        for _ in 0..BANDWIDTH_SAMPLES {
+            // SAFETY: the job computes, maps memory and meets the others at their own barrier.
+            let (sample, timed) = unsafe {
+                self.pool.sample(at, |member, laps| {
+                    let passed = bandwidth::pass(member, laps, (loops, elements));
+                    passed.map_err(|failure| failure.to_string())
+                })
+            }?;
+            timed.made.into_iter().collect::<Result<(), String>>().map_err(Failure::missing)?;
+            samples.push(sample);
+        }
+        Ok(samples)
     }
 
     /// Iterations in natural order, and what to say where there is no time for them.

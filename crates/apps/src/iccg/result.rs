@@ -174,7 +174,7 @@ impl Evidence<'_> {
         IccgConfig {
             on: cell.workers.config(),
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
-            unknowns: Some(3 * size.mesh.count() as u64),
+            n: Some(3 * size.mesh.count() as u64),
             preconditioner: Some(options.method.name().to_owned()),
             tolerance: Some(options.tolerance),
             storage: Some(solution.storage.name().to_owned()),

@@ -92,15 +92,12 @@ fn workers_table(groups: &[&[Figure<'_>]]) -> Table {
     let mut table = Table::new(&[
         "workers",
         ">iterations",
-        ">time to solution",
+        ">solution",
         ">iteration",
         ">GFLOP/s",
-        ">of predicted",
+        ">predicted",
         ">relative",
     ]);
-    table.columns.push(Column::default());
-    let speed = |group: &[Figure<'_>]| Some(1.0 / named(group, "time_to_solution")?.0.value?);
-    let most = groups.iter().filter_map(|group| speed(group)).fold(0.0, f64::max);
     for group in groups {
         let config = &group[0].1;
         let rate = named(group, "rate");
@@ -115,7 +112,6 @@ fn workers_table(groups: &[&[Figure<'_>]]) -> Table {
             gigaflops,
             percent(rate.and_then(limit_reached)),
             in_words(named(group, "relative")),
-            Cell::bar(speed(group).unwrap_or(0.0) / most),
         ]);
     }
     table
@@ -180,7 +176,7 @@ fn parts_table(group: &[Figure<'_>]) -> Table {
 
 fn problem(config: &IccgConfig) -> String {
     let elements = config.elements.as_deref().unwrap_or("?").replace('x', " x ");
-    let unknowns = config.unknowns.unwrap_or(0);
+    let unknowns = config.n.unwrap_or(0);
     format!("elasticity on {elements} hexahedra, {unknowns} unknowns")
 }
 
