@@ -174,6 +174,8 @@ impl Planned for HpcgPlan {
         let stop = schedule.run(&mut &shared, Some(&latest), |_| {
             run.set(&mut team, &lines, &|| (&shared).interrupted())
         })?;
+        // A set that is ended early is no sample, and leaves nothing to be measured.
+        let stop = if (&shared).interrupted() { Stop::Interrupted } else { stop };
         // Native sets before and behind it, so that neither has the better minutes.
         let mut reference = Ok(None);
         if let (Some(xhpcg), true) = (&xhpcg, stop != Stop::Interrupted) {

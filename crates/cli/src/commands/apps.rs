@@ -1,5 +1,6 @@
 //! `nodegauge apps`.
 
+use crate::args::PlacementArgs;
 use crate::args::apps::{AppsCommand, HpcgArgs, IccgArgs, TrapezoidArgs};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
@@ -22,7 +23,18 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     }
 }
 
+/// Memory of applications lies where it is touched first.
+fn refuse_numa(placement: &PlacementArgs) -> Result<(), Failure> {
+    match &placement.numa {
+        Some(spec) => Err(Failure::usage(format!(
+            "--numa {spec}: applications touch their memory first where they use it\nhint: start nodegauge by numactl, or give ranks a --policy"
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
+    refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
     let mut notices = Vec::new();
     let workers = workers(args, &site.topology, &mut notices)?;
@@ -41,6 +53,7 @@ fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
 }
 
 fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
+    refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
     let team = resolve::one_team(&args.placement, &site.topology, "apps hpcg")?;
     let placement = plan(&site.topology, &team.request)?;
@@ -99,6 +112,7 @@ fn workers(
 }
 
 fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
+    refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
     let mut notices = Vec::new();
     let workers = solvers(args, &site.topology, &mut notices)?;
