@@ -27,6 +27,30 @@ fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
 }
 
 #[test]
+fn hpcg_has_its_rating_its_parts_and_its_tests() {
+    let harness = Harness::new();
+    let run = ["apps", "hpcg", "--grid", "16,16,24", "--threads", "2", "--samples", "3"];
+    let record = harness.run(&[&run[..], &["--json", "-"]].concat()).exits(0).json();
+    let all = measurements(&record);
+    let names: Vec<&str> = all.iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["rating", "ddot", "waxpby", "spmv", "mg"]);
+    let config = &all[0]["config"];
+    assert_eq!((&config["iterations"], &config["n"]), (&50.into(), &(2 * 16 * 16 * 24).into()));
+    assert_eq!(all[0]["category"], "variant");
+    let page = harness.run(&["history", "show", "latest"]).exits(0);
+    page.says("\ntests ").says("16x16x24").says("variant of HPCG");
+}
+
+#[test]
+fn what_xhpcg_wrote_is_imported() {
+    let harness = Harness::new();
+    let written = include_bytes!("../../crates/apps/tests/outputs/hpcg-3.1-two-ranks.txt");
+    harness.write("hpcg.txt", written);
+    harness.run(&["history", "import", "hpcg.txt"]).exits(0);
+    harness.run(&["history", "show", "latest"]).exits(0).says("xhpcg").says("1.27e-16");
+}
+
+#[test]
 fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
     let harness = Harness::new();
     for workers in [&["--threads", "2"][..], &["--ranks", "2", "--policy", "0,5"]] {

@@ -39,3 +39,43 @@ nodegauge_measure::config! {
         stopped: String = Observation "stopped";
     }
 }
+
+nodegauge_measure::config! {
+    /// Configuration of figures of `apps hpcg`, and of what xhpcg printed.
+    pub struct HpcgConfig including on: WorkersConfig {
+        /// `native`, or `xhpcg`.
+        engine: String = Setting "engine" @ 26, speaks;
+        /// The reference program's version.
+        version: String = Setting "version" @ 44;
+        /// Its whole command.
+        command: String = Observation "command";
+        /// Points of a domain in each direction.
+        grid: Vec<usize> = Setting "grid";
+        /// Equations: points of the whole grid.
+        n: u64 = Identity "order" @ 39;
+        /// Domains in each direction.
+        domains: Vec<usize> = Setting "domains";
+        /// Instruction set of the loops.
+        isa: String = Choice "instruction set";
+        /// Iterations of a set.
+        iterations: u64 = Observation "iterations";
+        /// Residual behind them over that before.
+        residual: f64 = Observation "residual";
+        /// Sets, the warm-up among them.
+        sets: u64 = Observation "sets";
+        /// Departure from symmetry of the product and of the multigrid cycle, by HPCG's scale; 1 is allowed.
+        symmetry: Vec<f64> = Observation "departure from symmetry";
+        /// Iterations with a great diagonal, alone and preconditioned.
+        spectral_iterations: Vec<u64> = Observation "iterations with a great diagonal";
+        /// Time to set up, seconds; a tenth of it counts in each set.
+        setup_s: f64 = Observation "setup";
+        /// Matrix and vectors.
+        matrix_bytes: u64 = Observation "matrix and vectors";
+        /// Bytes that an iteration moves, by what its loops read and write.
+        moved_bytes: u64 = Observation "bytes an iteration";
+        /// The same a second, of all sets.
+        moved_bytes_per_s: f64 = Observation "bytes a second";
+        /// Why measuring ended.
+        stopped: String = Observation "stopped";
+    }
+}

@@ -1,8 +1,8 @@
 //! The gauge as the others see it.
 
-use crate::config::TrapezoidConfig;
+use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::iccg::config::IccgConfig;
-use crate::{GAUGE, iccg, trapezoid};
+use crate::{GAUGE, hpcg, iccg, trapezoid};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::Failure;
@@ -23,6 +23,7 @@ impl Gauge for Apps {
             ConfigKind::of::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST]).headed(&["rate"]),
             ConfigKind::of::<IccgConfig>(GAUGE, &[iccg::TEST])
                 .headed(&["time_to_solution", "rate"]),
+            ConfigKind::of::<HpcgConfig>(GAUGE, &[hpcg::TEST]).headed(&["rating"]),
         ]
     }
 
@@ -38,6 +39,7 @@ impl Gauge for Apps {
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         let mut sections = trapezoid::view::sections(record, detail);
         sections.extend(iccg::view::sections(record, detail));
+        sections.extend(hpcg::view::section(record, detail));
         sections
     }
 }

@@ -13,6 +13,7 @@ pub mod config;
 pub mod elasticity;
 mod gauge;
 mod halo;
+pub mod hpcg;
 pub mod iccg;
 pub mod order;
 mod paired;

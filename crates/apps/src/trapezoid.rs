@@ -164,9 +164,7 @@ impl Run<'_> {
         }?;
         let sum: f64 = timed.made.into_iter().map(f64::from_bits).sum();
         let error = (sum - PI).abs();
-        if !(error <= cell.error) {
-            cell.error = error;
-        }
+        cell.error = [cell.error, error].into_iter().max_by(f64::total_cmp).unwrap_or(error);
         sample.seconds.iter_mut().for_each(|seconds| *seconds /= sums as f64);
         Ok(vec![sample])
     }
@@ -238,7 +236,7 @@ impl Cell<'_> {
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
         let allowed = rule::allowed(self.points);
-        if !(self.error <= allowed) {
+        if self.error.total_cmp(&allowed).is_gt() {
             validity.invalid(format!(
                 "a sum over {} by {} is {:.1e} off pi, where {allowed:.1e} is explained: the loop or this machine computes wrongly",
                 counted(self.points as usize, "interval"),

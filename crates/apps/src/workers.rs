@@ -1,6 +1,7 @@
 //! Who works: threads that stay, or ranks that are forked for each sample, measured in the same way.
 
 use crate::config::WorkersConfig;
+use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::samples::Sample;
@@ -42,6 +43,11 @@ impl Workers {
             Self::Threads(_) => counted(self.count(), "thread"),
             Self::Ranks(plan) => format!("{}, {}", counted(self.count(), "rank"), plan.words),
         }
+    }
+
+    /// The CPUs that they may use.
+    pub fn cpus(&self) -> Vec<CpuId> {
+        self.together().cpus()
     }
 
     /// All of them as threads of one process.
@@ -148,8 +154,8 @@ impl<'a> WorkerPool<'a> {
 }
 
 /// The CPUs of each thread; none where it is not bound.
-fn masks(placement: &Placement) -> Vec<Vec<nodegauge_machine::CpuId>> {
+pub(crate) fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
     let bound = placement.bind != Bind::None;
-    let cpus = |cpus: &[nodegauge_machine::CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
+    let cpus = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
     placement.threads.iter().map(|thread| cpus(&thread.cpus)).collect()
 }

@@ -18,10 +18,9 @@ use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::RankPlan;
-use nodegauge_toolchain::mpi::MpiLauncher;
+use nodegauge_toolchain::mpi::MpiProgram;
 use program::ReferenceKind;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 /// Widths that a search with an xhpl tries.
 const CANDIDATES: [usize; 4] = [128, 192, 256, 384];
@@ -96,13 +95,10 @@ pub(crate) fn order(
 /// A reference program with its ranks placed.
 #[derive(Debug)]
 pub(crate) struct PlacedReference {
-    program: PathBuf,
+    program: MpiProgram,
     kind: ReferenceKind,
-    /// Who starts its ranks.
-    launcher: MpiLauncher,
     /// Hosts; empty for this node, or the hosts of a job.
     hosts: Vec<String>,
-    as_root: bool,
     plan: RankPlan,
     layout: RankLayout,
 }
@@ -197,8 +193,8 @@ impl PlacedReference {
         let native = named(outcome, "rating")?.value?;
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;
         let (name, ratio) = (self.kind.name(), native / theirs);
-        let (ranks, kind) = (self.plan.ranks.len() * self.layout.hosts, self.launcher.kind);
-        let version = self.launcher.version.as_deref().unwrap_or("");
+        let (ranks, kind) = (self.plan.ranks.len() * self.layout.hosts, self.program.launcher.kind);
+        let version = self.program.launcher.version.as_deref().unwrap_or("");
         let text = format!(
             "native over {name}: {ratio:.3} ({ranks} ranks by {kind} {version}; the library that it links decides its part)"
         );

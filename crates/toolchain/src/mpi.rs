@@ -14,11 +14,13 @@ use std::time::Duration;
 
 mod hosts;
 mod linked;
+mod placed;
 mod runtime;
 mod words;
 
 pub use hosts::{HostList, HostRanks};
 pub use linked::library_of_program;
+pub use placed::MpiProgram;
 pub use runtime::MpiAbi;
 pub use words::{launcher_of, library_of};
 

@@ -76,13 +76,14 @@ fn block(first: u64, count: u64, h: f64) -> f64 {
         4.0 / (1.0 + x * x)
     };
     for _ in 0..count / LANES as u64 {
-        for lane in 0..LANES {
-            sums[lane] += term(at[lane]);
-            at[lane] += LANES as f64;
+        for (sum, at) in sums.iter_mut().zip(&mut at) {
+            *sum += term(*at);
+            *at += LANES as f64;
         }
     }
-    for lane in 0..(count % LANES as u64) as usize {
-        sums[lane] += term(at[lane]);
+    let rest = (count % LANES as u64) as usize;
+    for (sum, at) in sums.iter_mut().zip(at).take(rest) {
+        *sum += term(at);
     }
     sums.iter().sum()
 }

@@ -5,9 +5,12 @@
 
 use super::{Common, PlacementArgs, fraction};
 use clap::{Args as ClapArgs, Subcommand};
+use nodegauge_apps::hpcg::problem::Grid;
 use nodegauge_apps::iccg::Method;
 use nodegauge_apps::sparse::Storage;
 use nodegauge_placement::{Policy, RankMap};
+use nodegauge_toolchain::CommandLine;
+use std::path::PathBuf;
 
 /// Which application.
 #[derive(Debug, Subcommand)]
@@ -16,6 +19,8 @@ pub(crate) enum AppsCommand {
     Trapezoid(TrapezoidArgs),
     /// Conjugate gradients on 3-D elasticity: what memory and its placement leave of a solver
     Iccg(IccgArgs),
+    /// The 27-point problem with a multigrid preconditioner, as HPCG defines it
+    Hpcg(HpcgArgs),
 }
 
 /// `apps trapezoid`.
@@ -75,6 +80,33 @@ pub(crate) struct IccgArgs {
     pub(crate) common: Common,
 }
 
+/// `apps hpcg`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct HpcgArgs {
+    /// Points of each thread's domain: N or NX,NY,NZ, multiples of 8 [default: 104]
+    #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
+    pub(crate) grid: Option<Grid>,
+    /// Largest share of the available memory that may be taken
+    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
+    pub(crate) memory_fraction: f64,
+    /// Run this xhpcg under MPI beside the native sets, a rank for each domain
+    #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
+    pub(crate) xhpcg: Option<PathBuf>,
+    /// Seconds of the reference program's timed phase, which is a set of iterations at least
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=86_400), requires = "xhpcg", help_heading = "Reference programs")]
+    pub(crate) xhpcg_seconds: u32,
+    /// What starts the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: by what is found]
+    #[arg(long, value_name = "COMMAND", requires = "xhpcg", help_heading = "Reference programs")]
+    pub(crate) launcher: Option<CommandLine>,
+    /// Also start ranks as root (containers)
+    #[arg(long, requires = "xhpcg", help_heading = "Rarely needed")]
+    pub(crate) allow_run_as_root: bool,
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 /// Elements along x, y and z.
 pub(crate) type Elements = [usize; 3];
 
@@ -83,6 +115,16 @@ fn elements(text: &str) -> Result<Elements, String> {
     let numbers: Result<Vec<usize>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     let three = numbers.ok().and_then(|numbers| <[usize; 3]>::try_from(numbers).ok());
     three.ok_or_else(|| "expected three whole numbers, e.g. 60,60,60".to_owned())
+}
+
+/// Points in one direction, or in each.
+fn grid(text: &str) -> Result<Grid, String> {
+    let points: Result<Vec<usize>, _> = text.split(',').map(|n| n.trim().parse()).collect();
+    match points.as_deref() {
+        Ok([all]) if *all > 0 && *all <= 1 << 16 => Ok([*all; 3]),
+        Ok([x, y, z]) if [x, y, z].into_iter().all(|n| *n > 0 && *n <= 1 << 16) => Ok([*x, *y, *z]),
+        _ => Err("expected points up to 65536, e.g. 104 or 104,104,208".to_owned()),
+    }
 }
 
 /// Policies by their numbers; empty for none.
@@ -127,6 +169,14 @@ mod tests {
         assert_eq!(elements("60, 8,9"), Ok([60, 8, 9]));
         for wrong in ["60", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", ""] {
             assert!(elements(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn grids_are_points_in_one_direction_or_each() {
+        assert_eq!((grid("104"), grid("16, 24,32")), (Ok([104; 3]), Ok([16, 24, 32])));
+        for wrong in ["0", "-8", "16,16", "16x16x16", "70000", "", "16,16,16,16"] {
+            assert!(grid(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,10 +1,12 @@
 //! `nodegauge apps`.
 
-use crate::args::apps::{AppsCommand, IccgArgs, TrapezoidArgs};
+use crate::args::PlacementArgs;
+use crate::args::apps::{AppsCommand, HpcgArgs, IccgArgs, TrapezoidArgs};
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::resolve;
 use crate::session::{self, Shown};
+use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
@@ -17,10 +19,22 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match command {
         AppsCommand::Trapezoid(args) => trapezoid(args),
         AppsCommand::Iccg(args) => iccg(args),
+        AppsCommand::Hpcg(args) => hpcg(args),
+    }
+}
+
+/// Memory of applications lies where it is touched first.
+fn refuse_numa(placement: &PlacementArgs) -> Result<(), Failure> {
+    match &placement.numa {
+        Some(spec) => Err(Failure::usage(format!(
+            "--numa {spec}: applications touch their memory first where they use it\nhint: start nodegauge by numactl, or give ranks a --policy"
+        ))),
+        None => Ok(()),
     }
 }
 
 fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
+    refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
     let mut notices = Vec::new();
     let workers = workers(args, &site.topology, &mut notices)?;
@@ -33,6 +47,29 @@ fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = TrapezoidPlan::new(workers, options, notices)?;
+    let figures = plan.figures(&site);
+    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
+    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Apps))
+}
+
+fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
+    refuse_numa(&args.placement)?;
+    let site = session::site(&args.common)?;
+    let team = resolve::one_team(&args.placement, &site.topology, "apps hpcg")?;
+    let placement = plan(&site.topology, &team.request)?;
+    let options = HpcgOptions {
+        grid: args.grid.unwrap_or(HpcgPlan::GRID),
+        memory_fraction: args.memory_fraction,
+        budget: args.common.budget.unwrap_or(HpcgPlan::BUDGET),
+        samples: args.common.samples.map(|n| n as usize),
+        xhpcg: args.xhpcg.as_ref().map(|program| XhpcgOptions {
+            program: program.clone(),
+            launcher: args.launcher.clone(),
+            allow_root: args.allow_run_as_root,
+            seconds: args.xhpcg_seconds,
+        }),
+    };
+    let plan = HpcgPlan::new(&site, placement, options, team.notices)?;
     let figures = plan.figures(&site);
     let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
     session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Apps))
@@ -75,6 +112,7 @@ fn workers(
 }
 
 fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
+    refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
     let mut notices = Vec::new();
     let workers = solvers(args, &site.topology, &mut notices)?;

@@ -9,10 +9,9 @@ use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
 use nodegauge_os::describe_launched;
 use nodegauge_placement::Request;
-use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
 use nodegauge_placement::ranks::{RankRequest, plan_ranks};
 use nodegauge_toolchain::blas::probe::threads_environment;
-use nodegauge_toolchain::mpi::{self, HostRanks, LauncherKind};
+use nodegauge_toolchain::mpi::{HostRanks, MpiProgram};
 use nodegauge_toolchain::{Job, Scratch, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
@@ -63,26 +62,12 @@ impl PlacedReference {
             ..RankRequest::default()
         };
         let plan = plan_ranks(topology, &request)?;
-        let found = asked.program.to_str().and_then(nodegauge_toolchain::which);
-        let path = found.and_then(|path| path.canonicalize().ok()).ok_or_else(|| {
-            Failure::missing(format!(
-                "there is no program {:?}\nhint: give the path of an xhpl or hpcc, e.g. --xhpl /usr/bin/hpcc of Debian's package hpcc",
-                asked.program
-            ))
-        })?;
-        let library = mpi::library_of_program(&path);
-        let launcher =
-            mpi::launcher_for(&path, library.as_ref(), asked.launcher.as_ref(), &|| false);
-        Ok(Some(Self {
-            kind: ReferenceKind::of(&asked.program),
-            launcher: launcher.map_err(Failure::missing)?,
-            program: path,
-            hosts: options.ranks.hosts.clone(),
-            // Inside a container every user is root, and Open MPI needs to be told.
-            as_root: asked.allow_root && nodegauge_os::is_root(),
-            plan,
-            layout,
-        }))
+        let hint =
+            "give the path of an xhpl or hpcc, e.g. --xhpl /usr/bin/hpcc of Debian's package hpcc";
+        let launcher = asked.launcher.as_ref();
+        let program = MpiProgram::find(&asked.program, launcher, asked.allow_root, hint)?;
+        let kind = ReferenceKind::of(&asked.program);
+        Ok(Some(Self { kind, program, hosts: options.ranks.hosts.clone(), plan, layout }))
     }
 
     /// Runs it once for all combinations; what it printed, and the command. `None` when the user ended it.
@@ -111,8 +96,8 @@ impl PlacedReference {
         if let Some(ranks) = ranks {
             write("ranks", &ranks)?;
         }
-        let program = self.program.display().to_string();
-        let command = self.launcher.command.with(words).with([program]);
+        let program = self.program.path.display().to_string();
+        let command = self.program.launcher.command.with(words).with([program]);
         let environment = threads_environment(self.threads_a_rank());
         let in_words = command.to_string();
         let job = Job { command, folder: folder.path().to_owned(), environment, limit: LIMIT };
@@ -157,25 +142,13 @@ impl PlacedReference {
     /// The launcher's words and the content of a rank file.
     fn words(&self, topology: &Topology, rankfile: &str) -> (Vec<String>, Option<String>) {
         let plan = &self.plan;
-        let as_root = || self.as_root.then(|| OpenMpi::AS_ROOT.to_owned());
         if !self.hosts.is_empty() {
             // The plan is for one host; every host gets the like.
             let (each, threads) = (plan.ranks.len(), Some(self.threads_a_rank()));
-            let words =
-                HostRanks { hosts: &self.hosts, each, threads }.arguments(self.launcher.kind);
-            let root = (self.launcher.kind == LauncherKind::OpenMpi).then(as_root).flatten();
-            return (words.into_iter().chain(root).collect(), None);
+            let kind = self.program.launcher.kind;
+            let words = HostRanks { hosts: &self.hosts, each, threads }.arguments(kind);
+            return (words.into_iter().chain(self.program.root_word()).collect(), None);
         }
-        match self.launcher.kind {
-            LauncherKind::OpenMpi => {
-                let old = self.launcher.major().is_none_or(|major| major < 5);
-                let version = if old { OpenMpiVersion::V4 } else { OpenMpiVersion::V5 };
-                let emitted = emit::openmpi(plan, topology, version);
-                let words = emitted.args(rankfile).into_iter().chain(as_root()).collect();
-                (words, emitted.rankfile)
-            }
-            LauncherKind::Hydra => (emit::mpich(plan), None),
-            LauncherKind::Slurm => (emit::slurm(plan), None),
-        }
+        self.program.words(plan, topology, rankfile)
     }
 }

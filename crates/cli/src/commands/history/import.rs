@@ -4,6 +4,7 @@ use crate::args::Database;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
+use nodegauge_apps::hpcg::output::HpcgOutput;
 use nodegauge_history::{Imported, records};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
@@ -96,6 +97,9 @@ fn imported(
         let figures = osu::output::of_saved(&output);
         return Ok(imported_record(file, labels, host, figures, vec![trust]));
     }
+    if let Some(output) = HpcgOutput::read(text) {
+        return Ok(imported_record(file, labels, host, output.measurements(None), Vec::new()));
+    }
     let hpl = nodegauge_compute::output::read(text);
     if !hpl.rows.is_empty() {
         let version = hpl.version.as_deref();
@@ -107,7 +111,7 @@ fn imported(
     }
     let output = Output::read(text).map_err(|error| {
         Failure::usage(format!(
-            "{shown} is not the output of stream.c, HPL, iozone, fio or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
+            "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio or an OSU micro-benchmark: {error}\nhint: give a file with all that one run printed"
         ))
     })?;
     let trust = "neither the machine's caches nor the source are known: that the size follows STREAM's \

@@ -1,0 +1,72 @@
+//! The loop of `nodegauge apps trapezoid` beside the same loop by gcc, on one thread by turns.
+//!
+//! `CC` is the compiler (default gcc), arguments are its flags in the place of `-O3 -march=native`. Prints Markdown
+//! for docs/benchmarks.md.
+
+mod common;
+
+use common::{note, print, variable};
+use nodegauge_apps::trapezoid::rule::Rule;
+use std::hint::black_box;
+use std::process::Command;
+use std::time::Instant;
+
+/// Intervals of a sum: a tenth of a second on a core of some GHz.
+const POINTS: u64 = 100_000_000;
+/// Turns.
+const ROUNDS: usize = 30;
+const SOURCE: &str = "double share(unsigned long first, unsigned long end, double h) {\n    double sum = 0;\n    for (unsigned long i = first; i < end; i++) {\n        double x = i * h;\n        sum += 4.0 / (1.0 + x * x);\n    }\n    return sum * h;\n}\n";
+
+/// A sum over points `first` to `end` at a distance.
+type Share = unsafe extern "C" fn(u64, u64, f64) -> f64;
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, object) = (folder.path().join("share.c"), folder.path().join("share.so"));
+    std::fs::write(&source, SOURCE).expect("the source");
+    let compiler: String = variable("CC").unwrap_or_else(|| "gcc".to_owned());
+    // `cargo bench` adds options of its own.
+    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let flags =
+        if asked.is_empty() { vec!["-O3".to_owned(), "-march=native".to_owned()] } else { asked };
+    let mut command = Command::new(&compiler);
+    command.args(&flags).args(["-shared", "-fPIC", "-o"]).arg(&object).arg(&source);
+    assert!(command.status().expect("the compiler").success(), "{command:?}");
+    // SAFETY: the library is the function above.
+    let library = unsafe { libloading::Library::new(&object) }.expect("the library");
+    // SAFETY: it has this type.
+    let theirs = unsafe { library.get::<Share>(b"share") }.expect("the function");
+    let rule = Rule::detect();
+    let rate = |sum: &dyn Fn() -> f64| {
+        let begun = Instant::now();
+        let pi = black_box(sum());
+        assert!((pi - std::f64::consts::PI).abs() < 1e-7, "{pi}");
+        POINTS as f64 / begun.elapsed().as_secs_f64()
+    };
+    let ours = || rule.share(black_box(POINTS), 0, 1);
+    // SAFETY: the arguments are those of the source.
+    let theirs =
+        || unsafe { theirs(1, black_box(POINTS), 1.0 / POINTS as f64) } + 3.0 / POINTS as f64;
+    note(&format!("{ROUNDS} rounds of {POINTS} intervals ..."));
+    let mut rates: [Vec<f64>; 2] = Default::default();
+    for _ in 0..=ROUNDS {
+        rates[0].push(rate(&ours));
+        rates[1].push(rate(&theirs));
+    }
+    let mut ratios: Vec<f64> =
+        rates[0].iter().zip(&rates[1]).skip(1).map(|(ours, theirs)| ours / theirs).collect();
+    ratios.sort_by(f64::total_cmp);
+    let best = |rates: &[f64]| rates[1..].iter().fold(0.0, |most: f64, rate| most.max(*rate));
+    let [own, other] = [best(&rates[0]), best(&rates[1])];
+    print(&format!(
+        "| loop | G intervals/s, best | ratio of bests | median of ratios | 5 % to 95 % |\n| --- | --- | --- | --- | --- |\n| nodegauge, {} | {:.3} | | | |\n| {compiler} {} | {:.3} | {:.3} | {:.3} | {:.3} to {:.3} |\n",
+        rule.isa,
+        own / 1e9,
+        flags.join(" "),
+        other / 1e9,
+        own / other,
+        ratios[ratios.len() / 2],
+        ratios[ratios.len() / 20],
+        ratios[ratios.len() - 1 - ratios.len() / 20],
+    ));
+}

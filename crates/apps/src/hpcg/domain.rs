@@ -1,0 +1,388 @@
+//! A domain's part of the solution: conjugate gradients, preconditioned by a multigrid cycle of symmetric
+//! Gauss-Seidel sweeps within the domain, as HPCG's reference code does step by step; and its tests.
+
+use super::loops::Loops;
+use super::matrix::{Matrix, Shape};
+use super::meeting::Place;
+use super::problem::{LEVELS, Layout, PARTS};
+use crate::array::Array;
+use nodegauge_measure::Failure;
+use nodegauge_os::monotonic_nanos;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const DDOT: usize = 0;
+const WAXPBY: usize = 1;
+const SPMV: usize = 2;
+const MG: usize = 3;
+
+/// A grid of the preconditioner.
+#[derive(Debug)]
+struct Level {
+    matrix: Matrix,
+    /// Right-hand side; on the finest grid the residual.
+    r: Array<f64>,
+    /// With points of neighbours; on the finest grid the preconditioned residual.
+    x: Array<f64>,
+    /// What lies below the diagonal times x.
+    t: Array<f64>,
+}
+
+impl Level {
+    fn shape(&self) -> Shape {
+        self.matrix.shape
+    }
+}
+
+/// A domain, in memory that the thread which works on it has touched first.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    loops: Loops,
+    levels: Vec<Level>,
+    b: Array<f64>,
+    x: Array<f64>,
+    /// With points of neighbours.
+    p: Array<f64>,
+    ap: Array<f64>,
+}
+
+/// What a solution came to.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Solved {
+    /// Iterations that were done.
+    pub iterations: usize,
+    /// `|r| / |r0|`, by recursion.
+    pub residual: f64,
+    /// Seconds of this domain in each of [`PARTS`].
+    pub seconds: [f64; PARTS.len()],
+}
+
+/// When a solution ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Until<'a> {
+    /// Iterations at most.
+    pub iterations: usize,
+    /// Residual at which it ends.
+    pub tolerance: f64,
+    /// Whether the multigrid cycle preconditions.
+    pub preconditioned: bool,
+    /// Set when the user wants an end.
+    pub stop: &'a AtomicBool,
+}
+
+impl Domain {
+    /// A domain of the problem whose solution is 1 everywhere.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory.
+    pub fn new(layout: &Layout, number: usize, loops: Loops) -> Result<Self, Failure> {
+        let touched = |shape: &Shape| -> Result<Array<f64>, Failure> {
+            let mut array = Array::map(shape.length())?;
+            array.fill(0.0);
+            Ok(array)
+        };
+        let level = |level| -> Result<Level, Failure> {
+            let matrix = Matrix::new(&layout.coarser(level), number)?;
+            let vector = || touched(&matrix.shape);
+            Ok(Level { r: vector()?, x: vector()?, t: vector()?, matrix })
+        };
+        let levels = (0..LEVELS).map(level).collect::<Result<Vec<_>, _>>()?;
+        let shape = levels[0].shape();
+        let vector = || touched(&shape);
+        let mut domain =
+            Self { loops, b: vector()?, x: vector()?, p: vector()?, ap: vector()?, levels };
+        domain.set_right_hand_side(&|_| 1.0, layout, number);
+        Ok(domain)
+    }
+
+    /// Bytes of a domain, the shared buffers not among them.
+    pub fn bytes(layout: &Layout) -> u64 {
+        let level = |level| {
+            let shape = Shape::new(layout.coarser(level).local);
+            let vectors = if level == 0 { 7 } else { 3 };
+            Matrix::bytes(&shape) + vectors * 8 * shape.length()
+        };
+        (0..LEVELS).map(level).sum::<usize>() as u64
+    }
+
+    /// Bytes that the loops of an iteration move, by what they read and write of this storage: products, one
+    /// half of the matrix and then the other, a cycle at every grid; vectors at their length, once each.
+    pub fn moved(layout: &Layout) -> u64 {
+        let matrix = |level| Matrix::bytes(&Shape::new(layout.coarser(level).local)) as u64;
+        let vector = |level| 8 * Shape::new(layout.coarser(level).local).length() as u64;
+        let cycle = |level| match level {
+            // From zero: below, then above. Between: every fourth slice. Behind: all, then above.
+            0..3 => matrix(level) * 11 / 4 + 17 * vector(level),
+            _ => matrix(level) + 8 * vector(level),
+        };
+        // Three sums over two vectors or one, three updates.
+        matrix(0) + 2 * vector(0) + (5 + 9) * vector(0) + (0..LEVELS).map(cycle).sum::<u64>()
+    }
+
+    /// b as it follows from the solution 1, times what `factor` says of each point.
+    fn set_right_hand_side(
+        &mut self,
+        factor: &dyn Fn([usize; 3]) -> f64,
+        layout: &Layout,
+        number: usize,
+    ) {
+        let shape = self.levels[0].shape();
+        let (global, place) = (layout.global(), layout.place(number));
+        for z in 0..shape.grid[2] {
+            for y in 0..shape.grid[1] {
+                for x in 0..shape.grid[0] {
+                    let point = [x, y, z];
+                    let neighbours: f64 = (0..3)
+                        .map(|axis| {
+                            let at = place[axis] * shape.grid[axis] + point[axis];
+                            let low = f64::from(u8::from(at > 0));
+                            1.0 + low + f64::from(u8::from(at + 1 < global[axis]))
+                        })
+                        .product();
+                    self.b[shape.at(point.map(|at| at as isize))] =
+                        (27.0 - neighbours) * factor(point);
+                }
+            }
+        }
+    }
+
+    /// Solves from x = 0; whether it was not ended early.
+    pub fn solve(&mut self, place: &Place<'_>, until: Until<'_>) -> Option<Solved> {
+        let shape = self.levels[0].shape();
+        let mut watch = Stopwatch { seconds: [0.0; PARTS.len()], since: monotonic_nanos() };
+        let end = || until.stop.load(Ordering::Relaxed);
+        self.x.fill(0.0);
+        self.p.fill(0.0);
+        self.product_of_p(place);
+        watch.lap(SPMV);
+        // r = b - A x
+        let r = &mut self.levels[0].r;
+        update(&shape, r, &[(&self.b, 1.0), (&self.ap, -1.0)]);
+        watch.lap(WAXPBY);
+        let (first, mut ended) =
+            place.sum(dot(&shape, &self.levels[0].r, &self.levels[0].r), end());
+        watch.lap(DDOT);
+        let first = first.sqrt();
+        let (mut norm, mut rho, mut iterations) = (first, 0.0, 0);
+        while iterations < until.iterations && norm / first > until.tolerance * (1.0 + 1e-6) {
+            if ended {
+                return None;
+            }
+            if until.preconditioned {
+                self.cycle(place, 0);
+            } else {
+                let Level { r, x, .. } = &mut self.levels[0];
+                x.copy_from_slice(r);
+            }
+            watch.lap(MG);
+            let (rz, _) = place.sum(dot(&shape, &self.levels[0].r, &self.levels[0].x), false);
+            watch.lap(DDOT);
+            let beta = if iterations == 0 { 0.0 } else { rz / rho };
+            rho = rz;
+            // p = z + beta p
+            add_to(&shape, &mut self.p, beta, &self.levels[0].x, 1.0);
+            watch.lap(WAXPBY);
+            self.product_of_p(place);
+            watch.lap(SPMV);
+            let (p_ap, _) = place.sum(dot(&shape, &self.p, &self.ap), false);
+            watch.lap(DDOT);
+            let alpha = rho / p_ap;
+            add_to(&shape, &mut self.x, 1.0, &self.p, alpha);
+            add_to(&shape, &mut self.levels[0].r, 1.0, &self.ap, -alpha);
+            watch.lap(WAXPBY);
+            let squared;
+            (squared, ended) = place.sum(dot(&shape, &self.levels[0].r, &self.levels[0].r), end());
+            watch.lap(DDOT);
+            norm = squared.sqrt();
+            iterations += 1;
+        }
+        Some(Solved { iterations, residual: norm / first, seconds: watch.seconds })
+    }
+
+    /// A p, behind an exchange.
+    fn product_of_p(&mut self, place: &Place<'_>) {
+        let Level { matrix, t, .. } = &self.levels[0];
+        // SAFETY: the loops are of this processor; three vectors of this shape, all this thread's alone.
+        unsafe {
+            place.exchange(&matrix.shape, self.p.at(0));
+            (self.loops.product)(matrix, self.p.at(0), self.ap.at(0), t.at(0));
+        }
+    }
+
+    /// A multigrid cycle from level `level` on: x from r.
+    fn cycle(&mut self, place: &Place<'_>, level: usize) {
+        let loops = self.loops;
+        let (here, coarser) = self.levels[level..].split_at_mut(1);
+        let Level { matrix, r, x, t } = &mut here[0];
+        let (r, t) = (r.at(0), t.at(0));
+        x.fill(0.0);
+        // SAFETY: as above; the coarser grid's vector is of half this shape.
+        unsafe {
+            (loops.forward_from_zero)(matrix, r, x.at(0), t);
+            (loops.backward)(matrix, r, x.at(0), t);
+            if let [next, ..] = coarser {
+                place.exchange(&matrix.shape, x.at(0));
+                (loops.restrict)(matrix, r, x.at(0), next.r.at(0));
+            }
+        }
+        if coarser.is_empty() {
+            return;
+        }
+        self.cycle(place, level + 1);
+        let (here, coarser) = self.levels[level..].split_at_mut(1);
+        let Level { matrix, r, x, t } = &mut here[0];
+        prolong(&matrix.shape, x, &coarser[0]);
+        // SAFETY: as above.
+        unsafe {
+            place.exchange(&matrix.shape, x.at(0));
+            (loops.forward)(matrix, r.at(0), x.at(0), t.at(0));
+            (loops.backward)(matrix, r.at(0), x.at(0), t.at(0));
+        }
+    }
+
+    /// HPCG's test of convergence: with a diagonal of a million and more, conjugate gradients alone need some
+    /// ten iterations, and preconditioned ones one or two; the most of each kind.
+    pub fn spectral_test(
+        &mut self,
+        place: &Place<'_>,
+        layout: &Layout,
+        number: usize,
+    ) -> [usize; 2] {
+        let global = layout.global();
+        let first = layout.place(number).map(|at| at as isize);
+        let factor = move |point: [usize; 3]| {
+            let at: [usize; 3] =
+                std::array::from_fn(|axis| first[axis] as usize * layout.local[axis] + point[axis]);
+            let row = at[0] + global[0] * (at[1] + global[1] * at[2]);
+            if row < 9 { (row + 2) as f64 * 1e6 } else { 1e6 }
+        };
+        let before = self.levels[0].matrix.diagonal.to_vec();
+        self.levels[0].matrix.scale_diagonal(factor);
+        self.set_right_hand_side(&factor, layout, number);
+        let stop = AtomicBool::new(false);
+        let most = [false, true].map(|preconditioned| {
+            let until = Until { iterations: 50, tolerance: 1e-12, preconditioned, stop: &stop };
+            self.solve(place, until).map_or(usize::MAX, |solved| solved.iterations)
+        });
+        self.levels[0].matrix.set_diagonal(&before);
+        self.set_right_hand_side(&|_| 1.0, layout, number);
+        most
+    }
+
+    /// HPCG's test of symmetry: `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` of the product, and the same of
+    /// the multigrid cycle, for numbers at random.
+    pub fn symmetry_test(&mut self, place: &Place<'_>, number: usize) -> [f64; 2] {
+        let shape = self.levels[0].shape();
+        let fill = |vector: &mut Array<f64>, seed: u64| {
+            let mut state = seed;
+            for first in shape.lines() {
+                for x in &mut vector[first..first + shape.grid[0]] {
+                    *x = random(&mut state);
+                }
+            }
+        };
+        let sum = |x: &[f64], y: &[f64]| place.sum(dot(&shape, x, y), false).0;
+        let (seed_x, seed_y) = (2 * number as u64 + 1, 2 * number as u64 + 1_000_002);
+        // x in `self.x`, y in p and r: they are filled anew where they are needed.
+        fill(&mut self.x, seed_x);
+        fill(&mut self.p, seed_y);
+        let norms = [sum(&self.x, &self.x), sum(&self.p, &self.p)];
+        self.product_of_p(place);
+        let x_ay = sum(&self.x, &self.ap);
+        fill(&mut self.levels[0].r, seed_y);
+        self.cycle(place, 0);
+        let x_my = sum(&self.x, &self.levels[0].x);
+        fill(&mut self.p, seed_x);
+        self.product_of_p(place);
+        fill(&mut self.levels[0].r, seed_x);
+        self.cycle(place, 0);
+        fill(&mut self.x, seed_y);
+        let y_ax = sum(&self.x, &self.ap);
+        let y_mx = sum(&self.x, &self.levels[0].x);
+        // The norms are HPCG's: squares, and a matrix of 2 x 26.
+        let scale = 2.0 * norms[0] * norms[1] * 52.0 * f64::EPSILON;
+        [(x_ay - y_ax).abs() / scale, (x_my - y_mx).abs() / scale]
+    }
+
+    /// The greatest distance of x from the solution, 1.
+    pub fn distance(&self) -> f64 {
+        let shape = self.levels[0].shape();
+        let of =
+            |first: usize| self.x[first..first + shape.grid[0]].iter().map(|x| (x - 1.0).abs());
+        shape.lines().flat_map(of).max_by(f64::total_cmp).unwrap_or(0.0)
+    }
+}
+
+/// Marsaglia's xorshift64: numbers from 0 to 1.
+fn random(state: &mut u64) -> f64 {
+    *state = state.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(1);
+    for shift in [13, -7, 17] {
+        *state ^= if shift > 0 { *state << shift } else { *state >> -shift };
+    }
+    (*state >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Seconds by part.
+struct Stopwatch {
+    seconds: [f64; PARTS.len()],
+    since: u64,
+}
+
+impl Stopwatch {
+    fn lap(&mut self, part: usize) {
+        let now = monotonic_nanos();
+        self.seconds[part] += (now - self.since) as f64 * 1e-9;
+        self.since = now;
+    }
+}
+
+/// x'y over a domain's own points, in eight sums side by side, line by line.
+fn dot(shape: &Shape, x: &[f64], y: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    for first in shape.lines() {
+        let (x, y) = (&x[first..first + shape.grid[0]], &y[first..first + shape.grid[0]]);
+        let (x, x_rest) = x.as_chunks::<8>();
+        let (y, y_rest) = y.as_chunks::<8>();
+        for (x, y) in x.iter().zip(y) {
+            sums = std::array::from_fn(|lane| sums[lane] + x[lane] * y[lane]);
+        }
+        for (sum, (x, y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
+            *sum += x * y;
+        }
+    }
+    sums.iter().sum()
+}
+
+/// w = the sum of vectors times factors.
+fn update(shape: &Shape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, f64); 2]) {
+    for first in shape.lines() {
+        let line = first..first + shape.grid[0];
+        for ((w, x), y) in w[line.clone()].iter_mut().zip(&x[line.clone()]).zip(&y[line]) {
+            *w = a * x + b * y;
+        }
+    }
+}
+
+/// y = a y + b x
+fn add_to(shape: &Shape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
+    for first in shape.lines() {
+        let line = first..first + shape.grid[0];
+        for (y, x) in y[line.clone()].iter_mut().zip(&x[line]) {
+            *y = a * *y + b * x;
+        }
+    }
+}
+
+/// Adds the coarser grid's solution at every other point.
+fn prolong(shape: &Shape, x: &mut [f64], coarser: &Level) {
+    let coarse = coarser.shape();
+    let lines = coarse.grid[1];
+    for (line, from) in coarse.lines().enumerate() {
+        let to = shape.at([0, 2 * (line % lines) as isize, 2 * (line / lines) as isize]);
+        for point in 0..coarse.grid[0] {
+            x[to + 2 * point] += coarser.x[from + point];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+use super::super::loops::Loops;
+use super::super::meeting::Meeting;
+use super::super::problem::{Grid, ITERATIONS};
+use super::*;
+use nodegauge_team::Team;
+
+/// What each domain makes, with all of them together.
+fn each<T: Send>(
+    (local, count): (Grid, usize),
+    loops: Loops,
+    job: impl Fn(&mut Domain, &Place<'_>, &Layout, usize) -> T + Sync,
+) -> Vec<T> {
+    let layout = Layout::new(local, count);
+    let meeting = Meeting::new(layout).unwrap();
+    let mut team = Team::start(&vec![Vec::new(); count]).unwrap();
+    team.map(|member| {
+        let mut domain = Domain::new(&layout, member.index, loops).unwrap();
+        job(&mut domain, &Place::new(&meeting, member), &layout, member.index)
+    })
+    .unwrap()
+}
+
+fn set(domain: &mut Domain, place: &Place<'_>) -> Solved {
+    let stop = AtomicBool::new(false);
+    let until = Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
+    domain.solve(place, until).unwrap()
+}
+
+/// The residuals that the reference code of HPCG 3.1 printed behind 50 iterations.
+#[test]
+fn residuals_are_those_of_xhpcg() {
+    for (local, count, printed) in [([64; 3], 1, 1.13589e-11), ([32; 3], 2, 1.26595e-16)] {
+        let solved = each((local, count), Loops::detect(), |domain, place, _, _| {
+            let solved = set(domain, place);
+            (solved, domain.distance())
+        });
+        for (solved, distance) in solved {
+            assert_eq!(solved.iterations, ITERATIONS);
+            let ratio = solved.residual / printed;
+            assert!((ratio - 1.0).abs() < 1e-3, "{local:?} {count}: {:e}", solved.residual);
+            assert!(distance < 1e-9, "{distance}");
+        }
+    }
+}
+
+#[test]
+fn the_same_domains_give_the_same_bits() {
+    let run = || each(([16, 24, 32], 2), Loops::detect(), |domain, place, _, _| set(domain, place));
+    let residuals = |all: Vec<Solved>| all.iter().map(|s| s.residual.to_bits()).collect::<Vec<_>>();
+    let first = residuals(run());
+    assert_eq!(first, residuals(run()));
+    assert_eq!(first[0], first[1]);
+}
+
+/// xhpcg printed 11 and 1 iterations on one domain of 32 x 32 x 32 points, 11 and 2 on two.
+#[test]
+fn tests_of_hpcg_are_passed_and_leave_no_trace() {
+    for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
+        each(([32; 3], count), Loops::detect(), |domain, place, layout, number| {
+            let before = set(domain, place).residual;
+            assert_eq!(domain.spectral_test(place, layout, number), expected);
+            let departures = domain.symmetry_test(place, number);
+            assert!(departures.iter().all(|departure| *departure < 1.0), "{departures:?}");
+            assert!((set(domain, place).residual / before - 1.0).abs() < 1e-6);
+        });
+    }
+}
+
+#[test]
+fn a_matrix_that_is_not_symmetric_is_seen() {
+    let departures = each(([16; 3], 1), Loops::detect(), |domain, place, _, number| {
+        let slices = domain.levels[0].matrix.shape.all_slices();
+        // The neighbour before the second point of a line.
+        domain.levels[0].matrix.lower[(slices / 2 * 13 + 12) * 8 + 1] = -1.5;
+        domain.symmetry_test(place, number)
+    });
+    assert!(departures[0].iter().all(|departure| *departure > 1.0), "{departures:?}");
+}
+
+#[test]
+fn an_end_is_seen_by_all() {
+    let ended = each(([16; 3], 3), Loops::detect(), |domain, place, _, number| {
+        let stop = AtomicBool::new(number == 0);
+        let until = Until { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
+        domain.solve(place, until)
+    });
+    assert_eq!(ended, [None; 3]);
+}
+
+/// Rows as a general sparse matrix has them: columns with their coefficients, by the numbers of vectors.
+fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
+    let shape = matrix.shape;
+    let mut rows = Vec::new();
+    for (line, first) in shape.lines().enumerate() {
+        for point in 0..shape.grid[0] {
+            let (slice, lane) = (line * shape.slices() + point / 8, point % 8);
+            let at = first + point;
+            let mut row = vec![(at, matrix.diagonal[slice * 8 + lane])];
+            for slot in 0..12 {
+                let of = (slice * 13 + slot) * 8 + lane;
+                row.push((matrix.below[slice * 12 + slot] as usize + lane, matrix.lower[of]));
+                row.push((matrix.above[slice * 12 + slot] as usize + lane, matrix.upper[of]));
+            }
+            row.push((at - 1, matrix.lower[(slice * 13 + 12) * 8 + lane]));
+            row.push((at + 1, matrix.upper[(slice * 13 + 12) * 8 + lane]));
+            rows.push((at, row));
+        }
+    }
+    rows
+}
+
+/// Gauss-Seidel row by row in natural order, as it is defined.
+fn plain_sweep<'a>(
+    rows: impl Iterator<Item = &'a (usize, Vec<(usize, f64)>)>,
+    r: &[f64],
+    x: &mut [f64],
+) {
+    for (at, row) in rows {
+        let others: f64 = row[1..].iter().map(|(column, a)| a * x[*column]).sum();
+        x[*at] = (r[*at] - others) / row[0].1;
+    }
+}
+
+#[test]
+fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
+    for loops in Loops::available() {
+        for grid in [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]] {
+            let layout = Layout { local: grid, domains: [1; 3] };
+            let mut matrix = Matrix::new(&layout, 0).unwrap();
+            let mut state = 7;
+            for side in [&mut matrix.lower, &mut matrix.upper] {
+                side.iter_mut().filter(|a| **a != 0.0).for_each(|a| *a *= random(&mut state));
+            }
+            matrix.scale_diagonal(|[x, y, z]| 1.0 + (x + 2 * y + 3 * z) as f64 / 100.0);
+            let rows = rows(&matrix);
+            let vector = |seed: u64| {
+                let mut state = seed;
+                let mut vector = Array::<f64>::map(matrix.shape.length()).unwrap();
+                rows.iter().for_each(|(at, _)| vector[*at] = random(&mut state));
+                vector
+            };
+            let (r, x, t) = (vector(3), vector(5), vector(9));
+            let close = |got: &[f64], expected: &[f64], what: &str| {
+                for (at, _) in &rows {
+                    let difference = (got[*at] - expected[*at]).abs();
+                    assert!(difference < 1e-13, "{} {grid:?} {what}: {difference:e}", loops.isa);
+                }
+            };
+            // SAFETY: three vectors of this shape; the loops are of this processor.
+            unsafe {
+                let mut expected = x.to_vec();
+                (loops.product)(&matrix, x.at(0), t.at(0), r.at(0));
+                for (at, row) in &rows {
+                    expected[*at] = row.iter().map(|(column, a)| a * x[*column]).sum();
+                }
+                close(&t, &expected, "product");
+                for from_zero in [false, true] {
+                    let x = if from_zero { Array::map(x.len()).unwrap() } else { vector(5) };
+                    let mut expected = x.to_vec();
+                    let forward = if from_zero { loops.forward_from_zero } else { loops.forward };
+                    forward(&matrix, r.at(0), x.at(0), t.at(0));
+                    plain_sweep(rows.iter(), &r, &mut expected);
+                    close(&x, &expected, "forward");
+                    (loops.backward)(&matrix, r.at(0), x.at(0), t.at(0));
+                    plain_sweep(rows.iter().rev(), &r, &mut expected);
+                    close(&x, &expected, "backward");
+                }
+                if grid.iter().all(|points| points % 2 == 0) {
+                    let coarse = Shape::new(grid.map(|points| points / 2));
+                    let got = Array::<f64>::map(coarse.length()).unwrap();
+                    (loops.restrict)(&matrix, r.at(0), x.at(0), got.at(0));
+                    let row = |point: [usize; 3]| {
+                        let at = matrix.shape.at(point.map(|at| at as isize));
+                        rows.iter().find(|(row, _)| *row == at).unwrap()
+                    };
+                    let [nx, ny, nz] = coarse.grid;
+                    for point in 0..nx * ny * nz {
+                        let point = [point % nx, point / nx % ny, point / (nx * ny)];
+                        let (at, row) = row(point.map(|at| 2 * at));
+                        let product: f64 = row.iter().map(|(column, a)| a * x[*column]).sum();
+                        let at_coarse = coarse.at(point.map(|at| at as isize));
+                        assert!((got[at_coarse] - (r[*at] - product)).abs() < 1e-13);
+                    }
+                }
+            }
+        }
+    }
+}

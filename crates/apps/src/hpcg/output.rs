@@ -1,0 +1,169 @@
+//! What xhpcg writes: lines `group::key=value` as of version 3.1, or YAML before; and figures of it.
+
+use super::TEST;
+use super::problem::PARTS;
+use crate::GAUGE;
+use crate::config::{HpcgConfig, WorkersConfig};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+
+/// The first line's first word.
+const TITLE: &str = "HPCG-Benchmark";
+/// What stands before a rating that counts; instead of it stands that the result is invalid.
+const RATING: &str = "Final Summary::HPCG result is VALID with a GFLOP/s rating of";
+
+/// What a run wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HpcgOutput {
+    /// Values by their path, e.g. `GFLOP/s Summary::Raw MG`.
+    values: Vec<(String, String)>,
+}
+
+impl HpcgOutput {
+    /// Reads what a run wrote; `None` of another text.
+    pub fn read(text: &str) -> Option<Self> {
+        let mut lines = text.lines().map(str::trim_end).skip_while(|line| line.is_empty());
+        let first = lines.next()?.strip_prefix(TITLE)?;
+        let mut values: Vec<(String, String)> = Vec::new();
+        // The keys above a line of YAML, each two blanks deeper.
+        let mut above: Vec<&str> = Vec::new();
+        for line in std::iter::once(first).chain(lines).filter(|line| !line.is_empty()) {
+            let (path, value) = match line.split_once('=') {
+                Some((path, value)) => (path.trim().to_owned(), value),
+                None => {
+                    let Some((key, value)) = line.split_once(':') else { continue };
+                    let depth = (key.len() - key.trim_start().len()) / 2;
+                    above.truncate(depth);
+                    above.push(key.trim());
+                    (above.join("::"), value)
+                }
+            };
+            values.push((path, value.trim().to_owned()));
+        }
+        Some(Self { values })
+    }
+
+    fn text(&self, path: &str) -> Option<&str> {
+        self.values.iter().find(|(known, _)| known == path).map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, path: &str) -> Option<f64> {
+        self.text(path)?.parse().ok().filter(|number: &f64| number.is_finite())
+    }
+
+    fn count(&self, path: &str) -> Option<u64> {
+        self.number(path).map(|number| number as u64)
+    }
+
+    /// Three counts of a group.
+    fn counts(&self, group: &str, keys: [&str; 3]) -> Option<Vec<usize>> {
+        let count = |key: &str| self.count(&format!("{group}::{key}")).map(|n| n as usize);
+        keys.into_iter().map(count).collect()
+    }
+
+    /// The figures; of a run that HPCG calls invalid without values.
+    pub fn measurements(&self, command: Option<&str>) -> Vec<Measurement> {
+        let processes = self.count("Machine Summary::Distributed Processes");
+        let threads = self.count("Machine Summary::Threads per processes").unwrap_or(1);
+        let iterations = "Iteration Count Information::Optimized CG iterations per set";
+        let departures = self.values.iter().filter_map(|(path, value)| {
+            let departs = path.starts_with("Departure from Symmetry");
+            departs.then(|| value.parse().ok()).flatten()
+        });
+        let sets = self.count("Iteration Count Information::Total number of optimized iterations");
+        let sets = sets.zip(self.count(iterations)).map(|(all, of_set)| all / of_set.max(1));
+        let most = |kind: &str| {
+            self.count(&format!("Spectral Convergence Tests::{kind}::Maximum iteration count"))
+        };
+        let config = HpcgConfig {
+            on: WorkersConfig {
+                threads: processes.map(|processes| processes * threads),
+                processes,
+                ..WorkersConfig::default()
+            },
+            engine: Some("xhpcg".to_owned()),
+            version: self.text("version").map(str::to_owned),
+            command: command.map(str::to_owned),
+            grid: self.counts("Local Domain Dimensions", ["nx", "ny", "nz"]),
+            domains: self.counts("Processor Dimensions", ["npx", "npy", "npz"]),
+            n: self.count("Linear System Information::Number of Equations"),
+            iterations: self.count(iterations),
+            residual: self.number("Reproducibility Information::Scaled residual mean"),
+            sets,
+            symmetry: Some(departures.collect()).filter(|all: &Vec<f64>| !all.is_empty()),
+            spectral_iterations: ["Unpreconditioned", "Preconditioned"]
+                .map(most)
+                .into_iter()
+                .collect(),
+            setup_s: self.number("Setup Information::Setup Time"),
+            ..HpcgConfig::default()
+        };
+        let raw =
+            ["DDOT", "WAXPBY", "SpMV", "MG"].map(|part| format!("GFLOP/s Summary::Raw {part}"));
+        let parts = PARTS.into_iter().zip(raw);
+        let all = std::iter::once(("rating", RATING.to_owned())).chain(parts);
+        let figure = |(name, path): (&str, String)| {
+            let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
+            let m = m.category(Category::Reference).config(&config);
+            let mut validity = Validity::valid();
+            if self.number(RATING).is_none() {
+                validity
+                    .invalid("xhpcg says that its result is invalid, or did not come to its end");
+            }
+            match self.number(&path) {
+                Some(rate) => m.value(Quoted::Single, rate * 1e9).judged(validity),
+                None => m.missing("xhpcg wrote no such rate"),
+            }
+        };
+        all.map(figure).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::Status;
+
+    /// By the reference code of HPCG 3.1 on two processes of 32 x 32 x 32 points.
+    const WRITTEN: &str = include_str!("../../tests/outputs/hpcg-3.1-two-ranks.txt");
+
+    #[test]
+    fn what_xhpcg_writes_becomes_figures() {
+        let all = HpcgOutput::read(WRITTEN).unwrap().measurements(None);
+        let rates: Vec<f64> = all.iter().map(|m| m.value.unwrap()).collect();
+        assert_eq!(rates, [0.0476709e9, 0.0058396e9, 0.374232e9, 0.0327184e9, 0.0609239e9]);
+        let config: HpcgConfig = all[0].read_config();
+        assert_eq!((config.n, config.iterations, config.sets), (Some(65536), Some(50), Some(1)));
+        assert_eq!((config.grid, config.domains), (Some(vec![32; 3]), Some(vec![2, 1, 1])));
+        assert_eq!(config.residual, Some(1.26595e-16));
+        assert_eq!(config.symmetry, Some(vec![2.20674e-06, 6.05509e-07]));
+        assert_eq!(config.spectral_iterations, Some(vec![11, 2]));
+        assert_eq!(config.version.as_deref(), Some("3.1"));
+        assert!(all.iter().all(|m| m.category == Category::Reference));
+    }
+
+    #[test]
+    fn the_older_form_is_read_as_well() {
+        let text = "HPCG-Benchmark version: 3.0\nMachine Summary: \n  Distributed Processes: 4\n  \
+                    Threads per processes: 2\nFinal Summary: \n  HPCG result is VALID with a GFLOP/s rating of: 1.5\n";
+        let all = HpcgOutput::read(text).unwrap().measurements(None);
+        let config: HpcgConfig = all[0].read_config();
+        assert_eq!(
+            (all[0].value, config.on.threads, config.version.as_deref()),
+            (Some(1.5e9), Some(8), Some("3.0"))
+        );
+        assert_eq!((all[4].value, all[4].validity.status), (None, Status::Invalid));
+    }
+
+    #[test]
+    fn what_is_cut_or_invalid_has_no_value_and_other_texts_are_none() {
+        let cut = WRITTEN.split("Final Summary").next().unwrap();
+        let invalid = cut.to_owned() + "Final Summary::HPCG result is=INVALID.\n";
+        for text in [cut, &invalid] {
+            let all = HpcgOutput::read(text).unwrap().measurements(None);
+            assert!(all.iter().all(|m| m.value.is_none() && m.validity.status == Status::Invalid));
+        }
+        assert_eq!(HpcgOutput::read("T/V N NB P Q"), None);
+        assert_eq!(HpcgOutput::read(""), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! HPCG's problem: a grid of points of which each is coupled with the 26 around it, in equal parts, one for
+//! each domain; and its count of operations. Facts of HPCG 3.1 (github.com/hpcg-benchmark/hpcg, ReportResults
+//! and GenerateProblem), in words of our own.
+
+/// Iterations of a set.
+pub const ITERATIONS: usize = 50;
+/// Grids of the multigrid preconditioner, each half as fine as the one before in every direction.
+pub const LEVELS: usize = 4;
+/// Points in each direction of a domain must be a multiple of this.
+pub const MULTIPLE: usize = 1 << (LEVELS - 1);
+/// Points in each direction of a domain at least, as xhpcg has it.
+pub const LEAST: usize = 16;
+
+/// Points in each direction.
+pub type Grid = [usize; 3];
+
+/// Domains in each direction, and the grid of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Points of a domain.
+    pub local: Grid,
+    /// Domains.
+    pub domains: Grid,
+}
+
+impl Layout {
+    /// `count` domains with as little surface as may be, the longest direction first.
+    pub fn new(local: Grid, count: usize) -> Self {
+        let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
+        let shapes =
+            divisors(count).flat_map(|x| divisors(count / x).map(move |y| [x, y, count / x / y]));
+        let falling = shapes.filter(|[x, y, z]| x >= y && y >= z);
+        let surface = |[x, y, z]: &Grid| x * y + y * z + z * x;
+        Self { local, domains: falling.min_by_key(surface).unwrap_or([count, 1, 1]) }
+    }
+
+    /// How many domains there are.
+    pub fn count(&self) -> usize {
+        self.domains.iter().product()
+    }
+
+    /// Where a domain is among the others.
+    pub fn place(&self, domain: usize) -> Grid {
+        let [x, y, _] = self.domains;
+        [domain % x, domain / x % y, domain / (x * y)]
+    }
+
+    /// The domain next to one in the direction of steps; `None` at the end of the grid.
+    pub fn beside(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
+        let place = self.place(domain);
+        let step = |axis: usize| {
+            let at = place[axis].checked_add_signed(steps[axis])?;
+            Some(at).filter(|at| *at < self.domains[axis])
+        };
+        let [x, y, _] = self.domains;
+        Some(step(0)? + x * (step(1)? + y * step(2)?))
+    }
+
+    /// The points of the whole grid.
+    pub fn global(&self) -> Grid {
+        std::array::from_fn(|axis| self.local[axis] * self.domains[axis])
+    }
+
+    /// The same on a coarser grid.
+    pub fn coarser(&self, levels: usize) -> Self {
+        Self { local: self.local.map(|points| points >> levels), ..*self }
+    }
+
+    /// Equations.
+    pub fn rows(&self) -> f64 {
+        self.global().iter().map(|points| *points as f64).product()
+    }
+
+    /// Coefficients that are not zero.
+    pub fn nonzeros(&self) -> f64 {
+        self.global().iter().map(|points| 3.0 * *points as f64 - 2.0).product()
+    }
+}
+
+/// Parts of a set, in the order of [`Operations`] and of their times.
+pub const PARTS: [&str; 4] = ["ddot", "waxpby", "spmv", "mg"];
+
+/// Operations that HPCG counts for a set of [`ITERATIONS`], by [`PARTS`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Operations(pub [f64; PARTS.len()]);
+
+impl Operations {
+    /// Of a set on this grid: what the reference code does, whatever is saved of it.
+    pub fn of(layout: &Layout) -> Self {
+        let (iterations, rows) = (ITERATIONS as f64, layout.rows());
+        let vector = (3.0 * iterations + 1.0) * 2.0 * rows;
+        let nonzeros = |level| layout.coarser(level).nonzeros();
+        // A symmetric sweep before and one behind, and a residual between them; the coarsest has one sweep.
+        let fine: f64 = (0..LEVELS - 1).map(|level| 10.0 * nonzeros(level)).sum();
+        let mg = iterations * (fine + 4.0 * nonzeros(LEVELS - 1));
+        Self([vector, vector, (iterations + 1.0) * 2.0 * nonzeros(0), mg])
+    }
+
+    /// All of them.
+    pub fn total(&self) -> f64 {
+        self.0.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What xhpcg 3.1 printed on two processes of 32 x 32 x 32 points.
+    #[test]
+    fn counts_are_those_of_xhpcg() {
+        let layout = Layout::new([32; 3], 2);
+        assert_eq!((layout.domains, layout.rows()), ([2, 1, 1], 65536.0));
+        let nonzeros: Vec<f64> =
+            (0..LEVELS).map(|level| layout.coarser(level).nonzeros()).collect();
+        assert_eq!(nonzeros, [1_678_840.0, 198_904.0, 22_264.0, 2200.0]);
+        let printed = [1.97919e7, 1.97919e7, 1.71242e8, 9.50444e8, 1.16127e9];
+        let operations = Operations::of(&layout);
+        let all = operations.0.into_iter().chain([operations.total()]);
+        for (ours, printed) in all.zip(printed) {
+            assert!((ours / printed - 1.0).abs() < 1e-5, "{ours} {printed}");
+        }
+    }
+
+    #[test]
+    fn domains_have_little_surface_and_their_neighbours() {
+        let of = |count| Layout::new([16; 3], count).domains;
+        assert_eq!(
+            [1, 2, 4, 6, 8, 12, 7, 128].map(of),
+            [
+                [1, 1, 1],
+                [2, 1, 1],
+                [2, 2, 1],
+                [3, 2, 1],
+                [2, 2, 2],
+                [3, 2, 2],
+                [7, 1, 1],
+                [8, 4, 4]
+            ]
+        );
+        let layout = Layout::new([16; 3], 12);
+        for domain in 0..12 {
+            for steps in [[1, 0, 0], [-1, 1, 0], [0, -1, 1]] {
+                let Some(other) = layout.beside(domain, steps) else { continue };
+                assert_eq!(layout.beside(other, steps.map(|step: isize| -step)), Some(domain));
+            }
+        }
+        assert_eq!(layout.beside(0, [-1, 0, 0]), None);
+        assert_eq!(layout.beside(0, [1, 1, 1]), Some(1 + 3 + 6));
+    }
+}

@@ -1,0 +1,97 @@
+//! The view of `apps hpcg`: the rating with its parts, its tests, and the reference program beside it.
+
+use super::problem::PARTS;
+use super::{TEST, variant};
+use crate::GAUGE;
+use crate::config::HpcgConfig;
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
+
+/// The table and the evidence; `None` where the record has no such figures.
+pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
+    let all: Vec<&Measurement> =
+        record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST).collect();
+    let ratings: Vec<&&Measurement> = all.iter().filter(|m| m.name == "rating").collect();
+    let first = ratings.first()?;
+    let mut section = Section::new(TEST);
+    let titles = ["GFLOP/s", ">rating", ">ddot", ">waxpby", ">spmv", ">mg", ">residual", "of"];
+    let mut table = Table::new(&titles);
+    for rating in &ratings {
+        let config: HpcgConfig = rating.read_config();
+        let mut row = vec![Cell::text(config.engine.as_deref().unwrap_or("?")), rate(rating)];
+        for part in PARTS {
+            let same = |m: &&&Measurement| m.name == part && m.config == rating.config;
+            row.push(all.iter().find(same).map_or_else(Cell::default, |m| rate(m)));
+        }
+        row.push(config.residual.map_or_else(Cell::default, |r| Cell::text(format!("{r:.2e}"))));
+        row.push(grid(&config).into());
+        table.row(row);
+    }
+    section.push(table).gap();
+    let config: HpcgConfig = first.read_config();
+    let sets = config.sets.unwrap_or(0) as usize;
+    section.note(
+        "how",
+        format!(
+            "{} of {} iterations, {}, bound {}, {} loops; harmonic means",
+            counted(sets, "set"),
+            config.iterations.unwrap_or(0),
+            counted(config.on.threads.unwrap_or(0) as usize, "thread"),
+            config.on.bind.as_deref().unwrap_or("?"),
+            config.isa.as_deref().unwrap_or("?"),
+        ),
+    );
+    if detail == Detail::Full {
+        if let (Some([product, cycle]), Some([alone, preconditioned])) =
+            (config.symmetry.as_deref(), config.spectral_iterations.as_deref())
+        {
+            section.note(
+                "tests",
+                format!(
+                    "departure from symmetry {product:.1e} (product) and {cycle:.1e} (multigrid), 1 is allowed; with a great diagonal {alone} iterations, {preconditioned} preconditioned"
+                ),
+            );
+        }
+        if let (Some(bytes), Some(moved), Some(rate)) =
+            (config.matrix_bytes, config.moved_bytes, config.moved_bytes_per_s)
+        {
+            section.note(
+                "memory",
+                format!(
+                    "{} of matrix and vectors; an iteration moves {} by its own storage: {}",
+                    Bytes(bytes),
+                    Bytes(moved),
+                    BytesPerSec(rate)
+                ),
+            );
+        }
+        section.note_if(
+            "setup",
+            config.setup_s.map(|s| format!("{}, a tenth of which counts in each set", Seconds(s))),
+        );
+        section.note_if("samples", config.stopped.clone());
+    }
+    section.doubts(&all);
+    if first.category == Category::Variant {
+        section.note("name", variant());
+    }
+    Some(section)
+}
+
+/// A rate in GFLOP/s, or why there is none.
+fn rate(m: &Measurement) -> Cell {
+    match m.value {
+        Some(value) => Cell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9)),
+        None => m.validity.status.name().into(),
+    }
+}
+
+/// `2 x 104 x 104 x 104`
+fn grid(config: &HpcgConfig) -> String {
+    let domains: usize = config.domains.iter().flatten().product();
+    let local: Vec<String> = config.grid.iter().flatten().map(ToString::to_string).collect();
+    format!("{domains} x {}", local.join("x"))
+}
