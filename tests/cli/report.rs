@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// A record of each kind of page.
-const RECORDS: [&str; 22] = [
+const RECORDS: [&str; 23] = [
     "explain",
     "hpl",
     "hpl-xhpl",
@@ -23,6 +23,7 @@ const RECORDS: [&str; 22] = [
     "mpi",
     "mpi-osu",
     "mpi-pairs",
+    "roofline",
     "run",
     "stream",
     "stream-compiler",

@@ -13,6 +13,7 @@ pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;
 pub(crate) mod ranks;
+pub(crate) mod roofline;
 pub(crate) mod stream;
 mod tree;
 
@@ -120,6 +121,8 @@ pub(crate) enum Command {
     /// Measure the rest of the memory system: ladder, latency, matrix, loaded, mix
     #[command(subcommand)]
     Memory(Box<memory::MemoryCommand>),
+    /// Measure the node's roofline: ceilings of bandwidth and peaks, and what runs into which
+    Roofline(Box<roofline::RooflineArgs>),
     /// Measure MPI messages: latency, bandwidth, message rate, collectives
     Mpi(Box<MpiArgs>),
     /// Measure floating point: a dense system solved as HPL solves it, the peaks, the real xhpl
@@ -371,15 +374,16 @@ pub(crate) fn command() -> clap::Command {
 
 /// The command line, for documents that are made from it too.
 pub(crate) fn definition() -> clap::Command {
-    // It has one team, and no figures of which others have published any.
-    let explain = |explain: clap::Command| {
-        explain
+    // They have one team, and no figures of which others have published any.
+    let one_team = |command: clap::Command| {
+        command
             .mut_arg("threads", |threads| {
                 threads.help("Threads [default: one a core]").value_name("N")
             })
             .mut_arg("against", |against| against.hide(true))
     };
-    tree::in_order(Args::command().mut_subcommand("explain", explain))
+    let all = ["explain", "roofline"].into_iter();
+    tree::in_order(all.fold(Args::command(), |all, name| all.mut_subcommand(name, one_team)))
 }
 
 /// An error of the command line with the commands that may be meant where one is not known.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod published;
+pub mod roofline;
 pub mod view;
 
 use nodegauge_machine::{SysRoot, Topology};
@@ -16,6 +17,7 @@ use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::{Bytes, Failure, Observer, Outcome};
 use nodegauge_placement::Environment;
+use roofline::{CeilingsAsk, Point};
 use std::time::Duration;
 use view::Section;
 
@@ -143,6 +145,27 @@ pub trait Gauge: Sync {
     /// # Errors
     /// When something that the run needs is not there or does not fit.
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
+
+    /// Plans the gauge's part of a roofline: ceilings, and kernels placed under them, as figures of
+    /// [`roofline::GAUGE`]; `None` where it has none.
+    ///
+    /// # Errors
+    /// As [`Self::glance`].
+    fn ceilings(
+        &self,
+        site: &Site,
+        ask: &CeilingsAsk<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+        let _ = (site, ask);
+        Ok(None)
+    }
+
+    /// What the gauge can place under a roofline of its saved figures: `newest` has the newest saved run of
+    /// this node with a figure of this test and name that it measured itself.
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+        let _ = newest;
+        Vec::new()
+    }
 
     /// What of a record stands for the gauge where a node is shown by a few bars, in order: figures that
     /// the node measured itself.
