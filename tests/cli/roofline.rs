@@ -3,8 +3,8 @@
 use crate::harness::{Harness, has_fields, measurements, names};
 use serde_json::Value;
 
-/// Little time.
-const SHORT: [&str; 4] = ["--samples", "2", "--budget", "1"];
+/// Little time and memory.
+const SHORT: [&str; 6] = ["--samples", "2", "--budget", "1", "--size", "8MiB"];
 
 fn record(harness: &Harness, args: &[&str]) -> Value {
     let all = [&["roofline"], &SHORT[..], &["--json", "-"], args].concat();

@@ -1,12 +1,13 @@
 //! Peaks for a roofline: fused multiply-adds, vectors without them and one number at a time in registers, and
 //! DGEMM by the fastest library, by turns.
 
-use crate::choose::{self, Trial, TrialPlaces};
+use crate::choose::{self, Trial, TrialPlaces, Tried};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
+use crate::engine::Multiplier;
 use crate::hpl::places;
 use crate::peak::{self, Burst, Peak, PeakLoop};
 use crate::{GAUGE, dgemm};
-use nodegauge_gauge::roofline::{self, CeilingsAsk};
+use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::{Measurement, Quoted};
@@ -23,17 +24,17 @@ const CHOOSE: f64 = 0.1;
 /// Time of a turn of DGEMM: several products even of a slow library.
 const PRODUCTS: Duration = Duration::from_millis(60);
 
-/// Peaks that have been planned.
+/// Peaks that have been planned, of these threads one after another: where they run, what ends the names of
+/// their figures, and their share of the time.
 pub(crate) struct CeilingsPlan {
-    placement: Placement,
+    parts: Vec<(Placement, &'static str, f64)>,
     limits: (Duration, Option<usize>),
-    suffix: &'static str,
 }
 
 impl CeilingsPlan {
     pub(crate) fn new(ask: &CeilingsAsk<'_>) -> Self {
-        let limits = (ask.budget, ask.samples);
-        Self { placement: ask.placement.clone(), limits, suffix: ask.suffix }
+        let part = |part: &CeilingsPart<'_>| (part.placement.clone(), part.suffix, part.share);
+        Self { parts: ask.parts.iter().map(part).collect(), limits: (ask.budget, ask.samples) }
     }
 }
 
@@ -53,34 +54,63 @@ impl Planned for CeilingsPlan {
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        let names = roofline::PEAKS.map(|name| format!("{name}{}", self.suffix));
         let of = (roofline::GAUGE, roofline::PEAK);
+        let names = self.parts.iter().flat_map(|(_, suffix, _)| {
+            roofline::PEAKS.iter().map(move |name| format!("{name}{suffix}"))
+        });
         vec![Figures::new(of, names, &[Unit::FlopsPerSecond]).limited(true)]
     }
 
+    /// One library for all parts: what one is loaded with rules what others load.
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { placement, limits: (budget, samples), suffix } = *self;
-        let limits = Limits::new(budget, samples);
-        let mut notices = Vec::new();
+        let Self { parts, limits: (budget, samples) } = *self;
+        let Some((first, ..)) = parts.first() else { return Ok(Outcome::default()) };
+        let mut found = Outcome::default();
         observer.phase("trying BLAS libraries");
+        let limits = Limits::new(budget, None);
         let trial = Trial {
             root: &site.root,
-            places: TrialPlaces(places(&placement)),
+            places: TrialPlaces(places(first)),
             time: budget.mul_f64(CHOOSE),
             interrupted: &|| observer.interrupted(),
         };
-        let Some(library) = choose::find(&[], &trial, &mut notices)?.and_then(|mut all| all.pop())
-        else {
+        let library = choose::find(&[], &trial, &mut found.notices)?.and_then(|mut all| all.pop());
+        let Some(library) = library else {
             let text = "interrupted while BLAS libraries were tried";
-            notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
-            return Ok(Outcome { notices, stop: Some(Stop::Interrupted), ..Outcome::default() });
+            found.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
+            found.stop = Some(Stop::Interrupted);
+            return Ok(found);
         };
         let multiplier = library.load()?;
+        // Not all of what the trial took is taken from the parts, where the budget is small.
+        let left = budget.saturating_sub(limits.elapsed()).max(budget.div_f64(2.0));
+        for (placement, suffix, share) in &parts {
+            if !found.is_interrupted() {
+                let with = Part { placement, suffix, library: (&library, &multiplier) };
+                found.extend(with.measure(Limits::new(left.mul_f64(*share), samples), observer)?);
+            }
+        }
+        found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        Ok(found)
+    }
+}
+
+/// Threads under way.
+struct Part<'a> {
+    placement: &'a Placement,
+    suffix: &'static str,
+    library: (&'a Tried, &'a Multiplier),
+}
+
+impl Part<'_> {
+    /// Loops and DGEMM by turns.
+    fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, TeamError> {
+        let Self { placement, suffix, library: (library, multiplier) } = self;
         let of_double = |kernel: &PeakLoop| kernel.element == "f64";
         let loops = peak::loops().into_iter().filter(of_double).chain(peak::without_fma());
         let mut peaks: Vec<Peak> =
             loops.map(|kernel| Peak { kernel, bursts: Vec::new() }).collect();
-        let mut team = Team::start(&places(&placement))?;
+        let mut team = Team::start(&places(placement))?;
         let details = team.observed().iter().map(ToString::to_string).collect();
         observer.phase("peaks in registers and DGEMM by turns");
         let mut schedule = Schedule::new(policy::CURVES, limits, peaks.len() + 1);
@@ -91,12 +121,12 @@ impl Planned for CeilingsPlan {
                     of.bursts.push(burst);
                     burst.rate
                 }
-                None => dgemm::best(&dgemm::measure(&mut team, &multiplier, PRODUCTS)?).0,
+                None => dgemm::best(&dgemm::measure(&mut team, multiplier, PRODUCTS)?).0,
             };
             Ok::<_, TeamError>(vec![Sample::of_times(vec![1.0 / rate])])
         })?;
         let judged = OneRegime::new(schedule.samples, &[]);
-        let on = ThreadsConfig::of(&placement);
+        let on = ThreadsConfig::of(placement);
         let figure = |name: &str, cell: usize| {
             let name = format!("{name}{suffix}");
             let m = Measurement::new(roofline::GAUGE, roofline::PEAK, name, Unit::FlopsPerSecond);
@@ -112,15 +142,14 @@ impl Planned for CeilingsPlan {
             let config = peak_config(fastest, &on, loops);
             measurements.extend(figure(name, cell).map(|m| m.config(&config)));
         }
-        let m = figure(dgemm, peaks.len()).map(|m| m.config(&DgemmConfig::of(&library, on)));
         let in_registers = measurements.iter().filter_map(|m: &Measurement| m.value);
         let limit = in_registers.reduce(f64::max);
-        measurements.extend(m.map(|m| match limit {
+        let products = figure(dgemm, peaks.len()).map(|m| m.config(&DgemmConfig::of(library, on)));
+        measurements.extend(products.map(|m| match limit {
             Some(peak) => m.limit(peak, "the highest peak in registers"),
             None => m,
         }));
-        notices.extend(limits.overrun(GAUGE, Duration::ZERO));
-        Ok(Outcome { measurements, notices, details, stop: Some(stop), ..Outcome::default() })
+        Ok(Outcome { measurements, details, stop: Some(stop), ..Outcome::default() })
     }
 }
 

@@ -71,6 +71,33 @@ pub trait Planned {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
 }
 
+/// Plans that run one after another.
+pub struct InTurn(pub Vec<Box<dyn Planned>>);
+
+impl Planned for InTurn {
+    fn foreseen(&self) -> Foreseen {
+        let all = || self.0.iter().map(|plan| plan.foreseen());
+        Foreseen {
+            time: all().map(|one| one.time).sum(),
+            memory: all().filter_map(|one| one.memory).max(),
+        }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.0.iter().flat_map(|plan| plan.figures(site)).collect()
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let mut found = Outcome::default();
+        for plan in self.0 {
+            if !found.is_interrupted() {
+                found.extend(plan.run(site, observer)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
 /// How much of a gauge the page of `run` has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {

@@ -15,8 +15,8 @@ use crate::view::Section;
 use crate::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::{Measurement, Record, Status};
-use nodegauge_measure::{Failure, Unit};
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Bytes, Failure, Unit};
 use nodegauge_placement::{MemoryPolicy, Placement};
 use serde_json::Value;
 use std::time::Duration;
@@ -60,21 +60,32 @@ nodegauge_measure::config! {
     }
 }
 
+/// Threads of which a roofline is asked for.
+#[derive(Clone, Copy)]
+pub struct CeilingsPart<'a> {
+    /// The threads that measure together.
+    pub placement: &'a Placement,
+    /// What ends the names of their figures: nothing, or [`ONE_THREAD`].
+    pub suffix: &'static str,
+    /// Share of the time for them, 0 to 1.
+    pub share: f64,
+    /// Whether kernels are placed under the ceilings as well.
+    pub kernels: bool,
+}
+
 /// What is asked of a gauge for a roofline.
 #[derive(Clone, Copy)]
 pub struct CeilingsAsk<'a> {
-    /// The threads that measure together.
-    pub placement: &'a Placement,
-    /// The policy of their memory.
+    /// One after another.
+    pub parts: &'a [CeilingsPart<'a>],
+    /// The policy of the threads' memory.
     pub policy: &'a MemoryPolicy,
-    /// Time for the gauge's part.
+    /// The set that is to lie in main memory, all threads together; `None` leaves the choice.
+    pub largest: Option<Bytes>,
+    /// Time for the gauge.
     pub budget: Duration,
     /// Exactly this many samples, whatever the time.
     pub samples: Option<usize>,
-    /// Whether kernels are placed under the ceilings as well.
-    pub kernels: bool,
-    /// What ends the names of the figures: nothing, or [`ONE_THREAD`].
-    pub suffix: &'static str,
 }
 
 /// A ceiling.
@@ -98,7 +109,7 @@ impl Ceiling {
     pub fn in_words(&self) -> String {
         match self.name.as_str() {
             "fma" => "FMA".to_owned(),
-            "simd" => "SIMD, no FMA".to_owned(),
+            "simd" => "SIMD without FMA".to_owned(),
             "dgemm" => "DGEMM".to_owned(),
             other => other.replace('_', " "),
         }
@@ -201,15 +212,10 @@ pub fn place(measured: Vec<Measurement>, points: Vec<Point>) -> Vec<Measurement>
             m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), view::intensity(x)));
         let mut validity = m.validity.clone();
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > 1.0 + ABOVE) {
-            validity.add(
-                Status::Suspect,
-                format!(
-                    "{} is above its roof, {} by {}: operations or bytes are counted wrong, part of them came from a faster level, or the node was slower now",
-                    m.name,
-                    Unit::FlopsPerSecond.in_words(limit.value),
-                    limit.basis
-                ),
-            );
+            let above = 100.0 * (limit.fraction - 1.0);
+            validity.suspect(format!(
+                "{above:.0} % above its roof: operations or bytes are counted wrong, a faster level served part of them, or the node was slower when its ceilings were measured"
+            ));
         }
         m.judged(validity)
     };

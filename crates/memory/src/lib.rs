@@ -33,9 +33,9 @@ pub mod view;
 pub use nodegauge_team as team;
 
 use curves::{Curve, CurveOptions, CurvePlan};
-use nodegauge_gauge::roofline::{self, CeilingsAsk, Point};
+use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart, Point};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, InTurn, Planned, Site};
 use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
@@ -117,17 +117,22 @@ impl Gauge for Memory {
         site: &Site,
         ask: &CeilingsAsk<'_>,
     ) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let options = CurveOptions {
-            policy: ask.policy.clone(),
-            kernels: ask.kernels,
-            suffix: ask.suffix,
-            budget: ask.budget,
-            samples: ask.samples,
-            ..CurveOptions::default()
+        let plan = |part: &CeilingsPart<'_>| -> Result<Box<dyn Planned>, Failure> {
+            let options = CurveOptions {
+                policy: ask.policy.clone(),
+                largest: ask.largest,
+                kernels: part.kernels,
+                suffix: part.suffix,
+                budget: ask.budget.mul_f64(part.share),
+                samples: ask.samples,
+                ..CurveOptions::default()
+            };
+            let placement = part.placement.clone();
+            let plan = CurvePlan::new(Curve::Ceilings, site, placement, options, Vec::new())?;
+            Ok(Box::new(plan))
         };
-        let placement = ask.placement.clone();
-        let plan = CurvePlan::new(Curve::Ceilings, site, placement, options, Vec::new())?;
-        Ok(Some(Box::new(plan)))
+        let parts: Result<_, Failure> = ask.parts.iter().map(plan).collect();
+        Ok(Some(Box::new(InTurn(parts?))))
     }
 
     /// The kernels of the newest STREAM that compute, with the bytes that moved.

@@ -6,6 +6,7 @@
 use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_gauge::roofline::GivenPoint;
+use nodegauge_measure::Bytes;
 
 /// `roofline`.
 #[derive(Debug, ClapArgs)]
@@ -16,6 +17,9 @@ pub(crate) struct RooflineArgs {
     /// bytes are main memory's unless LEVEL says L1, L2 or L3. Example: --point spmv,2.4e9,1.9e10,0.8
     #[arg(long, value_name = "POINT", help_heading = "What")]
     pub(crate) point: Vec<GivenPoint>,
+    /// Set that is to lie in main memory, all threads together, e.g. 1GiB [default: 4 x the last-level caches]
+    #[arg(long, value_name = "SIZE", help_heading = "What")]
+    pub(crate) size: Option<Bytes>,
     /// Run the program behind `--` once and place it by what the processor counts of it
     ///
     /// Operations are those of the program and what it starts, bytes those of the node's memory controllers

@@ -6,7 +6,9 @@ use crate::gauges::{self, GAUGES};
 use crate::progress::Progress;
 use crate::resolve;
 use crate::session::{self, Shown};
-use nodegauge_gauge::roofline::{self, CeilingsAsk, GivenPoint, Point, RooflineGauge};
+use nodegauge_gauge::roofline::{
+    self, CeilingsAsk, CeilingsPart, GivenPoint, Point, RooflineGauge,
+};
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_machine::counters::{FlopCounters, MemoryCounters};
@@ -46,22 +48,23 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     let all = place(&team.request)?;
     let one = Request { threads: Some(1), per_cache: None, ..team.request.clone() };
     let one = (all.threads.len() > 1).then(|| place(&one)).transpose()?;
-    let budget = common.budget.unwrap_or(BUDGET);
     let of_all = if one.is_some() { OF_ALL } else { 1.0 };
+    let whole = CeilingsPart { placement: &all, suffix: "", share: of_all, kernels: true };
+    let alone = one.as_ref().map(|placement| CeilingsPart {
+        placement,
+        suffix: roofline::ONE_THREAD,
+        share: 1.0 - of_all,
+        kernels: false,
+    });
+    let of_threads: Vec<CeilingsPart<'_>> = [whole].into_iter().chain(alone).collect();
     let ask = CeilingsAsk {
-        placement: &all,
+        parts: &of_threads,
         policy: &team.policy,
-        budget: budget.mul_f64(of_all),
+        largest: args.size,
+        budget: common.budget.unwrap_or(BUDGET),
         samples: common.samples.map(|n| n as usize),
-        kernels: true,
-        suffix: "",
     };
-    let mut parts = parts(&site, ask)?;
-    if let Some(one) = &one {
-        let (budget, suffix) = (budget.mul_f64(1.0 - of_all), roofline::ONE_THREAD);
-        let ask = CeilingsAsk { placement: one, budget, kernels: false, suffix, ..ask };
-        parts.extend(self::parts(&site, ask)?);
-    }
+    let parts = parts(&site, ask)?;
     // What was measured on other threads lies under another roof.
     if team.request == Request::default() {
         let newest = session::newest(&common.db, &site);
