@@ -367,6 +367,10 @@ fn expectations_and_csv_know_files() {
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 3);
     assert!(lines[0].contains(",file_bytes,block_bytes,") && lines[1].contains(",262144,16384,"));
+    let unmeasured = ["-o", "read", "--expect", "read>=1kB/s@3KiB"];
+    io(&harness, &[&SMALL[..], &unmeasured].concat())
+        .exits(2)
+        .complains("that size is not measured; there is @16KiB");
     let unmet = ["-o", "read", "--expect", "io.read>=900TB/s"];
     io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).complains("900 TB/s");
 }

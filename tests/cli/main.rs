@@ -38,6 +38,7 @@ mod places;
 mod ranks;
 mod record;
 mod report;
+mod report_runs;
 mod roofline;
 mod run;
 mod signals;

@@ -102,6 +102,12 @@ fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
             ["alltoall", "--ranks", "2", "-m", "8,1MiB", "-M", "1MiB", "--size-limit", "0.01"];
         let few = [&own[..], &small].concat();
         harness.run(&few).exits(0).tells("alltoall among 2 ranks goes to 8 B only");
+        let with = |rest: &[&str]| harness.run(&[&own[..], &["alltoall"], rest].concat());
+        with(&["--ranks", "2", "-m", "8,1GiB", "--size-limit", "0.01"])
+            .exits(0)
+            .tells("goes to 8 B only: a buffer of a larger size has more than 512 MiB");
+        with(&["-m", "1GiB"]).exits(2).complains("is larger than 512 MiB for every size");
+        with(&["-m", "0"]).exits(2).complains("none of the sizes means anything to alltoall");
     }
 }
 

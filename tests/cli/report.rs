@@ -32,22 +32,22 @@ const RECORDS: [&str; 23] = [
     "stream-sweep-threads",
 ];
 /// axe-core as it is published; `SHA256SUMS` beside it has its digest.
-const AXE: &str = include_str!("../axe/axe.min.js");
+pub const AXE: &str = include_str!("../axe/axe.min.js");
 /// Text that would be markup, script or formula if it were not text.
-const HOSTILE: &str =
+pub const HOSTILE: &str =
     "</script><script>window.hit=1</script>\"><img src=x onerror=window.hit=1>{{7*7}}\u{2028}'";
-const FORMULA: &str = "=cmd|' /C calc'!A0";
+pub const FORMULA: &str = "=cmd|' /C calc'!A0";
 
-fn golden(name: &str) -> PathBuf {
+pub fn golden(name: &str) -> PathBuf {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
     PathBuf::from(folder).join(name).join("record.json")
 }
 
-fn record(name: &str) -> Value {
+pub fn record(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(golden(name)).unwrap()).unwrap()
 }
 
-fn browser(more: &[&str]) -> Option<Browser> {
+pub fn browser(more: &[&str]) -> Option<Browser> {
     let browser = Browser::start(more);
     if browser.is_none() {
         skip(Part::Chromium, "no Chromium is installed");
@@ -63,7 +63,7 @@ fn report(harness: &Harness, record: &str) -> PathBuf {
 }
 
 /// The pictures of a page: kind, data and how many shapes or dots of colour are drawn.
-const PICTURES: &str = "
+pub const PICTURES: &str = "
     [...document.querySelectorAll('.chart')].map((chart) => {
         const svg = chart.querySelector('svg');
         const canvas = chart.querySelector('canvas');
@@ -90,14 +90,14 @@ const SURFACES: &str = "
     })()";
 
 /// Whether the page itself can be scrolled sideways, and by what.
-const TOO_WIDE: &str = "
+pub const TOO_WIDE: &str = "
     new Promise((done) => setTimeout(() => done([...document.querySelectorAll('main *')]
         .filter((one) => document.documentElement.scrollWidth > innerWidth
             && one.getBoundingClientRect().right > innerWidth && !one.closest('.scroll'))
         .map((one) => one.outerHTML.slice(0, 120))), 50))";
 
 /// All cells of the tables that pictures have, opened first: title, then row by row.
-const DATA: &str = "
+pub const DATA: &str = "
     new Promise((done) => {
         document.querySelectorAll('details').forEach((details) => details.open = true);
         setTimeout(() => done([...document.querySelectorAll('figure')].map((figure) => ({
@@ -106,6 +106,12 @@ const DATA: &str = "
                 [...row.cells].map((cell) => cell.textContent)),
         }))), 50);
     })";
+
+/// What axe-core finds that is serious.
+pub const SERIOUS: &str = "
+    axe.run().then((found) => found.violations
+        .filter((one) => ['serious', 'critical'].includes(one.impact))
+        .map((one) => `${one.id}: ${one.nodes[0].html}`))";
 
 #[test]
 fn reports_are_drawn_without_complaints_on_every_screen() {
@@ -148,11 +154,7 @@ fn reports_are_accessible() {
             browser.open(&page);
             browser.evaluate(DATA);
             browser.evaluate(&format!("{AXE}; 0"));
-            let found = browser.evaluate(
-                "axe.run().then((found) => found.violations
-                    .filter((one) => ['serious', 'critical'].includes(one.impact))
-                    .map((one) => `${one.id}: ${one.nodes[0].html}`))",
-            );
+            let found = browser.evaluate(SERIOUS);
             assert_eq!(found, json!([]), "{name}, {scheme}");
         }
     }
@@ -160,7 +162,7 @@ fn reports_are_accessible() {
 
 /// Rows of the table that belongs to the picture of this title.
 #[track_caller]
-fn rows<'a>(data: &'a Value, title: &str) -> Vec<Vec<&'a str>> {
+pub fn rows<'a>(data: &'a Value, title: &str) -> Vec<Vec<&'a str>> {
     let of_title = |figure: &&Value| figure["title"] == title;
     let figure = data.as_array().unwrap().iter().find(of_title);
     let rows = figure.unwrap_or_else(|| panic!("{title} in {data}"))["rows"].as_array().unwrap();
@@ -169,7 +171,7 @@ fn rows<'a>(data: &'a Value, title: &str) -> Vec<Vec<&'a str>> {
 }
 
 /// A cell as the number that it reads back as.
-fn number(cell: &str) -> f64 {
+pub fn number(cell: &str) -> f64 {
     cell.parse().unwrap_or_else(|_| panic!("{cell:?} is a number"))
 }
 

@@ -3,3 +3,4 @@
 //!
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
 //! another gauge.
+#![forbid(unsafe_code)]

@@ -13,6 +13,7 @@ pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;
 pub(crate) mod ranks;
+pub(crate) mod report;
 pub(crate) mod roofline;
 pub(crate) mod stream;
 mod tree;
@@ -134,8 +135,8 @@ pub(crate) enum Command {
     History(HistoryCommand),
     /// Compare two runs or settings: ratio, confidence and verdict for each measurement
     Compare(CompareArgs),
-    /// Make a report of a saved run: one HTML file that needs no network
-    Report(ReportArgs),
+    /// Make a report of saved runs: one HTML file that needs no network, or a text for other tools
+    Report(report::ReportArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// The shell
@@ -207,21 +208,8 @@ pub(crate) struct Common {
     /// Put a label on the record (repeatable), e.g. --label nps=4
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
-    /// Exit with 1 unless this holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
-    ///
-    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the limit that is known.
-    /// @SIZE is for the figures of one message, block or array size; without it all of the name must meet
-    /// it. A name, unit or limit that the command cannot have is refused before it measures, and a suspect
-    /// figure meets nothing unless --accept-suspect. Examples: --expect 'mpi.bw>=10GB/s@1MiB', --expect
-    /// 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
-    #[arg(long, value_name = "CONDITION", help_heading = "Output")]
-    pub(crate) expect: Vec<Expectation>,
-    /// Let suspect figures meet what is expected
-    #[arg(long, help_heading = "Rarely needed")]
-    pub(crate) accept_suspect: bool,
-    /// Exit with 1 when any figure is suspect
-    #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
-    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) conditions: Conditions,
     #[command(flatten)]
     pub(crate) db: Database,
     /// Do not save the record in the history
@@ -246,6 +234,26 @@ pub(crate) struct Common {
     /// Processor, where it does not give its name, e.g. 'EPYC 9654'
     #[arg(long, value_name = "NAME", help_heading = "Rarely needed")]
     pub(crate) processor: Option<String>,
+}
+
+/// What figures must be.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Conditions {
+    /// Exit with 1 unless this holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
+    ///
+    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the limit that is known.
+    /// @SIZE is for the figures of one message, block or array size; without it all of the name must meet
+    /// it. A name, unit or limit that the command cannot have is refused before it measures, and a suspect
+    /// figure meets nothing unless --accept-suspect. Examples: --expect 'mpi.bw>=10GB/s@1MiB', --expect
+    /// 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
+    #[arg(long, value_name = "CONDITION", help_heading = "Output")]
+    pub(crate) expect: Vec<Expectation>,
+    /// Let suspect figures meet what is expected
+    #[arg(long, help_heading = "Rarely needed")]
+    pub(crate) accept_suspect: bool,
+    /// Exit with 1 when any figure is suspect
+    #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
+    pub(crate) strict: bool,
 }
 
 /// Where saved runs are.
@@ -352,19 +360,6 @@ pub(crate) struct PlacesArgs {
     /// Bind threads as shown and print where the kernel says that they may run
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
-}
-
-/// `report`.
-#[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct ReportArgs {
-    /// Identifier or its beginning, latest, latest~1, a label, or a file
-    #[arg(default_value = "latest")]
-    pub(crate) run: String,
-    /// Where the report goes; '-' is standard output [default: nodegauge-ID.html]
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub(crate) output: Option<String>,
-    #[command(flatten)]
-    pub(crate) db: Database,
 }
 
 /// The command with what only the running program knows.

@@ -1,7 +1,7 @@
 //! What every measuring command does around its measuring, in [`conduct`]: fail early, make the record,
 //! print, save, hold it against expectations, and turn all that into an exit code.
 
-use crate::args::{Common, Database};
+use crate::args::{Common, Conditions, Database};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output::{self, Sink};
@@ -175,7 +175,7 @@ pub(crate) fn conduct(
         output::show(&nodegauge_report::published::list());
         return Ok(Exit::Success);
     }
-    for expectation in common.expect.iter().filter(|_| !figures.is_empty()) {
+    for expectation in common.conditions.expect.iter().filter(|_| !figures.is_empty()) {
         expectation.refusal(figures).map_or(Ok(()), |why| Err(Failure::usage(why)))?;
     }
     let mut session = Session::begin(common)?;
@@ -300,7 +300,7 @@ impl Session {
         if let Some(sink) = &self.csv {
             sink.write(&gauges::csv(record))?;
         }
-        let unmet = unmet(common, record);
+        let unmet = unmet(&common.conditions, record, "", common.verbose);
         if let Some(signal) = self.signals.received() {
             let what = match record.measurements.is_empty() {
                 true => "nothing measured yet; the record is",
@@ -325,22 +325,23 @@ fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>)
 }
 
 /// Whether a measurement is no result.
-fn has_invalid(record: &Record) -> bool {
+pub(crate) fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }
 
-/// Says which expectations are not met, and with `-v` which are, and of what is suspect with `--strict`;
-/// whether anything is not as it should be.
-fn unmet(common: &Common, record: &Record) -> bool {
-    let mut any = common.strict && output::suspects(&record.measurements, "");
+/// Says which conditions the record of the run `run` does not meet, where `verbose` which it meets, and of what
+/// is suspect with `--strict`; whether anything is not as it should be.
+pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose: bool) -> bool {
+    let mut any = conditions.strict && output::suspects(&record.measurements, run);
     let registry = gauges::registry();
-    for expectation in &common.expect {
-        let verdict = expectation.check(&record.measurements, common.accept_suspect, &registry);
+    for expectation in &conditions.expect {
+        let verdict = expectation.check(&record.measurements, conditions.accept_suspect, &registry);
+        let words = || format!("{run}{}", verdict.in_words(expectation));
         if !verdict.is_met() {
             any = true;
-            output::error(&verdict.in_words(expectation));
-        } else if common.verbose {
-            output::note(&verdict.in_words(expectation));
+            output::error(&words());
+        } else if verbose {
+            output::note(&words());
         }
     }
     any

@@ -104,7 +104,7 @@ impl Planned for HplPlan {
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let limited = site.machine.processor.flops_per_cycle.is_some();
         let names = ["rating", "dgemm", "fma_peak", "fma_peak_f32"];
-        vec![Figures::new((GAUGE, TEST), names, &[Unit::FlopsPerSecond]).limited(limited)]
+        vec![Figures::new((GAUGE, TEST), names, &[Unit::FlopsPerSecond]).limited(limited).sized([])]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

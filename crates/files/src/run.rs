@@ -22,7 +22,7 @@ use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
 };
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -36,9 +36,16 @@ impl Planned for FilesPlan {
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        let operations = self.tasks.iter().flat_map(|(_, task)| &task.operations);
-        let names: BTreeSet<&str> = operations.map(|operation| operation.name).collect();
-        vec![Figures::new((GAUGE, TEST), names, &[Unit::BytesPerSecond])]
+        let mut blocks: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for (_, task) in &self.tasks {
+            for operation in &task.operations {
+                blocks.entry(operation.name).or_default().push(task.cell.block.0);
+            }
+        }
+        let figures = |(name, blocks)| {
+            Figures::new((GAUGE, TEST), [name], &[Unit::BytesPerSecond]).sized(blocks)
+        };
+        blocks.into_iter().map(figures).collect()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

@@ -9,8 +9,8 @@ mod picture;
 
 pub use chart::{Axis, Chart, HeatMap, HeatMaps, Joined, Scale, Series};
 pub use picture::{
-    Bar, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries, Samples, Step,
-    Steps,
+    Bar, BarSeries, Bars, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries,
+    Samples, Step, Steps,
 };
 
 use nodegauge_measure::Unit;

@@ -10,12 +10,14 @@ mod figures;
 mod judge;
 mod pairing;
 mod settings;
+mod several;
 mod table;
 pub mod threshold;
 
 pub use figures::Figure;
 pub use pairing::Unpaired;
 pub use settings::{Difference, machine_changes};
+pub use several::{Several, Shared, several};
 pub use threshold::Threshold;
 
 use crate::keys::Registry;
@@ -184,7 +186,7 @@ pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Compa
     let question = judge::Question::of(a, b, design);
     Comparison {
         schema: SCHEMA,
-        differences: settings::differences(&a.runs, &b.runs, &points, question.same, registry),
+        differences: settings::differences(&[&a.runs, &b.runs], &points, question.same, registry),
         pairs: points.iter().map(|point| question.judge(point, registry)).collect(),
         notices: notices(a, b, [&only_a[..], &only_b[..]]),
         only_a,

@@ -5,7 +5,7 @@ use crate::quantity::Seconds;
 use std::fmt;
 
 /// What the kernel has counted for the calling thread so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ThreadCounts {
     /// Times the kernel took the CPU away while the thread could have gone on.
     pub involuntary_switches: u64,

@@ -10,17 +10,26 @@ use crate::result::MessageFigure;
 use crate::start::StartReport;
 use crate::transport::Route;
 use nodegauge_measure::ratio;
+use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Notice, NoticeId, regime, stats};
 use std::collections::BTreeMap;
 
 /// Patterns that are held against it: what a message costs, alone and among others.
 pub(crate) const PATTERNS: [Pattern; 2] = [Pattern::Latency, Pattern::Bw];
 
-/// An MPI that needs more than twice the floor's time is named.
+/// An MPI that needs more than twice the floor's time is named. What it does beyond carrying bytes (tags,
+/// communicators, matching) costs it some of the floor; of twice the time, half is spent on the way.
 const SLOW: f64 = 0.5;
 
+/// How an MPI's figure stands to the floor's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Share {
+    pub config: FloorConfig,
+    standing: Standing,
+}
+
 /// Shares of the floor, by pattern and size.
-pub(crate) type Shares = BTreeMap<(Pattern, u64), FloorConfig>;
+pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
 
 /// How an MPI's figures stand to the floor's. The share is of the two figures as they are quoted; its
 /// interval is from the starts of both, by turns, that met the same regime of the machine.
@@ -30,24 +39,24 @@ pub(crate) fn shares(
 ) -> Shares {
     let mut shares = Shares::new();
     for own in floors {
-        let what = |figure: &MessageFigure| {
-            let pattern: Pattern = figure.measurement.name.parse().ok()?;
-            Some((pattern, figure.config.message_bytes?)).filter(|_| figure.is_curve())
-        };
-        let Some(at) = what(own) else { continue };
-        let of_mpi = figures.iter().find(|figure| what(figure) == Some(at));
+        let Some(at) = own.at() else { continue };
+        let of_mpi = figures.iter().find(|figure| figure.at() == Some(at));
         let values = of_mpi.and_then(|figure| figure.measurement.value.zip(own.measurement.value));
         let Some((reached, value)) = values.filter(|(a, b)| *a > 0.0 && *b > 0.0) else { continue };
         let share = if at.0.is_rate() { reached / value } else { value / reached };
-        let ratios: Vec<f64> = mpi
+        let (of_mpi, of_floor): (Vec<f64>, Vec<f64>) = mpi
             .by_start
             .iter()
             .zip(&floor.by_start)
             .filter(|(a, b)| a.trip.is_nan() || b.trip.is_nan() || regime::same(a.trip, b.trip))
-            .filter_map(|(a, b)| Some(b.seconds.get(&at)? / a.seconds.get(&at)?))
-            .collect();
+            .filter_map(|(a, b)| a.seconds.get(&at).zip(b.seconds.get(&at)))
+            .unzip();
+        let ratios: Vec<f64> = of_floor.iter().zip(&of_mpi).map(|(b, a)| b / a).collect();
         let ci95 = ratio::of_blocks(&ratios).map(|found| found.ci95);
-        shares.insert(at, FloorConfig { value, share, ci95 });
+        let config = FloorConfig { value, share, ci95 };
+        let apart = stats::quantile(&of_floor, 1.0) / stats::quantile(&of_mpi, 0.0);
+        let sure = apart < SLOW && own.measurement.validity.status == Status::Valid;
+        shares.insert(at, Share { config, standing: Standing::of(&config, sure) });
     }
     shares
 }
@@ -55,15 +64,20 @@ pub(crate) fn shares(
 /// Which side of a bound the whole interval lies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
+    /// Slow, however much starts differ: the fastest of the MPI against the slowest of a floor that nothing
+    /// speaks against.
+    Doubtful,
     Slow,
     Faster,
     Between,
 }
 
 impl Standing {
-    fn of(share: &FloorConfig) -> Self {
+    /// `sure` is whether no start of the run tells otherwise.
+    fn of(share: &FloorConfig, sure: bool) -> Self {
         let FloorConfig { share, ci95, .. } = *share;
         match ci95 {
+            Some([_, high]) if high.max(share) < SLOW && sure => Self::Doubtful,
             Some([_, high]) if high.max(share) < SLOW => Self::Slow,
             Some([low, _]) if low.min(share) > 1.0 => Self::Faster,
             _ => Self::Between,
@@ -71,38 +85,46 @@ impl Standing {
     }
 }
 
+/// Why figures of an MPI are in doubt, by pattern and size.
+pub(crate) type Doubts = BTreeMap<(Pattern, u64), String>;
+
 /// Ranges of sizes in which an MPI takes more than twice the floor's time, with what to look at, or less
-/// than the floor, which is none there.
+/// than the floor, which is none there. Where every start of the run says the former, it is a doubt about the
+/// figures: they tell of how the MPI was set up here, not of what it can do on this node.
 pub(crate) fn remarks(
     name: &str,
     mpi: &StartReport,
     floor: &StartReport,
     shares: &Shares,
     eager: Option<&EagerLimit>,
-) -> Vec<Notice> {
-    let mut notices = Vec::new();
+) -> (Vec<Notice>, Doubts) {
+    let (mut notices, mut doubts) = (Vec::new(), Doubts::new());
     for pattern in PATTERNS {
         let own: Vec<_> = shares.iter().filter(|((of, _), _)| *of == pattern).collect();
-        for range in own.chunk_by(|a, b| Standing::of(a.1) == Standing::of(b.1)) {
+        for range in own.chunk_by(|a, b| a.1.standing == b.1.standing) {
             let (from, to) = (range[0].0.1, range[range.len() - 1].0.1);
             let sizes = match from == to {
                 true => Bytes(from).to_string(),
                 false => format!("{} to {}", Bytes(from), Bytes(to)),
             };
             let of_range = |share: &dyn Fn(&FloorConfig) -> f64| -> (f64, f64) {
-                let all: Vec<f64> = range.iter().map(|(_, config)| share(config)).collect();
+                let all: Vec<f64> = range.iter().map(|(_, of)| share(&of.config)).collect();
                 (stats::quantile(&all, 0.0), stats::quantile(&all, 1.0))
             };
-            let text = match Standing::of(range[0].1) {
+            let slow = || {
+                let (least, most) = of_range(&|config| 1.0 / config.share);
+                let look = look_at(mpi, floor, (pattern, from, to), eager);
+                let times = times(least, most);
+                format!("{times} the time that this node allows (the floor); {look}")
+            };
+            let text = match range[0].1.standing {
                 Standing::Between => continue,
-                Standing::Slow => {
-                    let (least, most) = of_range(&|config| 1.0 / config.share);
-                    let look = look_at(mpi, floor, (pattern, from, to), eager);
-                    format!(
-                        "{name}: {pattern} of {sizes} takes {} the time that this node allows (the floor); {look}",
-                        times(least, most)
-                    )
+                Standing::Doubtful => {
+                    let why = format!("{name} takes {}", slow());
+                    doubts.extend(range.iter().map(|(at, _)| (**at, why.clone())));
+                    continue;
                 }
+                Standing::Slow => format!("{name}: {pattern} of {sizes} takes {}", slow()),
                 Standing::Faster => {
                     let (least, most) = of_range(&|config| config.share);
                     format!(
@@ -114,7 +136,7 @@ pub(crate) fn remarks(
             notices.push(Notice::new(NoticeId::Bottleneck, GAUGE, text));
         }
     }
-    notices
+    (notices, doubts)
 }
 
 /// `2.1 to 3.4 times`.
@@ -145,5 +167,146 @@ fn look_at(
             Bytes(*bytes)
         ),
         _ => format!("see that its transport is shared memory: it is {transport}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MessageConfig;
+    use crate::launch::{Launch, Where};
+    use crate::protocol::ProbeOutput;
+    use crate::result;
+    use crate::start::StartMedians;
+
+    const NEAR: f64 = 50e-9;
+    const FAR: f64 = 190e-9;
+    const SIZES: [u64; 3] = [8, 1024, 1 << 20];
+
+    /// Starts in which messages of all [`SIZES`] take so long, seconds, each with a round trip of a line.
+    fn report(starts: &[(f64, [f64; 3])]) -> StartReport {
+        let start = |(trip, seconds): &(f64, [f64; 3])| StartMedians {
+            trip: *trip,
+            seconds: SIZES.iter().map(|b| (Pattern::Latency, *b)).zip(*seconds).collect(),
+        };
+        StartReport {
+            launch: Launch::new(Where::Here(Vec::new()), None, vec![Pattern::Latency]),
+            output: ProbeOutput::default(),
+            starts: starts.len() as u32,
+            by_start: starts.iter().map(start).collect(),
+            transport: Some("pml ob1, btl tcp".to_owned()),
+            broken: None,
+            command: String::new(),
+        }
+    }
+
+    /// What is quoted of them: the mean of the starts.
+    fn figures(report: &StartReport) -> Vec<MessageFigure> {
+        let figure = |bytes: &u64| {
+            let at = (Pattern::Latency, *bytes);
+            let starts: Vec<f64> = report.by_start.iter().map(|start| start.seconds[&at]).collect();
+            let mut measurement = result::blank(Pattern::Latency, Pattern::Latency.unit());
+            measurement.value = Some(stats::mean(&starts));
+            let config = MessageConfig { message_bytes: Some(*bytes), ..MessageConfig::default() };
+            MessageFigure { measurement, config }
+        };
+        SIZES.iter().map(figure).collect()
+    }
+
+    /// What is said of an MPI beside a floor: notes, and the sizes in doubt with the reason.
+    fn judged(mpi: &StartReport, floor: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
+        let shares = shares((&figures(mpi), mpi), (&figures(floor), floor));
+        let (notices, doubts) = remarks("MPICH", mpi, floor, &shares, None);
+        let notices = notices.into_iter().map(|notice| notice.text).collect();
+        (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
+    }
+
+    /// Starts near each other that take these multiples of 1 us, all sizes alike.
+    fn starts(times: &[f64]) -> StartReport {
+        report(&times.iter().map(|us| (NEAR, [us * 1e-6; 3])).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn shares_are_of_starts_by_turns_in_one_regime() {
+        let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
+        let floor =
+            report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
+        let of = |mpi: &StartReport| shares((&figures(mpi), mpi), (&figures(&floor), &floor));
+        let [low, high] = of(&mpi)[&(Pattern::Latency, 8)].config.ci95.unwrap();
+        assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9, "{low} to {high}");
+        // Two starts tell no interval, and without one nothing is said.
+        let two = starts(&[30.0, 30.0]);
+        assert_eq!(of(&two)[&(Pattern::Latency, 8)].config.ci95, None);
+        assert_eq!(judged(&two, &floor), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn a_time_that_no_start_explains_is_in_doubt_in_its_range_of_sizes() {
+        let times = |large: f64| (NEAR, [1.2e-6, 1.3e-6, large]);
+        let mpi = report(&[times(300e-6), times(330e-6), times(315e-6)]);
+        let floor = report(&[(NEAR, [1e-6, 1e-6, 100e-6]); 3]);
+        let (notices, doubts) = judged(&mpi, &floor);
+        assert_eq!(notices, [""; 0]);
+        assert_eq!(
+            doubts,
+            [(
+                1 << 20,
+                "MPICH takes 3.1 times the time that this node allows (the floor); see that its \
+                 transport is shared memory: it is pml ob1, btl tcp"
+                    .to_owned()
+            )]
+        );
+        // All sizes alike are one range with one reason.
+        let (_, doubts) = judged(&starts(&[3.0, 3.3, 3.1]), &starts(&[1.0, 1.0, 1.1]));
+        assert!(
+            doubts.len() == 3 && doubts.iter().all(|(_, why)| *why == doubts[0].1),
+            "{doubts:?}"
+        );
+    }
+
+    #[test]
+    fn what_starts_leave_open_is_no_doubt() {
+        let floor = starts(&[1.0, 1.0, 1.0]);
+        // Some of the floor is what an MPI costs.
+        assert_eq!(judged(&starts(&[1.8, 1.81, 1.82]), &floor), (Vec::new(), Vec::new()));
+        // The interval reaches over the half.
+        assert_eq!(judged(&starts(&[1.5, 2.5, 4.0]), &floor), (Vec::new(), Vec::new()));
+        // The whole interval lies below it, but the fastest start beside the slowest of the floor does not.
+        let [mpi, floor] = [&[3.0, 6.1, 3.0, 6.0], &[1.0, 2.0, 1.0, 2.0]].map(|us| starts(us));
+        let (notices, doubts) = judged(&mpi, &floor);
+        assert_eq!((notices.len(), doubts), (1, Vec::new()));
+        assert!(notices[0].starts_with("MPICH: latency of 8 B to 1 MiB takes 3.0 times the time"));
+        // Nor is a floor one that is in doubt itself.
+        let (mpi, floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
+        let mut doubted = figures(&floor);
+        doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));
+        let shares = shares((&figures(&mpi), &mpi), (&doubted, &floor));
+        assert_eq!(remarks("MPICH", &mpi, &floor, &shares, None).1.len(), 0);
+    }
+
+    #[test]
+    fn an_mpi_that_is_faster_has_no_floor() {
+        let (notices, doubts) = judged(&starts(&[0.5, 0.51, 0.52]), &starts(&[1.0, 1.0, 1.0]));
+        assert_eq!(doubts.len(), 0);
+        assert_eq!(
+            notices,
+            [
+                "MPICH: latency of 8 B to 1 MiB is 2.0 times as fast as nodegauge's own transport, which is \
+              no floor there"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_to_look_at_follows_the_floors_way_and_the_librarys_word() {
+        let (mpi, mut floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
+        let limit = EagerLimit { bytes: 4096, variable: "btl_sm_eager_limit".to_owned() };
+        let look = |floor: &StartReport, from| {
+            look_at(&mpi, floor, (Pattern::Latency, from, 1 << 20), Some(&limit))
+        };
+        assert!(look(&floor, 8).starts_with("see that its transport is shared memory: it is pml"));
+        assert!(look(&floor, 4096).starts_with("messages of 4 KiB and more wait for the receiver"));
+        assert!(floor.output.read("size latency 1048576 0 1 1\nroute process_vm_readv"));
+        assert!(look(&floor, 8).starts_with("the floor copies once there (process_vm_readv)"));
     }
 }

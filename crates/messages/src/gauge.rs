@@ -41,13 +41,22 @@ impl Planned for MessagesPlan {
                 _ => &[Unit::BytesPerSecond],
             }
         };
-        let figures = |pattern: &Pattern| {
-            let of = |test| Figures::new((GAUGE, test), [pattern.name()], units(pattern));
+        let figures = |(launch, pattern): (&Launch, &Pattern)| {
+            let of = |test| {
+                let of = Figures::new((GAUGE, test), [pattern.name()], units(pattern));
+                // OSU's programs double from the least size on.
+                match self.osu.is_empty() {
+                    true => of.sized(launch.sizes_of(*pattern, &self.options)),
+                    false => of,
+                }
+            };
             let mpi = (!self.choice.mpis.is_empty()).then(|| of(TEST));
             let own = !self.own.is_empty() && self.own_plays().contains(pattern);
             mpi.into_iter().chain(own.then(|| of(TRANSPORT).scoped())).collect::<Vec<_>>()
         };
-        self.launches.iter().flat_map(|launch| &launch.patterns).flat_map(figures).collect()
+        let launches = self.launches.iter();
+        let played = launches.flat_map(|launch| launch.patterns.iter().map(move |p| (launch, p)));
+        played.flat_map(figures).collect()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -287,11 +296,12 @@ fn finish(
     if let Some((floors, floor)) = floor {
         let shares = floor::shares((&figures, &report), (floors, floor));
         let name = mpi.carrier.name();
-        notices.extend(floor::remarks(&name, &report, floor, &shares, limit.as_ref()));
-        for figure in figures.iter_mut().filter(|figure| figure.is_curve()) {
-            let pattern = figure.measurement.name.parse().ok();
-            let what = pattern.zip(figure.config.message_bytes);
-            figure.config.floor = what.and_then(|what| shares.get(&what).copied());
+        let (remarks, doubts) = floor::remarks(&name, &report, floor, &shares, limit.as_ref());
+        notices.extend(remarks);
+        for figure in &mut figures {
+            let Some(at) = figure.at() else { continue };
+            figure.config.floor = shares.get(&at).map(|share| share.config);
+            doubts.get(&at).map(|why| figure.measurement.validity.suspect(why));
         }
     }
     let mut outcome = Outcome {

@@ -319,8 +319,11 @@ mod tests {
         let mut launch = launch(&[&[0], &[1]]);
         launch.patterns = vec![Pattern::Bw, Pattern::Latency];
         launch.steps = vec![vec![(0, 1), (2, 3)], vec![(0, 2)]];
-        let options =
-            MessageOptions { sizes: vec![0, 8], samples: Some(3), ..MessageOptions::default() };
+        let options = MessageOptions {
+            sizes: Some(vec![0, 8]),
+            samples: Some(3),
+            ..MessageOptions::default()
+        };
         let words = launch.probe_arguments(&options);
         for word in [
             "pattern=bw:pair:8/10/0",

@@ -1,7 +1,9 @@
 //! What a user may choose.
 
-use crate::pattern::{self, Participants, Pattern};
-use nodegauge_measure::names;
+use crate::pattern::{Participants, Pattern};
+use crate::{GAUGE, MessagesError};
+use nodegauge_measure::{Bytes, Notice, NoticeId, names};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Whether all messages of a window lie in one buffer.
@@ -68,8 +70,8 @@ pub struct MessageOptions {
     pub patterns: Vec<Pattern>,
     /// Whether they were named one by one: then it is a failure when the MPI cannot do one.
     pub named: bool,
-    /// Which sizes, bytes, ascending.
-    pub sizes: Vec<u64>,
+    /// Which sizes, bytes, ascending; else those of each pattern by custom.
+    pub sizes: Option<Vec<u64>>,
     /// Messages under way at once, for rates.
     pub window: u32,
     /// Exactly this many timed operations; else until the median is stable.
@@ -111,7 +113,7 @@ impl Default for MessageOptions {
         Self {
             patterns: Pattern::point_to_point().collect(),
             named: false,
-            sizes: pattern::usual_sizes(),
+            sizes: None,
             window: 64,
             iterations: None,
             like_osu: false,
@@ -133,7 +135,46 @@ impl Default for MessageOptions {
 impl MessageOptions {
     /// The sizes that a pattern takes of those asked for.
     pub fn sizes_of(&self, pattern: Pattern) -> Vec<u64> {
-        pattern.sizes_of(&self.sizes)
+        let usual = || pattern.usual_sizes();
+        self.sizes.as_ref().map_or_else(usual, |sizes| pattern.sizes_of(sizes))
+    }
+
+    /// Leaves out patterns to which none of the sizes that were asked for means anything, and tells which
+    /// sizes mean nothing to which.
+    ///
+    /// # Errors
+    /// When such a pattern was named, or nothing is left.
+    pub(crate) fn leave_out_meaningless(&mut self) -> Result<Vec<Notice>, MessagesError> {
+        let Some(asked) = self.sizes.clone() else { return Ok(Vec::new()) };
+        let mut without: BTreeMap<Vec<u64>, Vec<&str>> = BTreeMap::new();
+        for pattern in self.patterns.iter().filter(|pattern| !pattern.is_sizeless()) {
+            let kept = pattern.sizes_of(&asked);
+            let lost: Vec<u64> = asked.iter().copied().filter(|b| !kept.contains(b)).collect();
+            if !lost.is_empty() {
+                without.entry(lost).or_default().push(pattern.name());
+            }
+        }
+        let empty = |pattern: &Pattern| pattern.sizes_of(&asked).is_empty();
+        let none = self.patterns.iter().find(|pattern| empty(pattern)).copied();
+        let named = self.named;
+        self.patterns.retain(|pattern| !empty(pattern));
+        if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
+            let least = pattern.usual_sizes()[0];
+            return Err(MessagesError::Request(format!(
+                "none of the sizes means anything to {pattern}\nhint: take multiples of {}, e.g. --sizes {least}:4096",
+                Bytes(pattern.row().multiple_of)
+            )));
+        }
+        let told = |(lost, names): (Vec<u64>, Vec<&str>)| {
+            let lost: Vec<String> = lost.into_iter().map(|b| Bytes(b).to_string()).collect();
+            let text = format!("nothing of {} for {}", lost.join(", "), names.join(", "));
+            Notice::new(
+                NoticeId::LeftOut,
+                GAUGE,
+                format!("{text}: such a size means nothing there"),
+            )
+        };
+        Ok(without.into_iter().map(told).collect())
     }
 
     /// Messages that a rank's two buffers hold.
@@ -162,6 +203,41 @@ impl MessageOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_that_mean_nothing_are_told_or_refused() {
+        let of = |patterns: &[Pattern], named, sizes: &[u64]| {
+            let (patterns, sizes) = (patterns.to_vec(), Some(sizes.to_vec()));
+            let mut options =
+                MessageOptions { patterns, named, sizes, ..MessageOptions::default() };
+            let told = options.leave_out_meaningless().map_err(|error| error.to_string());
+            let texts: Result<Vec<String>, String> =
+                told.map(|notices| notices.into_iter().map(|notice| notice.text).collect());
+            (texts, options.patterns)
+        };
+        use Pattern::{Allreduce, Barrier, Bibw, Bw, Latency};
+        let (told, left) = of(&[Latency, Bw, Bibw, Barrier, Allreduce], true, &[0, 6, 8]);
+        assert_eq!(left.len(), 5);
+        assert_eq!(
+            told,
+            Ok(vec![
+                "nothing of 0 B for bw, bibw: such a size means nothing there".to_owned(),
+                "nothing of 0 B, 6 B for allreduce: such a size means nothing there".to_owned()
+            ])
+        );
+        // Of a group, what has no size goes; of what was named, nothing does.
+        let (told, left) = of(&[Latency, Bw], false, &[0]);
+        assert_eq!((told.map(|texts| texts.len()), left), (Ok(1), vec![Latency]));
+        for named in [true, false] {
+            assert_eq!(
+                of(&[Allreduce], named, &[3]).0,
+                Err("none of the sizes means anything to allreduce\nhint: take multiples of 4 B, \
+                     e.g. --sizes 4:4096"
+                    .to_owned())
+            );
+        }
+        assert_eq!(of(&[Bw], true, &[8, 1 << 30]).0, Ok(Vec::new()));
+    }
 
     #[test]
     fn threads_are_senders_and_receivers() {

@@ -51,7 +51,7 @@ pub(crate) struct PatternRow {
     ways: Option<u32>,
     /// Whether messages per second are a figure besides.
     pub(crate) counts_messages: bool,
-    /// Smallest and largest size that mean something by custom, bytes; of one without a size, all
+    /// Smallest size that means something, and the largest by custom, bytes; of one without a size, all
     /// calls are alike.
     sizes: (u64, u64),
     /// Sizes are multiples of this; of one byte, unless ranks send numbers to calculate with.
@@ -212,12 +212,18 @@ impl Pattern {
     /// Of `sizes` those that mean something: a rate of nothing does not, a sum of half a number
     /// neither. A pattern without a size has one, whatever was asked.
     pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
-        let PatternRow { sizes: (least, most), multiple_of, .. } = self.row();
-        let takes = |b: &u64| (*least..=*most).contains(b) && b.is_multiple_of(*multiple_of);
+        let PatternRow { sizes: (least, _), multiple_of, .. } = self.row();
+        let takes = |bytes: &u64| bytes >= least && bytes.is_multiple_of(*multiple_of);
         match self.is_sizeless() {
             true => vec![0],
             false => sizes.iter().copied().filter(takes).collect(),
         }
+    }
+
+    /// Its sizes by custom: of 0 and the powers of two to 4 MiB, collectives to 1 MiB as OSU's.
+    pub fn usual_sizes(self) -> Vec<u64> {
+        let powers = (0..=22).map(|power| 1 << power).filter(|bytes| *bytes <= self.row().sizes.1);
+        self.sizes_of(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
     }
 
     /// Messages that a rank's sending and receiving buffers hold, of `ranks` with `buffers` a side.
@@ -262,11 +268,6 @@ impl FromStr for Pattern {
             known: ROWS.iter().map(|row| row.name).collect(),
         })
     }
-}
-
-/// Sizes by custom: 0 and the powers of two to 4 MiB.
-pub fn usual_sizes() -> Vec<u64> {
-    std::iter::once(0).chain((0..=22).map(|power| 1 << power)).collect()
 }
 
 #[cfg(test)]
@@ -330,13 +331,15 @@ mod tests {
         let takes = |pattern: Pattern, size: u64| pattern.sizes_of(&[size]) == [size];
         let of_nothing: Vec<_> = Pattern::ALL.iter().copied().filter(|p| takes(*p, 0)).collect();
         assert_eq!(of_nothing, [Latency, MultiLat, LatencyMt, Barrier]);
-        assert!(takes(Allreduce, 4) && !takes(Allreduce, 2) && !takes(Bcast, 1 << 21));
+        assert!(takes(Allreduce, 4) && !takes(Allreduce, 2) && takes(Bcast, 1 << 21));
         let sizes = [0, 2, 8, 1 << 21];
         assert_eq!(Latency.sizes_of(&sizes), sizes);
         assert_eq!(Bw.sizes_of(&sizes), [2, 8, 1 << 21]);
-        assert_eq!(Allreduce.sizes_of(&sizes), [8]);
+        assert_eq!(Allreduce.sizes_of(&sizes), [8, 1 << 21]);
         assert_eq!(Barrier.sizes_of(&sizes), [0]);
-        assert_eq!(usual_sizes().len(), 24);
+        let usual = |pattern: Pattern| pattern.usual_sizes();
+        assert_eq!((usual(Latency).len(), usual(Bw).len(), usual(Barrier)), (24, 23, vec![0]));
+        assert_eq!((usual(Bcast).last(), usual(Allreduce)[0]), (Some(&(1 << 20)), 4));
     }
 
     #[test]

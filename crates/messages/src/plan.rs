@@ -128,7 +128,7 @@ impl MessagesPlan {
             ..MessageOptions::default()
         };
         if ask.depth == Depth::Quick {
-            options.sizes = QUICK_SIZES.to_vec();
+            options.sizes = Some(QUICK_SIZES.to_vec());
             options.size_limit = QUICK_LIMIT;
             options.starts = 1;
         }
@@ -215,11 +215,13 @@ impl MessagesPlan {
     /// Plans the starts, whatever the means.
     fn with(
         topology: &Topology,
-        options: MessageOptions,
+        mut options: MessageOptions,
         between: RankPairs,
         ranks: Option<usize>,
     ) -> Result<Self, MessagesError> {
+        let meaningless = options.leave_out_meaningless()?;
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
+        notices.extend(meaningless);
         notices.extend(capped(&launches, &options)?);
         let (choice, own, osu) = (Choice::default(), Vec::new(), Vec::new());
         Ok(Self { options, between, launches, notices, choice, own, osu, rounds: 1 })

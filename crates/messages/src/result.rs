@@ -38,6 +38,12 @@ impl MessageFigure {
     pub(crate) fn is_curve(&self) -> bool {
         self.measurement.unit != Unit::MessagesPerSecond
     }
+
+    /// Of which curve and where on it.
+    pub(crate) fn at(&self) -> Option<(Pattern, u64)> {
+        let pattern = self.measurement.name.parse().ok()?;
+        Some((pattern, self.config.message_bytes?)).filter(|_| self.is_curve())
+    }
 }
 
 impl From<MessageFigure> for Measurement {

@@ -32,7 +32,9 @@ pub use child::{
 pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, fork_alone, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
-pub use numa::{PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread};
+pub use numa::{
+    PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,
+};
 pub use process_memory::{let_others_read, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use spin::Spin;

@@ -65,19 +65,34 @@ pub fn mbind(
     mode: libc::c_int,
     nodes: &[u32],
 ) -> Result<(), SysError> {
-    if nodes.iter().any(|node| *node as usize >= NODES_MOST) {
-        return Err(SysError { call: "mbind", errno: libc::EINVAL });
-    }
-    let mask = mask(nodes.iter().copied(), NODES_MOST / WORD);
-    let (pointer, bits) = match nodes {
-        [] => (std::ptr::null(), 0),
-        // The kernel reads one bit less than it is told.
-        _ => (mask.as_ptr(), NODES_MOST + 1),
-    };
+    let (mask, bits) = nodes_to_set("mbind", nodes)?;
+    let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
     // SAFETY: the kernel reads NODES_MOST bits of the mask, all of which exist, or none; without
     // MPOL_MF_MOVE it neither reads nor writes the range, so that its owner notices nothing.
     let result = unsafe { libc::syscall(libc::SYS_mbind, address, bytes, mode, pointer, bits, 0) };
     check("mbind", result).map(drop)
+}
+
+/// Sets the NUMA policy of the calling thread, for pages that it touches first and of which no range has a
+/// policy of its own; processes that it forks have it from it.
+pub fn set_policy_of_thread(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
+    let (mask, bits) = nodes_to_set("set_mempolicy", nodes)?;
+    let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
+    // SAFETY: the kernel reads NODES_MOST bits of the mask, all of which exist, or none.
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, pointer, bits) };
+    check("set_mempolicy", result).map(drop)
+}
+
+/// The mask of nodes that a policy is set with, none where it names none, and its length as the kernel
+/// reads it: one bit less than it is told.
+fn nodes_to_set(call: &'static str, nodes: &[u32]) -> Result<(Option<Vec<u64>>, usize), SysError> {
+    if nodes.iter().any(|node| *node as usize >= NODES_MOST) {
+        return Err(SysError { call, errno: libc::EINVAL });
+    }
+    Ok(match nodes {
+        [] => (None, 0),
+        _ => (Some(mask(nodes.iter().copied(), NODES_MOST / WORD)), NODES_MOST + 1),
+    })
 }
 
 /// The NUMA policy of the mapping that holds an address: its mode, `None` for one that is not known here,

@@ -208,6 +208,23 @@ impl MemoryPolicy {
     /// When the kernel refuses: the range is not mapped (`EFAULT`) or not aligned, a node is not
     /// allowed (`EINVAL`), or a container forbids the call (`EPERM`).
     pub fn apply_to(&self, address: usize, bytes: usize) -> Result<(), SysError> {
+        self.given(|mode, nodes| nodegauge_os::mbind(address, bytes, mode, nodes))
+    }
+
+    /// Sets the policy of the calling thread and of what it forks, as numactl does. [`MemoryPolicy::Default`]
+    /// leaves everything as it is.
+    ///
+    /// # Errors
+    /// When the kernel refuses, as [`MemoryPolicy::apply_to`].
+    pub fn apply_to_thread(&self) -> Result<(), SysError> {
+        self.given(nodegauge_os::set_policy_of_thread)
+    }
+
+    /// Gives the kernel's mode and nodes to `set`, unless nothing is said.
+    fn given(
+        &self,
+        set: impl FnOnce(libc::c_int, &[u32]) -> Result<(), SysError>,
+    ) -> Result<(), SysError> {
         let mode = match self {
             Self::Default => return Ok(()),
             Self::Local => libc::MPOL_LOCAL,
@@ -216,7 +233,7 @@ impl MemoryPolicy {
             Self::Preferred(_) => libc::MPOL_PREFERRED,
         };
         let nodes: Vec<u32> = self.nodes().unwrap_or_default().iter().map(|node| node.0).collect();
-        nodegauge_os::mbind(address, bytes, mode, &nodes)
+        set(mode, &nodes)
     }
 
     /// The policy that the kernel has for the mapping that holds `address`; `None` for one that is

@@ -65,8 +65,9 @@
           xAxis: axis(dots.map((dot) => dot[0]), x, x ? {} : { min: 'dataMin' }),
           yAxis: axis(dots.map((dot) => dot[1]), y),
           series: of.series.map((one, i) => ({
-            type: one.joined === 'apart' ? 'scatter' : 'line', name: one.name, data: shown[i],
-            symbol: one.joined === 'straight' ? 'none' : SYMBOLS[i % SYMBOLS.length], symbolSize: one.joined === 'apart' ? 10 : 7,
+            type: one.joined === 'apart' ? 'scatter' : 'line', name: one.name, data: shown[i], symbolSize: one.joined === 'apart' ? 10 : 7,
+            symbol: one.joined === 'straight' ? 'none' : SYMBOLS[(i + Math.floor(i / COLOURS.length)) % SYMBOLS.length],
+            lineStyle: { type: ['solid', 'dashed', 'dotted'][Math.floor(i / COLOURS.length) % 3] },
             ...(i === 0 && marks.length ? { markPoint: { symbol: 'pin', symbolSize: 36, data: marks, label: { formatter: (p) => p.name, position: 'top', fontSize: 11 } } } : {}),
           })),
         },
@@ -123,6 +124,29 @@
               data: of_step((from, to) => (from > 0 ? Math.abs(to - from) : to)).map((value, i) => ({ value, itemStyle: { color: COLOURS[falls(of.steps[i]) ? 1 : 0] } })),
             },
           ],
+        },
+      };
+    },
+
+    bars(of) {
+      const many = of.series.length > COLOURS.length;
+      return {
+        height: 300 + 8 * of.series.length,
+        rows: [['', 'run', `value, ${of.unit}`, 'doubted'], ...of.series.flatMap((one) =>
+          one.values.map((bar, i) => [of.groups[i], one.name, bar && bar[0], (bar && bar[1]) || '']))],
+        option: {
+          aria: { enabled: true, label: { enabled: false }, decal: { show: many } },
+          legend: {},
+          tooltip: { formatter: (p) => {
+            const bar = of.series[p.seriesIndex].values[p.dataIndex];
+            return `${p.seriesName}\n${p.name}: ${words(bar && bar[0], of.unit)}${bar && bar[1] ? `\n${bar[1]}` : ''}`;
+          } },
+          xAxis: { type: 'category', data: of.groups, axisLabel: { interval: 0, width: 90, overflow: 'break' } },
+          yAxis: { type: 'value', min: 0, axisLabel: { formatter: (value) => words(value, of.unit) } },
+          series: of.series.map((one) => ({
+            type: 'bar', name: one.name, barMaxWidth: 28,
+            data: one.values.map((bar) => (bar ? { value: bar[0], itemStyle: bar[1] ? { opacity: 0.45, borderColor: COLOURS[1], borderType: 'dashed', borderWidth: 1.5 } : {} } : '-')),
+          })),
         },
       };
     },

@@ -29,7 +29,7 @@ pub fn page(comparison: &Comparison) -> Page {
     for notice in &comparison.notices {
         sides.note("note", notice.as_str());
     }
-    let mut sections = vec![sides, differences(&comparison.differences)];
+    let mut sections = vec![sides, differences(&comparison.differences, &["A", "B"])];
     let tests = grouped(&comparison.pairs, |pair| &pair.test);
     sections.extend(tests.iter().map(|(test, pairs)| figures(test, pairs)));
     let mut verdicts = verdicts(comparison);
@@ -90,7 +90,7 @@ fn closing(comparison: &Comparison) -> Option<String> {
 }
 
 /// How many times as fast the faster side is.
-fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
+pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
     let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
     // Of times less is faster, and of a slower B the other way round.
     let inverse = (pair.unit.direction() == Some(Better::Lower)) != (verdict == Verdict::Slower);
@@ -101,7 +101,7 @@ fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
 }
 
 /// Items that have something in common, in the order of its first appearance.
-fn grouped<T, K: PartialEq>(
+pub(crate) fn grouped<T, K: PartialEq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
 ) -> Vec<(K, Vec<T>)> {
@@ -135,35 +135,45 @@ fn side(side: &Runners) -> String {
     format!("{}: {pooled}{each}{more}", side.asked)
 }
 
-fn differences(differences: &[Difference]) -> Section {
+/// What differs between sides of these names: in a table, and below it what is too long for one.
+pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section {
     let mut section = Section::new("differences");
     if differences.is_empty() {
         section.note("differs", "nothing that the records know of");
     }
     let fits = |difference: &&Difference| {
-        [&difference.what, &difference.a].iter().all(|text| text.chars().count() <= IN_TABLE)
+        let last = difference.sides.len().saturating_sub(1);
+        let mut texts = difference.sides[..last].iter().chain([&difference.what]);
+        texts.all(|text| text.chars().count() <= IN_TABLE)
     };
     let (short, long): (Vec<_>, Vec<_>) = differences.iter().partition(fits);
     if !short.is_empty() {
-        let mut table = Table::new(&["differs", "A", "B"]);
-        for Difference { what, a, b } in short {
-            table.row([what.as_str().into(), a.as_str().into(), cut(b).into()]);
+        let titles: Vec<&str> = ["differs"].iter().chain(names).copied().collect();
+        let mut table = Table::new(&titles);
+        for Difference { what, sides } in short {
+            table.row(
+                [what.as_str().into()]
+                    .into_iter()
+                    .chain(sides.iter().map(|x| cut(x, SHOWN).into())),
+            );
         }
         section.push(table);
     }
-    for Difference { what, a, b } in long {
-        section.note("differs", format!("{what}\nA: {}\nB: {}", cut(a), cut(b)));
+    for Difference { what, sides } in long {
+        let sides =
+            names.iter().zip(sides).map(|(name, text)| format!("\n{name}: {}", cut(text, SHOWN)));
+        section.note("differs", format!("{what}{}", sides.collect::<String>()));
     }
     section
 }
 
 /// A text with its middle left out where it is too long.
-fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str, shown: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
-    if letters.len() <= SHOWN {
+    if letters.len() <= shown {
         return text.to_owned();
     }
-    let half = SHOWN / 2 - 2;
+    let half = shown / 2 - 2;
     let end = |range: &[char]| range.iter().collect::<String>();
     format!("{} ... {}", end(&letters[..half]), end(&letters[letters.len() - half..]))
 }
@@ -289,7 +299,7 @@ fn basis(comparison: &Comparison) -> String {
 }
 
 /// A list that stays short.
-fn listed(texts: &[String]) -> String {
+pub(crate) fn listed(texts: &[String]) -> String {
     let shown = &texts[..texts.len().min(NAMES)];
     // Titles may have commas in them.
     let shown = shown.join(if shown.iter().any(|text| text.contains(',')) { "; " } else { ", " });

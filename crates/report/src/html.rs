@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 /// A surface has at least this many rows and columns.
 const SURFACE: usize = 2;
 
+/// Most columns of a table whose first one may be scrolled away.
+const NARROW: usize = 6;
+
 const STYLE: &str = include_str!("../assets/report.css");
 
 /// A script that the page brings along, by the name of its file.
@@ -203,7 +206,11 @@ fn table(table: &Table) -> Markup {
     let head = element("thead", &[], [element("tr", &[], heads)]);
     let named = table.columns.iter().any(|column| !column.title.is_empty());
     let parts = named.then_some(head).into_iter().chain([element("tbody", &[], rows)]);
-    let class = if bars().next().is_some() { "bars" } else { "" };
+    let class = match (bars().next().is_some(), table.columns.len() > NARROW) {
+        (true, _) => "bars",
+        (_, true) => "wide",
+        _ => "",
+    };
     let whole = element("table", &[("class", class)], parts);
     let titles: Vec<&str> = table.columns.iter().map(|column| column.title.as_str()).collect();
     let label = format!("table of {}", titles.join(" "));

@@ -11,6 +11,7 @@ pub mod machine;
 pub mod places;
 pub mod published;
 pub mod run;
+pub mod several;
 pub mod text;
 mod topology;
 

@@ -1,5 +1,6 @@
 //! The pages of records: the machine, what matters of the findings, the figures with their evidence.
 
+use crate::compare::cut;
 use crate::{card, machine, topology};
 use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_gauge::{Detail, Gauge};
@@ -7,6 +8,10 @@ use nodegauge_measure::Seconds;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Record, Severity};
 use std::collections::BTreeSet;
+
+/// Longest name of a run, and fewest characters of an identifier that names one.
+const NAME: usize = 40;
+const ID: usize = 8;
 
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
@@ -99,8 +104,7 @@ fn repeat(record: &Record) -> Section {
     let command: Vec<String> = std::iter::once("nodegauge".to_owned()).chain(words).collect();
     section.note("command", command.join(" "));
     section.note("record", format!("{}, {}", record.id, record.schema));
-    let labels = record.labels.iter().map(|(key, value)| format!("{key}={value}"));
-    let labels: Vec<String> = labels.collect();
+    let labels = labels(record);
     section.note_if("labels", (!labels.is_empty()).then(|| labels.join(", ")));
     let commit = record.tool.commit.as_deref().unwrap_or("commit unknown");
     section.note("program", format!("nodegauge {} ({commit})", record.tool.version));
@@ -114,6 +118,39 @@ fn quoted(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
+}
+
+/// What each of several runs is called: by the labels in which they differ, with the host where others have the same
+/// labels, else by identifier and host.
+pub fn names(runs: &[Record]) -> Vec<String> {
+    let differs =
+        |key: &String| runs.iter().any(|run| run.labels.get(key) != runs[0].labels.get(key));
+    let short = |run: &Record, n: usize| run.id.chars().take(n).collect::<String>();
+    let all_short = |n: usize| runs.iter().map(move |run| short(run, n));
+    let tells = |n: &usize| all_short(*n).collect::<BTreeSet<_>>().len() == runs.len();
+    let n = (ID..NAME).find(tells).unwrap_or(NAME);
+    let of_run = |run: &Record| {
+        let own = run.labels.iter().filter(|(key, _)| differs(key));
+        let labels: Vec<String> = own.map(|(key, value)| format!("{key}={value}")).collect();
+        let host = run.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+        let labels = cut(&labels.join(" "), NAME);
+        let id = short(run, n);
+        let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{host}"), NAME));
+        vec![labels.clone(), by_host, format!("{labels}, {id}"), by_id]
+    };
+    let called: Vec<Vec<String>> = runs.iter().map(of_run).collect();
+    let name = |own: &Vec<String>| {
+        let is_own = |kind: usize| called.iter().filter(|all| all[kind] == own[kind]).count() == 1;
+        let kinds = if own[0].is_empty() { 3..4 } else { 0..3 };
+        let kind = kinds.clone().find(|kind| is_own(*kind)).unwrap_or(kinds.end - 1);
+        own[kind].clone()
+    };
+    called.iter().map(name).collect()
+}
+
+/// Labels as they were given.
+fn labels(record: &Record) -> Vec<String> {
+    record.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {

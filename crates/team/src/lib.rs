@@ -5,16 +5,17 @@
 //! Between jobs the members sleep; within a job they spin. Nothing is spawned while time is taken.
 
 pub mod core_to_core;
+pub mod ranks;
 pub mod timed;
 
 pub use timed::{Laps, Span, Timed};
 
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
-use nodegauge_os::Barrier;
+use nodegauge_os::Gate;
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::pin;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -28,6 +29,19 @@ pub enum TeamError {
     /// A member of the team panicked: a bug.
     #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
     Panicked(usize),
+    /// A forked rank ended before its job.
+    #[error("rank {rank} (process {process}) ended in the middle of its work: {how}")]
+    Lost {
+        /// Its number.
+        rank: usize,
+        /// Its process.
+        process: u32,
+        /// How it ended.
+        how: String,
+    },
+    /// The user wants an end.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl From<TeamError> for Failure {
@@ -47,13 +61,17 @@ pub struct Member<'a> {
     pub index: usize,
     /// Threads in the team.
     pub count: usize,
-    barrier: &'a Barrier,
+    gate: &'a Gate,
 }
 
 impl Member<'_> {
-    /// Waits, spinning, until every member is here.
+    /// Waits, spinning, until every member is here. When another has failed, ends the job by a panic, without
+    /// a word: whoever failed first has said why.
+    #[inline]
     pub fn barrier(&self) {
-        self.barrier.wait();
+        if self.gate.wait(self.count).is_err() {
+            resume_unwind(Box::new("another member of the team failed"));
+        }
     }
 }
 
@@ -86,14 +104,14 @@ impl Team {
     /// A thread that cannot be started, or whose affinity, read back, is not what was asked.
     pub fn start(places: &[Vec<CpuId>]) -> Result<Self, TeamError> {
         let count = places.len();
-        let barrier = Arc::new(Barrier::new(count));
+        let gate = Arc::new(Gate::default());
         let (report, reports) = sync_channel(count);
         let (jobs, members, observed) = (Vec::new(), Vec::new(), Vec::new());
         let mut team = Self { jobs, reports, members, observed, failed: None };
         for (index, place) in places.iter().enumerate() {
             let (tell, bound) = sync_channel(1);
             let (job, jobs) = sync_channel(1);
-            let (barrier, report, place) = (Arc::clone(&barrier), report.clone(), place.clone());
+            let (gate, report, place) = (Arc::clone(&gate), report.clone(), place.clone());
             let member = std::thread::Builder::new()
                 .name(format!("gauge-{index}"))
                 .stack_size(STACK)
@@ -101,7 +119,7 @@ impl Team {
                     let observed = bind(index as u32, &place);
                     let stays = observed.is_ok();
                     if tell.send(observed).is_ok() && stays {
-                        work(&Member { index, count, barrier: &barrier }, &jobs, &report);
+                        work(&Member { index, count, gate: &gate }, &jobs, &report);
                     }
                 })
                 .map_err(|cause| {
@@ -205,7 +223,7 @@ fn work(member: &Member<'_>, jobs: &Receiver<Job>, report: &SyncSender<Report>) 
         // There is room for a report of each member.
         let _ = report.send((member.index, outcome.is_ok()));
         if outcome.is_err() {
-            member.barrier.poison();
+            member.gate.poison();
         }
     }
 }

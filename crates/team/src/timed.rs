@@ -9,6 +9,7 @@ use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 use nodegauge_measure::samples::Sample;
 use nodegauge_os::monotonic_nanos;
+use serde::{Deserialize, Serialize};
 
 /// First start and last end of a part, nanoseconds of [`monotonic_nanos`].
 pub type Span = (u64, u64);
@@ -31,6 +32,23 @@ pub struct Timed<T> {
     pub made: Vec<T>,
 }
 
+impl<T> Timed<T> {
+    /// From what each member made and its parts; `stolen` are the clock ticks before.
+    pub(crate) fn of(members: Vec<(T, Vec<Option<Lap>>)>, stolen: Option<u64>) -> Self {
+        let (made, laps): (Vec<T>, Vec<Vec<Option<Lap>>>) = members.into_iter().unzip();
+        let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
+        let parts = laps.iter().map(Vec::len).min().unwrap_or(0);
+        let part = |i: usize| laps.iter().filter_map(|laps| laps[i]).collect::<Vec<Lap>>();
+        let parts: Vec<Vec<Lap>> = (0..parts).map(part).collect();
+        Self {
+            spans: parts.iter().map(|laps| span(laps)).collect(),
+            part_causes: parts.iter().map(|laps| causes(laps)).collect(),
+            causes: unplaced(&parts, stolen).into_iter().collect(),
+            made,
+        }
+    }
+}
+
 /// What a member sees of the clock while its job has several parts: all members time equally many.
 pub struct Laps<'a> {
     member: &'a Member<'a>,
@@ -38,8 +56,8 @@ pub struct Laps<'a> {
 }
 
 /// One thread's part.
-#[derive(Debug, Clone, Copy)]
-struct Lap {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Lap {
     span: Span,
     /// What the kernel counted for the thread.
     counts: ThreadCounts,
@@ -47,7 +65,17 @@ struct Lap {
     wall_nanos: u64,
 }
 
-impl Laps<'_> {
+impl<'a> Laps<'a> {
+    /// None yet.
+    pub(crate) fn new(member: &'a Member<'a>) -> Self {
+        Self { member, laps: Vec::new() }
+    }
+
+    /// All of them.
+    pub(crate) fn into_inner(self) -> Vec<Option<Lap>> {
+        self.laps
+    }
+
     /// Starts `work` with all members together, and times it.
     pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let (begun, before) = (monotonic_nanos(), ThreadCounts::now());
@@ -79,24 +107,12 @@ impl Team {
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<Timed<T>, TeamError> {
         let stolen = stolen_ticks();
-        let (made, laps): (Vec<T>, Vec<Vec<Option<Lap>>>) = self
-            .map(|member| {
-                let mut laps = Laps { member, laps: Vec::new() };
-                let made = job(member, &mut laps);
-                (made, laps.laps)
-            })?
-            .into_iter()
-            .unzip();
-        let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
-        let parts = laps.iter().map(Vec::len).min().unwrap_or(0);
-        let part = |i: usize| laps.iter().filter_map(|laps| laps[i]).collect::<Vec<Lap>>();
-        let parts: Vec<Vec<Lap>> = (0..parts).map(part).collect();
-        Ok(Timed {
-            spans: parts.iter().map(|laps| span(laps)).collect(),
-            part_causes: parts.iter().map(|laps| causes(laps)).collect(),
-            causes: unplaced(&parts, stolen).into_iter().collect(),
-            made,
-        })
+        let all = self.map(|member| {
+            let mut laps = Laps::new(member);
+            let made = job(member, &mut laps);
+            (made, laps.laps)
+        })?;
+        Ok(Timed::of(all, stolen))
     }
 
     /// The same, as a sample between two round trips over `lines`.
@@ -108,8 +124,20 @@ impl Team {
         lines: &SharedLines,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<(Sample, Timed<T>), TeamError> {
+        self.between_round_trips(lines, |team| team.timed(job))
+    }
+
+    /// What others timed, as a sample between two round trips of this team over `lines`.
+    ///
+    /// # Errors
+    /// As [`Team::run`], and the error of `timed`.
+    pub fn between_round_trips<T>(
+        &mut self,
+        lines: &SharedLines,
+        timed: impl FnOnce(&mut Self) -> Result<Timed<T>, TeamError>,
+    ) -> Result<(Sample, Timed<T>), TeamError> {
         let before = round_trip(self, lines)?;
-        let timed = self.timed(job)?;
+        let timed = timed(self)?;
         let round_trips = (before, round_trip(self, lines)?);
         let sample = Sample {
             round_trips,

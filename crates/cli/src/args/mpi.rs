@@ -6,7 +6,7 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, UnknownName};
 use nodegauge_messages::options::{Buffers, SideThreads, Timing};
 use nodegauge_messages::transport::Fabric;
-use nodegauge_messages::{Pattern, RankPairs, pattern};
+use nodegauge_messages::{Pattern, RankPairs};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 use std::path::PathBuf;
@@ -180,13 +180,6 @@ fn pairs(text: &str) -> Result<RankPairs, String> {
         };
     }
     text.split(',').map(str::parse).collect::<Result<_, _>>().map(RankPairs::Distances)
-}
-
-impl MpiArgs {
-    /// The sizes, those by custom unless others are given.
-    pub(crate) fn sizes(&self) -> Vec<u64> {
-        self.sizes.as_ref().map_or_else(pattern::usual_sizes, |sizes| sizes.0.clone())
-    }
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
 const MOST_OTHERS: u32 = 40;
 
 /// The saved runs of the node of these runs with figures of the same tests.
-fn others(store: &Store, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
+pub(super) fn others(store: &Store, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
     let mut others: Vec<Record> = Vec::new();
     let host = runs.first().and_then(|run| run.machine.host.as_deref());
     let tests = runs.iter().flat_map(|run| &run.measurements).map(|m| m.test.as_str());

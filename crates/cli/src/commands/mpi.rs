@@ -43,7 +43,7 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
     let mut options = MessageOptions {
         patterns: args.patterns.list.clone(),
         named: args.patterns.named,
-        sizes: args.sizes(),
+        sizes: args.sizes.as_ref().map(|sizes| sizes.0.clone()),
         window: args.window,
         iterations: args.iterations,
         warm_up: args.warm_up,
@@ -63,8 +63,8 @@ fn options(args: &MpiArgs, between: &RankPairs) -> MessageOptions {
         ..usual
     };
     // A matrix has a pair for every two cores: without sizes of the user's, the two that matter.
-    if *between == RankPairs::All && args.sizes.is_none() {
-        options.sizes = vec![8, 1 << 20];
+    if *between == RankPairs::All {
+        options.sizes.get_or_insert_with(|| vec![8, 1 << 20]);
     }
     options
 }

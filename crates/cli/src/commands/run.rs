@@ -19,7 +19,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let mut asked = Request::default();
     environment.apply(&mut asked).map_err(Failure::usage)?;
     nodegauge_placement::plan(&site.topology, &asked)?;
-    let figures = if common.expect.is_empty() { Vec::new() } else { figures(&site, &environment) };
+    let figures =
+        if common.conditions.expect.is_empty() { Vec::new() } else { figures(&site, &environment) };
     session::conduct(
         common,
         site,

@@ -25,6 +25,8 @@ pub enum Drawing {
     Samples(Samples),
     /// Bars, of which each may begin where the one before ended.
     Steps(Steps),
+    /// The same figures of several runs.
+    Bars(Bars),
     /// Values over two axes; a surface where the axes are sizes.
     HeatMap(Grid),
     /// Where threads run.
@@ -74,6 +76,26 @@ pub struct Step {
     pub to: Option<f64>,
     /// More about it.
     pub words: String,
+}
+
+/// Groups of bars, one of each series in every group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bars {
+    /// Of all values.
+    pub unit: Unit,
+    /// What the groups are, in order.
+    pub groups: Vec<String>,
+    /// The series with the bars of each.
+    pub series: Vec<BarSeries>,
+}
+
+/// A bar in each group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BarSeries {
+    /// What it is of.
+    pub name: String,
+    /// Group by group: the value, and why it is doubted, if it is; nothing where there is no result.
+    pub values: Vec<Option<(f64, Option<String>)>>,
 }
 
 /// Values over two axes.

@@ -28,7 +28,7 @@ pub(super) struct Question<'a> {
 
 impl<'a> Question<'a> {
     pub fn of(a: &'a Side, b: &'a Side, design: Design) -> Self {
-        let same = settings::same_question(&a.runs, &b.runs);
+        let same = settings::same_question(&[&a.runs, &b.runs]);
         let others = [a, b].map(|side| {
             let compared = |run: &Record| a.runs.iter().chain(&b.runs).any(|own| own.id == run.id);
             let alike = |run: &&Record| {
@@ -56,8 +56,8 @@ impl<'a> Question<'a> {
             place: point.place.clone(),
             at: point.at.clone(),
             size: expect::size_of(first),
-            a: Figure::of(&point.a),
-            b: Figure::of(&point.b),
+            a: Figure::of(&point.sides[0]),
+            b: Figure::of(&point.sides[1]),
             statistic: first.quoted.name(),
             ratio: None,
             ci95: None,
@@ -83,9 +83,7 @@ impl<'a> Question<'a> {
         let trusted =
             |m: &Measurement| m.validity.status == Status::Valid || self.design.accept_suspect;
         let (mut sides, mut like) = (Vec::new(), Vec::new());
-        for ((name, side), others) in
-            [("A", &point.a), ("B", &point.b)].into_iter().zip(&self.others)
-        {
+        for ((name, side), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
             let (all, usable) = (side.len(), figures::usable(name, side)?);
             if usable.len() < all {
                 let failed = all - usable.len();
@@ -179,15 +177,21 @@ fn remedy(a: &Side, b: &Side, same: bool) -> String {
     format!("nothing tells how much such runs differ by themselves: {how}")
 }
 
-/// Why the two are not of the same thing; empty when they are.
-fn obstacles(point: &Point<'_>, same_question: bool, registry: &Registry) -> Vec<String> {
+/// Why the sides are not of the same thing; empty when they are.
+pub(super) fn obstacles(
+    point: &Point<'_>,
+    same_question: bool,
+    registry: &Registry,
+) -> Vec<String> {
     let differ = |what: &str, of: &dyn Fn(&Measurement) -> Option<String>| {
-        let [a, b] = [&point.a, &point.b].map(|side| distinct(side.iter().map(|(_, m)| of(m))));
-        match (a.as_str(), b.as_str()) {
-            ("", _) | (_, "") => None,
-            (a, b) if a == b => None,
-            (a, b) => Some(format!("{what}: {a} against {b}")),
+        let of_side = |side: &Vec<Numbered<'_>>| distinct(side.iter().map(|(_, m)| of(m)));
+        let mut known: Vec<String> = Vec::new();
+        for words in point.sides.iter().map(of_side) {
+            if !words.is_empty() && !known.contains(&words) {
+                known.push(words);
+            }
         }
+        (known.len() > 1).then(|| format!("{what}: {}", known.join(" against ")))
     };
     let mut reasons = Vec::new();
     reasons.extend(differ("category", &|m| {

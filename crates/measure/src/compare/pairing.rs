@@ -9,14 +9,14 @@ use crate::{Bytes, expect};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// The same measurement in the runs of both sides; neither is empty.
+/// The same measurement in the runs of the sides that have it.
 #[derive(Debug, Clone)]
 pub(crate) struct Point<'a> {
     pub at: Map<String, Value>,
     /// [`Point::at`] in words, behind the name: ` 8 B`, `, threads 4`.
     pub place: String,
-    pub a: Vec<Numbered<'a>>,
-    pub b: Vec<Numbered<'a>>,
+    /// Of each side, in their order.
+    pub sides: Vec<Vec<Numbered<'a>>>,
 }
 
 impl<'a> Point<'a> {
@@ -25,9 +25,9 @@ impl<'a> Point<'a> {
         format!("{}{}", self.first().name_in_words(), self.place)
     }
 
-    /// One of its measurements, of A if it has any.
+    /// One of its measurements, of the first side that has any.
     pub fn first(&self) -> &'a Measurement {
-        self.a.first().or(self.b.first()).expect("a point has a measurement").1
+        self.sides.iter().flatten().next().expect("a point has a measurement").1
     }
 
     fn unpaired(&self) -> Unpaired {
@@ -68,45 +68,54 @@ pub(crate) fn pair<'a>(
     b: &'a [Record],
     registry: &Registry,
 ) -> (Vec<Point<'a>>, [Vec<Unpaired>; 2]) {
+    let (mut both, mut only) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for point in points(&[a, b], registry) {
+        match point.sides.iter().position(Vec::is_empty) {
+            None => both.push(point),
+            Some(lacking) => only[1 - lacking].push(point.unpaired()),
+        }
+    }
+    (both, only)
+}
+
+/// The measurements of some sides, the same ones of all sides together.
+pub(super) fn points<'a>(sides: &[&'a [Record]], registry: &Registry) -> Vec<Point<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
-    for m in a.iter().chain(b).flat_map(own) {
+    for m in sides.iter().copied().flatten().flat_map(own) {
         if !groups.contains(&group_of(m)) {
             groups.push(group_of(m));
         }
     }
     let mut points = Vec::new();
-    let mut only = [Vec::new(), Vec::new()];
     for group in groups {
         let of = |record: &'a Record| own(record).filter(|m| group_of(m) == group).collect();
-        let [of_a, of_b] =
-            [a, b].map(|side| side.iter().map(of).collect::<Vec<Vec<&Measurement>>>());
-        let all: Vec<&Vec<&Measurement>> = of_a.iter().chain(&of_b).collect();
+        let of_sides: Vec<Vec<Vec<&Measurement>>> =
+            sides.iter().map(|side| side.iter().map(of).collect()).collect();
+        let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
         let keys = telling(group, &all, registry);
-        let [of_a, of_b] = [of_a, of_b].map(|side| {
+        let numbered = |side: Vec<Vec<&'a Measurement>>| {
             let numbered = side.into_iter().enumerate();
             numbered.flat_map(|(run, all)| entries(run, all, &keys)).collect::<Vec<_>>()
-        });
+        };
+        let of_sides: Vec<Vec<(Place, Numbered<'a>)>> =
+            of_sides.into_iter().map(numbered).collect();
         let mut places: Vec<&Place> = Vec::new();
-        for (at, _) in of_a.iter().chain(&of_b) {
+        for (at, _) in of_sides.iter().flatten() {
             if !places.contains(&at) {
                 places.push(at);
             }
         }
         for place in places {
-            let here = |entries: &[(Place, Numbered<'a>)]| -> Vec<Numbered<'a>> {
+            let here = |entries: &Vec<(Place, Numbered<'a>)>| -> Vec<Numbered<'a>> {
                 entries.iter().filter(|(at, _)| at == place).map(|(_, m)| *m).collect()
             };
-            let (a, b) = (here(&of_a), here(&of_b));
-            let at = a.first().or(b.first()).map(|(_, m)| values(place, m)).unwrap_or_default();
-            let point = Point { place: in_words(group, &at, registry), at, a, b };
-            match (point.a.is_empty(), point.b.is_empty()) {
-                (false, false) => points.push(point),
-                (false, true) => only[0].push(point.unpaired()),
-                _ => only[1].push(point.unpaired()),
-            }
+            let sides: Vec<Vec<Numbered<'a>>> = of_sides.iter().map(here).collect();
+            let first = sides.iter().flatten().next();
+            let at = first.map(|(_, m)| values(place, m)).unwrap_or_default();
+            points.push(Point { place: in_words(group, &at, registry), at, sides });
         }
     }
-    (points, only)
+    points
 }
 
 /// What a run measured itself.

@@ -7,18 +7,37 @@ use crate::place::Numbered;
 use crate::record::{Machine, Record, Severity};
 use crate::{Bytes, BytesPerSec};
 use pairing::Point;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
-/// Something that is not the same on both sides.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Something that is not the same on all sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// What.
     pub what: String,
-    /// On A; several values are separated by ` | `.
-    pub a: String,
-    /// On B.
-    pub b: String,
+    /// On each side; several values are separated by ` | `, and what is not known of a side is `?`.
+    pub sides: Vec<String>,
+}
+
+/// As comparisons have it: `what`, `a`, `b`.
+impl Serialize for Difference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let named = ["a", "b"].into_iter().zip(&self.sides);
+        serializer.collect_map([("what", &self.what)].into_iter().chain(named))
+    }
+}
+
+impl Difference {
+    /// The difference between sides that are known; `None` where it is none.
+    fn between(what: String, mut sides: Vec<String>) -> Option<Self> {
+        let known: BTreeSet<&String> = sides.iter().filter(|words| !words.is_empty()).collect();
+        (known.len() > 1).then(|| {
+            let unknown = sides.iter_mut().filter(|words| words.is_empty());
+            unknown.for_each(|words| *words = "?".to_owned());
+            Self { what, sides }
+        })
+    }
 }
 
 /// A fact about a machine, when it is known: its name, whether it decides which configuration is
@@ -123,79 +142,75 @@ pub(super) fn question(run: &Record) -> Option<Vec<&str>> {
 }
 
 /// Whether all runs were asked the same, so that what differs between them came of it.
-pub(super) fn same_question(a: &[Record], b: &[Record]) -> bool {
-    let mut all = a.iter().chain(b).map(question);
+pub(super) fn same_question(sides: &[&[Record]]) -> bool {
+    let mut all = sides.iter().copied().flatten().map(question);
     let first = all.next().flatten();
     first.is_some() && all.all(|question| question == first)
 }
 
 /// What differs, labels first.
 pub(super) fn differences(
-    a: &[Record],
-    b: &[Record],
+    sides: &[&[Record]],
     points: &[Point<'_>],
     same_question: bool,
     registry: &Registry,
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
-    let mut add = |what: String, a: String, b: String| {
-        if a != b {
-            differences.push(Difference { what, a, b });
-        }
+    let mut add = |what: &str, sides: Vec<String>| {
+        differences.extend(Difference::between(what.to_owned(), sides));
     };
-    let sides =
-        |of: &dyn Fn(&Record) -> Option<String>| [a, b].map(|side| distinct(side.iter().map(of)));
-    let mut labels: Vec<&String> = a.iter().chain(b).flat_map(|run| run.labels.keys()).collect();
+    let of_sides = |of: &dyn Fn(&Record) -> Option<String>| -> Vec<String> {
+        sides.iter().map(|side| distinct(side.iter().map(of))).collect()
+    };
+    let all = || sides.iter().copied().flatten();
+    let mut labels: Vec<&String> = all().flat_map(|run| run.labels.keys()).collect();
     labels.retain(|label| *label != TURNS);
     labels.sort();
     labels.dedup();
     for key in labels {
-        let [a, b] = sides(&|run| run.labels.get(key).cloned()).map(|text| match text.is_empty() {
-            true => "-".to_owned(),
-            false => text,
-        });
-        add(format!("label {key}"), a, b);
+        let label = |side: &&[Record]| {
+            let text = distinct(side.iter().map(|run| run.labels.get(key).cloned()));
+            if text.is_empty() { "-".to_owned() } else { text }
+        };
+        add(&format!("label {key}"), sides.iter().map(label).collect());
     }
-    let known = |run: &Record| run.machine.host.is_some() || run.machine.processor.model.is_some();
-    let [a_known, b_known] = [a, b].map(|side| side.iter().any(known));
-    let in_words = |known| if known { "described" } else { "not known" }.to_owned();
-    add("machine".to_owned(), in_words(a_known), in_words(b_known));
+    let is_known =
+        |run: &Record| run.machine.host.is_some() || run.machine.processor.model.is_some();
+    let known: Vec<bool> = sides.iter().map(|side| side.iter().any(is_known)).collect();
+    let in_words = |known: &bool| if *known { "described" } else { "not known" }.to_owned();
+    add("machine", known.iter().map(in_words).collect());
     for (what, _, fact) in FACTS {
-        let [a, b] = sides(&|run| fact(&run.machine));
-        if !a.is_empty() && !b.is_empty() {
-            add(what.to_owned(), a, b);
+        add(what, of_sides(&|run| fact(&run.machine)));
+    }
+    let commit = |run: &Record| run.tool.commit.as_ref().map(|commit| format!(" ({commit})"));
+    let tool = |run: &Record| format!("{}{}", run.tool.version, commit(run).unwrap_or_default());
+    add("nodegauge", of_sides(&|run| Some(tool(run))));
+    let warnings = all().flat_map(|run| &run.findings);
+    let warnings = warnings.filter(|finding| finding.severity >= Severity::Warning);
+    let mut ids: Vec<&str> = Vec::new();
+    for finding in warnings {
+        if !ids.contains(&finding.id.as_str()) {
+            ids.push(&finding.id);
         }
     }
-    let [of_a, of_b] = sides(&|run| {
-        let commit = run.tool.commit.as_deref().map(|commit| format!(" ({commit})"));
-        Some(format!("{}{}", run.tool.version, commit.unwrap_or_default()))
-    });
-    add("nodegauge".to_owned(), of_a, of_b);
-    if a_known && b_known {
-        findings(a, b, &mut add);
+    for id in ids {
+        let has = |(side, known): (&&[Record], &bool)| match known {
+            true => finding_in_words(side, id),
+            false => String::new(),
+        };
+        add(&format!("finding {id}"), sides.iter().zip(&known).map(has).collect());
     }
     differences.extend(configurations(points, same_question, registry));
     differences
 }
 
-/// Findings of which one side is free.
-fn findings(a: &[Record], b: &[Record], add: &mut impl FnMut(String, String, String)) {
-    let has = |side: &[Record], id: &str| {
-        let n = side.iter().filter(|run| run.findings.iter().any(|known| known.id == id)).count();
-        match n {
-            0 => "no".to_owned(),
-            n if n == side.len() => "yes".to_owned(),
-            n => format!("{n} of {} runs", side.len()),
-        }
-    };
-    let mut ids: Vec<&str> = Vec::new();
-    for finding in a.iter().chain(b).flat_map(|run| &run.findings) {
-        if finding.severity >= Severity::Warning && !ids.contains(&finding.id.as_str()) {
-            ids.push(&finding.id);
-        }
-    }
-    for id in ids {
-        add(format!("finding {id}"), has(a, id), has(b, id));
+/// Whether the runs of a side have a finding.
+fn finding_in_words(side: &[Record], id: &str) -> String {
+    let n = side.iter().filter(|run| run.findings.iter().any(|known| known.id == id)).count();
+    match n {
+        0 => "no".to_owned(),
+        n if n == side.len() => "yes".to_owned(),
+        n => format!("{n} of {} runs", side.len()),
     }
 }
 
@@ -207,7 +222,7 @@ fn configurations(
     registry: &Registry,
 ) -> Vec<Difference> {
     let mut keys: Vec<&String> = Vec::new();
-    for (_, m) in points.iter().flat_map(|point| point.a.iter().chain(&point.b)) {
+    for (_, m) in points.iter().flat_map(|point| point.sides.iter().flatten()) {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
             // Identities that differ where the same was asked; else they are why there is no ratio.
@@ -223,21 +238,19 @@ fn configurations(
     }
     let mut differences = Vec::new();
     for key in keys {
-        let value = |side: &[Numbered<'_>]| {
+        let value = |side: &Vec<Numbered<'_>>| {
             distinct(side.iter().map(|(_, m)| told(key, m.config.get(key)?)))
         };
         let what = key.replace('_', " ");
         // Measurements that differ alike share a line.
         let mut alike: Vec<(Difference, Vec<String>)> = Vec::new();
         for point in points {
-            let (a, b) = (value(&point.a), value(&point.b));
-            if a == b || a.is_empty() || b.is_empty() {
-                continue;
-            }
+            let sides = point.sides.iter().map(value).collect();
+            let Some(difference) = Difference::between(what.clone(), sides) else { continue };
             let title = point.title();
-            match alike.iter_mut().find(|(known, _)| known.a == a && known.b == b) {
+            match alike.iter_mut().find(|(known, _)| *known == difference) {
                 Some((_, titles)) => titles.push(title),
-                None => alike.push((Difference { what: what.clone(), a, b }, vec![title])),
+                None => alike.push((difference, vec![title])),
             }
         }
         let many = alike.len() > EACH;
@@ -249,8 +262,9 @@ fn configurations(
             differences.push(difference);
         }
         if many {
+            let sides = points.first().map_or(0, |point| point.sides.len());
             let of = "of further measurements".to_owned();
-            differences.push(Difference { what, a: of.clone(), b: of });
+            differences.push(Difference { what, sides: vec![of; sides] });
         }
     }
     differences

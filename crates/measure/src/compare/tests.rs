@@ -232,7 +232,7 @@ fn measurements_are_paired_by_what_tells_them_apart() {
     // One count against another is a difference of setting, and compared.
     let comparison = compare(&single, &side(vec![record("T", vec![of_threads(4)])]));
     assert_eq!(comparison.pairs[0].ratio, Some(2.0));
-    assert!(comparison.differences.iter().any(|d| d.what == "threads" && d.a == "2" && d.b == "4"));
+    assert!(comparison.differences.iter().any(|d| d.what == "threads" && d.sides == ["2", "4"]));
     // What nothing tells apart is told apart by its number.
     let twice = side(vec![record("D", vec![triad(&[1e9; 8]), triad(&[2e9; 8])])]);
     let titles: Vec<String> = compare(&twice, &twice).pairs.iter().map(Pair::title).collect();
@@ -315,7 +315,7 @@ fn what_differs_is_listed_and_evidence_is_not() {
     let told: Vec<String> = compare(&side(vec![a]), &side(vec![b]))
         .differences
         .iter()
-        .map(|d| format!("{}: {} | {}", d.what, d.a, d.b))
+        .map(|d| format!("{}: {}", d.what, d.sides.join(" | ")))
         .collect();
     // The governor of A is not known, which is no difference.
     assert_eq!(

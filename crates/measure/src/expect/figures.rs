@@ -1,8 +1,8 @@
 //! What a run will measure, as far as that is known before: a condition on anything else is refused then, and
 //! not after an hour.
 
-use super::{Expectation, PERCENT, base_of, listed};
-use crate::Unit;
+use super::{Expectation, PERCENT, base_of, exact, listed};
+use crate::{Bytes, Unit};
 
 /// Figures of one test that a run may give.
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub struct Figures {
     fits: fn(&str) -> bool,
     units: &'static [Unit],
     limited: bool,
+    /// Message, block or array sizes, where they are known before; none where they have no size.
+    sizes: Option<Vec<u64>>,
     /// Conditions are about them only where they name their test.
     scoped: bool,
 }
@@ -26,7 +28,8 @@ impl Figures {
         units: &'static [Unit],
     ) -> Self {
         let names = names.into_iter().map(Into::into).collect();
-        Self { gauge, test, names, fits: |_| false, units, limited: false, scoped: false }
+        let fits = |_: &str| false;
+        Self { gauge, test, names, fits, units, limited: false, sizes: None, scoped: false }
     }
 
     /// Names like these are possible too, such as sizes.
@@ -37,6 +40,11 @@ impl Figures {
     /// Whether a limit may be known that they are held against.
     pub fn limited(self, limited: bool) -> Self {
         Self { limited, ..self }
+    }
+
+    /// Of these message, block or array sizes (bytes), and of no other; of none where they have no size.
+    pub fn sized(self, sizes: impl IntoIterator<Item = u64>) -> Self {
+        Self { sizes: Some(sizes.into_iter().collect()), ..self }
     }
 
     /// They never pass for another test's: see [`crate::record::Category::Transport`].
@@ -68,12 +76,20 @@ impl Expectation {
         let named: Vec<&Figures> =
             figures.iter().filter(|of| of.is_of(scope) && of.has(&self.name)).collect();
         if named.is_empty() {
-            let spelt = |of: &Figures| -> Vec<String> {
-                let scope = scope.map(|_| format!("{}.", of.test)).unwrap_or_default();
-                of.names.iter().map(|name| format!("{scope}{name}")).collect()
+            let full = |of: &Figures, name: &str| match scope.is_some() || of.scoped {
+                true => format!("{}.{name}", of.test),
+                false => name.to_owned(),
             };
-            let (known, likeness) = self.nearest(figures.iter().flat_map(spelt).collect());
-            let hint = match known.first().filter(|_| likeness >= ALIKE) {
+            let spelt = |of: &Figures| -> Vec<String> {
+                of.names.iter().map(|name| full(of, name)).collect()
+            };
+            let mut known: Vec<String> = figures.iter().flat_map(spelt).collect();
+            known.sort();
+            known.dedup();
+            let (known, likeness) = self.nearest(known);
+            let elsewhere = figures.iter().find(|of| of.has(&self.name));
+            let near = known.first().filter(|_| likeness >= ALIKE).cloned();
+            let hint = match elsewhere.map(|of| full(of, &self.name)).or(near) {
                 Some(near) => format!("did you mean {near}?"),
                 None => "name one of these".to_owned(),
             };
@@ -81,6 +97,9 @@ impl Expectation {
                 "expected {expected}, but there is no such measurement; {}\nhint: {hint}",
                 listed(&known)
             ));
+        }
+        if let Some(why) = self.size.and_then(|size| self.refused_size(size, &named)) {
+            return Some(format!("expected {expected}, but {why}"));
         }
         let unit = base_of(self.unit).map(|(base, _)| base);
         let measured_in = |of: &&Figures| of.units.iter().any(|known| Some(known.symbol()) == unit);
@@ -104,6 +123,29 @@ impl Expectation {
     }
 }
 
+impl Expectation {
+    /// Why none of the figures that it names will have this size.
+    fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<String> {
+        let sizes: Option<Vec<&Vec<u64>>> = named.iter().map(|of| of.sizes.as_ref()).collect();
+        let mut known: Vec<u64> = sizes?.into_iter().flatten().copied().collect();
+        if known.contains(&size) {
+            return None;
+        }
+        let steps = |bytes: &u64| ((*bytes).max(1) as f64 / size.max(1) as f64).log2().abs();
+        known.sort_by(|a, b| steps(a).total_cmp(&steps(b)));
+        known.dedup();
+        let known: Vec<String> =
+            known.iter().map(|bytes| format!("@{}", exact(Bytes(*bytes)))).collect();
+        Some(match known.first() {
+            None => format!("{} has no size\nhint: leave @{} out", self.name, exact(Bytes(size))),
+            Some(near) => format!(
+                "that size is not measured; {}\nhint: name one of these, e.g. {near}",
+                listed(&known)
+            ),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,7 +160,11 @@ mod tests {
                 ("messages", "mpi"),
                 ["mbw_mr"],
                 &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
-            ),
+            )
+            .sized([8, 1 << 10, 1 << 20]),
+            Figures::new(("messages", "transport"), ["mbw_mr", "bibw"], &[Unit::BytesPerSecond])
+                .scoped(),
+            Figures::new(("compute", "hpl"), ["rating"], &[Unit::FlopsPerSecond]).sized([]),
         ];
         text.parse::<Expectation>().unwrap().refusal(&figures)
     }
@@ -131,6 +177,8 @@ mod tests {
             "memory.4096>=1GB/s",
             "mbw_mr>=1msg/s",
             "mpi.mbw_mr>=1GB/s@8B",
+            "triad>=300GB/s@3B",
+            "transport.mbw_mr>=1GB/s@3B",
         ] {
             assert_eq!(refusal(text), None, "{text}");
         }
@@ -141,13 +189,29 @@ mod tests {
         for (text, why) in [
             (
                 "tryad>=300GB/s",
-                "expected tryad >= 300 GB/s, but there is no such measurement; there are triad, copy, \
-                 65536, mbw_mr\nhint: did you mean triad?",
+                "expected tryad >= 300 GB/s, but there is no such measurement; there are triad, \
+                 transport.bibw, transport.mbw_mr, rating, copy, 65536, mbw_mr\nhint: did you mean triad?",
             ),
             (
                 "hpl.triad>=3GB/s",
                 "expected hpl.triad >= 3 GB/s, but there is no such measurement; there are \
-                 stream.triad, mpi.mbw_mr, ladder.65536, stream.copy\nhint: name one of these",
+                 hpl.rating, stream.triad, transport.bibw, mpi.mbw_mr, ladder.65536, transport.mbw_mr, \
+                 stream.copy\nhint: did you mean stream.triad?",
+            ),
+            (
+                "bibw>=3GB/s",
+                "expected bibw >= 3 GB/s, but there is no such measurement; there are mbw_mr, \
+                 triad, rating, 65536, copy, transport.bibw, transport.mbw_mr\nhint: did you mean \
+                 transport.bibw?",
+            ),
+            (
+                "mbw_mr>=1msg/s@3B",
+                "expected mbw_mr >= 1 msg/s at 3 B, but that size is not measured; there are @8B, @1KiB, \
+                 @1MiB\nhint: name one of these, e.g. @8B",
+            ),
+            (
+                "rating>=1GFLOP/s@8B",
+                "expected rating >= 1 GFLOP/s at 8 B, but rating has no size\nhint: leave @8B out",
             ),
             (
                 "mbw_mr>=75%",

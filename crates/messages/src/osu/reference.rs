@@ -5,7 +5,7 @@ use crate::launch::Launch;
 use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
-use crate::pattern::{Participants, Pattern, usual_sizes};
+use crate::pattern::{Participants, Pattern};
 use crate::protocol::SizeRun;
 use crate::result;
 use crate::start::{Broken, FOREVER, Starter, error_tail, reason_to_kill};
@@ -228,7 +228,7 @@ fn osu(
 fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let pattern = launch.patterns.first().copied().unwrap_or(Pattern::Latency);
     let sizes = options.sizes_of(pattern);
-    let chosen = options.sizes != usual_sizes() && !pattern.is_sizeless();
+    let chosen = options.sizes.is_some() && !pattern.is_sizeless();
     let sizes = sizes.first().zip(sizes.last()).filter(|_| chosen);
     let unusual = pattern.is_rate() && options.window != MessageOptions::default().window;
     let (threads, threaded) = (launch.threads, pattern.row().participants == Participants::Threads);

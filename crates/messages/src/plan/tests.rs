@@ -137,6 +137,17 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
         plan.notices[0].text,
         "alltoall among 128 ranks goes to 256 KiB only: a buffer of a larger size has more than 32 MiB (--mem-limit)"
     );
+    // Beyond what is measured by custom, what was asked for is: to the same limit.
+    let topology = machine("Package:1 Core:2 PU:1");
+    let asked = |sizes: &[u64]| {
+        let (patterns, sizes) = (vec![Pattern::Alltoall], Some(sizes.to_vec()));
+        let options = MessageOptions { patterns, sizes, named: true, ..MessageOptions::default() };
+        MessagesPlan::with(&topology, options, RankPairs::EachDistance, None)
+    };
+    let plan = asked(&[8, 4 << 20, 1 << 30]).unwrap();
+    assert_eq!(plan.launches[0].sizes_of(Pattern::Alltoall, &plan.options), [8, 4 << 20]);
+    assert!(plan.notices[0].text.starts_with("alltoall among 2 ranks goes to 4 MiB only"));
+    assert!(asked(&[1 << 30]).unwrap_err().to_string().contains("larger than 512 MiB for every"));
     let error = collectives(&[Pattern::Alltoall], 100).unwrap_err().to_string();
     assert!(error.contains("is larger than 100 B for every size\nhint: take smaller"), "{error}");
 }

@@ -1,0 +1,39 @@
+//! The arguments of `report`.
+
+use super::{Conditions, Database};
+use clap::{Args as ClapArgs, ValueEnum};
+
+/// `report`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ReportArgs {
+    /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files; in html several,
+    /// up to 16, stand side by side
+    #[arg(default_value = "latest")]
+    pub(crate) runs: Vec<String>,
+    /// What is made of them
+    #[arg(
+        long,
+        short,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "html",
+        help_heading = "Output"
+    )]
+    pub(crate) format: Format,
+    /// Where the report goes; '-' is standard output [default: nodegauge-ID.html; of texts -]
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<String>,
+    #[command(flatten)]
+    pub(crate) conditions: Conditions,
+    #[command(flatten)]
+    pub(crate) db: Database,
+}
+
+/// Kinds of reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One page that needs no network.
+    Html,
+    /// Records, one a line.
+    Jsonl,
+}

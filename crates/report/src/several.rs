@@ -1,0 +1,234 @@
+//! The page of several runs side by side: what differs between them, then every figure with the best and
+//! the worst of the runs, and pictures of those that all have.
+
+use crate::compare::{differences, grouped, listed, speed};
+use crate::run;
+use nodegauge_gauge::Gauge;
+use nodegauge_gauge::view::{
+    self, BarSeries, Bars, Cell, Chart, Drawing, Note, Page, Picture, Scale, Section, Series,
+    Table, Tone,
+};
+use nodegauge_measure::Unit;
+use nodegauge_measure::compare::{Design, Pair, Shared, Side, Verdict, compare, several};
+use nodegauge_measure::keys::Registry;
+use nodegauge_measure::ratio::closing::{interval_in_words, times_as_fast};
+use nodegauge_measure::record::{Measurement, Record, Status};
+
+/// Most groups of bars in a picture, and most pictures of a test: the tables have all.
+const GROUPS: usize = 12;
+const PICTURES: usize = 12;
+
+/// The page of two or more runs. `others` are saved runs of the node of a run, from which it is taken how
+/// much such runs differ by themselves.
+pub fn page(
+    runs: &[Record],
+    gauges: &[&dyn Gauge],
+    registry: &Registry,
+    others: &dyn Fn(&Record) -> Vec<Record>,
+) -> Page {
+    let names = run::names(runs);
+    let known = several(runs, registry);
+    let called: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut sections = vec![legend(runs, &names), differences(&known.differences, &called)];
+    for (test, figures) in grouped(&known.figures, |shared| shared.first().test.as_str()) {
+        // A test of a later version has no name of its own here.
+        let mut known = registry.kinds().iter().flat_map(|kind| kind.tests.iter());
+        let id = known.find(|known| **known == test).copied().unwrap_or("figures");
+        sections.push(section(id, test, &figures, &names));
+    }
+    let heads = gauges.iter().flat_map(|gauge| runs.iter().map(move |run| gauge.headlines(run)));
+    let heads: Vec<&Measurement> = heads.flatten().filter_map(|head| head.figure).collect();
+    let of_heads = |shared: &&Shared<'_>| {
+        let of_run = |m: &Measurement| heads.iter().any(|head| std::ptr::eq(*head, m));
+        shared.is_of_all() && shared.runs.iter().flatten().any(|m| of_run(m))
+    };
+    let side = |run: usize| Side {
+        asked: names[run].clone(),
+        runs: vec![runs[run].clone()],
+        others: others(&runs[run]),
+    };
+    let told = known.figures.iter().filter(of_heads);
+    let told: Vec<String> = told.filter_map(|shared| verdict(shared, &side, registry)).collect();
+    sections.extend((!told.is_empty()).then(|| view::summary(told.join("; "))));
+    let heading = format!("nodegauge: {} runs side by side", runs.len());
+    Page { heading, sections }
+}
+
+/// Which run is which.
+fn legend(runs: &[Record], names: &[String]) -> Section {
+    let mut section = Section::new("runs");
+    let mut table = Table::new(&["run", "started", "host", "id", "command"]);
+    for (run, name) in runs.iter().zip(names) {
+        let ended = if run.complete { "" } else { "(incomplete) " };
+        table.row([
+            Cell::text(name).tone(Tone::Strong),
+            run.started.get(..16).unwrap_or(&run.started).replace('T', " ").into(),
+            run.machine.host.as_deref().unwrap_or("-").into(),
+            run.id.as_str().into(),
+            format!("{ended}{}", run.command.join(" ")).into(),
+        ]);
+    }
+    section.push(table);
+    section
+}
+
+/// The figures of a test: all in a table, with why some are not comparable or doubted, and pictures.
+fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[String]) -> Section {
+    let mut section = Section::new(id);
+    let right = names.iter().map(|name| format!(">{name}"));
+    let titles: Vec<String> = [test.to_owned()].into_iter().chain(right).collect();
+    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    let (all, some): (Vec<&Shared<'_>>, Vec<&Shared<'_>>) =
+        figures.iter().copied().partition(|shared| shared.is_of_all());
+    for (heading, part) in [("", &all), ("of some of the runs only", &some)] {
+        if !part.is_empty() {
+            table.heading(heading);
+        }
+        for shared in part {
+            let marked = shared.best_and_worst();
+            let cells = shared.runs.iter().enumerate().map(|(run, m)| cell(*m, run, marked));
+            table.row([shared.title.as_str().into()].into_iter().chain(cells));
+        }
+    }
+    section.push(table);
+    let obstacles = figures.iter().flat_map(|of| of.obstacles.iter().map(move |why| (why, of)));
+    for (why, of) in grouped(obstacles, |(why, _)| *why) {
+        let titles: Vec<String> = of.iter().map(|(_, shared)| shared.title.clone()).collect();
+        let text = format!("{}: not comparable: {why}", listed(&titles));
+        section.push(Note::new("why", text).tone(Tone::Warning));
+    }
+    section.blocks.extend(doubts(figures, names).into_iter().map(Into::into));
+    let mut pictures = curves(figures, names);
+    pictures.extend(bars(test, &all, names));
+    pictures.truncate(PICTURES);
+    section.blocks.extend(pictures.into_iter().map(view::Block::Picture));
+    section
+}
+
+/// Why figures are doubted or no results, each reason once with the runs and figures that have it.
+fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
+    type Doubt<'a> = ((Status, String), &'a String);
+    let mut found: Vec<Doubt<'_>> = Vec::new();
+    for (run, name) in names.iter().enumerate() {
+        let of_run = figures.iter().filter_map(|shared| Some((shared.runs[run]?, shared)));
+        let doubted = of_run.filter_map(|(m, of)| Some((m.validity.reasons.first()?, m, of)));
+        for (why, of) in grouped(doubted, |(why, ..)| *why) {
+            let titles: Vec<String> = of.iter().map(|(.., shared)| shared.title.clone()).collect();
+            let text = format!("{}: {why}", listed(&titles));
+            found.push(((of[0].1.validity.status, text), name));
+        }
+    }
+    let note = |((status, text), of): ((Status, String), Vec<Doubt<'_>>)| {
+        let runs: Vec<String> = of.into_iter().map(|(_, name)| name.clone()).collect();
+        let of = if runs.len() == names.len() { "all".to_owned() } else { listed(&runs) };
+        Note::doubt(status, format!("{of}: {text}"))
+    };
+    grouped(found, |(doubt, _)| doubt.clone()).into_iter().map(note).collect()
+}
+
+/// A figure of a run, in words that say what its colour says.
+fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> Cell {
+    let Some(m) = m else { return "-".into() };
+    let (words, tone) = match (m.validity.status, marked) {
+        (Status::Invalid, _) => return Cell::text("invalid").tone(Tone::Bad),
+        (Status::Suspect, _) => (", suspect", Tone::Warning),
+        (_, Some([best, _])) if best == run => (", best", Tone::Better),
+        (_, Some([_, worst])) if worst == run => (", worst", Tone::Worse),
+        _ => ("", Tone::Plain),
+    };
+    let text = format!("{}{words}", m.in_words());
+    Cell { figure: m.value.map(|value| (value, m.unit)), ..Cell::text(text).tone(tone) }
+}
+
+/// The value of a result.
+fn result(m: Option<&Measurement>) -> Option<f64> {
+    m.filter(|m| m.validity.status != Status::Invalid)?.value
+}
+
+/// Curves over size, one of each run in a picture.
+fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
+    let sized = figures.iter().filter(|shared| shared.size.is_some());
+    let same = grouped(sized, |shared| (shared.curve.as_str(), shared.first().unit));
+    let curve = |((title, unit), of): ((&str, Unit), Vec<&&Shared<'_>>)| {
+        let dots = |run: usize| -> Vec<(f64, f64)> {
+            let dot =
+                |shared: &&&Shared<'_>| Some((shared.size?.0 as f64, result(shared.runs[run])?));
+            let mut dots: Vec<(f64, f64)> = of.iter().filter_map(dot).collect();
+            dots.sort_by(|x, y| x.0.total_cmp(&y.0));
+            dots
+        };
+        let series = names.iter().enumerate().map(|(run, name)| Series {
+            mark: '*',
+            name: name.clone(),
+            dots: dots(run),
+        });
+        let series: Vec<Series> = series.filter(|one| !one.dots.is_empty()).collect();
+        let (x, y) = (Scale::Bytes, Scale::Rate(unit));
+        let chart = Chart { x, y, ticks: Vec::new(), series, marks: Vec::new() };
+        (of.len() > 1 && chart.series.len() > 1).then(|| Picture {
+            title: format!("{title} over size"),
+            drawing: Drawing::Chart(chart),
+        })
+    };
+    same.into_iter().filter_map(curve).collect()
+}
+
+/// Bars of the figures that all runs have and that are no dots of a curve, by unit.
+fn bars(test: &str, figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
+    let alone = |shared: &&&Shared<'_>| {
+        let curve = figures.iter().filter(|other| {
+            other.curve == shared.curve && other.first().unit == shared.first().unit
+        });
+        shared.size.is_none() || curve.count() == 1
+    };
+    let alone = figures.iter().filter(alone);
+    let picture = |(unit, of): (Unit, Vec<&&Shared<'_>>)| {
+        let shown = &of[..of.len().min(GROUPS)];
+        let value = |m: Option<&Measurement>| {
+            let doubt = m?.validity.reasons.first().cloned();
+            Some((result(m)?, doubt))
+        };
+        let series = names.iter().enumerate().map(|(run, name)| BarSeries {
+            name: name.clone(),
+            values: shown.iter().map(|shared| value(shared.runs[run])).collect(),
+        });
+        let groups = shown.iter().map(|shared| shared.title.clone()).collect();
+        let more = of.len() - shown.len();
+        let title = match more {
+            0 => format!("{test}, {}", unit.symbol()),
+            n => format!("{test}, {}: {n} more are in the table", unit.symbol()),
+        };
+        let drawing = Drawing::Bars(Bars { unit, groups, series: series.collect() });
+        Picture { title, drawing }
+    };
+    grouped(alone, |shared| shared.first().unit).into_iter().map(picture).collect()
+}
+
+/// What the best and the worst run of a figure come to, in a sentence; `None` where none is best.
+fn verdict(
+    shared: &Shared<'_>,
+    side: &dyn Fn(usize) -> Side,
+    registry: &Registry,
+) -> Option<String> {
+    let [best, worst] = shared.best_and_worst()?;
+    let (best, worst) = (side(best), side(worst));
+    let mut comparison = compare(&worst, &best, Design::default(), registry);
+    let of = shared.first();
+    let is_it = |pair: &Pair| pair.title() == shared.title && pair.test == of.test;
+    let at = comparison.pairs.iter().position(is_it)?;
+    let pair = comparison.pairs.swap_remove(at);
+    let (best, worst, title) = (&best.asked, &worst.asked, &shared.title);
+    Some(match (pair.verdict, speed(&pair, Verdict::Faster)) {
+        (Verdict::Faster, Some((ratio, ci95))) => {
+            let times = times_as_fast(ratio, Some(ci95), worst);
+            format!("{best} is {times} in {title} ({})", interval_in_words(ci95))
+        }
+        (Verdict::WithinNoise, _) => {
+            format!("no difference between {best} and {worst} in {title} is beyond noise")
+        }
+        _ => {
+            let why = pair.reasons.first().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("cannot tell which of {best} and {worst} is faster in {title}{why}")
+        }
+    })
+}

@@ -1,0 +1,142 @@
+//! Reports of several runs: side by side, and in time.
+
+use crate::browser::Browser;
+use crate::harness::Harness;
+use crate::report::{
+    AXE, DATA, FORMULA, HOSTILE, PICTURES, SERIOUS, TOO_WIDE, browser, golden, number, record, rows,
+};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Records as runs of as many nodes, each by another factor, in files.
+fn nodes(harness: &Harness, name: &str, factors: &[f64]) -> Vec<String> {
+    let node = |(i, factor): (usize, &f64)| {
+        let mut record = record(name);
+        record["id"] = json!(format!("01M80{i:02}E6PEPPF69HBVJF5Z1FX"));
+        record["machine"]["host"] = json!(format!("n{i:02}"));
+        for m in record["measurements"].as_array_mut().unwrap() {
+            m["value"] = json!(m["value"].as_f64().map(|value| value * factor));
+        }
+        harness.write(&format!("{i}.json"), record.to_string())
+    };
+    factors.iter().enumerate().map(node).collect()
+}
+
+/// Makes a page of these arguments of `report`.
+#[track_caller]
+fn page_of(harness: &Harness, arguments: &[&str]) -> PathBuf {
+    harness.run(&[&["report", "--output", "page.html"], arguments].concat()).exits(0);
+    harness.path("page.html")
+}
+
+/// Opens a page of every width and scheme; nothing may be wrong with it, serious or too wide.
+#[track_caller]
+fn is_sound(browser: &mut Browser, page: &PathBuf) {
+    browser.media("screen", "light");
+    browser.width(1400);
+    let ms = browser.open(page);
+    println!("{} drawn in {ms:.0} ms", page.display());
+    for picture in browser.evaluate(PICTURES).as_array().unwrap() {
+        assert!(picture["drawn"].as_u64() > Some(3), "{picture}");
+    }
+    browser.evaluate(DATA);
+    browser.evaluate(&format!("{AXE}; 0"));
+    for (width, media, scheme) in [
+        (1400, "screen", "dark"),
+        (360, "screen", "light"),
+        (360, "screen", "dark"),
+        (794, "print", "light"),
+    ] {
+        browser.width(width);
+        browser.media(media, scheme);
+        assert_eq!(browser.evaluate(TOO_WIDE), json!([]), "at {width} on {media}");
+        if media == "screen" {
+            assert_eq!(browser.evaluate(SERIOUS), json!([]), "{width} {scheme}");
+        }
+    }
+    assert_eq!(browser.complaints, [""; 0]);
+}
+
+#[test]
+fn runs_stand_side_by_side() {
+    let harness = Harness::new();
+    let mut files = nodes(&harness, "hpl", &[1.0, 1.5, 0.5]);
+    files.push(golden("stream").to_str().unwrap().to_owned());
+    let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.len() < 1_500_000 && text.contains("nodegauge: 4 runs side by side"));
+    let differences = text.find("<h2>differences").unwrap();
+    assert!(differences < text.find("<h2>hpl").unwrap() && text.contains("<td>host</td>"));
+    assert!(text.contains("of some of the runs only"));
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &page);
+    // The best and the worst of three in words, and in the table of the picture the records' values.
+    browser.open(&page_of(&harness, &["0.json", "1.json", "2.json"]));
+    let data = browser.evaluate(DATA);
+    let shown = rows(&data, "hpl, FLOP/s");
+    let figures = record("hpl")["measurements"].as_array().unwrap().clone();
+    for m in &figures {
+        for (run, factor) in ["1.0", "1.5", "0.5"].iter().enumerate() {
+            let value = m["value"].as_f64().unwrap() * number(factor);
+            let is_it =
+                |row: &&Vec<&str>| row[0] == m["name"] && row[1].ends_with(&format!("n{run:02}"));
+            let row =
+                shown.iter().find(is_it).unwrap_or_else(|| panic!("{} in {shown:?}", m["name"]));
+            assert_eq!(number(row[2]), value);
+        }
+    }
+    let dgemm = cells(&mut browser, "dgemm");
+    assert!(dgemm[2].ends_with(", best") && dgemm[3].ends_with(", worst"), "{dgemm:?}");
+    assert!(!dgemm[1].contains(','), "{dgemm:?}");
+    // As many as there may be.
+    let files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
+    let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(std::fs::metadata(&page).unwrap().len() < 1_500_000);
+    is_sound(&mut browser, &page);
+}
+
+/// The cells of the first row of a table that begins with a word.
+fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
+    let find = format!(
+        "[...document.querySelectorAll('main tr')].map((row) => [...row.cells].map((cell) => cell.textContent))
+            .find((cells) => cells[0] === '{word}')"
+    );
+    serde_json::from_value(browser.evaluate(&find)).unwrap()
+}
+
+#[test]
+fn runs_that_cannot_stand_side_by_side_say_why() {
+    let harness = Harness::new();
+    let stream = golden("stream");
+    let stream = stream.to_str().unwrap();
+    harness.run(&["report", stream, stream]).exits(2).complains("are one run");
+    let files = nodes(&harness, "hpl", &[1.0; 17]);
+    let all: Vec<&str> = ["report"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    harness.run(&all).exits(2).complains("at most 16");
+    let standard = golden("import-stream-c");
+    let page = page_of(&harness, &[stream, standard.to_str().unwrap()]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("not comparable: category: variant against standard"));
+    assert!(!page.contains(", best") && !page.contains("times as fast"));
+}
+
+#[test]
+fn hostile_runs_side_by_side_stay_text() {
+    let harness = Harness::new();
+    let hostile = |i: usize| {
+        let mut record = record("hpl");
+        record["id"] = json!(format!("{i}/../{HOSTILE}"));
+        record["machine"]["host"] = json!(format!("{FORMULA}{HOSTILE}"));
+        record["machine"]["kernel"] = json!(format!("{HOSTILE}{i}"));
+        record["labels"] = json!({HOSTILE: i.to_string()});
+        record["measurements"][0]["name"] = json!(HOSTILE);
+        record["measurements"][1]["validity"] = json!({"status": "suspect", "reasons": [HOSTILE]});
+        harness.write(&format!("{i}.json"), record.to_string())
+    };
+    let page = page_of(&harness, &[&hostile(0), &hostile(1)]);
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &page);
+    assert_eq!(browser.evaluate("window.hit === undefined && document.images.length === 0"), true);
+    let text = browser.evaluate("document.body.textContent");
+    assert!(text.as_str().unwrap().contains("<img src=x onerror=window.hit=1>"));
+}
