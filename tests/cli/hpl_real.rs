@@ -100,12 +100,21 @@ fn what_the_real_hpl_lacks_is_said_before_anything_is_measured() {
             [&["hpl", "--xhpl", program, "--order", "300", "--blas", "builtin"], more].concat();
         harness.run(&all)
     };
-    args("./no-xhpl", &[]).exits(3).complains("there is no program \"./no-xhpl\"");
+    for planned in [&[][..], &["--plan"], &["--hpl-dat-only", "-"]] {
+        args("./no-xhpl", planned).exits(3).complains("there is no program \"./no-xhpl\"");
+    }
+    // It need not be here for another machine.
+    let other = ["--plan", "--topology", "synthetic:Package:2 Core:8 PU:1"];
+    args("./no-xhpl", &other).exits(0);
     let hpcc = "/usr/bin/hpcc";
     if !harness.has(Part::Hpcc, hpcc) || !harness.has(Part::Mpi, "mpirun.mpich") {
         return;
     }
-    args(hpcc, &["--launcher", "mpirun.mpich"]).exits(3).complains("MPICH");
+    for planned in [&[][..], &["--plan"]] {
+        args(hpcc, &[&["--launcher", "mpirun.mpich"], planned].concat())
+            .exits(3)
+            .complains("MPICH");
+    }
     args(hpcc, &["--ranks", "100000"]).exits(2).complains("100000");
     harness.run(&["history", "list"]).exits(0).says("no saved runs");
 }

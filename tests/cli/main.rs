@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod against;
+mod apps;
 mod browser;
 mod compare;
 mod compilers;
@@ -13,8 +14,10 @@ mod doctor;
 mod documents;
 mod emit;
 mod errors;
+mod examples;
 mod explain;
 mod fields;
+mod formats;
 mod fortran;
 mod golden;
 mod harness;

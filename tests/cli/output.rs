@@ -1,6 +1,7 @@
 //! What goes where: standard output, standard error, files; pipes, quiet, colour.
 
 use crate::harness::{FAST, Harness, names};
+use crate::io_faults::faults;
 use serde_json::Value;
 use std::process::Stdio;
 
@@ -222,4 +223,25 @@ fn what_is_no_regular_file_is_written_and_stays() {
         .run(&["places", "--json", "/dev/full"])
         .exits(3)
         .complains("cannot write /dev/full: No space left on device");
+}
+
+#[test]
+fn the_log_of_a_job_has_a_line_each_half_minute() {
+    let harness = Harness::new();
+    let clock = faults(&harness);
+    // A second passes in a millisecond.
+    let hasty = [("LD_PRELOAD", clock.to_str().unwrap()), ("FAULT", "fast=1000")];
+    let long = ["stream", "--size", "1MiB", "--samples", "500"];
+    let log = harness.run_with(&hasty, &long).exits(0).stderr;
+    let mut halves = Vec::new();
+    for line in log.lines() {
+        let rest = line.strip_prefix("stream: ").unwrap_or_else(|| panic!("{line}"));
+        let (seconds, what) = rest.split_once(" s").unwrap();
+        halves.push((seconds.parse::<f64>().unwrap() + 0.5) as u64 / 30);
+        assert!(what.contains(", ") && !what.ends_with(", "), "{line}");
+    }
+    assert!(!halves.is_empty() && halves[0] > 0 && halves.is_sorted(), "{log}");
+    assert!(!log.contains(ESCAPE), "{log}");
+    let quiet = harness.run_with(&hasty, &[&long[..], &["--quiet"]].concat()).exits(0);
+    assert_eq!((quiet.stderr.as_str(), quiet.stdout.as_str()), ("", ""));
 }

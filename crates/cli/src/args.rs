@@ -4,6 +4,7 @@
 // Doc comments here are help texts, in which brackets are grammar and no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+pub(crate) mod apps;
 mod arrays;
 mod compare;
 #[cfg(test)]
@@ -130,6 +131,9 @@ pub(crate) enum Command {
     Hpl(Box<hpl::HplArgs>),
     /// Measure files: IOzone's operations, with the page cache told apart from the device
     Io(Box<io::IoArgs>),
+    /// Measure applications: pi by the trapezoid rule, which computes alone
+    #[command(subcommand)]
+    Apps(Box<apps::AppsCommand>),
     /// Saved runs
     #[command(subcommand)]
     History(HistoryCommand),
@@ -188,6 +192,17 @@ pub(crate) enum Command {
         /// Type of the elements
         element: Element,
     },
+}
+
+/// Where what is shown goes as a document, too.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Documents {
+    /// Write what is shown as JSON; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+    /// Write a line for each measurement, or run, as CSV; '-' or nothing is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) csv: Option<String>,
 }
 
 /// What every measuring command understands.

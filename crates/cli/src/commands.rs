@@ -1,6 +1,7 @@
 //! One module a command; each turns arguments into a plan, lets a crate below carry it out, and
 //! hands the result to a renderer.
 
+mod apps;
 mod children;
 mod compare;
 mod doctor;
@@ -36,6 +37,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Mpi(mpi)) => mpi::execute(mpi),
         Some(Command::Hpl(hpl)) => hpl::execute(hpl),
         Some(Command::Io(io)) => io::execute(io),
+        Some(Command::Apps(apps)) => apps::execute(apps),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),

@@ -1,5 +1,6 @@
 //! The only place that writes to standard output and standard error.
 
+use crate::args::Documents;
 use crate::failure::Failure;
 use nodegauge_gauge::view::{Page, Section};
 use nodegauge_measure::legible;
@@ -42,6 +43,22 @@ pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
         sink.write(&make()?)?;
     }
     Ok(to_stdout > 0)
+}
+
+impl Documents {
+    /// Whether one is.
+    pub(crate) fn are_asked_for(&self) -> bool {
+        self.json.is_some() || self.csv.is_some()
+    }
+
+    /// Writes what is asked for of these two; whether standard output belongs to one of them.
+    pub(crate) fn write(
+        &self,
+        as_json: &dyn Fn() -> Result<String, Failure>,
+        as_csv: &dyn Fn() -> Result<String, Failure>,
+    ) -> Result<bool, Failure> {
+        documents(&[(self.json.as_deref(), as_json), (self.csv.as_deref(), as_csv)])
+    }
 }
 
 /// Standard output holds one document.

@@ -7,8 +7,7 @@ use crate::{GAUGE, TEST};
 use crate::{lu, size};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Block, Cell, Chart, Drawing, Note, Picture, Scale, Section, Series, Step, Steps, Table,
-    plain_table, summary,
+    Block, Cell, Chart, Note, Picture, Scale, Section, Series, Table, plain_table, summary,
 };
 use nodegauge_measure::ratio::closing;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
@@ -187,27 +186,20 @@ fn by(m: &Measurement) -> String {
 
 /// From the theoretical peak down to the rating.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
-    let step = |name: &str, to: Option<f64>, words: String| Step {
-        name: name.to_owned(),
-        from: 0.0,
-        to,
-        words,
-    };
     let mut steps = Vec::new();
     for name in ["fma_peak", "dgemm", "rating"] {
         for m in all.iter().filter(|m| m.name == name) {
             if let Some(peak) =
                 m.read_config::<PeakConfig>().theoretical.filter(|_| name == "fma_peak")
             {
-                steps.push(step("theoretical", Some(peak.value), peak.formula));
+                steps.push(("theoretical".to_owned(), Some(peak.value), peak.formula));
             }
             let [.., how] = row(m, true);
-            steps.push(step(name, m.value, how.text));
+            steps.push((name.to_owned(), m.value, how.text));
         }
     }
-    let drawing = Drawing::Steps(Steps { unit: Unit::FlopsPerSecond, steps });
-    let title = "from the peak to the rating".to_owned();
-    (all.len() > 1).then_some(Picture { title, drawing })
+    let title = "from the peak to the rating";
+    (all.len() > 1).then(|| Picture::bars(title, Unit::FlopsPerSecond, steps))
 }
 
 /// What the search of NB found, a curve for each size.
@@ -224,7 +216,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
     let (y, ticks) = (Scale::Rate(Unit::FlopsPerSecond), Vec::new());
     let chart = Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() };
-    Some(Picture { title: "search of NB".to_owned(), drawing: Drawing::Chart(chart) })
+    Some(Picture::chart("search of NB", chart))
 }
 
 /// Whether it is a figure of a kind that is shown in the table.

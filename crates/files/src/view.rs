@@ -10,7 +10,8 @@ use crate::engine::{IoEngine, Msync, SyncWrites};
 use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Drawing, Picture, Section, Step, Steps};
+use nodegauge_gauge::view::{self, Picture, Section};
+use nodegauge_measure::ratio::closing::{Contender, of_one_run};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
 use std::collections::BTreeSet;
@@ -28,6 +29,12 @@ impl Row<'_> {
     /// Sizes of file and block.
     pub(crate) fn sizes(&self) -> Option<(u64, u64)> {
         self.config.file_bytes.zip(self.config.block_bytes)
+    }
+
+    /// Whether it is of the same cell, in the same folder, taken in the same way.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let cell = |row: &Self| (row.sizes(), row.config.read_percent, row.config.cache);
+        cell(self) == cell(other) && self.folder() == other.folder()
     }
 
     /// The folder that it was taken in.
@@ -68,12 +75,45 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         Detail::Brief => vec![brief(record, &rates)],
         Detail::Full => of_folders(&rates),
     };
+    let closing = closing(&rates).map(view::summary).filter(|_| detail == Detail::Full);
     if !others.is_empty() {
         let mut plain = Section::new("files-others");
         plain.push(view::plain_table(&measurements(&others)));
         sections.push(plain);
     }
+    sections.extend(closing);
     sections
+}
+
+/// Most operations in the closing sentences.
+const TOLD: usize = 2;
+
+/// Beside each other program, which is faster in the largest cell that both have.
+fn closing(rows: &[&Row<'_>]) -> Option<String> {
+    let is_own = |row: &&&Row<'_>| row.m.category == Category::Variant;
+    let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rows.iter().partition(is_own);
+    let mut sentences = Vec::new();
+    for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
+        let theirs = only(&others, |row| row.config.engine.as_deref() == Some(program));
+        let mut told: Vec<(&Row<'_>, &Row<'_>)> = Vec::new();
+        for name in distinct(theirs.iter().map(|row| row.m.name.as_str())) {
+            let pair = |row: &&'_ &Row<'_>| row.m.name == name;
+            let pairs = theirs.iter().filter(pair).filter_map(|row| {
+                let same = |own: &&&Row<'_>| own.m.name == name && own.is_like(row);
+                Some((*own.iter().find(same)?, *row))
+            });
+            told.extend(pairs.max_by_key(|(_, row)| row.sizes()));
+        }
+        for (ours, row) in told.into_iter().take(TOLD) {
+            let (file, block) = row.sizes().unwrap_or_default();
+            let (what, name) =
+                (format!("{} in blocks of {}", size(file), size(block)), &row.m.name);
+            let [a, b] = [(program, row.m), ("nodegauge", ours.m)]
+                .map(|(name, figure)| Contender { name, figure });
+            sentences.extend(of_one_run(a, b, &format!("does {name} of {what}"), row.m.quoted));
+        }
+    }
+    (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
 /// A section for each folder.
@@ -131,17 +171,14 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
 
 /// A bar an operation and block size.
 fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
-    let step = |row: &&Row<'_>| {
+    let bar = |row: &&Row<'_>| {
         let (file, block) = row.sizes()?;
         let name = format!("{}, {}", row.m.name, size(block));
-        let words = format!("file of {}", size(file));
-        Some(Step { name, from: 0.0, to: row.m.value, words })
+        Some((name, row.m.value, format!("file of {}", size(file))))
     };
-    let steps: Vec<Step> = rows.iter().filter_map(step).collect();
-    let title = "rates by operation and block".to_owned();
-    let unit = Unit::BytesPerSecond;
-    let drawing = Drawing::Steps(Steps { unit, steps });
-    (rows.len() > 1).then_some(Picture { title, drawing })
+    let bars = rows.iter().filter_map(bar);
+    let title = "rates by operation and block";
+    (rows.len() > 1).then(|| Picture::bars(title, Unit::BytesPerSecond, bars))
 }
 
 fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {

@@ -1,7 +1,7 @@
 //! The view of published figures beside those of a run, for every gauge of which there are any.
 
 use crate::Detail;
-use crate::view::{Cell, Drawing, Picture, Section, Step, Steps, Table, wrap};
+use crate::view::{Cell, Picture, Section, Table, wrap};
 use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
@@ -92,19 +92,16 @@ fn native(record: &Record) -> Vec<&Measurement> {
 
 /// Triad of the run and of each published node.
 fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
-    let step =
-        |name: String, m: &Measurement, words: String| Step { name, from: 0.0, to: m.value, words };
     let is_triad = |m: &Measurement| m.name == "triad";
     let own = native(record).into_iter().find(|m| is_triad(m));
-    let own = own.map(|m| step("this run".to_owned(), m, String::new()));
+    let own = own.map(|m| ("this run".to_owned(), m.value, String::new()));
     let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| is_triad(m)));
     let theirs = theirs.map(|figure| {
         let machine = figure.1.machine.clone().unwrap_or_else(|| "?".to_owned());
-        step(machine, figure.0, origin(figure))
+        (machine, figure.0.value, origin(figure))
     });
-    let steps = own.into_iter().chain(theirs).collect();
-    let drawing = Drawing::Steps(Steps { unit: Unit::BytesPerSecond, steps });
-    Picture { title: "triad here and as published elsewhere".to_owned(), drawing }
+    let title = "triad here and as published elsewhere";
+    Picture::bars(title, Unit::BytesPerSecond, own.into_iter().chain(theirs))
 }
 
 /// The run's STREAM, and each published one below it.

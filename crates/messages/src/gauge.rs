@@ -137,7 +137,7 @@ fn probes(
         let built = build(&mpi).or_else(|error| {
             let launcher = Some(&mpi.launcher.command);
             let no_other = choice.named || observer.interrupted();
-            let other = || means::without_compiler(launcher, &first_line(&error));
+            let other = || means::without_compiler(launcher, &means::uncompiled(&mpi, &error));
             mpi = (!no_other).then(other).flatten().ok_or(error)?;
             build(&mpi)
         });
@@ -280,28 +280,30 @@ fn in_words(launch: &Launch) -> String {
 
 /// What came of a launch: dips measured again, curves judged, held against the `floor`.
 fn finish(
-    mpi: &Starter<'_>,
+    starter: &Starter<'_>,
     mut report: StartReport,
     floor: Option<&(Vec<MessageFigure>, StartReport)>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
-    let config = result::mpi_config(mpi.carrier, Some(&report));
+    let config = result::mpi_config(starter.carrier, Some(&report));
     let limit = config.and_then(|config| eager::limit(&config, &report.output.variables));
     if report.broken.is_none() && report.launch.steps.is_empty() {
-        measure_dips_again(mpi, &mut report, limit.as_ref(), observer)?;
+        measure_dips_again(starter, &mut report, limit.as_ref(), observer)?;
     }
-    let mut figures = result::figures(mpi, &report);
+    let mut figures = result::figures(starter, &report);
     judge_curves(&mut figures, limit.as_ref());
-    let mut notices = notices(mpi, &report);
+    let mut notices = notices(starter, &report);
     if let Some((floors, floor)) = floor {
         let shares = floor::shares((&figures, &report), (floors, floor));
-        let name = mpi.carrier.name();
+        let name = starter.carrier.name();
         let (remarks, doubts) = floor::remarks(&name, &report, floor, &shares, limit.as_ref());
         notices.extend(remarks);
         for figure in &mut figures {
             let Some(at) = figure.at() else { continue };
             figure.config.floor = shares.get(&at).map(|share| share.config);
-            doubts.get(&at).map(|why| figure.measurement.validity.suspect(why));
+            if let Some(why) = doubts.get(&at) {
+                figure.measurement.validity.suspect(why);
+            }
         }
     }
     let mut outcome = Outcome {
@@ -311,8 +313,8 @@ fn finish(
         stop: (report.broken == Some(Broken::Interrupted)).then_some(Stop::Interrupted),
         ..Outcome::default()
     };
-    for missing in result::refused(mpi, &report) {
-        if mpi.options.named {
+    for missing in result::refused(starter, &report) {
+        if starter.options.named {
             outcome.measurements.push(missing);
         } else {
             // Nobody asked for it by name.
@@ -327,7 +329,7 @@ fn finish(
 /// Measures sizes that take far longer than their neighbours a second time and puts the new samples in
 /// the place of the old ones.
 fn measure_dips_again(
-    mpi: &Starter<'_>,
+    starter: &Starter<'_>,
     report: &mut StartReport,
     limit: Option<&EagerLimit>,
     observer: &mut dyn Observer,
@@ -344,7 +346,7 @@ fn measure_dips_again(
     if dips.is_empty() || observer.interrupted() {
         return Ok(());
     }
-    observer.phase(&format!("{} again: {} sizes that dip", mpi.carrier.name(), dips.len()));
+    observer.phase(&format!("{} again: {} sizes that dip", starter.carrier.name(), dips.len()));
     let patterns: BTreeSet<Pattern> = dips.iter().map(|(pattern, _)| *pattern).collect();
     let dipping: BTreeSet<u64> = dips.iter().map(|(_, bytes)| *bytes).collect();
     let second = Launch {
@@ -352,7 +354,7 @@ fn measure_dips_again(
         sizes: Some(dipping.into_iter().collect()),
         ..launch.clone()
     };
-    let second = match mpi.run(&second, observer) {
+    let second = match starter.run(&second, observer) {
         Ok(second) => second.output.sizes,
         Err(MessagesError::Toolchain(error)) => return Err(error.into()),
         // The first measurement stands.
@@ -391,9 +393,9 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
     }
 }
 
-fn notices(mpi: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
+fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     let notice =
-        |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", mpi.carrier.name()));
+        |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", starter.carrier.name()));
     let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
     let of_pattern = |dips: &[&SizeRun]| {
         let sizes: Vec<String> = dips.iter().map(|run| Bytes(run.bytes).to_string()).collect();
@@ -415,7 +417,7 @@ fn notices(mpi: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         Some(Broken::Hung(limit)) => Some(format!(
             "no answer within {} s {place}: {} and its ranks were killed; {kept}",
             limit.as_secs_f64(),
-            mpi.carrier.launcher(),
+            starter.carrier.launcher(),
         )),
         Some(Broken::Died(how)) => {
             Some(format!("a rank or the launcher ended {place}: {how}; {kept}"))
@@ -450,8 +452,12 @@ fn details(report: &StartReport) -> Vec<String> {
 }
 
 /// A start that gave nothing, in the record.
-fn failed(mpi: &Starter<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
+fn failed(starter: &Starter<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
     let reason = first_line(error);
-    let config = result::unstarted(mpi, launch.distance);
-    launch.patterns.iter().map(|pattern| result::missing(mpi, *pattern, &config, &reason)).collect()
+    let config = result::unstarted(starter, launch.distance);
+    launch
+        .patterns
+        .iter()
+        .map(|pattern| result::missing(starter, *pattern, &config, &reason))
+        .collect()
 }

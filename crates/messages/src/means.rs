@@ -2,8 +2,8 @@
 
 use crate::MessagesError;
 use crate::choice::{MpiRequest, first_line, usual};
-use nodegauge_toolchain::CommandLine;
-use nodegauge_toolchain::mpi::Mpi;
+use nodegauge_toolchain::mpi::{Mpi, MpiParts};
+use nodegauge_toolchain::{CommandLine, ToolchainError};
 
 /// A means to measure messages, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +64,26 @@ pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Opt
     let mpi = Mpi::find_runtime(launcher, &|| false).ok()?;
     let chosen = format!("by {}, with the probe that nodegauge carries: {why}", mpi.parts);
     Some(Mpi { chosen, ..mpi })
+}
+
+/// Why a wrapper compiles no probe, in a line: the first of what its compiler says.
+pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
+    let (
+        MessagesError::Toolchain(ToolchainError::Compile { status, errors, .. }),
+        MpiParts::Wrapper { compiler, .. },
+    ) = (error, &mpi.parts)
+    else {
+        return first_line(error);
+    };
+    let first = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or(status).trim();
+    // The folder in which that was is gone.
+    let (place, rest) = first.split_once(' ').unwrap_or((first, ""));
+    let place = place.rsplit('/').next().unwrap_or(place);
+    format!(
+        "{} cannot compile it ({})",
+        compiler.command.program(),
+        format!("{place} {rest}").trim()
+    )
 }
 
 /// All MPIs that were named, each tried.

@@ -69,12 +69,12 @@ fn blank_of(carrier: Carrier<'_>, pattern: Pattern, unit: Unit) -> Measurement {
 
 /// A figure that could not be had.
 pub(crate) fn missing(
-    mpi: &Starter<'_>,
+    starter: &Starter<'_>,
     pattern: Pattern,
     config: &MessageConfig,
     reason: &str,
 ) -> Measurement {
-    blank_of(mpi.carrier, pattern, pattern.unit()).config(config).missing(reason)
+    blank_of(starter.carrier, pattern, pattern.unit()).config(config).missing(reason)
 }
 
 /// A figure of an MPI that was named by its wrapper and cannot be used.
@@ -86,42 +86,42 @@ pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> M
 }
 
 /// The configuration of a start that gave nothing.
-pub(crate) fn unstarted(mpi: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
-    let engine = match mpi.carrier {
+pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
+    let engine = match starter.carrier {
         Carrier::Mpi(..) => "probe",
         Carrier::Own(fabric) => fabric.name(),
     };
     MessageConfig {
         engine: Some(engine.to_owned()),
         distance,
-        mpi: mpi_config(mpi.carrier, None),
+        mpi: mpi_config(starter.carrier, None),
         ..MessageConfig::default()
     }
 }
 
 /// The figures of all sizes of a start, in order.
-pub(crate) fn figures(mpi: &Starter<'_>, report: &StartReport) -> Vec<MessageFigure> {
+pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
     let regimes = regime::regimes(&trips);
     let headline = headline(sizes, &regimes);
     let of = |run| {
         let batches = Batches::of(run, &regimes, headline);
-        SizeEvidence { mpi, report, run, batches }.figures()
+        SizeEvidence { starter, report, run, batches }.figures()
     };
     sizes.iter().flat_map(of).collect()
 }
 
 /// The patterns that the MPI refused, without figures.
-pub(crate) fn refused(mpi: &Starter<'_>, report: &StartReport) -> Vec<Measurement> {
+pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measurement> {
     let output = &report.output;
     let reason = format!(
         "{} does not give MPI_THREAD_MULTIPLE, without which two threads may not send at once (it \
          gives {})",
-        mpi.carrier.name(),
+        starter.carrier.name(),
         LEVELS.get(output.level as usize).unwrap_or(&LEVELS[0])
     );
-    let missing = |pattern| missing(mpi, pattern, &base(mpi, report, pattern), &reason);
+    let missing = |pattern| missing(starter, pattern, &base(starter, report, pattern), &reason);
     output.refused.iter().copied().map(missing).collect()
 }
 
@@ -137,8 +137,8 @@ fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
 }
 
 /// What is the same for all sizes of a start.
-fn base(mpi: &Starter<'_>, report: &StartReport, pattern: Pattern) -> MessageConfig {
-    let Starter { carrier, options, .. } = mpi;
+fn base(starter: &Starter<'_>, report: &StartReport, pattern: Pattern) -> MessageConfig {
+    let Starter { carrier, options, .. } = starter;
     let launch = &report.launch;
     let threads = launch.threads;
     MessageConfig {
@@ -150,7 +150,7 @@ fn base(mpi: &Starter<'_>, report: &StartReport, pattern: Pattern) -> MessageCon
             .then(|| vec![threads.senders.into(), threads.receivers.into()]),
         timing: Some(options.timing.to_string()),
         mpi: mpi_config(*carrier, Some(report)),
-        ..unstarted(mpi, launch.distance)
+        ..unstarted(starter, launch.distance)
     }
 }
 
@@ -233,7 +233,7 @@ impl Batches {
 
 /// One size of one pattern.
 struct SizeEvidence<'a> {
-    mpi: &'a Starter<'a>,
+    starter: &'a Starter<'a>,
     report: &'a StartReport,
     run: &'a SizeRun,
     batches: Batches,
@@ -242,7 +242,7 @@ struct SizeEvidence<'a> {
 impl SizeEvidence<'_> {
     fn figures(&self) -> Vec<MessageFigure> {
         let SizeRun { pattern, bytes, pairs, .. } = *self.run;
-        let window = self.mpi.options.window;
+        let window = self.starter.options.window;
         let main = |seconds| pattern.figure(seconds, bytes, window, pairs);
         let mut found = vec![self.figure(pattern.unit(), &main)];
         found[0].config.dip = self.run.dip.map(|seconds| DipConfig { first: main(seconds) });
@@ -257,7 +257,7 @@ impl SizeEvidence<'_> {
         let Batches { samples, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
         let timed = (&samples[..], sorted, counted);
-        let mut measurement = blank_of(self.mpi.carrier, self.run.pattern, unit).timed(
+        let mut measurement = blank_of(self.starter.carrier, self.run.pattern, unit).timed(
             Quoted::Mean,
             timed,
             0,
@@ -272,14 +272,14 @@ impl SizeEvidence<'_> {
             config.p99 = Some(digits(at(p99)));
             // OSU cannot leave out what other programs disturbed, so beside it the probe does not either.
             let all = || self.batches.mean(&(0..samples.len()).collect::<Vec<_>>()).1;
-            let mean = if self.mpi.options.like_osu { all() } else { mean };
+            let mean = if self.starter.options.like_osu { all() } else { mean };
             measurement = measurement.value(Quoted::Mean, value_of(mean));
         }
         MessageFigure { measurement: measurement.judged(self.validity()), config }
     }
 
     fn config(&self, operations: u64) -> MessageConfig {
-        let Self { mpi, report, run, batches } = self;
+        let Self { starter, report, run, batches } = self;
         let launch = &report.launch;
         let mut config = MessageConfig {
             message_bytes: Some(run.bytes),
@@ -293,14 +293,14 @@ impl SizeEvidence<'_> {
             round_trip_s: Some(batches.counted.round_trip).filter(|trip| trip.is_finite()),
             fastest_rank: run.spread.map(|(least, _)| least),
             slowest_rank: run.spread.map(|(_, greatest)| greatest),
-            ..base(mpi, report, run.pattern)
+            ..base(starter, report, run.pattern)
         };
         if let Where::Here(cpus) = &launch.ranks
             && !run.pattern.is_collective()
         {
             let cpu = |rank: u32| cpus.get(rank as usize)?.first().copied();
             let ends = cpu(run.ranks.0).zip(cpu(run.ranks.1));
-            let own = || ends.and_then(|(a, b)| pairs::distance(mpi.topology, a, b));
+            let own = || ends.and_then(|(a, b)| pairs::distance(starter.topology, a, b));
             config.distance = launch.distance.or_else(own);
         }
         if launch.steps.is_empty() {

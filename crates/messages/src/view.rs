@@ -100,33 +100,63 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     [section].into_iter().chain(closing).filter(|section| !section.blocks.is_empty()).collect()
 }
 
-/// Several MPIs between the same ranks: which delivers small messages faster, and which moves large ones.
+/// Several MPIs between the same ranks, or the probe and OSU's programs on one: which delivers small messages
+/// faster, and which moves large ones; of other patterns alone, which is faster in the first.
 fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
-    let shown = |figure: &&&ShownFigure<'_>| {
-        figure.m.category == Category::Variant && figure.config.ranks.is_none()
+    let is_osu = |figure: &ShownFigure<'_>| figure.m.category == Category::Reference;
+    let osu = all.iter().any(|figure| is_osu(figure));
+    let shown = |figure: &&&ShownFigure<'_>| !figure.is_own() && figure.config.ranks.is_none();
+    let name = |figure: &ShownFigure<'_>| match (osu, &figure.config.engine_version) {
+        (false, _) => figure.library(),
+        (true, Some(version)) if is_osu(figure) => format!("OSU {version}"),
+        (true, _) => if is_osu(figure) { "OSU" } else { "the probe" }.to_owned(),
     };
     let mut sentences = Vec::new();
-    let distances = grouped(all.iter().filter(shown), |figure| figure.config.distance);
-    let several = distances.len() > 1;
-    for (between, own) in distances {
-        let ends = [(Pattern::Latency, "delivers", true), (Pattern::Bw, "moves", false)];
-        for (pattern, does, smallest) in ends {
+    let place =
+        |figure: &&&ShownFigure<'_>| (figure.config.distance, osu.then(|| figure.library()));
+    let places = grouped(all.iter().filter(shown), place);
+    let several = [
+        distinct(places.iter().map(|((distance, _), _)| distance)).len() > 1,
+        distinct(places.iter().map(|((_, library), _)| library)).len() > 1,
+    ];
+    for ((distance, library), own) in &places {
+        let measured = distinct(own.iter().filter_map(|figure| figure.pattern));
+        let mut ends: Vec<Pattern> = vec![Pattern::Latency, Pattern::Bw];
+        ends.retain(|pattern| measured.contains(pattern));
+        if ends.is_empty() {
+            ends.extend(measured.first());
+        }
+        for pattern in ends {
+            let smallest = !pattern.is_rate();
+            let does = match pattern {
+                Pattern::Latency => "delivers".to_owned(),
+                Pattern::Bw => "moves".to_owned(),
+                other => format!("does {other} of"),
+            };
             let of = own.iter().filter(|figure| figure.pattern == Some(pattern));
             let by_size = grouped(of, |figure| figure.config.message_bytes);
             // A size that all have; of the small ones one that carries something.
             let mut sizes: Vec<_> =
                 by_size.iter().filter(|(_, figures)| figures.len() > 1).collect();
-            sizes.retain(|(size, _)| size.is_some_and(|size| size >= SMALL));
+            sizes.retain(|(size, _)| {
+                size.is_some_and(|size| size >= SMALL || pattern.is_sizeless())
+            });
             sizes.sort_by_key(|(size, _)| *size);
             let end = if smallest { sizes.first() } else { sizes.last() };
             let Some((Some(size), figures)) = end else { continue };
-            let what = format!("{does} {}", Bytes(*size));
-            let what = match between.filter(|_| several) {
-                Some(between) => format!("{what} ({})", between.name()),
-                None => what,
+            let what = match pattern.is_sizeless() {
+                true => format!("does {pattern}"),
+                false => format!("{does} {}", Bytes(*size)),
+            };
+            let distance = distance.filter(|_| several[0]).map(|of| of.name().to_owned());
+            let between = [distance, library.clone().filter(|_| several[1])];
+            let between: Vec<String> = between.into_iter().flatten().collect();
+            let what = match between.is_empty() {
+                true => what,
+                false => format!("{what} ({})", between.join(", ")),
             };
             let named: Vec<(String, &Measurement)> =
-                figures.iter().map(|figure| (figure.library(), figure.m)).collect();
+                figures.iter().map(|figure| (name(figure), figure.m)).collect();
             sentences.extend(closing::of_several(&named, &what, figures[0].m.quoted));
         }
     }

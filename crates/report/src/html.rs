@@ -3,9 +3,7 @@
 //! Text of records becomes text of elements or attributes, by `markup`, or JSON in a block that is no
 //! script; a policy in the page lets no other script run than its own, named by their digests.
 
-mod markup;
-
-use markup::{Markup, element, fixed, script, text};
+use crate::markup::{self, Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{
     Bar, Block, Card, Cell, Drawing, Grid, HeatMaps, Note, Page, Picture, Scale, Section, Table,
     Tone,
@@ -113,7 +111,7 @@ fn pictures(block: &Block) -> Vec<Picture> {
                 Scale::Intensity => "roofline: what can be reached over FLOP/B".to_owned(),
                 _ => names.join(", "),
             };
-            vec![Picture { title, drawing: Drawing::Chart(chart.clone()) }]
+            vec![Picture::chart(title, chart.clone())]
         }
         Block::HeatMaps(maps) => grids(maps),
         _ => Vec::new(),

@@ -201,6 +201,8 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
 
 /// Characters for the bars of a table: what the other columns leave.
 fn bar_room(table: &Table, style: Style) -> usize {
+    // Rows below a heading are indented.
+    let indent = 2 * usize::from(table.headings.iter().any(|(_, heading)| !heading.is_nothing()));
     let used: usize = (0..table.columns.len())
         .filter(|i| table.rows.iter().all(|row| row.get(*i).is_none_or(|cell| cell.bar.is_none())))
         .map(|i| {
@@ -210,7 +212,7 @@ fn bar_room(table: &Table, style: Style) -> usize {
         })
         .sum();
     let longest = table.longest_bar.unwrap_or(BAR.0);
-    usize::from(style.width).saturating_sub(used).clamp(BAR.1, longest)
+    usize::from(style.width).saturating_sub(used + indent).clamp(BAR.1, longest)
 }
 
 #[cfg(test)]
@@ -261,5 +263,8 @@ mod tests {
         one.row(["scale".into(), "3.5".into(), Cell::bar(0.5)]);
         let text = super::table(&one, Style { width: 24, colour: false });
         assert_eq!(text, "what   GB/s\ncopy      7  ###########\nscale   3.5  ######\n");
+        one.headings = vec![(0, "all".into())];
+        let text = super::table(&one, Style { width: 24, colour: false });
+        assert!(text.contains("\n  copy      7  #########\n"), "{text}");
     }
 }

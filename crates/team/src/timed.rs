@@ -47,6 +47,16 @@ impl<T> Timed<T> {
             made,
         }
     }
+
+    /// As a sample between two round trips, seconds.
+    pub fn sample(&self, round_trips: (f64, f64)) -> Sample {
+        Sample {
+            round_trips,
+            causes: self.causes.clone(),
+            part_causes: self.part_causes.clone(),
+            ..Sample::of_times(self.spans.iter().copied().map(seconds).collect())
+        }
+    }
 }
 
 /// What a member sees of the clock while its job has several parts: all members time equally many.
@@ -124,27 +134,9 @@ impl Team {
         lines: &SharedLines,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<(Sample, Timed<T>), TeamError> {
-        self.between_round_trips(lines, |team| team.timed(job))
-    }
-
-    /// What others timed, as a sample between two round trips of this team over `lines`.
-    ///
-    /// # Errors
-    /// As [`Team::run`], and the error of `timed`.
-    pub fn between_round_trips<T>(
-        &mut self,
-        lines: &SharedLines,
-        timed: impl FnOnce(&mut Self) -> Result<Timed<T>, TeamError>,
-    ) -> Result<(Sample, Timed<T>), TeamError> {
         let before = round_trip(self, lines)?;
-        let timed = timed(self)?;
-        let round_trips = (before, round_trip(self, lines)?);
-        let sample = Sample {
-            round_trips,
-            causes: timed.causes.clone(),
-            part_causes: timed.part_causes.clone(),
-            ..Sample::of_times(timed.spans.iter().copied().map(seconds).collect())
-        };
+        let timed = self.timed(job)?;
+        let sample = timed.sample((before, round_trip(self, lines)?));
         Ok((sample, timed))
     }
 }

@@ -1,6 +1,6 @@
 //! The arguments of `compare`.
 
-use super::Database;
+use super::{Database, Documents};
 use clap::Args as ClapArgs;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::compare::Threshold;
@@ -44,12 +44,8 @@ pub(crate) struct CompareArgs {
     /// Exit with 1 when any figure of either side is suspect
     #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
     pub(crate) strict: bool,
-    /// Write the comparison as JSON; '-' or nothing is standard output
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-    pub(crate) json: Option<String>,
-    /// Write a line a measurement as CSV; '-' or nothing is standard output
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-    pub(crate) csv: Option<String>,
+    #[command(flatten)]
+    pub(crate) documents: Documents,
     #[command(flatten)]
     pub(crate) db: Database,
 }

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::stream::ShowArgs;
-use super::{Database, label};
+use super::{Database, Documents, label};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_history::Moment;
 use std::path::PathBuf;
@@ -21,12 +21,8 @@ pub(crate) enum HistoryCommand {
         /// Show all figures with their evidence, and all notes, also of a run of several gauges
         #[arg(long, short)]
         verbose: bool,
-        /// Write the record as JSON; '-' or nothing is standard output
-        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-        json: Option<String>,
-        /// Write a line a measurement as CSV; '-' or nothing is standard output
-        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-        csv: Option<String>,
+        #[command(flatten)]
+        documents: Documents,
         #[command(flatten)]
         show: ShowArgs,
         #[command(flatten)]
@@ -107,12 +103,8 @@ pub(crate) struct ListArgs {
     /// Print identifiers only, e.g. nodegauge history remove $(nodegauge history list -q --until 2026-01-01)
     #[arg(long, short, conflicts_with_all = ["json", "csv"], help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Write the list as JSON; '-' or nothing is standard output
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-    pub(crate) json: Option<String>,
-    /// Write a line a run as CSV; '-' or nothing is standard output
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-    pub(crate) csv: Option<String>,
+    #[command(flatten)]
+    pub(crate) documents: Documents,
     #[command(flatten)]
     pub(crate) db: Database,
 }

@@ -36,8 +36,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         return Err(nothing_in_common(&comparison));
     }
     let as_csv = || Ok(comparison.to_csv());
-    let as_json = || output::json(&comparison);
-    if !output::documents(&[(args.json.as_deref(), &as_json), (args.csv.as_deref(), &as_csv)])? {
+    if !args.documents.write(&|| output::json(&comparison), &as_csv)? {
         output::show(&nodegauge_report::compare::page(&comparison));
         if let Some(saved) = saved {
             output::print(&format!("{:11}{saved}\n", "saved"));

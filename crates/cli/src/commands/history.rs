@@ -19,14 +19,13 @@ use std::path::Path;
 pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     match command {
         HistoryCommand::List(args) => list::execute(args)?,
-        HistoryCommand::Show { run, verbose, json, csv, show: ShowArgs { show }, db } => {
+        HistoryCommand::Show { run, verbose, documents, show: ShowArgs { show }, db } => {
             let record = find(run, db)?;
             if !show.is_empty() && !nodegauge_memory::view::has_sweep(&record) {
                 return Err(Failure::usage(NO_SWEEP));
             }
             let as_csv = || Ok(gauges::csv(&record));
-            let as_json = || output::json(&record);
-            if !output::documents(&[(json.as_deref(), &as_json), (csv.as_deref(), &as_csv)])? {
+            if !documents.write(&|| output::json(&record), &as_csv)? {
                 // Memory's part of it as its commands show it.
                 let memory = &Memory { show: show.clone() };
                 let shown = GAUGES.map(|of| if of.name() == memory.name() { memory } else { of });

@@ -97,13 +97,12 @@ fn options(args: &HplArgs, site: &Site, threads: usize) -> Result<HplOptions, Fa
     let dgemm = saved(args, site, ("hpl", "dgemm"), &on_as_many);
     let real = &args.real;
     let asked_threads = args.placement.threads.as_ref().and_then(|counts| counts.single());
-    // The program is not needed for what is only planned.
-    let reference =
-        real.xhpl.as_ref().filter(|_| !is_planned(args)).map(|program| ReferenceOptions {
-            program: program.clone(),
-            launcher: real.launcher.clone(),
-            allow_root: real.allow_run_as_root,
-        });
+    // For another machine than this one it need not be here.
+    let reference = real.xhpl.as_ref().filter(|_| !described).map(|program| ReferenceOptions {
+        program: program.clone(),
+        launcher: real.launcher.clone(),
+        allow_root: real.allow_run_as_root,
+    });
     // Where the system does not say, a matrix of some thousand rows is fine.
     let available = Bytes(site.machine.memory.available.unwrap_or(1 << 32));
     Ok(HplOptions {

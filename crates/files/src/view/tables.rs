@@ -233,10 +233,7 @@ pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Se
         for name in names(&theirs) {
             let ours = named(own, name);
             let pair = |row: &Row<'_>| {
-                let same = |own: &&&Row<'_>| {
-                    own.sizes() == row.sizes() && own.config.read_percent == row.config.read_percent
-                };
-                Some((ours.iter().find(same)?.m.value?, row.m.value?))
+                Some((ours.iter().find(|own| own.is_like(row))?.m.value?, row.m.value?))
             };
             let pairs: Vec<(f64, f64)> =
                 named(&theirs, name).into_iter().filter_map(pair).collect();

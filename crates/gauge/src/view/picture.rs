@@ -125,6 +125,34 @@ pub struct NodeThreads {
 }
 
 impl Picture {
+    /// Curves.
+    pub fn chart(title: impl Into<String>, chart: Chart) -> Self {
+        Self { title: title.into(), drawing: Drawing::Chart(chart) }
+    }
+
+    /// Bars from 0 on: what each is, its value, and more about it.
+    pub fn bars(
+        title: impl Into<String>,
+        unit: Unit,
+        bars: impl IntoIterator<Item = (String, Option<f64>, String)>,
+    ) -> Self {
+        let step = |(name, to, words)| Step { name, from: 0.0, to, words };
+        let steps = bars.into_iter().map(step).collect();
+        Self { title: title.into(), drawing: Drawing::Steps(Steps { unit, steps }) }
+    }
+
+    /// A heat map of every end to every other, row by row.
+    pub fn between(
+        title: impl Into<String>,
+        unit: Unit,
+        ends: Vec<String>,
+        values: Vec<Vec<Option<f64>>>,
+    ) -> Self {
+        let (axes, rows, columns) = (["from", "to"], ends.clone(), ends);
+        let grid = Grid { axes, rows, columns, values, unit, surface: false };
+        Self { title: title.into(), drawing: Drawing::HeatMap(grid) }
+    }
+
     /// Every sample of some figures of one unit in time, with what interfered; `None` where no figure has
     /// two samples.
     pub fn samples(title: &str, of: &[&Measurement]) -> Option<Self> {

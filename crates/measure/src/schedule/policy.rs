@@ -215,3 +215,6 @@ pub const FILES: Policy = Policy {
 /// `mpi --osu`: a turn is an OSU program and the probe. Their means leave nothing out, so that a round
 /// counts as a whole or not at all, and on some machines the CPUs are moved every few seconds.
 pub const OSU: Policy = Policy { tries: 3, samples_despite_time: true, ..FILES };
+
+/// `apps`: workers in many places, held against each other; a round of sums takes seconds.
+pub const APPS: Policy = Policy { seed: 0x6170_7073, measure: 0.95, ..SWEEP };

@@ -4,7 +4,7 @@
 use super::figures::{self, Figure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Cell, Drawing, Picture, Section, Step, Steps, Table};
+use nodegauge_gauge::view::{Cell, Picture, Section, Table};
 use nodegauge_measure::record::{Measurement, Record};
 
 /// A block for each compiler, and what their code columns mean; empty without any.
@@ -32,20 +32,17 @@ pub(crate) fn section(record: &Record) -> Section {
 /// The best of each compiler's loop and the native one, kernel by kernel.
 fn picture(compiled: &[&Figure<'_>], native: &[Figure<'_>]) -> Option<Picture> {
     let unit = compiled.first()?.0.unit;
-    let step = |(m, config): &Figure<'_>, by: &str| Step {
-        name: format!("{} {by}", m.name),
-        from: 0.0,
-        to: m.value,
-        words: in_words(&(m, config.clone())).unwrap_or_default(),
+    let bar = |(m, config): &Figure<'_>, by: &str| {
+        let words = in_words(&(m, config.clone())).unwrap_or_default();
+        (format!("{} {by}", m.name), m.value, words)
     };
-    let mut steps = Vec::new();
+    let mut bars = Vec::new();
     for own in native {
-        steps.push(step(own, "native"));
+        bars.push(bar(own, "native"));
         let same = compiled.iter().filter(|(m, _)| m.name == own.0.name);
-        steps.extend(same.map(|made| step(made, command(&made.1))));
+        bars.extend(same.map(|made| bar(made, command(&made.1))));
     }
-    let drawing = Drawing::Steps(Steps { unit, steps });
-    Some(Picture { title: "native loops and those of compilers".to_owned(), drawing })
+    Some(Picture::bars("native loops and those of compilers", unit, bars))
 }
 
 fn command(config: &StreamConfig) -> &str {

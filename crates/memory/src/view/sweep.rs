@@ -5,9 +5,7 @@ use super::figures::{Figure, variants};
 use super::{Statistic, compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
 use crate::sweep::{SATURATED, is_dip};
-use nodegauge_gauge::view::{
-    Block, Cell, Chart, Column, Drawing, Picture, Scale, Section, Series, Step, Steps, Table,
-};
+use nodegauge_gauge::view::{Block, Cell, Chart, Column, Picture, Scale, Section, Series, Table};
 use nodegauge_measure::Unit;
 use nodegauge_measure::ratio::closing::of_several;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
@@ -186,14 +184,8 @@ fn picture(cells: &[&[Figure<'_>]], charted: usize) -> Option<Picture> {
     };
     let is_number = |axis: &usize| cells.iter().all(|cell| number(cell, *axis).is_some());
     let Some(axis) = (0..places.len()).find(is_number) else {
-        let step = |cell: &&[Figure<'_>]| Step {
-            name: words(cell, None),
-            from: 0.0,
-            to: median(cell),
-            words: String::new(),
-        };
-        let steps = Steps { unit: m.unit, steps: cells.iter().map(step).collect() };
-        return Some(Picture { title: m.name.clone(), drawing: Drawing::Steps(steps) });
+        let bar = |cell: &&[Figure<'_>]| (words(cell, None), median(cell), String::new());
+        return Some(Picture::bars(&m.name, m.unit, cells.iter().map(bar)));
     };
     let mut series: Vec<Series> = Vec::new();
     for cell in cells {
@@ -226,7 +218,7 @@ fn picture(cells: &[&[Figure<'_>]], charted: usize) -> Option<Picture> {
     let x = if name == "size" { Scale::Bytes } else { Scale::Number };
     let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
     let chart = Chart { x, y: Scale::Rate(m.unit), ticks, series, marks };
-    Some(Picture { title: format!("{} over {name}", m.name), drawing: Drawing::Chart(chart) })
+    Some(Picture::chart(format!("{} over {name}", m.name), chart))
 }
 
 /// What rates are held against: `1 rank of policy 5`.

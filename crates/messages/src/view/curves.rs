@@ -2,9 +2,7 @@
 
 use super::{FigureUnit, NONE, ShownFigure, distance, distinct, evidence, grouped};
 use crate::pattern::Pattern;
-use nodegauge_gauge::view::{
-    Block, Cell, Chart, Column, Drawing, Picture, Scale, Section, Series, Table,
-};
+use nodegauge_gauge::view::{Block, Cell, Chart, Column, Picture, Scale, Section, Series, Table};
 use nodegauge_measure::{Bytes, Unit};
 
 /// Columns of a bar at most.
@@ -78,7 +76,7 @@ pub(super) fn pictures(
         };
         let chart = Chart { x: Scale::Bytes, y, ticks: Vec::new(), series, marks: Vec::new() };
         let title = format!("{what} over message size");
-        section.push(Picture { title, drawing: Drawing::Chart(chart) });
+        section.push(Picture::chart(title, chart));
     }
 }
 

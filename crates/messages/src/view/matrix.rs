@@ -2,7 +2,7 @@
 //! out.
 
 use super::{FigureUnit, ShownFigure, distance, distinct, evidence, grouped};
-use nodegauge_gauge::view::{Block, Cell, Drawing, Grid, Picture, Section, Table};
+use nodegauge_gauge::view::{Block, Cell, Picture, Section, Table};
 use nodegauge_measure::{Bytes, Unit, stats};
 
 /// Columns of a matrix at most: a wider one fits no terminal.
@@ -93,9 +93,7 @@ fn map(title: String, pairs: &[PairFigure<'_>], unit: Unit) -> Picture {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends).cloned());
     let row = |a: &String| ends.iter().map(|b| between(pairs, a, b)).collect();
     let values = ends.iter().map(row).collect();
-    let axes = ["from", "to"];
-    let grid = Grid { axes, rows: ends.clone(), columns: ends, values, unit, surface: false };
-    Picture { title, drawing: Drawing::HeatMap(grid) }
+    Picture::between(title, unit, ends, values)
 }
 
 fn summary(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {

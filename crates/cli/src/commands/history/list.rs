@@ -17,7 +17,7 @@ const SHOWN: usize = 20;
 const ID: usize = 8;
 
 pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
-    let all = args.all || args.quiet || args.json.is_some() || args.csv.is_some();
+    let all = args.all || args.quiet || args.documents.are_asked_for();
     let filter = RunFilter {
         limit: args.limit.map(|limit| limit as usize).or((!all).then_some(SHOWN)),
         host: args.host.clone(),
@@ -42,9 +42,8 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
         None => (Vec::new(), 0, ID),
     };
     let registry = gauges::registry();
-    let as_json = || output::json(&lines);
     let as_csv = || Ok(table(&lines, &registry));
-    if !output::documents(&[(args.json.as_deref(), &as_json), (args.csv.as_deref(), &as_csv)])? {
+    if !args.documents.write(&|| output::json(&lines), &as_csv)? {
         let older = all - lines.len();
         let shown: Vec<Line> = lines.iter().map(|run| line(run, telling, &registry)).collect();
         output::show_section(&history::list(&shown, older, output::style().width.into()));

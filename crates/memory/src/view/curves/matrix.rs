@@ -1,7 +1,7 @@
 //! Matrices: node to node, and CPU to CPU.
 
 use super::{Figure, evidence, time, value};
-use nodegauge_gauge::view::{Block, Drawing, Grid, Picture, Section, Table};
+use nodegauge_gauge::view::{Block, Picture, Section, Table};
 use nodegauge_measure::{Unit, stats};
 use std::collections::BTreeSet;
 
@@ -84,10 +84,7 @@ fn map(title: &str, of: &[Figure<'_>]) -> Option<Picture> {
         numbers.iter().map(value).collect()
     };
     let values = numbers.iter().map(row).collect();
-    let (axes, unit) = (["from", "to"], first.0.unit);
-    let grid = Grid { axes, rows: names.clone(), columns: names, values, unit, surface: false };
-    (numbers.len() > 1)
-        .then_some(Picture { title: title.to_owned(), drawing: Drawing::HeatMap(grid) })
+    (numbers.len() > 1).then(|| Picture::between(title, first.0.unit, names, values))
 }
 
 /// A table of every row to every column.

@@ -1,0 +1,41 @@
+//! Ratios of two cells that had their turns by turns: each of neighbours in time, so that what drifts does
+//! not become a difference.
+
+use nodegauge_measure::samples::{self, Sample};
+
+/// Fewer rounds that nothing interfered with say nothing: then all count.
+const LEAST: usize = 3;
+
+/// Times of cell `of` over those of cell `by`, round by round behind the warm-up, of the rounds in which
+/// nothing interfered with either and both saw one regime; and whether those were enough.
+pub(crate) fn ratios(all: &[Vec<Sample>], of: usize, by: usize) -> (Vec<f64>, bool) {
+    let rounds = all[of].iter().zip(&all[by]).skip(1);
+    let rounds: Vec<Vec<Sample>> = rounds.map(|(x, y)| vec![x.clone(), y.clone()]).collect();
+    let ratio = |round: &[Sample]| round[0].seconds[0] / round[1].seconds[0];
+    match samples::clean_rounds(&rounds, &[true, true], LEAST) {
+        Some(clean) => (clean.into_iter().map(ratio).collect(), true),
+        None => (rounds.iter().map(|round| ratio(round)).collect(), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::interference::Cause;
+
+    fn sample(seconds: f64, disturbed: bool) -> Sample {
+        let causes = if disturbed { vec![Cause::Faults(99)] } else { Vec::new() };
+        Sample { causes, ..Sample::of_times(vec![seconds]) }
+    }
+
+    #[test]
+    fn rounds_that_something_interfered_with_count_only_for_lack_of_others() {
+        let cell = |times: &[f64]| times.iter().map(|x| sample(*x, *x > 5.0)).collect::<Vec<_>>();
+        let all = [cell(&[3.0, 2.0, 2.0, 9.0, 4.0]), cell(&[1.0, 1.0, 2.0, 1.0, 2.0])];
+        // The first is the warm-up.
+        assert_eq!(ratios(&all, 0, 1), (vec![2.0, 1.0, 2.0], true));
+        let few = [cell(&[3.0, 2.0, 9.0, 9.0]), cell(&[1.0, 1.0, 1.0, 1.0])];
+        assert_eq!(ratios(&few, 0, 1), (vec![2.0, 9.0, 9.0], false));
+        assert_eq!(ratios(&[Vec::new(), cell(&[1.0])], 0, 1), (Vec::new(), false));
+    }
+}

@@ -1,0 +1,63 @@
+use super::*;
+use nodegauge_machine::{SysRoot, Topology, TopologySource};
+use nodegauge_measure::progress::Silent;
+use nodegauge_measure::record::{Machine, Status};
+use nodegauge_placement::{Policy, RankRequest, Request, plan, plan_ranks};
+
+fn site() -> Site {
+    let topology = Topology::load(&TopologySource::Live).unwrap();
+    Site::new(topology, Machine::default(), SysRoot::live())
+}
+
+/// One thread, and a rank without and with a policy.
+fn workers(site: &Site) -> Vec<Workers> {
+    let one = Request { threads: Some(1), ..Request::default() };
+    let ranks = |policy| {
+        let request =
+            RankRequest { ranks: 1, policy: Policy::new(policy), ..RankRequest::default() };
+        Workers::Ranks(plan_ranks(&site.topology, &request).unwrap())
+    };
+    vec![Workers::Threads(plan(&site.topology, &one).unwrap()), ranks(0), ranks(5)]
+}
+
+fn options() -> TrapezoidOptions {
+    let budget = Duration::from_secs(1);
+    TrapezoidOptions { points: vec![1000, 100_000], budget, samples: Some(3) }
+}
+
+#[test]
+fn each_sum_by_each_workers_has_its_figures() {
+    let site = site();
+    let plan = TrapezoidPlan::new(workers(&site), options(), Vec::new()).unwrap();
+    let outcome = Box::new(plan).run(&site, &mut Silent).unwrap();
+    let names: Vec<&str> = outcome.measurements.iter().map(|m| m.name.as_str()).collect();
+    let of_points = ["rate", "rate", "efficiency", "rate", "efficiency", "relative"];
+    assert_eq!(names, [of_points, of_points].concat());
+    for m in &outcome.measurements {
+        let config: TrapezoidConfig = m.read_config();
+        assert!(m.value.unwrap() > 0.0 && m.summary.as_ref().unwrap().n >= 3, "{m:?}");
+        assert!(config.error <= config.error_allowed && config.error.is_some());
+        assert_eq!(m.name == "rate", config.against.is_none());
+    }
+}
+
+#[test]
+fn a_wrong_sum_is_no_result() {
+    let site = site();
+    let workers = workers(&site);
+    let cell = |error| Cell { points: 1000, at: 0, workers: &workers[0], error };
+    assert_eq!(cell(rule::allowed(1000)).validity().status, Status::Valid);
+    for wrong in [2e-6, f64::NAN, f64::INFINITY] {
+        let validity = cell(wrong).validity();
+        assert_eq!(validity.status, Status::Invalid);
+        assert!(validity.reasons[0].starts_with("a sum over 1000 intervals by 1 thread is"));
+    }
+}
+
+#[test]
+fn intervals_that_cannot_be_counted_are_refused() {
+    let of = |points| TrapezoidOptions { points: vec![points], ..options() };
+    for wrong in [0, MOST_POINTS + 1] {
+        assert!(TrapezoidPlan::new(Vec::new(), of(wrong), Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! The view of `apps trapezoid`: a line for the workers of each sum, and what placement costs.
+
+use super::TEST;
+use crate::GAUGE;
+use crate::config::TrapezoidConfig;
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{Cell, Column, Section, Table, summary};
+use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::stats::Summary;
+use nodegauge_measure::{Seconds, Unit};
+
+/// A figure with its configuration.
+type Figure<'a> = (&'a Measurement, TrapezoidConfig);
+
+/// The table, the evidence, and what it comes to; nothing where the record has no such figures.
+pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let all: Vec<Figure<'_>> = own.map(|m| (m, m.read_config())).collect();
+    let rates: Vec<&Figure<'_>> = all.iter().filter(|(m, _)| m.name == "rate").collect();
+    let (Some((_, config)), Some(most)) =
+        (rates.first(), rates.iter().filter_map(|(m, _)| m.value).reduce(f64::max))
+    else {
+        let mut section = Section::new(TEST);
+        section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
+        return if section.blocks.is_empty() { Vec::new() } else { vec![section] };
+    };
+    let mut section = Section::new(TEST);
+    let titles = ["workers", ">time", ">GFLOP/s", ">efficiency", ">relative", ">off pi"];
+    let mut table = Table::new(&titles);
+    table.columns.push(Column::default());
+    for of_points in rates.chunk_by(|(_, one), (_, next)| one.n == next.n) {
+        let points = of_points[0].1.n.unwrap_or(0);
+        table.heading(format!("{} intervals", power(points)));
+        for (m, config) in of_points {
+            let beside = |name: &str| {
+                let same = |(other, of): &&Figure<'_>| {
+                    other.name == name && of.n == config.n && of.on == config.on
+                };
+                all.iter().find(same).map_or_else(Cell::default, |(ratio, _)| factor(ratio))
+            };
+            let rate =
+                |value: f64| Cell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9));
+            table.row([
+                workers(config).into(),
+                config.seconds.map_or_else(|| "-".into(), |s| Cell::text(Seconds(s).to_string())),
+                m.value.map_or_else(|| m.validity.status.name().into(), rate),
+                beside("efficiency"),
+                beside("relative"),
+                config.error.map_or_else(|| "-".into(), |error| Cell::text(format!("{error:.0e}"))),
+                Cell::bar(m.value.unwrap_or(0.0) / most),
+            ]);
+        }
+    }
+    section.push(table).gap();
+    section.note(
+        "how",
+        format!(
+            "pi = integral of 4 / (1 + x^2) from 0 to 1, 5 FLOP an interval, {} loop, bound {}; medians",
+            config.isa.as_deref().unwrap_or("?"),
+            config.on.bind.as_deref().unwrap_or("?"),
+        ),
+    );
+    if detail == Detail::Full {
+        let n = |m: &&Figure<'_>| m.0.summary.as_ref().map_or(0, |summary| summary.n);
+        let (least, most) = (rates.iter().map(n).min(), rates.iter().map(n).max());
+        let stop = config.stopped.as_deref().unwrap_or("?");
+        if let (Some(least), Some(most)) = (least, most) {
+            let count =
+                if least == most { least.to_string() } else { format!("{least} to {most}") };
+            section.note("samples", format!("{count} of each count; {stop}"));
+        }
+        let against = all.iter().find(|(m, _)| m.name == "efficiency");
+        if let Some(against) = against.and_then(|(_, config)| config.against.as_deref()) {
+            let text = format!("time of {against}, shared out evenly, over the time, by turns");
+            section.note("efficiency", text);
+        }
+        let relative = all.iter().find(|(m, _)| m.name == "relative");
+        if let Some(against) = relative.and_then(|(_, config)| config.against.as_deref()) {
+            section.note("relative", format!("speed over that of {against}, by turns"));
+        }
+    }
+    let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
+    section.doubts(&measurements);
+    let ending = placement(&all).map(summary);
+    std::iter::once(section).chain(ending).collect()
+}
+
+/// `1 thread`, `2 ranks, policy 3`.
+fn workers(config: &TrapezoidConfig) -> String {
+    let count = config.on.threads.unwrap_or(0) as usize;
+    match config.on.policy {
+        Some(policy) => format!("{}, policy {policy}", counted(count, "rank")),
+        None => counted(count, "thread"),
+    }
+}
+
+/// `10^9`, or the number as it is.
+fn power(points: u64) -> String {
+    let exponent = points.checked_ilog10().unwrap_or(0);
+    match 10u64.pow(exponent) == points {
+        true => format!("10^{exponent}"),
+        false => points.to_string(),
+    }
+}
+
+/// A ratio with two digits.
+fn factor(m: &Measurement) -> Cell {
+    match m.value {
+        Some(value) => Cell::figure(value, Unit::Factor, format!("{value:.3}")),
+        None => m.validity.status.name().into(),
+    }
+}
+
+/// A difference for which nobody places a program anew.
+const LITTLE: f64 = 0.05;
+
+/// What placement costs the longest sums, by the intervals of the ratios to policy 0.
+fn placement(all: &[Figure<'_>]) -> Option<String> {
+    let relative = || all.iter().filter(|(m, _)| m.name == "relative");
+    let longest = relative().filter_map(|(_, config)| config.n).max()?;
+    let of_longest = relative().filter(|(_, config)| config.n == Some(longest));
+    let known: Vec<(u64, f64, [f64; 2])> = of_longest
+        .clone()
+        .filter_map(|(m, config)| {
+            let Summary { median, ci95, .. } = m.summary.as_ref()?;
+            Some((config.on.policy?, *median, (*ci95)?))
+        })
+        .collect();
+    let asked = of_longest.count();
+    let what = format!("of {} intervals", power(longest));
+    if known.len() < asked || known.is_empty() {
+        return Some(format!(
+            "cannot tell whether placement matters to sums {what}: too few samples for intervals"
+        ));
+    }
+    let range = |ends: &mut dyn Iterator<Item = f64>| {
+        ends.fold([f64::INFINITY, 0.0], |[low, high]: [f64; 2], x| [low.min(x), high.max(x)])
+    };
+    let [least, most] = range(&mut known.iter().map(|(_, ratio, _)| *ratio));
+    let [low, high] = range(&mut known.iter().flat_map(|(.., ends)| *ends));
+    let apart: Vec<String> = known
+        .iter()
+        .filter(|(.., [low, high])| *low > 1.0 || *high < 1.0)
+        .map(|(policy, ratio, [low, high])| {
+            format!(
+                "policy {policy} is {ratio:.3} times as fast as policy 0 ({low:.3} to {high:.3})"
+            )
+        })
+        .collect();
+    let evenly = format!(
+        "the other policies are {least:.3} to {most:.3} times as fast as policy 0 (intervals from {low:.3} to {high:.3})"
+    );
+    Some(match apart.as_slice() {
+        [] if low > 1.0 - LITTLE && high < 1.0 + LITTLE => {
+            format!("placement does not matter to sums {what}: {evenly}")
+        }
+        [] => format!("cannot tell whether placement matters to sums {what}: {evenly}"),
+        _ => {
+            format!("sums {what}: {} of {asked} policies differ: {}", apart.len(), apart.join(", "))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::Quoted;
+
+    /// What the page says of ratios to policy 0 that scatter evenly by `spread` about `centre`.
+    fn said(centre: f64, spread: f64, samples: u32) -> String {
+        let ratios = |policy: f64| {
+            let at = |n| centre + spread * (f64::from(n) / f64::from(samples.max(2) - 1) - 0.5);
+            (0..samples).map(|n| at(n) + 1e-4 * policy).collect()
+        };
+        let figure = |policy: u64| {
+            let figure = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
+            figure.sampled(Quoted::Median, ratios(policy as f64))
+        };
+        let all: Vec<Measurement> = (1..=5).map(figure).collect();
+        let config = |policy| {
+            let mut config = TrapezoidConfig { n: Some(1000), ..TrapezoidConfig::default() };
+            config.on.policy = Some(policy);
+            config
+        };
+        let figures: Vec<Figure<'_>> = all.iter().zip((1..=5).map(config)).collect();
+        placement(&figures).unwrap()
+    }
+
+    #[test]
+    fn what_placement_costs_is_said_by_intervals_alone() {
+        assert!(said(1.0, 0.02, 20).starts_with("placement does not matter to sums of 10^3"));
+        assert!(said(1.0, 0.5, 20).starts_with("cannot tell whether"));
+        assert!(said(1.0, 0.02, 3).contains("too few samples"));
+        let apart = said(0.9, 0.02, 20);
+        assert!(apart.contains("5 of 5 policies differ: policy 1 is 0.900 times"), "{apart}");
+    }
+}
