@@ -42,6 +42,7 @@ mod ranks;
 mod record;
 mod report;
 mod report_runs;
+mod roofline;
 mod run;
 mod signals;
 #[path = "../skip.rs"]

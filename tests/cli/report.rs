@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// A record of each kind of page.
-const RECORDS: [&str; 22] = [
+const RECORDS: [&str; 23] = [
     "explain",
     "hpl",
     "hpl-xhpl",
@@ -23,6 +23,7 @@ const RECORDS: [&str; 22] = [
     "mpi",
     "mpi-osu",
     "mpi-pairs",
+    "roofline",
     "run",
     "stream",
     "stream-compiler",
@@ -228,6 +229,29 @@ fn tables_of_pictures_hold_the_records_figures() {
         let dot = (m["config"]["set_bytes"].as_f64().unwrap(), m["value"].as_f64().unwrap());
         assert!(shown.contains(&dot), "{dot:?} in {shown:?}");
     }
+}
+
+#[test]
+fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
+    let Some(mut browser) = browser(&[]) else { return };
+    let harness = Harness::new();
+    browser.width(1400);
+    browser.open(&report(&harness, golden("roofline").to_str().unwrap()));
+    let drawn = "(() => {
+        const option = echarts.getInstanceByDom(document.querySelector('.chart')).getOption();
+        return [option.xAxis[0].type, option.yAxis[0].type, ...new Set(option.series.map((one) => one.type))];
+    })()";
+    assert_eq!(browser.evaluate(drawn), json!(["log", "log", "scatter", "line"]));
+    let data = browser.evaluate(DATA);
+    let rows = rows(&data, "roofline: what can be reached over FLOP/B");
+    let shown: Vec<(f64, f64)> = rows.iter().map(|row| (number(row[1]), number(row[2]))).collect();
+    let roofline = record("roofline");
+    let points = roofline["measurements"].as_array().unwrap().iter();
+    let points = points.filter(|m| m["test"] == "kernel" || m["test"] == "point");
+    let dots = points.map(|m| (&m["config"]["flops_per_byte"], &m["value"]));
+    let dots: Vec<(f64, f64)> =
+        dots.map(|(x, y)| (x.as_f64().unwrap(), y.as_f64().unwrap())).collect();
+    assert!(dots.len() > 5 && dots.iter().all(|dot| shown.contains(dot)), "{dots:?} in {shown:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use nodegauge_compute::output::HplRow;
 use nodegauge_compute::{ComputeGauge, choose::TrialPlaces, matrix_market};
 use nodegauge_files::{CacheMode, Files, IoEngine, Msync, OperationList, SizeList, SyncWrites};
 use nodegauge_gauge::Gauge;
+use nodegauge_gauge::roofline::{GivenPoint, RooflineGauge};
 use nodegauge_history::{RunFilter, Store};
 use nodegauge_machine::published::Against;
 use nodegauge_machine::{DimmSpec, Topology, TopologySource, catalog};
@@ -103,6 +104,7 @@ pub fn all() -> Vec<Parser> {
         printed::<DimmSpec>("memory modules", &["16x3200", "8x4800"]),
         printed::<TrialPlaces>("places of a trial", &["0,1;2,3", "0"]),
         read_only::<Bytes>("size", &["8B", "4KiB", "1.5 GB", "10MiB"]),
+        read_only::<GivenPoint>("point", &["spmv,2.4e9,1.9e10,0.8", "a:b,1,2,3,L2"]),
         read_only::<Pages>("pages", &["auto", "4k", "thp", "2m", "1g"]),
         read_only::<Distance>("distance", &["smt", "same cache", "node"]),
         read_only::<Kernel>("kernel", &["triad", "copy"]),
@@ -345,7 +347,7 @@ fn record(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-const GAUGES: [&dyn Gauge; 4] = [&Memory::PLAIN, &ComputeGauge, &Messages, &Files];
+const GAUGES: [&dyn Gauge; 5] = [&Memory::PLAIN, &ComputeGauge, &Messages, &Files, &RooflineGauge];
 
 /// All that is made of a record: pages, CSV, comparisons; and it is read again as it was written.
 fn seen(record: &Record) -> Result<(), String> {

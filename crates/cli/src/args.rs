@@ -15,6 +15,7 @@ pub(crate) mod io;
 pub(crate) mod memory;
 pub(crate) mod ranks;
 pub(crate) mod report;
+pub(crate) mod roofline;
 pub(crate) mod stream;
 mod tree;
 mod watch;
@@ -124,6 +125,8 @@ pub(crate) enum Command {
     /// Measure the rest of the memory system: ladder, latency, matrix, loaded, mix
     #[command(subcommand)]
     Memory(Box<memory::MemoryCommand>),
+    /// Measure the node's roofline: ceilings of bandwidth and peaks, and what runs into which
+    Roofline(Box<roofline::RooflineArgs>),
     /// Measure MPI messages: latency, bandwidth, message rate, collectives
     Mpi(Box<MpiArgs>),
     /// Measure floating point: a dense system solved as HPL solves it, the peaks, the real xhpl
@@ -385,9 +388,9 @@ pub(crate) fn command() -> clap::Command {
 
 /// The command line, for documents that are made from it too.
 pub(crate) fn definition() -> clap::Command {
-    // It has one team, and no figures of which others have published any.
-    let explain = |explain: clap::Command| {
-        explain
+    // They have one team, and no figures of which others have published any.
+    let one_team = |command: clap::Command| {
+        command
             .mut_arg("threads", |threads| {
                 threads.help("Threads [default: one a core]").value_name("N")
             })
@@ -398,7 +401,8 @@ pub(crate) fn definition() -> clap::Command {
         let filters = ["gauge", "label", "host", "since", "until"];
         filters.iter().fold(report, |report, id| report.mut_arg(id, |arg| arg.requires("trend")))
     };
-    let command = Args::command().mut_subcommand("explain", explain);
+    let all = ["explain", "roofline"].into_iter();
+    let command = all.fold(Args::command(), |all, name| all.mut_subcommand(name, one_team));
     tree::in_order(command.mut_subcommand("report", report))
 }
 

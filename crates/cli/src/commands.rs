@@ -15,6 +15,7 @@ mod memory;
 mod mpi;
 mod places;
 mod report;
+mod roofline;
 mod run;
 mod stream;
 mod watch;
@@ -33,6 +34,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
         Some(Command::Memory(memory)) => memory::execute(memory),
+        Some(Command::Roofline(roofline)) => roofline::execute(roofline),
         Some(Command::Mpi(mpi)) => mpi::execute(mpi),
         Some(Command::Hpl(hpl)) => hpl::execute(hpl),
         Some(Command::Io(io)) => io::execute(io),

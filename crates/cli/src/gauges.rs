@@ -2,19 +2,20 @@
 
 use crate::args::history::Tests;
 use crate::progress::Progress;
-use nodegauge_gauge::{Gauge, Glance, Site};
+use nodegauge_gauge::{Gauge, Glance, Planned, Site};
 use nodegauge_measure::keys::{ConfigKind, Registry};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Failure, Notice, NoticeId, Outcome, UnknownName};
 use std::collections::BTreeSet;
 
 /// All gauges.
-pub(crate) const GAUGES: [&dyn Gauge; 5] = [
+pub(crate) const GAUGES: [&dyn Gauge; 6] = [
     &nodegauge_memory::Memory::PLAIN,
     &nodegauge_compute::ComputeGauge,
     &nodegauge_messages::Messages,
     &nodegauge_files::Files,
     &nodegauge_apps::Apps,
+    &nodegauge_gauge::roofline::RooflineGauge,
 ];
 
 /// The kinds of figures of all gauges, with the keys of their configurations.
@@ -47,21 +48,30 @@ pub(crate) fn csv(record: &Record) -> String {
     nodegauge_measure::csv::render(std::slice::from_ref(record), &registry())
 }
 
-/// A gauge's part of `run`. What one gauge lacks must not cost the others' figures: why it was not
-/// measured is a notice.
+/// A gauge's part of `run`.
 pub(crate) fn glance(
     gauge: &dyn Gauge,
     site: &Site,
     ask: &Glance<'_>,
     progress: &mut Progress,
 ) -> Outcome {
+    attempted(gauge, gauge.glance(site, ask), site, progress)
+}
+
+/// What a gauge's plan finds. What one gauge lacks must not cost the others' figures: why it was not
+/// measured is a notice.
+pub(crate) fn attempted(
+    gauge: &dyn Gauge,
+    planned: Result<Option<Box<dyn Planned>>, Failure>,
+    site: &Site,
+    progress: &mut Progress,
+) -> Outcome {
     let not_measured = |failure: Failure| {
         let text = format!("not measured: {}", failure.in_a_line());
         Notice::new(NoticeId::LeftOut, gauge.name(), text)
     };
-    let found = gauge
-        .glance(site, ask)
-        .and_then(|planned| planned.map(|planned| planned.run(site, progress)).transpose());
+    let found =
+        planned.and_then(|planned| planned.map(|planned| planned.run(site, progress)).transpose());
     match found {
         Ok(outcome) => {
             let mut outcome = outcome.unwrap_or_default();

@@ -5,6 +5,7 @@
 //! Of those that cannot be told apart the first is taken, so that a choice repeats: libraries in the
 //! order in which they were found, what a library takes by itself before what a variable gives it.
 
+use crate::config::{DgemmConfig, ThreadsConfig};
 use crate::engine::Multiplier;
 use crate::{GAUGE, dgemm};
 use nodegauge_machine::{CpuId, SysRoot};
@@ -104,6 +105,20 @@ const SEED: u64 = 0x626C_6173;
 fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Failure> {
     let mut team = Team::start(&places.0)?;
     Ok(dgemm::best(&dgemm::measure(&mut team, multiplier, TURN)?).0)
+}
+
+impl DgemmConfig {
+    /// Where threads ran and what multiplied.
+    pub(crate) fn of(tried: &Tried, on: ThreadsConfig) -> Self {
+        let about = tried.probed.as_ref().map(|probed| probed.about());
+        Self {
+            on,
+            blas: Some(tried.name.clone()),
+            blas_path: about.map(|about| about.path.display().to_string()),
+            blas_integer_bits: about.map(|about| about.integer_bits),
+            blas_setting: tried.setting(),
+        }
+    }
 }
 
 /// What the child process of a trial prints; see [`blas::probe::answer`].

@@ -1,5 +1,6 @@
 //! What the configuration of a figure may hold.
 
+use nodegauge_placement::{Bind, Placement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +97,19 @@ nodegauge_measure::config! {
         loops: Vec<LoopRate> = Observation "loops";
         /// Cores x clock x operations a cycle.
         theoretical: TheoreticalPeak = Observation "theoretical peak";
+    }
+}
+
+impl ThreadsConfig {
+    /// Of threads that are placed so.
+    pub(crate) fn of(placement: &Placement) -> Self {
+        let threads = placement.threads.iter();
+        let cpus = threads.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect());
+        Self {
+            threads: Some(placement.threads.len()),
+            bind: Some(placement.bind.to_string()),
+            cpus: (placement.bind != Bind::None).then(|| cpus.collect()),
+        }
     }
 }
 

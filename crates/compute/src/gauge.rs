@@ -1,13 +1,15 @@
 //! The gauge as the others see it.
 
+use crate::ceilings::CeilingsPlan;
 use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
 use crate::options::HplOptions;
 use crate::plan::HplPlan;
-use crate::{GAUGE, TEST, view};
+use crate::{GAUGE, TEST, lu, view};
+use nodegauge_gauge::roofline::{self, CeilingsAsk, Point};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{BytesPerSec, Failure};
 use nodegauge_placement::Request;
 use std::time::Duration;
@@ -32,6 +34,8 @@ impl Gauge for ComputeGauge {
             ConfigKind::of::<RatingConfig>(GAUGE, &[TEST]).headed(&["rating"]),
             ConfigKind::of::<DgemmConfig>(GAUGE, &[TEST]),
             ConfigKind::of::<PeakConfig>(GAUGE, &[TEST]),
+            ConfigKind::of::<PeakConfig>(roofline::GAUGE, &[roofline::PEAK]),
+            ConfigKind::of::<DgemmConfig>(roofline::GAUGE, &[roofline::PEAK]),
         ]
     }
 
@@ -50,6 +54,35 @@ impl Gauge for ComputeGauge {
         };
         let placement = nodegauge_placement::plan(&site.topology, &Request::default())?;
         Ok(Some(Box::new(HplPlan::new(site, placement, options)?)))
+    }
+
+    /// Peaks in registers and DGEMM.
+    fn ceilings(
+        &self,
+        _: &Site,
+        ask: &CeilingsAsk<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+        Ok(Some(Box::new(CeilingsPlan::new(ask))))
+    }
+
+    /// The newest rating of HPL.
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+        let point = |record: &Record, m: &Measurement| {
+            let config: RatingConfig = m.read_config();
+            let (n, nb, threads) = (config.n?, config.nb?, config.dgemm.on.threads?);
+            let basis = format!(
+                "rating of {}, N = {n}, threads {threads}, bytes: at least those of products at NB = {nb}",
+                record.started
+            );
+            Some(Point::in_memory("hpl", m.value?, lu::flops_per_byte(nb), basis))
+        };
+        let found = newest(TEST, "rating").and_then(|record| {
+            let own =
+                |m: &&Measurement| m.gauge == GAUGE && m.name == "rating" && !m.is_published();
+            let ratings = record.measurements.iter().filter(own);
+            ratings.filter_map(|m| point(&record, m)).max_by(|a, b| a.rate.total_cmp(&b.rate))
+        });
+        found.into_iter().collect()
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -3,6 +3,7 @@
 //! Machine, placement and options go in, measurements come out; nothing here prints, saves or knows
 //! another gauge.
 
+mod ceilings;
 pub mod choose;
 pub mod config;
 pub mod dat;

@@ -115,6 +115,12 @@ impl LuShared<'_> {
     }
 }
 
+/// Operations for each byte that LU moves at most: its products are of panels of `nb` columns, and read and
+/// write each element of what is left of the matrix once for 2 NB operations.
+pub(crate) fn flops_per_byte(nb: usize) -> f64 {
+    2.0 * nb as f64 / 16.0
+}
+
 /// Operations of solving a system of order `n`, HPL's count: 2/3 n^3 + 3/2 n^2.
 pub fn flops(n: usize) -> f64 {
     let n = n as f64;

@@ -3,12 +3,13 @@
 //! Each loop runs independent chains of multiply-adds, as many as the registers hold beside two
 //! constants, which covers the latency of every core known (4 or 5 cycles on two units need 8 to
 //! 10). It is written once, over a vector; without fused instructions a chain is a multiplication
-//! and an addition. Values stay near 2, so nothing becomes denormal. Theory is cores x clock x
-//! operations a cycle, with the clock of the very interval.
+//! and an addition, as many of one as of the other. Values stay near 2, so nothing becomes denormal. Theory
+//! is cores x clock x operations a cycle, with the clock of the very interval.
 //!
 //! A loop that touches registers only is slower, in operations a cycle, when a sibling thread, of another
 //! guest perhaps, has a share of the units: bursts tell what others had ([`shared`]).
 
+use crate::config::LoopRate;
 use nodegauge_machine::clock::WorkClock;
 use nodegauge_measure::{FlopsPerSec, Hertz, stats};
 use nodegauge_team::{Team, TeamError};
@@ -27,7 +28,9 @@ trait Register: Copy {
     const LANES: usize;
     /// All alike.
     unsafe fn splat(x: f64) -> Self;
-    /// `self * x + y`.
+    /// `self * x + y` in two instructions.
+    unsafe fn mul_then_add(self, x: Self, y: Self) -> Self;
+    /// The same in one, where the instruction set has that.
     unsafe fn mul_add(self, x: Self, y: Self) -> Self;
 }
 
@@ -36,14 +39,14 @@ const ROUNDS: u64 = 20_000;
 
 /// `CHAINS` chains, each `ROUNDS` long; operations done.
 #[inline(always)]
-unsafe fn chains<R: Register, const CHAINS: usize>() -> u64 {
+unsafe fn chains<R: Register, const CHAINS: usize, const FUSED: bool>() -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
         let (x, y) = (R::splat(std::hint::black_box(0.5)), R::splat(std::hint::black_box(1.0)));
         let mut sums = [y; CHAINS];
         for _ in 0..ROUNDS {
             for sum in &mut sums {
-                *sum = sum.mul_add(x, y);
+                *sum = if FUSED { sum.mul_add(x, y) } else { sum.mul_then_add(x, y) };
             }
         }
         std::hint::black_box(sums);
@@ -54,7 +57,8 @@ unsafe fn chains<R: Register, const CHAINS: usize>() -> u64 {
 /// One loop.
 #[derive(Debug, Clone, Copy)]
 pub struct PeakLoop {
-    /// Instruction set: `avx512`, `avx2+fma`, `sse2`, `neon`, `baseline`.
+    /// Instruction set: `avx512`, `avx2+fma`, `avx`, `sse2`, `neon`, `baseline`; [`SCALAR`] of one number a
+    /// register.
     pub isa: &'static str,
     /// `f64` or `f32`.
     pub element: &'static str,
@@ -63,19 +67,23 @@ pub struct PeakLoop {
     run: unsafe fn() -> u64,
 }
 
+/// The loop that computes with one number at a time.
+pub const SCALAR: &str = "scalar";
+
 macro_rules! kernel {
     ($isa:literal, [$($feature:literal)?], $element:literal, $fused:literal, $register:ty, $chains:literal) => {{
         $(#[target_feature(enable = $feature)])?
         unsafe fn run() -> u64 {
             // SAFETY: the caller's promise.
-            unsafe { chains::<$register, $chains>() }
+            unsafe { chains::<$register, $chains, $fused>() }
         }
         PeakLoop { isa: $isa, element: $element, fused: $fused, run }
     }};
 }
 
 macro_rules! register {
-    ($register:ty, $lanes:literal, |$x0:ident| $splat:expr, |$a:ident, $x:ident, $y:ident| $mul_add:expr) => {
+    ($register:ty, $lanes:literal, |$x0:ident| $splat:expr, |$a:ident, $x:ident, $y:ident| $apart:expr
+     $(, $fused:expr)?) => {
         impl Register for $register {
             const LANES: usize = $lanes;
             #[inline(always)]
@@ -87,34 +95,113 @@ macro_rules! register {
                 }
             }
             #[inline(always)]
+            unsafe fn mul_then_add(self, $x: Self, $y: Self) -> Self {
+                let $a = self;
+                // SAFETY: the caller's promise.
+                #[allow(unused_unsafe, reason = "arrays need no instruction set")]
+                unsafe {
+                    $apart
+                }
+            }
+            #[inline(always)]
             unsafe fn mul_add(self, $x: Self, $y: Self) -> Self {
                 let $a = self;
                 // SAFETY: the caller's promise.
                 #[allow(unused_unsafe, reason = "arrays need no instruction set")]
                 unsafe {
-                    $mul_add
+                    register!(@first $($fused,)? $apart)
                 }
             }
         }
     };
+    (@first $first:expr $(, $rest:expr)?) => { $first };
+}
+
+/// One number a register. In assembler, or compilers put several into one.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[derive(Clone, Copy)]
+struct Scalar(f64);
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+impl Scalar {
+    /// `self * x + y`, a multiplication and an addition.
+    #[inline(always)]
+    fn mul_then_add(mut self, Self(x): Self, Self(y): Self) -> Self {
+        // SAFETY: two instructions of every such processor, on registers alone.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            std::arch::asm!(
+                "mulsd {a}, {x}",
+                "addsd {a}, {y}",
+                a = inout(xmm_reg) self.0, x = in(xmm_reg) x, y = in(xmm_reg) y,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+            #[cfg(target_arch = "aarch64")]
+            std::arch::asm!(
+                "fmul {a:d}, {a:d}, {x:d}",
+                "fadd {a:d}, {a:d}, {y:d}",
+                a = inout(vreg) self.0, x = in(vreg) x, y = in(vreg) y,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        self
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod registers {
     use super::*;
+    register!(Scalar, 1, |x| Scalar(x), |a, x, y| a.mul_then_add(x, y));
     register!(__m128d, 2, |x| _mm_set1_pd(x), |a, x, y| _mm_add_pd(_mm_mul_pd(a, x), y));
     register!(__m128, 4, |x| _mm_set1_ps(x as f32), |a, x, y| _mm_add_ps(_mm_mul_ps(a, x), y));
-    register!(__m256d, 4, |x| _mm256_set1_pd(x), |a, x, y| _mm256_fmadd_pd(a, x, y));
-    register!(__m256, 8, |x| _mm256_set1_ps(x as f32), |a, x, y| _mm256_fmadd_ps(a, x, y));
-    register!(__m512d, 8, |x| _mm512_set1_pd(x), |a, x, y| _mm512_fmadd_pd(a, x, y));
-    register!(__m512, 16, |x| _mm512_set1_ps(x as f32), |a, x, y| _mm512_fmadd_ps(a, x, y));
+    register!(
+        __m256d,
+        4,
+        |x| _mm256_set1_pd(x),
+        |a, x, y| _mm256_add_pd(_mm256_mul_pd(a, x), y),
+        _mm256_fmadd_pd(a, x, y)
+    );
+    register!(
+        __m256,
+        8,
+        |x| _mm256_set1_ps(x as f32),
+        |a, x, y| _mm256_add_ps(_mm256_mul_ps(a, x), y),
+        _mm256_fmadd_ps(a, x, y)
+    );
+    register!(
+        __m512d,
+        8,
+        |x| _mm512_set1_pd(x),
+        |a, x, y| _mm512_add_pd(_mm512_mul_pd(a, x), y),
+        _mm512_fmadd_pd(a, x, y)
+    );
+    register!(
+        __m512,
+        16,
+        |x| _mm512_set1_ps(x as f32),
+        |a, x, y| _mm512_add_ps(_mm512_mul_ps(a, x), y),
+        _mm512_fmadd_ps(a, x, y)
+    );
 }
 
 #[cfg(target_arch = "aarch64")]
 mod registers {
     use super::*;
-    register!(float64x2_t, 2, |x| vdupq_n_f64(x), |a, x, y| vfmaq_f64(y, a, x));
-    register!(float32x4_t, 4, |x| vdupq_n_f32(x as f32), |a, x, y| vfmaq_f32(y, a, x));
+    register!(Scalar, 1, |x| Scalar(x), |a, x, y| a.mul_then_add(x, y));
+    register!(
+        float64x2_t,
+        2,
+        |x| vdupq_n_f64(x),
+        |a, x, y| vaddq_f64(vmulq_f64(a, x), y),
+        vfmaq_f64(y, a, x)
+    );
+    register!(
+        float32x4_t,
+        4,
+        |x| vdupq_n_f32(x as f32),
+        |a, x, y| vaddq_f32(vmulq_f32(a, x), y),
+        vfmaq_f32(y, a, x)
+    );
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -123,6 +210,28 @@ mod registers {
     use std::array::from_fn;
     register!([f64; 4], 4, |x| [x; 4], |a, x, y| from_fn(|i| a[i] * x[i] + y[i]));
     register!([f32; 4], 4, |x| [x as f32; 4], |a, x, y| from_fn(|i| a[i] * x[i] + y[i]));
+}
+
+/// The loops that multiply and add in two instructions where [`loops`] has faster ones of double precision:
+/// one number at a time, and by the vectors that have fused instructions too, narrowest first.
+pub fn without_fma() -> Vec<PeakLoop> {
+    let mut all = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        all.push(kernel!("scalar", ["sse2"], "f64", false, Scalar, 12));
+        if std::is_x86_feature_detected!("avx") {
+            all.push(kernel!("avx", ["avx"], "f64", false, __m256d, 12));
+        }
+        if std::is_x86_feature_detected!("avx512f") {
+            all.push(kernel!("avx512", ["avx512f"], "f64", false, __m512d, 20));
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        all.push(kernel!("scalar", ["neon"], "f64", false, Scalar, 24));
+        all.push(kernel!("neon", ["neon"], "f64", false, float64x2_t, 24));
+    }
+    all
 }
 
 /// The loops that this processor can run, narrowest first, `f64` before `f32`.
@@ -192,6 +301,18 @@ impl Peak {
     }
 }
 
+impl LoopRate {
+    /// What a loop reached, and its clock meanwhile.
+    pub(crate) fn of(peak: &Peak) -> Self {
+        Self {
+            isa: peak.kernel.isa.to_owned(),
+            fused: peak.kernel.fused,
+            rate: peak.best().0,
+            clock_hz: peak.burst().clock.map(|clock| clock.0),
+        }
+    }
+}
+
 /// The share of the cores' units that others had during the median one of `some` bursts, held against
 /// the best of `all` of the same loop, 0 to 1: in operations a cycle, so that a clock that changes is not
 /// taken for others; in operations a second where the clock is not known of each. `None` without bursts.
@@ -207,7 +328,7 @@ pub fn shared(some: &[Burst], all: &[Burst]) -> Option<f64> {
 }
 
 /// Length of a burst.
-const BURST: Duration = Duration::from_millis(20);
+pub(crate) const BURST: Duration = Duration::from_millis(20);
 
 /// Runs `kernel` on all threads for about `time`, in bursts that all start together.
 ///
@@ -245,10 +366,36 @@ mod tests {
 
     #[test]
     fn every_loop_counts_its_operations() {
-        for kernel in loops() {
+        for kernel in loops().iter().chain(&without_fma()) {
             // SAFETY: as in `measure`.
             let operations = unsafe { (kernel.run)() };
             assert!(operations >= 2 * ROUNDS * 8 && operations.is_multiple_of(2 * ROUNDS));
+        }
+    }
+
+    /// What a chain computes is what the operations say, fused or apart, on every register.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_chain_multiplies_and_adds() {
+        // SAFETY: SSE2 is part of the architecture, AVX2 and FMA are detected.
+        unsafe {
+            let scalar = Scalar(3.0).mul_then_add(Scalar(5.0), Scalar(7.0));
+            assert_eq!(scalar.0, 22.0);
+            let [three, five, seven] = [3.0, 5.0, 7.0].map(|x| __m128d::splat(x));
+            assert_eq!(_mm_cvtsd_f64(three.mul_then_add(five, seven)), 22.0);
+            assert_eq!(_mm_cvtsd_f64(three.mul_add(five, seven)), 22.0);
+            if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+                #[target_feature(enable = "avx2,fma")]
+                unsafe fn wide() -> [f64; 2] {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let [three, five, seven] = [3.0, 5.0, 7.0].map(|x| __m256d::splat(x));
+                        [three.mul_then_add(five, seven), three.mul_add(five, seven)]
+                            .map(|x| _mm256_cvtsd_f64(x))
+                    }
+                }
+                assert_eq!(wide(), [22.0; 2]);
+            }
         }
     }
 

@@ -1,17 +1,16 @@
 //! From what a run saw to what is reported: the rating, DGEMM, the peaks, each against its limit,
 //! with every reason for doubt.
 
-use crate::choose::Tried;
 use crate::config::{
     DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, TheoreticalPeak, ThreadsConfig,
     TimeConfig,
 };
-use crate::dgemm;
 use crate::observed::{LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::peak::{self, Peak, PeakLoop};
 use crate::residual::THRESHOLD;
 use crate::{GAUGE, TEST};
+use crate::{dgemm, lu};
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Hertz, Notice, NoticeId, Unit};
@@ -77,7 +76,7 @@ impl Evidence<'_> {
         for library in &self.seen.libraries {
             out.extend(library.best().map(|solution| self.rating(library, solution)));
             let m = self.against_peak("dgemm", library.dgemm.clone());
-            let m = m.config(&self.dgemm_config(&library.tried));
+            let m = m.config(&DgemmConfig::of(&library.tried, ThreadsConfig::of(self.placement)));
             out.push(judged(m, Validity::valid(), ABOVE_PEAK));
         }
         let peaks = ["f64", "f32"].into_iter().filter_map(|element| self.seen.peak(element));
@@ -87,28 +86,6 @@ impl Evidence<'_> {
 
     fn threads(&self) -> usize {
         self.placement.threads.len()
-    }
-
-    fn threads_config(&self) -> ThreadsConfig {
-        let threads = self.placement.threads.iter();
-        let cpus = threads.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect());
-        ThreadsConfig {
-            threads: Some(self.threads()),
-            bind: Some(self.placement.bind.to_string()),
-            cpus: (self.placement.bind != Bind::None).then(|| cpus.collect()),
-        }
-    }
-
-    /// Where threads ran and what multiplied.
-    fn dgemm_config(&self, tried: &Tried) -> DgemmConfig {
-        let about = tried.probed.as_ref().map(|probed| probed.about());
-        DgemmConfig {
-            on: self.threads_config(),
-            blas: Some(tried.name.clone()),
-            blas_path: about.map(|about| about.path.display().to_string()),
-            blas_integer_bits: about.map(|about| about.integer_bits),
-            blas_setting: tried.setting(),
-        }
     }
 
     /// A rate against the measured peak.
@@ -128,7 +105,7 @@ impl Evidence<'_> {
         let theory = peak.and_then(|peak| self.theory(peak));
         let sized = library.order.as_ref();
         let config = RatingConfig {
-            dgemm: self.dgemm_config(&library.tried),
+            dgemm: DgemmConfig::of(&library.tried, ThreadsConfig::of(self.placement)),
             engine: Some("native".to_owned()),
             n: Some(*order),
             nb: Some(*nb),
@@ -216,14 +193,12 @@ impl Evidence<'_> {
         let PeakLoop { isa, element, .. } = peak.kernel;
         let loops = self.seen.peaks.iter().filter(|other| other.kernel.element == element);
         let rate = |other: &Peak| LoopRate {
-            isa: other.kernel.isa.to_owned(),
-            fused: other.kernel.fused,
-            rate: other.best().0,
             clock_hz: self.clock(other).map(|clock| clock.0),
+            ..LoopRate::of(other)
         };
         let theory = self.theory(peak);
         let config = PeakConfig {
-            on: self.threads_config(),
+            on: ThreadsConfig::of(self.placement),
             element: Some(element.to_owned()),
             isa: Some(isa.to_owned()),
             clock_hz: self.clock(peak).map(|clock| clock.0),
@@ -325,7 +300,7 @@ impl Evidence<'_> {
     /// Whether memory holds the products back: each reads and writes its C once for 2 NB operations an
     /// element.
     fn of_memory(&self, SolvedSystem { rating, nb, .. }: &SolvedSystem) -> Notice {
-        let demand = rating * 16.0 / (2.0 * *nb as f64);
+        let demand = rating / lu::flops_per_byte(*nb);
         let gigabytes = demand / 1e9;
         let products = format!(
             "products at NB = {nb} move at least {gigabytes:.1} GB/s (rating x 16 B / (2 NB))"

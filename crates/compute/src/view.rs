@@ -210,7 +210,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
         let (name, dot) = (format!("N {}", step.n), (step.nb as f64, step.rate));
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.dots.push(dot),
-            None => series.push(Series { mark: '*', name, dots: vec![dot] }),
+            None => series.push(Series { mark: '*', name, dots: vec![dot], ..Series::default() }),
         }
     }
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));

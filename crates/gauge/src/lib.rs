@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod published;
+pub mod roofline;
 pub mod view;
 
 use nodegauge_machine::{SysRoot, Topology};
@@ -16,6 +17,7 @@ use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::{Bytes, Failure, Observer, Outcome};
 use nodegauge_placement::Environment;
+use roofline::{CeilingsAsk, Point};
 use std::time::Duration;
 use view::Section;
 
@@ -67,6 +69,33 @@ pub trait Planned {
     /// When nothing could be measured. What fails later is in the outcome, with what was measured
     /// before.
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
+}
+
+/// Plans that run one after another.
+pub struct InTurn(pub Vec<Box<dyn Planned>>);
+
+impl Planned for InTurn {
+    fn foreseen(&self) -> Foreseen {
+        let all = || self.0.iter().map(|plan| plan.foreseen());
+        Foreseen {
+            time: all().map(|one| one.time).sum(),
+            memory: all().filter_map(|one| one.memory).max(),
+        }
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        self.0.iter().flat_map(|plan| plan.figures(site)).collect()
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let mut found = Outcome::default();
+        for plan in self.0 {
+            if !found.is_interrupted() {
+                found.extend(plan.run(site, observer)?);
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// How much of a gauge the page of `run` has.
@@ -143,6 +172,27 @@ pub trait Gauge: Sync {
     /// # Errors
     /// When something that the run needs is not there or does not fit.
     fn glance(&self, site: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure>;
+
+    /// Plans the gauge's part of a roofline: ceilings, and kernels placed under them, as figures of
+    /// [`roofline::GAUGE`]; `None` where it has none.
+    ///
+    /// # Errors
+    /// As [`Self::glance`].
+    fn ceilings(
+        &self,
+        site: &Site,
+        ask: &CeilingsAsk<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+        let _ = (site, ask);
+        Ok(None)
+    }
+
+    /// What the gauge can place under a roofline of its saved figures: `newest` has the newest saved run of
+    /// this node with a figure of this test and name that it measured itself.
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+        let _ = newest;
+        Vec::new()
+    }
 
     /// What of a record stands for the gauge where a node is shown by a few bars, in order: figures that
     /// the node measured itself.

@@ -7,7 +7,7 @@
 mod chart;
 mod picture;
 
-pub use chart::{Axis, Chart, HeatMap, HeatMaps, Scale, Series};
+pub use chart::{Axis, Chart, HeatMap, HeatMaps, Joined, Scale, Series};
 pub use picture::{
     Bar, BarSeries, Bars, Beside, Card, Drawing, Grid, NodeThreads, Picture, Sample, SampleSeries,
     Samples, Step, Steps, Trend, TrendBand, TrendDot,

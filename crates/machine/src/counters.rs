@@ -4,8 +4,10 @@
 //! The kernel's files say how an event is encoded, and often what one count is worth; where they do
 //! not, `data/counters.toml` does, with its source. A machine that is not in it is not counted.
 
+mod flops;
 mod open;
 
+pub use flops::FlopCounters;
 pub use open::{CounterReading, CycleCounter, MemoryCounters, MemoryTraffic};
 
 use crate::host;
@@ -79,16 +81,15 @@ struct CounterFamily {
 #[serde(deny_unknown_fields)]
 struct Table {
     family: Vec<CounterFamily>,
+    flops: Vec<flops::FlopFamily>,
 }
 
-fn table() -> &'static [CounterFamily] {
+fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
-    &TABLE
-        .get_or_init(|| {
-            toml::from_str(include_str!("../data/counters.toml"))
-                .expect("the embedded table parses: a test reads it")
-        })
-        .family
+    TABLE.get_or_init(|| {
+        toml::from_str(include_str!("../data/counters.toml"))
+            .expect("the embedded table parses: a test reads it")
+    })
 }
 
 /// The events that count this machine's memory traffic.
@@ -98,7 +99,7 @@ fn table() -> &'static [CounterFamily] {
 pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, String> {
     let chip = processor::read(root);
     let pmus = root.names(DEVICES);
-    for family in table().iter().filter(|family| family.is_for(chip.identity.as_ref())) {
+    for family in table().family.iter().filter(|family| family.is_for(chip.identity.as_ref())) {
         let mut events = Vec::new();
         let of_family: Vec<&String> =
             pmus.iter().filter(|pmu| is_instance(pmu, &family.pmu)).collect();
@@ -127,7 +128,7 @@ fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String
     if pmus.is_empty() {
         return "the kernel shows no performance counters".to_owned();
     }
-    if table().iter().any(|family| seen(&family.pmu)) {
+    if table().family.iter().any(|family| seen(&family.pmu)) {
         return "the memory controllers' counters are of a kind that is not known".to_owned();
     }
     let vendor = processor::read(root).identity.map(|identity| identity.vendor);

@@ -134,7 +134,8 @@ config! {
 }
 
 config! {
-    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded` and `mix`.
+    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded` and `mix`, and of the
+    /// bandwidths and kernels of `roofline`.
     pub struct CurveConfig {
         /// Whose loops: always `native`.
         engine: String = Setting "engine" @ 26, speaks;
@@ -210,6 +211,8 @@ config! {
         level: String = Observation "level";
         /// Size of that level as the system reports it, bytes.
         level_reported_bytes: u64 = Observation "reported size of the level";
+        /// Floating-point operations for each byte of the level.
+        flops_per_byte: f64 = Observation "FLOP/B" @ 70;
         /// Share of the memory that is on the node that was asked for, 0 to 1.
         on_node: f64 = Observation "on node";
         /// Why measuring ended.

@@ -4,6 +4,7 @@
 //! pointer chase by working set), `matrix` (every NUMA node to every other, and CPU to CPU), `loaded`
 //! (latency beside traffic) and `mix` (reads to writes). Each plans itself, and measures in a `run`.
 
+mod ceilings;
 mod chase;
 mod ladder;
 mod latency;
@@ -47,10 +48,30 @@ pub struct CurveOptions {
     pub memory_fraction: f64,
     /// In which order a chase goes through its memory.
     pub order: Order,
+    /// Whether ceilings have kernels under them.
+    pub kernels: bool,
+    /// What ends the names of ceilings.
+    pub suffix: &'static str,
     /// Time for everything.
     pub budget: Duration,
     /// Exactly this many rounds after the warm-up, whatever the time.
     pub samples: Option<usize>,
+}
+
+impl Default for CurveOptions {
+    fn default() -> Self {
+        Self {
+            pages: None,
+            policy: MemoryPolicy::default(),
+            largest: None,
+            memory_fraction: 0.5,
+            order: Order::default(),
+            kernels: false,
+            suffix: "",
+            budget: Duration::ZERO,
+            samples: None,
+        }
+    }
 }
 
 /// What is measured.
@@ -66,12 +87,19 @@ pub enum Curve {
     Loaded,
     /// Bandwidth of reads to writes.
     Mix,
+    /// Bandwidths of each level for a roofline.
+    Ceilings,
 }
 
 /// How figures of a curve come about, planned for a node.
 trait Mode {
     /// Memory that it takes.
     fn memory(&self) -> Bytes;
+
+    /// What it may find, where the plan knows.
+    fn figures(&self) -> Vec<Figures> {
+        Vec::new()
+    }
 
     /// Measures, and leaves what it found in the run's outcome.
     fn measure(&self, run: &mut Run<'_>) -> Result<(), PointError>;
@@ -109,6 +137,7 @@ impl CurvePlan {
             Curve::Matrix => Box::new(matrix::plan(setup, &mut notices)?),
             Curve::Loaded => Box::new(loaded::plan(setup, &mut notices)?),
             Curve::Mix => Box::new(mix::plan(setup, &mut notices)?),
+            Curve::Ceilings => Box::new(ceilings::plan(setup, &mut notices)?),
         };
         Ok(Self { curve, placement, options, notices, mode })
     }
@@ -138,6 +167,7 @@ impl Planned for CurvePlan {
                 &[Unit::BytesPerSecond, Unit::Seconds],
             ),
             Curve::Mix => Figures::new((GAUGE, "mix"), mix::names(), rate).limited(limited),
+            Curve::Ceilings => return self.mode.figures(),
         }]
     }
 

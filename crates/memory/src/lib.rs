@@ -32,8 +32,10 @@ pub mod view;
 
 pub use nodegauge_team as team;
 
+use curves::{Curve, CurveOptions, CurvePlan};
+use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart, Point};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, Planned, Site};
+use nodegauge_gauge::{Depth, Detail, Gauge, Glance, Headline, InTurn, Planned, Site};
 use nodegauge_machine::published::PublishedConfig;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
@@ -77,6 +79,10 @@ impl Gauge for Memory {
             ConfigKind::of::<config::ExplainConfig>(GAUGE, &[ablation::TEST])
                 .headed(&[ablation::WHOLE]),
             ConfigKind::of::<PublishedConfig>(GAUGE, &["stream"]),
+            ConfigKind::of::<config::CurveConfig>(
+                roofline::GAUGE,
+                &[roofline::BANDWIDTH, roofline::KERNEL],
+            ),
         ]
     }
 
@@ -103,6 +109,35 @@ impl Gauge for Memory {
         let arrangement = Arrangement::new(site, &request, options, notices)?;
         let mixes = mixes::saved(site, ask.newest);
         Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
+    }
+
+    /// Read and Triad in each cache and in main memory, and kernels under them.
+    fn ceilings(
+        &self,
+        site: &Site,
+        ask: &CeilingsAsk<'_>,
+    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+        let plan = |part: &CeilingsPart<'_>| -> Result<Box<dyn Planned>, Failure> {
+            let options = CurveOptions {
+                policy: ask.policy.clone(),
+                largest: ask.largest,
+                kernels: part.kernels,
+                suffix: part.suffix,
+                budget: ask.budget.mul_f64(part.share),
+                samples: ask.samples,
+                ..CurveOptions::default()
+            };
+            let placement = part.placement.clone();
+            let plan = CurvePlan::new(Curve::Ceilings, site, placement, options, Vec::new())?;
+            Ok(Box::new(plan))
+        };
+        let parts: Result<_, Failure> = ask.parts.iter().map(plan).collect();
+        Ok(Some(Box::new(InTurn(parts?))))
+    }
+
+    /// The kernels of the newest STREAM that compute, with the bytes that moved.
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+        newest("stream", "triad").map(|record| view::points(&record)).unwrap_or_default()
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -15,6 +15,7 @@ pub(crate) mod words;
 pub use statistics::Statistic;
 
 use crate::GAUGE;
+pub(crate) use figures::points;
 use figures::{Figure, comparable};
 use nodegauge_gauge::view::{Section, plain_table, summary};
 use nodegauge_gauge::{Detail, published};

@@ -28,12 +28,12 @@
       const step = value < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(value) / 10));
       return `${digits(value / 1024 ** step)} ${['B', 'KiB', 'MiB', 'GiB', 'TiB'][step]}`;
     }
-    if (!unit || unit === 'x') return digits(value) + (unit ? ' x' : '');
+    if (!unit || ['x', 'FLOP/B'].includes(unit)) return digits(value) + (unit ? ` ${unit}` : '');
     const [scale, prefix] = PREFIXES.find(([scale]) => Math.abs(value) >= scale) || PREFIXES.at(value ? -1 : 4);
     return `${digits(value / scale)} ${prefix}${unit}`;
   };
 
-  const unitOf = (scale) => scale.rate || { bytes: 'B', nanoseconds: 's', microseconds: 's', number: '' }[scale];
+  const unitOf = (scale) => scale.rate || { bytes: 'B', nanoseconds: 's', microseconds: 's', intensity: 'FLOP/B', number: '' }[scale];
 
   const axis = (values, unit, more = {}) => {
     const positive = values.filter((value) => value > 0);
@@ -65,7 +65,8 @@
           xAxis: axis(dots.map((dot) => dot[0]), x, x ? {} : { min: 'dataMin' }),
           yAxis: axis(dots.map((dot) => dot[1]), y),
           series: of.series.map((one, i) => ({
-            type: 'line', name: one.name, data: shown[i], symbol: SYMBOLS[(i + Math.floor(i / COLOURS.length)) % SYMBOLS.length], symbolSize: 7,
+            type: one.joined === 'apart' ? 'scatter' : 'line', name: one.name, data: shown[i], symbolSize: one.joined === 'apart' ? 10 : 7,
+            symbol: one.joined === 'straight' ? 'none' : SYMBOLS[(i + Math.floor(i / COLOURS.length)) % SYMBOLS.length],
             lineStyle: { type: ['solid', 'dashed', 'dotted'][Math.floor(i / COLOURS.length) % 3] },
             ...(i === 0 && marks.length ? { markPoint: { symbol: 'pin', symbolSize: 36, data: marks, label: { formatter: (p) => p.name, position: 'top', fontSize: 11 } } } : {}),
           })),

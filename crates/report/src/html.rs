@@ -107,8 +107,11 @@ fn pictures(block: &Block) -> Vec<Picture> {
         Block::Picture(picture) => vec![picture.clone()],
         Block::Chart(chart) => {
             let names: Vec<&str> = chart.series.iter().map(|one| one.name.as_str()).collect();
-            let over = if chart.x == Scale::Bytes { " over size" } else { "" };
-            let title = names.join(", ") + over;
+            let title = match chart.x {
+                Scale::Bytes => names.join(", ") + " over size",
+                Scale::Intensity => "roofline: what can be reached over FLOP/B".to_owned(),
+                _ => names.join(", "),
+            };
             vec![Picture::chart(title, chart.clone())]
         }
         Block::HeatMaps(maps) => grids(maps),

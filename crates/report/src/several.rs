@@ -161,6 +161,7 @@ fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
             mark: '*',
             name: name.clone(),
             dots: dots(run),
+            ..Series::default()
         });
         let series: Vec<Series> = series.filter(|one| !one.dots.is_empty()).collect();
         let (x, y) = (Scale::Bytes, Scale::Rate(unit));

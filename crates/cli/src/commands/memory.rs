@@ -45,6 +45,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         order: order.map(OrderArgs::order).unwrap_or_default(),
         budget: args.common.budget.unwrap_or(BUDGET),
         samples: args.common.samples.map(|n| n as usize),
+        ..CurveOptions::default()
     };
     let plan = CurvePlan::new(curve, &site, placement, options, team.notices)?;
     let figures = plan.figures(&site);

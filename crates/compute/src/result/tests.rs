@@ -1,6 +1,7 @@
 //! What is made of peaks and ratings whose numbers are given.
 
 use super::*;
+use crate::choose::Tried;
 use crate::config::ResidualConfig;
 use crate::observed::Around;
 use crate::peak::{Burst, loops};

@@ -16,6 +16,8 @@ pub enum Scale {
     Nanoseconds,
     /// Times: microseconds.
     Microseconds,
+    /// Floating-point operations for each byte: FLOP/B.
+    Intensity,
     /// Plain numbers.
     Number,
 }
@@ -80,10 +82,12 @@ impl Chart {
         (least < most).then_some(Axis::Logarithmic(least, most))
     }
 
-    /// The vertical axis: from zero, or logarithmic where values span a decade or more; `None` without any.
+    /// The vertical axis: from zero, or logarithmic where values span a decade or more, or lines are straight
+    /// only so; `None` without any.
     pub fn vertical(&self) -> Option<Axis> {
         let (least, most) = range(self.dots().map(|(_, y)| y))?;
-        Some(match most / least < DECADE {
+        let straight = self.series.iter().any(|series| series.joined == Joined::Straight);
+        Some(match most / least < DECADE && !straight {
             true => Axis::Linear(most),
             false => Axis::Logarithmic(least, most),
         })
@@ -104,8 +108,21 @@ impl From<Chart> for Block {
     }
 }
 
-/// A curve.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// How the dots of a series belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Joined {
+    /// Measured in their order: a curve through them.
+    #[default]
+    InOrder,
+    /// Ends of lines that are straight on two logarithmic axes.
+    Straight,
+    /// Each for itself.
+    Apart,
+}
+
+/// A curve, a line, or single dots.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Series {
     /// The letter that marks its dots in text.
     pub mark: char,
@@ -113,6 +130,8 @@ pub struct Series {
     pub name: String,
     /// Its dots in base units; those that are not above zero are not shown.
     pub dots: Vec<(f64, f64)>,
+    /// How they belong together.
+    pub joined: Joined,
 }
 
 /// Heat maps that share their axes and stand side by side.
@@ -158,7 +177,7 @@ mod tests {
 
     fn chart(ys: &[f64]) -> Chart {
         let dots = ys.iter().enumerate().map(|(i, y)| (1.0 + i as f64, *y)).collect();
-        let series = vec![Series { mark: '*', name: String::new(), dots }];
+        let series = vec![Series { mark: '*', dots, ..Series::default() }];
         Chart { x: Scale::Number, y: Scale::Number, ticks: Vec::new(), series, marks: Vec::new() }
     }
 
@@ -170,5 +189,8 @@ mod tests {
         assert_eq!(axis, Axis::Logarithmic(1.0, 100.0));
         assert!((axis.place(10.0) - 0.5).abs() < 1e-12 && (axis.at(0.5) - 10.0).abs() < 1e-12);
         assert_eq!((chart(&[5.0]).horizontal(), chart(&[0.0]).vertical()), (None, None));
+        let mut straight = chart(&[97.0, 100.0]);
+        straight.series[0].joined = Joined::Straight;
+        assert_eq!(straight.vertical(), Some(Axis::Logarithmic(97.0, 100.0)));
     }
 }

@@ -37,8 +37,16 @@ const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 /// `exclude_kernel` and `exclude_hv`: what every user may count of his own threads.
 const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 
+/// The same, of what the thread starts from then on as well: `inherit`.
+pub(super) const INHERITED: u64 = USER_ONLY | 1 << 1;
+
 /// Opens a counter: of every process on `cpu` when `process` is -1, of the calling thread when it is 0.
-fn open(event: &Event, process: libc::pid_t, cpu: libc::c_int, flags: u64) -> io::Result<File> {
+pub(super) fn open(
+    event: &Event,
+    process: libc::pid_t,
+    cpu: libc::c_int,
+    flags: u64,
+) -> io::Result<File> {
     let attributes = Attributes {
         kind: event.kind,
         flags,
@@ -70,13 +78,13 @@ fn open(event: &Event, process: libc::pid_t, cpu: libc::c_int, flags: u64) -> io
 
 /// A count, and for how much of the time that it was wanted it really counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Count {
-    value: u64,
-    enabled: u64,
-    running: u64,
+pub(super) struct Count {
+    pub value: u64,
+    pub enabled: u64,
+    pub running: u64,
 }
 
-fn read(file: &File) -> io::Result<Count> {
+pub(super) fn read(file: &File) -> io::Result<Count> {
     let mut bytes = [0u8; 24];
     let mut file = file;
     file.read_exact(&mut bytes)?;
@@ -222,7 +230,7 @@ impl CycleCounter {
 }
 
 /// Why the kernel refuses a counter, and what to do.
-fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> String {
+pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> String {
     let pmu = &event.pmu;
     let paranoid: Option<i32> = root.value("proc/sys/kernel/perf_event_paranoid");
     let container = host::container(root);

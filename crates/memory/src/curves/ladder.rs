@@ -133,7 +133,7 @@ impl Mode for Ladder {
             for kernel in PATTERNS {
                 tried += 1;
                 let until = tried as f64 / all as f64;
-                let (on, which) = ((&mut pool, pieces), (kernel, Stores::Regular));
+                let (on, which) = ((&mut pool, pieces), (kernel, &[Stores::Regular][..]));
                 chosen.extend(run.fastest(until, on, which, set as usize)?);
             }
             variants.push(chosen);

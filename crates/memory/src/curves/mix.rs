@@ -111,7 +111,8 @@ impl Mode for Mixes {
         let mut cells = Vec::new();
         for (done, mix) in self.mixes.iter().enumerate() {
             let bytes = self.array as usize * mix.kernel.spec().arrays().count();
-            let (on, which) = ((&mut pool, pieces), (mix.kernel, mix.stores));
+            let stores = [mix.stores];
+            let (on, which) = ((&mut pool, pieces), (mix.kernel, &stores[..]));
             let until = (done + 1) as f64 / self.mixes.len() as f64;
             let fastest = run.fastest(until, on, which, bytes)?;
             cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));

@@ -14,6 +14,7 @@ use crate::pages;
 use crate::point::PointError;
 use crate::result::{self, small_pages};
 use crate::stream::masks;
+use nodegauge_gauge::roofline;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
@@ -32,12 +33,18 @@ impl Curve {
     /// `test` of its figures.
     pub(crate) fn test(self) -> &'static str {
         match self {
+            Self::Ceilings => roofline::BANDWIDTH,
             Self::Ladder => "ladder",
             Self::Latency => "latency",
             Self::Matrix => "matrix",
             Self::Loaded => "loaded",
             Self::Mix => "mix",
         }
+    }
+
+    /// `gauge` of its figures: ceilings are a roofline's.
+    fn gauge(self) -> &'static str {
+        if self == Self::Ceilings { roofline::GAUGE } else { GAUGE }
     }
 }
 
@@ -62,6 +69,8 @@ pub(crate) enum Value<'a> {
     /// The rate of a pass of this loop by all threads; whether it is held against the theoretical
     /// bandwidth of main memory.
     Loop(&'a Traffic, bool),
+    /// The same in operations: a kernel under a roof.
+    Work(&'a Traffic),
 }
 
 /// What a figure is.
@@ -135,12 +144,14 @@ impl Run<'_> {
         &mut self,
         until: f64,
         (pool, pieces): (&mut WorkerPool, Pieces<'_>),
-        (kernel, stores): (Kernel, Stores),
+        (kernel, stores): (Kernel, &[Stores]),
         bytes: usize,
     ) -> Result<Option<Resident>, PointError> {
-        let mut variants = kernels::resident(kernel, stores);
+        let of_stores = |stores: &Stores| kernels::resident(kernel, *stores);
+        let mut variants: Vec<Resident> = stores.iter().flat_map(of_stores).collect();
         let bits = |variant: &Resident| variant.shape().isa.vector_bits();
         let mut widths: Vec<u32> = variants.iter().map(bits).collect();
+        widths.sort_unstable_by(|a, b| b.cmp(a));
         widths.dedup();
         let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
         variants.retain(|variant| bits(variant) >= narrowest);
@@ -206,18 +217,24 @@ impl Run<'_> {
         let Some(timed) = judged.of(cell) else { return };
         let Figure { name, quoted, value, mut config, mut validity } = figure;
         let threads = config.threads.unwrap_or(1) as f64;
-        let (unit, bytes) = match value {
-            Value::Seconds => (Unit::Seconds, None),
-            Value::Rate => (Unit::BytesPerSecond, Some(1.0)),
-            Value::Loop(traffic, _) => (Unit::BytesPerSecond, Some(traffic.counted() * threads)),
+        let counted = |traffic: &Traffic| traffic.counted() * threads;
+        let test = self.curve.test();
+        let (test, unit, amount) = match value {
+            Value::Seconds => (test, Unit::Seconds, None),
+            Value::Rate => (test, Unit::BytesPerSecond, Some(1.0)),
+            Value::Loop(traffic, _) => (test, Unit::BytesPerSecond, Some(counted(traffic))),
+            Value::Work(traffic) => {
+                let operations = counted(traffic) * traffic.flops_per_byte();
+                (roofline::KERNEL, Unit::FlopsPerSecond, Some(operations))
+            }
         };
-        let value_of = |seconds: f64| bytes.map_or(seconds, |bytes| bytes / seconds);
-        let m = Measurement::new(GAUGE, self.curve.test(), name, unit);
+        let value_of = |seconds: f64| amount.map_or(seconds, |amount| amount / seconds);
+        let m = Measurement::new(self.curve.gauge(), test, name, unit);
         let mut m = m.timed(quoted, timed, part, &value_of);
         let Some(quoted) = m.value else { return };
-        if let Value::Loop(traffic, limited) = value {
+        if let Value::Loop(traffic, _) | Value::Work(traffic) = value {
             traffic.describe(&mut config);
-            if limited {
+            if let Value::Loop(_, true) = value {
                 let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
                 m = m.traffic(traffic.moved(quoted, allocates));
                 m = result::limited(m, &self.setup.site.machine, config.numa.as_ref());

@@ -32,6 +32,16 @@ impl Traffic {
         Self { variant, bytes, repeats: 0, wrong: None }
     }
 
+    /// What it runs.
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.variant.kernel()
+    }
+
+    /// Floating-point operations for each byte that it names.
+    pub(crate) fn flops_per_byte(&self) -> f64 {
+        f64::from(self.kernel().spec().flops) / self.kernel().counted(Element::F64) as f64
+    }
+
     /// Bytes of each array of one worker.
     pub(crate) fn array_bytes(&self) -> u64 {
         region::array_bytes(self.bytes, self.variant.kernel()) as u64

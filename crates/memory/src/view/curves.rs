@@ -178,6 +178,7 @@ impl<'a> Curves<'a> {
             mark: kind.chars().next().unwrap_or('*'),
             name: format!("{kind}{suffix}"),
             dots: self.curve(kind).iter().filter_map(dot).collect(),
+            ..Series::default()
         };
         let series = self.kinds.iter().map(series).collect();
         // Powers of four from the first set on.
@@ -296,7 +297,12 @@ fn loaded(of: &[Figure<'_>], section: &mut Section) {
     let dot = |(m, config): &&Figure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
     let dots: Vec<(f64, f64)> = steps.iter().filter_map(dot).collect();
     let ticks = dots.iter().map(|(rate, _)| *rate).collect();
-    let series = vec![Series { mark: '*', name: "ns over what the others read".to_owned(), dots }];
+    let series = vec![Series {
+        mark: '*',
+        name: "ns over what the others read".to_owned(),
+        dots,
+        ..Series::default()
+    }];
     let x = Scale::Rate(Unit::BytesPerSecond);
     let marks = Vec::new();
     section.push(table).gap().push(Chart { x, y: Scale::Nanoseconds, ticks, series, marks });

@@ -2,6 +2,8 @@
 
 use crate::GAUGE;
 use crate::config::StreamConfig;
+use crate::kernels::{Element, Kernel};
+use nodegauge_gauge::roofline::Point;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::regime;
 
@@ -22,6 +24,24 @@ pub(crate) fn variants(record: &Record) -> Vec<Figure<'_>> {
 /// Those of the native kernels.
 pub(crate) fn native(record: &Record) -> Vec<Figure<'_>> {
     variants(record).into_iter().filter(|(_, config)| !is_compiled(config)).collect()
+}
+
+/// The native kernels that compute, as points under a roof: of the bytes that moved, where that is known.
+pub(crate) fn points(record: &Record) -> Vec<Point> {
+    let point = |(m, config): Figure<'_>| {
+        let kernel: Kernel = m.name.parse().ok()?;
+        let element: Element = config.element.as_deref()?.parse().ok()?;
+        let (flops, value) = (f64::from(kernel.spec().flops), m.value?);
+        let named = flops / kernel.counted(element) as f64;
+        let moved = m.traffic.as_ref().map_or(value, |traffic| traffic.value);
+        let bytes = m.traffic.as_ref().map_or("as the loop names them", |traffic| &traffic.basis);
+        let threads = config.threads?;
+        let basis = format!("stream of {}, threads {threads}, bytes: {bytes}", record.started);
+        let alone = config.sweep.is_none() && flops > 0.0;
+        let name = format!("stream_{kernel}");
+        alone.then(|| Point::in_memory(&name, value * named, named * value / moved, basis))
+    };
+    native(record).into_iter().filter_map(point).collect()
 }
 
 /// Whether a compiler of the system made the loop.

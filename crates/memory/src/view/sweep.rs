@@ -196,7 +196,12 @@ fn picture(cells: &[&[Figure<'_>]], charted: usize) -> Option<Picture> {
         let dot = number(cell, axis).zip(median(cell));
         match series.iter_mut().find(|series| series.name == name) {
             Some(known) => known.dots.extend(dot),
-            None => series.push(Series { mark: '*', name, dots: dot.into_iter().collect() }),
+            None => series.push(Series {
+                mark: '*',
+                name,
+                dots: dot.into_iter().collect(),
+                ..Series::default()
+            }),
         }
     }
     let mut marks = Vec::new();

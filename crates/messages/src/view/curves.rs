@@ -62,7 +62,7 @@ pub(super) fn pictures(
         for (name, own) in grouped(own.iter().copied(), |f| name(f)) {
             let mut dots: Vec<(f64, f64)> = own.iter().filter_map(|f| dot(f)).collect();
             dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-            series.push(Series { mark: '*', name, dots });
+            series.push(Series { mark: '*', name, dots, ..Series::default() });
         }
         if series.iter().all(|series| series.dots.len() < 2) {
             continue;

@@ -1,12 +1,13 @@
 //! Curves and heat maps as text.
 
 use super::{RESET, Style};
-use nodegauge_gauge::view::{Axis, Chart, HeatMap, HeatMaps, Scale, Tone};
+use nodegauge_gauge::view::{Axis, Chart, HeatMap, HeatMaps, Joined, Scale, Series, Tone};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::{Bytes, Unit};
 
-/// Rows of a chart.
+/// Rows of a chart, and of one with straight lines, which span many decades.
 const HEIGHT: usize = 13;
+const HIGH: usize = 19;
 /// Columns of the labels of a chart's vertical axis, with the axis.
 const LABELS: usize = 9;
 /// Colours of curves, in their order, that are read on dark and on light terminals.
@@ -29,6 +30,8 @@ fn scaled(scale: Scale, value: f64) -> (String, &'static str) {
         Scale::Rate(unit) => (significant(value), unit.symbol()),
         Scale::Nanoseconds => (significant(value * 1e9), "ns"),
         Scale::Microseconds => (significant(value * 1e6), "us"),
+        // Powers of two, which have few digits.
+        Scale::Intensity => (value.to_string(), ""),
         Scale::Number => (significant(value), ""),
     }
 }
@@ -47,11 +50,12 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let cell = |share: f64, cells: usize| {
         (share * (cells - 1) as f64).round().clamp(0.0, (cells - 1) as f64) as usize
     };
-    let mut grid = vec![vec![None; width]; HEIGHT];
+    let has_lines = chart.series.iter().any(|one| one.joined == Joined::Straight);
+    let height = if has_lines { HIGH } else { HEIGHT };
+    let mut grid = vec![vec![None; width]; height];
     for (number, one) in chart.series.iter().enumerate().rev() {
-        for (x, y) in one.dots.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0) {
-            let row = HEIGHT - 1 - cell(y_axis.place(*y), HEIGHT);
-            grid[row][cell(x_axis.place(*x), width)] = Some(number);
+        for (x, y) in places(one, (x_axis, y_axis), width) {
+            grid[height - 1 - cell(y, height)][cell(x, width)] = Some(number);
         }
     }
     let mark = |number: usize| {
@@ -62,11 +66,12 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         }
     };
     let logarithmic = if matches!(y_axis, Axis::Logarithmic(..)) { ", logarithmic" } else { "" };
-    let mut out = format!("{:>7}{logarithmic}\n", scaled(chart.y, 1.0).1);
+    let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
+    let mut out = format!("{:>7}{over}{logarithmic}\n", scaled(chart.y, 1.0).1);
     for (row, line) in grid.iter().enumerate() {
         // Every third row has its value, the last one too.
         let text = if row % 3 == 0 {
-            let share = (HEIGHT - 1 - row) as f64 / (HEIGHT - 1) as f64;
+            let share = (height - 1 - row) as f64 / (height - 1) as f64;
             scaled(chart.y, y_axis.at(share)).0
         } else {
             String::new()
@@ -96,14 +101,43 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let axis: String = axis.iter().collect();
     out.push_str(axis.trim_end());
     out.push('\n');
-    let legend: Vec<String> = chart
-        .series
-        .iter()
-        .enumerate()
-        .map(|(number, series)| format!("{} {}", mark(number), series.name))
-        .collect();
-    out.push_str(&format!("{:LABELS$}{}\n", "", legend.join(", ")));
+    let mut free = 0;
+    for (number, series) in chart.series.iter().enumerate() {
+        let length = series.name.chars().count() + 2;
+        let before = match (number, free >= length + 2) {
+            (0, _) => format!("{:LABELS$}", ""),
+            (_, true) => ", ".to_owned(),
+            (_, false) => format!(",\n{:LABELS$}", ""),
+        };
+        let used = if before == ", " {
+            length + 2
+        } else {
+            free = width;
+            length
+        };
+        free = free.saturating_sub(used);
+        out.push_str(&format!("{before}{} {}", mark(number), series.name));
+    }
+    out.push('\n');
     out
+}
+
+/// Where the dots of a series lie on both axes, 0 to 1; of lines every column's.
+fn places(series: &Series, (x_axis, y_axis): (Axis, Axis), columns: usize) -> Vec<(f64, f64)> {
+    let shown = series.dots.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0);
+    let dots: Vec<(f64, f64)> = shown.map(|(x, y)| (x_axis.place(*x), y_axis.place(*y))).collect();
+    if series.joined != Joined::Straight {
+        return dots;
+    }
+    let between = |ends: &[(f64, f64)]| {
+        let [(x0, y0), (x1, y1)] = [ends[0], ends[1]];
+        let steps = ((x1 - x0).abs() * columns as f64).ceil().max(1.0);
+        (0..=steps as usize).map(move |step| {
+            let share = step as f64 / steps;
+            (x0 + share * (x1 - x0), y0 + share * (y1 - y0))
+        })
+    };
+    dots.windows(2).flat_map(between).collect()
 }
 
 /// Draws heat maps with the names of their rows and columns, as many side by side as there is room: a digit
@@ -191,8 +225,8 @@ mod tests {
             y: Scale::Rate(Unit::BytesPerSecond),
             ticks: vec![1.0, 8.0, 64.0, 512.0, 4096.0],
             series: vec![
-                Series { mark: 'r', name: "read".to_owned(), dots: read },
-                Series { mark: 'w', name: "write".to_owned(), dots: write },
+                Series { mark: 'r', name: "read".to_owned(), dots: read, ..Series::default() },
+                Series { mark: 'w', name: "write".to_owned(), dots: write, ..Series::default() },
             ],
             marks: Vec::new(),
         }

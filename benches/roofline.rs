@@ -1,0 +1,87 @@
+//! The ceilings of `roofline` and likwid-bench's loops of the same kind by turns, on all threads and on sets of
+//! the same size.
+//!
+//! Every round, `ROUNDS` times (default 5), has a run of nodegauge and behind each ceiling's place likwid-bench's
+//! kernels of it, of which the fastest counts. likwid-bench tells the average of a second, so the own median
+//! stands against it; the best of all rounds stand beside each other too. Prints Markdown for
+//! docs/benchmarks.md.
+
+mod common;
+
+use common::{is_installed, likwid_bench, nodegauge, note, print, variable};
+use nodegauge_measure::record::Measurement;
+use nodegauge_measure::stats;
+use std::collections::BTreeMap;
+
+/// What ceilings end with, what likwid-bench calls the same loop, and the line that has its figure.
+const LOOPS: [(&str, &[&str], &str); 6] = [
+    ("_read", &["load_avx", "load_avx512"], BYTES),
+    ("memory_triad", &["stream_mem_avx_fma", "stream_mem_avx512", "stream_avx512_fma"], BYTES),
+    ("_triad", &["stream_avx_fma", "stream_avx512_fma"], BYTES),
+    ("fma", &["peakflops_avx_fma", "peakflops_avx512_fma"], FLOPS),
+    ("simd", &["peakflops_sse", "peakflops_avx", "peakflops_avx512"], FLOPS),
+    ("scalar", &["peakflops"], FLOPS),
+];
+const BYTES: &str = "MByte/s:";
+const FLOPS: &str = "MFlops/s:";
+/// The set of a thread for loops that compute, which read a little: in the first cache, bytes.
+const SMALL: u64 = 16 << 10;
+
+/// Median and best of one run, and likwid-bench's figure.
+type Round = (f64, f64, f64);
+
+fn main() {
+    if !is_installed("likwid-bench") {
+        note("likwid-bench is not installed");
+        return;
+    }
+    let rounds: usize = variable("ROUNDS").unwrap_or(5);
+    let budget = variable("BUDGET").unwrap_or("15".to_owned());
+    let mut all: BTreeMap<String, Vec<Round>> = BTreeMap::new();
+    for round in 0..rounds {
+        note(&format!("round {} of {rounds}", round + 1));
+        let record = nodegauge(&["roofline", "--budget", &budget]);
+        let ceilings = record.measurements.iter().filter(|m| {
+            ["bandwidth", "peak"].contains(&m.test.as_str()) && !m.name.ends_with("_one")
+        });
+        for m in ceilings {
+            let Some((median, best, theirs)) = beside(m) else { continue };
+            all.entry(m.name.clone()).or_default().push((median, best, theirs));
+        }
+    }
+    print(&report(&all));
+}
+
+/// A ceiling and what likwid-bench says of it now.
+fn beside(m: &Measurement) -> Option<Round> {
+    let (_, kernels, label) = LOOPS.iter().find(|(end, ..)| m.name.ends_with(end))?;
+    let number = |key: &str| m.config.get(key).and_then(|value| value.as_u64());
+    let threads = number("threads")?;
+    let set = number("set_bytes").unwrap_or(SMALL * threads);
+    let group = format!("N:{}kB:{threads}", set >> 10);
+    let theirs = kernels.iter().filter_map(|kernel| likwid_bench(kernel, &group, label, &[]));
+    let theirs = theirs.reduce(f64::max)?;
+    Some((m.summary.as_ref()?.median, m.value?, theirs))
+}
+
+fn report(all: &BTreeMap<String, Vec<Round>>) -> String {
+    let mut out = String::from(
+        "| ceiling | nodegauge, best | likwid-bench, best | ratio | median over average, median of rounds | least to most | rounds |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for (name, rounds) in all {
+        let best = |of: fn(&Round) -> f64| rounds.iter().map(of).fold(0.0, f64::max);
+        let (own, theirs) = (best(|round| round.1), best(|round| round.2));
+        let ratios: Vec<f64> = rounds.iter().map(|(median, _, theirs)| median / theirs).collect();
+        out.push_str(&format!(
+            "| {name} | {:.1} | {:.1} | {:.3} | {:.3} | {:.3} to {:.3} | {} |\n",
+            own / 1e9,
+            theirs / 1e9,
+            own / theirs,
+            stats::median(&ratios),
+            ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            ratios.iter().copied().fold(0.0, f64::max),
+            rounds.len(),
+        ));
+    }
+    out
+}

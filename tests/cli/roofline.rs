@@ -1,0 +1,111 @@
+//! `nodegauge roofline`: ceilings, points under them, and what is refused.
+
+use crate::harness::{Harness, has_fields, measurements, names};
+use serde_json::Value;
+
+/// Little time and memory.
+const SHORT: [&str; 6] = ["--samples", "2", "--budget", "1", "--size", "8MiB"];
+
+fn record(harness: &Harness, args: &[&str]) -> Value {
+    let all = [&["roofline"], &SHORT[..], &["--json", "-"], args].concat();
+    harness.run(&all).exits(0).json()
+}
+
+fn named<'a>(record: &'a Value, name: &str) -> &'a Value {
+    measurements(record).iter().find(|m| m["name"] == name).unwrap()
+}
+
+#[test]
+fn a_roofline_has_ceilings_kernels_and_points_held_against_their_roof() {
+    let harness = Harness::new();
+    // Eight operations a byte at a rate that memory bandwidth forbids nowhere.
+    let points = ["--point", "slow,8e6,1e6,1", "--point", "solver:a,1e6,8e6,1,L1"];
+    let record = record(&harness, &[&["--threads", "1"], &points[..]].concat());
+    let all = measurements(&record);
+    assert!(all.iter().all(|m| m["gauge"] == "roofline" && m["value"].as_f64().unwrap() > 0.0));
+    let names = names(&record);
+    for name in
+        ["memory_read", "memory_triad", "memory_axpy", "scalar", "dgemm", "slow", "solver:a"]
+    {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    // One thread has no roof of one thread beside it.
+    assert!(!names.iter().any(|name| name.ends_with("_one")), "{names:?}");
+    let [read, slow] = ["memory_read", "slow"].map(|name| named(&record, name));
+    assert_eq!((&read["test"], &read["unit"]), (&"bandwidth".into(), &"B/s".into()));
+    has_fields(
+        &read["config"],
+        &[("isa", "string"), ("thread_bytes", "integer"), ("level", "string")],
+    );
+    assert_eq!(
+        (&slow["category"], slow["config"]["flops_per_byte"].as_f64()),
+        (&"reference".into(), Some(8.0))
+    );
+    // The roof is the lower one of bandwidth x intensity and the highest peak.
+    let value = |m: &Value| m["value"].as_f64().unwrap();
+    let of = |test: &'static str, level: &'static str| {
+        let of = move |m: &&Value| {
+            m["test"] == test && (level.is_empty() || m["config"]["level"] == level)
+        };
+        all.iter().filter(of).map(value).fold(0.0, f64::max)
+    };
+    let (peak, memory) = (of("peak", ""), of("bandwidth", "memory"));
+    let limit = slow["limit"]["value"].as_f64().unwrap();
+    assert!((limit / peak.min(8.0 * memory) - 1.0).abs() < 1e-9, "{slow:#}");
+    let shown = harness.run(&["history", "show", "latest"]).exits(0);
+    shown
+        .says(" over FLOP/B, logarithmic")
+        .says("\nbandwidth ")
+        .says("next ceiling")
+        .says("solver:a");
+}
+
+#[test]
+fn all_threads_and_one_have_a_roof_each_and_two_runs_pair() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    for _ in 0..2 {
+        harness.run(&[&["roofline", "--quiet"], &SHORT[..]].concat()).exits(0).prints_nothing();
+    }
+    let latest = harness.latest();
+    let threads = |name: &str| named(&latest, name)["config"]["threads"].as_u64().unwrap();
+    assert_eq!((threads("memory_read_one"), threads("scalar_one")), (1, 1));
+    assert!(threads("memory_read") > 1 && threads("scalar") > 1);
+    let compared = harness.run(&["compare", "latest~1", "latest", "--json"]).exits(0).json();
+    let pairs = compared["pairs"].as_array().unwrap().len();
+    assert_eq!(pairs, measurements(&latest).len(), "{compared:#}");
+    let html = harness.run(&["report", "latest", "--output", "-"]).exits(0).stdout;
+    assert!(html.contains("roofline: what can be reached over FLOP/B"));
+}
+
+#[test]
+fn what_was_saved_lies_under_the_roof_and_conditions_are_held() {
+    let harness = Harness::new();
+    harness.stream(&[]).exits(0);
+    let met = ["--expect", "roofline.scalar>=1MFLOP/s", "--expect", "stream_triad>=1MFLOP/s"];
+    let record = record(&harness, &met);
+    let triad = named(&record, "stream_triad");
+    assert!(triad["config"]["basis"].as_str().unwrap().starts_with("stream of 2"), "{triad:#}");
+    let unmet = ["roofline", "--expect", "scalar>=100000TFLOP/s", "--threads", "1"];
+    harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).complains("scalar");
+}
+
+/// Guests and containers have no counters: then one line says why, before anything is measured.
+#[test]
+fn a_program_is_counted_or_refused_in_a_line() {
+    let harness = Harness::new();
+    let program = harness.write("work.sh", "exit 0\n");
+    let args = [&["roofline"], &SHORT[..], &["--perf", "--", "sh", program.as_str()]].concat();
+    let outcome = harness.run(&args);
+    if outcome.code == Some(3) {
+        let text = outcome.stderr.trim_end();
+        assert!(text.starts_with("error: --perf: ") && text.lines().count() <= 2, "{text}");
+        assert!(outcome.stdout.is_empty());
+    } else {
+        outcome.exits(0).says("\npoint ");
+    }
+    harness.run(&["roofline", "--perf"]).exits(2);
+    harness.run(&["roofline", "--", "true"]).exits(2).complains("--perf");
+}
