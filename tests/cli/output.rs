@@ -226,6 +226,22 @@ fn what_is_no_regular_file_is_written_and_stays() {
 }
 
 #[test]
+fn a_budget_that_was_asked_for_and_cannot_be_kept_is_refused() {
+    let harness = Harness::new();
+    let clock = faults(&harness);
+    // Nothing is set up within a few milliseconds.
+    let hasty = [("LD_PRELOAD", clock.to_str().unwrap()), ("FAULT", "fast=10000")];
+    let four = ["stream", "--sweep", "pages=4k,thp", "--sweep", "stores=auto,regular"];
+    for command in [&["explain"][..], &four, &["stream", "--compiler", "gcc"]] {
+        let short =
+            [command, &["--size", "8MiB", "--budget", "2", "--dimms", "1024x20000"]].concat();
+        let refused = harness.run_with(&hasty, &short).exits(2);
+        refused.complains("--budget 2 is too short: this takes").complains("hint: give --budget");
+    }
+    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+}
+
+#[test]
 fn the_log_of_a_job_has_a_line_each_half_minute() {
     let harness = Harness::new();
     let clock = faults(&harness);

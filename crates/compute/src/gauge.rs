@@ -44,10 +44,10 @@ impl Gauge for ComputeGauge {
         let triads = ask.before.iter().filter(|m| m.test == "stream" && m.name == "triad");
         let triad = triads.filter_map(|m| m.value).reduce(f64::max);
         let options = HplOptions {
-            budget: match ask.depth {
+            budget: ask.budget.unwrap_or(match ask.depth {
                 Depth::Quick => GLANCE,
                 Depth::Full => LONG_GLANCE,
-            },
+            }),
             nb: GLANCE_NB.to_vec(),
             triad: triad.map(|triad| (BytesPerSec(triad), "this run".to_owned())),
             ..HplOptions::default()

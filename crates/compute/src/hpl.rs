@@ -24,13 +24,17 @@ use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time for the peaks, a share of the budget and its bounds.
+/// Time for all peaks together, a share of the budget, and the bounds of each.
 const PEAKS: (f64, Duration, Duration) =
-    (0.05, Duration::from_millis(20), Duration::from_millis(400));
+    (0.1, Duration::from_millis(20), Duration::from_millis(400));
 /// Time for DGEMM, the same; an interruption takes effect behind it.
 const DGEMM: (f64, Duration, Duration) = (0.06, Duration::from_millis(50), Duration::from_secs(1));
 /// Share of the budget for the search of NB.
 const SEARCH: f64 = 0.25;
+/// The search goes on for no longer than this many times its share.
+const SEARCH_MOST: f64 = 1.2;
+/// Of the time that is usual for a solution, what it gets however long everything before it took.
+const LEAST_SOLUTION: f64 = 0.25;
 /// N is a multiple of this where several libraries share it.
 const COMMON_MULTIPLE: usize = 64;
 /// Of `/proc/stat`: the kernel's USER_HZ, which is 100 on every architecture that is built for.
@@ -64,12 +68,18 @@ struct Run<'a> {
     team: Team,
     meter: Result<EnergyMeter, String>,
     seen: Observed,
+    /// When the time is over.
+    end: Instant,
+    /// Time for each loop of the peaks.
+    each_peak: Duration,
+    /// Seconds that making and checking a matrix took beside solving it, for each of its elements.
+    beside: f64,
     /// The NUMA node of each thread; empty where one may be on several.
     nodes: Vec<usize>,
 }
 
-/// Measures `libraries` in their order, by the same rules for N and NB; N is a multiple of NB times
-/// `multiple`.
+/// Measures `libraries` in their order until `end`, by the same rules for N and NB; N is a multiple of NB
+/// times `multiple`.
 ///
 /// # Errors
 /// When N does not fit, memory or threads cannot be had, or a given matrix is singular.
@@ -77,7 +87,7 @@ pub(crate) fn run(
     site: &Site,
     placement: &Placement,
     libraries: &[Tried],
-    (options, multiple): (&HplOptions, usize),
+    (options, multiple, end): (&HplOptions, usize, Instant),
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let multipliers = libraries.iter().map(Tried::load).collect::<Result<Vec<_>, _>>()?;
@@ -87,7 +97,10 @@ pub(crate) fn run(
     let meter = EnergyMeter::find(&site.root);
     let seen = Observed::default();
     let nodes = homes::of_threads(&site.topology, placement);
-    let mut run = Run { site, options, multiple, observer, team, meter, seen, nodes };
+    let each_peak = share(PEAKS, options.budget.div_f64(peak::loops().len().max(1) as f64));
+    let beside = 0.0;
+    let mut run =
+        Run { site, options, multiple, observer, team, meter, seen, end, each_peak, beside, nodes };
     run.peaks()?;
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {
         run.dgemm(tried, multiplier, libraries.len())?;
@@ -123,7 +136,7 @@ impl Run<'_> {
     fn peaks(&mut self) -> Result<(), Failure> {
         self.observer.phase("multiply-adds in registers");
         let loops = peak::loops();
-        let time = share(PEAKS, self.options.budget);
+        let time = self.each_peak;
         for (i, kernel) in loops.iter().enumerate() {
             if self.interrupted("while peaks were measured") {
                 return Ok(());
@@ -176,12 +189,20 @@ impl Run<'_> {
         let (machine, threads) = (&self.site.machine, self.team.len());
         let mut constraints = self.options.constraints(machine, rate, threads, multiple);
         constraints.seconds /= count as f64;
-        constraints.half = half;
+        (constraints.half, constraints.beside) = (half, self.beside);
+        let begun = Instant::now();
+        let mut before = self.around(at, multiplier, budget)?;
+        let samples = self.options.samples.max(1);
+        // The same again behind each solution, and behind them the libraries that are left.
+        let around = begun.elapsed().as_secs_f64();
+        let left = self.end.saturating_duration_since(Instant::now()).as_secs_f64();
+        let left = left / (count - at) as f64 / samples as f64 - around;
+        let least = LEAST_SOLUTION * constraints.seconds;
+        constraints.seconds = constraints.seconds.min(left).max(least);
         let chosen = size::choose(self.options.order_spec(), &constraints)?;
         let order = chosen.order;
         self.seen.libraries[at].order = Some(chosen);
-        let mut before = self.around(at, multiplier, budget)?;
-        for _ in 0..self.options.samples.max(1) {
+        for _ in 0..samples {
             let Some(mut solution) = self.solve(order, nb, multiplier, true)? else { break };
             let after = self.around(at, multiplier, budget)?;
             solution.around = before;
@@ -209,7 +230,7 @@ impl Run<'_> {
         let time = share(DGEMM, budget).div_f64(2.0);
         around.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&around.dgemm);
-        let time = share(PEAKS, self.options.budget).div_f64(2.0);
+        let time = self.each_peak.div_f64(2.0);
         for element in ["f64", "f32"] {
             let Some(fastest) = self.seen.peak_mut(element) else { continue };
             let bursts = peak::measure(&mut self.team, &fastest.kernel, time)?.bursts;
@@ -250,7 +271,7 @@ impl Run<'_> {
             _ => full,
         };
         // On a machine that is slower than its DGEMM said, what was found until then decides.
-        let deadline = Instant::now() + budget.mul_f64(2.0 * SEARCH);
+        let deadline = Instant::now() + budget.mul_f64(SEARCH_MOST * SEARCH);
         for (round, seconds) in [small, 8.0 * small].into_iter().enumerate() {
             (constraints.seconds, constraints.half) = (seconds, half);
             let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
@@ -293,6 +314,7 @@ impl Run<'_> {
             Some(given) if shown => given,
             _ => &random,
         };
+        let started = Instant::now();
         let homes = Homes::of(&self.nodes, (order, nb), lu::WIDEST);
         let mut matrix = Matrix::map(order)?.at(homes);
         if self.interrupted(&format!("before N = {order}")) {
@@ -317,6 +339,8 @@ impl Run<'_> {
         let huge_pages = if shown { matrix.on_huge_pages() } else { None };
         let residual = residual::check(&mut self.team, source, matrix.column(order))?;
         let rating = lu::flops(order) / seconds;
+        let beside = (started.elapsed().as_secs_f64() - seconds) / (order * order) as f64;
+        self.beside = self.beside.max(beside);
         Ok(Some(SolvedSystem {
             order,
             nb,

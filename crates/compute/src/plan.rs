@@ -13,9 +13,9 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
-use std::time::Instant;
 
 /// Share of the peak that DGEMM reaches, where no DGEMM of this node is known.
 const USUAL_DGEMM: f64 = 0.9;
@@ -108,7 +108,7 @@ impl Planned for HplPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let (start, mut notices) = (Instant::now(), Vec::new());
+        let (limits, mut notices) = (Limits::new(self.options.budget, None), Vec::new());
         observer.phase("trying BLAS libraries");
         let trial = Trial {
             root: &site.root,
@@ -124,12 +124,18 @@ impl Planned for HplPlan {
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };
         // What the trial took is not there any more, though not all of it where the budget is small.
-        let left = self.options.budget.saturating_sub(start.elapsed());
+        let tried = limits.elapsed();
+        let left = self.options.budget.saturating_sub(tried);
         let budget = left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE));
         let options = HplOptions { budget, ..self.options.clone() };
-        let options = (&options, multiple(&self.options, &self.layout));
+        let end = limits.at(1.0);
+        let options = (&options, multiple(&self.options, &self.layout), end);
         let mut outcome = hpl::run(site, &self.placement, &libraries, options, observer)?;
         outcome.notices.splice(0..0, notices);
+        // An order that is asked for takes what it takes.
+        if self.options.order_spec() == OrderSpec::Quick {
+            outcome.notices.extend(limits.overrun(GAUGE, tried));
+        }
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
             // What the solution here told serves the reference program's N as well.
             let ratings = outcome.measurements.iter().filter(|m| m.name == "rating");

@@ -31,8 +31,10 @@ pub struct SizeConstraints {
     /// The order at which LU reaches half of DGEMM's rate, from solutions on this node; `None` where
     /// there was none yet.
     pub half: Option<f64>,
-    /// Seconds for one solution.
+    /// Seconds for one solution, making and checking its matrix included.
     pub seconds: f64,
+    /// Seconds that making and checking take for each element of the matrix, as far as they are known.
+    pub beside: f64,
     /// N shall be a multiple of this.
     pub multiple: usize,
 }
@@ -132,13 +134,15 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             (by_memory, formula)
         }
         OrderSpec::Quick => {
-            let fits = |n: usize| seconds(n * multiple, half, dgemm) <= constraints.seconds;
+            let beside = |order: usize| constraints.beside * (order * order) as f64;
+            let time = |order: usize| seconds(order, half, dgemm) + beside(order);
+            let fits = |n: usize| time(n * multiple) <= constraints.seconds;
             let order = largest(by_memory / multiple, fits).max(1) * multiple;
             let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
                 dgemm / 1e9,
-                constraints.seconds,
+                constraints.seconds - beside(order),
             );
             (order, formula)
         }
@@ -201,6 +205,7 @@ mod tests {
             threads: 2,
             half: Some(600.0),
             seconds: 10.0,
+            beside: 0.0,
             multiple: 192,
         }
     }
@@ -221,6 +226,12 @@ mod tests {
         let unknown = SizeConstraints { half: None, ..constraints() };
         let larger = choose(OrderSpec::Quick, &unknown).unwrap();
         assert!(larger.order > order.order && larger.formula.contains("(100.0 GFLOP/s) <= 10.0 s"));
+        // Making and checking the matrix has its part of the time.
+        let checked = SizeConstraints { beside: 1e-8, ..constraints() };
+        let smaller = choose(OrderSpec::Quick, &checked).unwrap();
+        let whole = |n: usize| seconds(n, half, 100e9) + 1e-8 * (n * n) as f64;
+        assert!(whole(smaller.order) <= 10.0 && whole(smaller.order + 192) > 10.0);
+        assert!(smaller.order < order.order);
         // What a solution told gives its own time again.
         let told = super::half(2000, 0.8);
         assert!((seconds(2000, told, 100e9) / (flops(2000) / 80e9) - 1.0).abs() < 1e-12);

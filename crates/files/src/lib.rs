@@ -68,7 +68,10 @@ impl Gauge for Files {
 
     /// A look at the current folder, or at that for temporary files where nothing can be written there.
     fn glance(&self, _: &Site, ask: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let options = |path| FilesOptions { samples: ask.samples, ..FilesOptions::glance(path) };
+        let options = |path| {
+            let usual = FilesOptions::glance(path);
+            FilesOptions { samples: ask.samples, budget: ask.budget.or(usual.budget), ..usual }
+        };
         let plan_in = |path| plan(options(path), Vec::new());
         let plan = plan_in(PathBuf::from(".")).or_else(|_| plan_in(std::env::temp_dir()))?;
         Ok(Some(Box::new(plan)))

@@ -113,9 +113,9 @@ pub struct Glance<'a> {
     pub depth: Depth,
     /// What the gauges before found in this run.
     pub before: &'a [Measurement],
-    /// The time that was asked for, of a gauge that measures until its figures are stable.
+    /// The gauge's share of the time that was asked for.
     pub budget: Option<Duration>,
-    /// The number of samples that was asked for, of the same.
+    /// The number of samples that was asked for, of a gauge that measures until its figures are stable.
     pub samples: Option<usize>,
     /// What the variables of OpenMP programs say of threads.
     pub environment: &'a Environment,

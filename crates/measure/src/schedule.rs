@@ -14,6 +14,7 @@ pub use affordable::Affordable;
 pub use policy::{Leave, Order, Policy, WarmUp};
 
 use crate::clock;
+use crate::failure::Failure;
 use crate::notice::{Notice, NoticeId};
 use crate::progress::Observer;
 use crate::repeat::{Stop, StopRule};
@@ -33,12 +34,15 @@ pub struct Limits {
     pub samples: Option<usize>,
     /// Time that checking and ending will take.
     pub reserve: Duration,
+    /// Whether the user asked for the budget: what cannot keep it is refused then.
+    pub asked: bool,
 }
 
 impl Limits {
     /// Limits that begin now.
     pub fn new(budget: Duration, samples: Option<usize>) -> Self {
-        Self { started: clock::now(), budget, samples, reserve: Duration::ZERO }
+        let (started, reserve) = (clock::now(), Duration::ZERO);
+        Self { started, budget, samples, reserve, asked: false }
     }
 
     /// Time that is spent.
@@ -70,10 +74,21 @@ impl Limits {
 
     /// What to say beforehand of a run that takes `least` from its start on: nothing where the budget
     /// suffices.
-    pub fn beforehand(&self, least: Duration) -> String {
-        match self.samples.is_none() && least > self.budget + self.grace() {
-            true => format!(": takes {:.0} s at least", least.as_secs_f64().ceil()),
-            false => String::new(),
+    ///
+    /// # Errors
+    /// Where it does not, and the user asked for it: the least that works.
+    pub fn beforehand(&self, least: Duration) -> Result<String, Failure> {
+        if self.samples.is_some() || least <= self.budget + self.grace() {
+            return Ok(String::new());
+        }
+        let (budget, least) = (self.budget.as_secs_f64(), least.as_secs_f64());
+        match self.asked {
+            // What was foreseen may take a tenth more.
+            true => Err(Failure::usage(format!(
+                "--budget {budget} is too short: this takes {least:.1} s at least\nhint: give --budget {:.0}, smaller arrays (--size), or ask for less at once",
+                (1.1 * least).ceil()
+            ))),
+            false => Ok(format!(": takes {:.0} s at least", least.ceil())),
         }
     }
 

@@ -92,7 +92,7 @@ impl Planned for AblationPlan {
         let begun = limits.elapsed();
         let count = distinct(&steps) as u32;
         // Every element is compared in the end, about half as long as it took to fill them.
-        let said = limits.beforehand(begun + each * (3 * count - 2) / 2);
+        let said = limits.beforehand(begun + each * (3 * count - 2) / 2)?;
         observer.phase(&format!("preparing {} steps{said}", steps.len()));
         let mut points = vec![best];
         let mut cells = Vec::new();

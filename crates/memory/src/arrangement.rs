@@ -136,7 +136,8 @@ impl Arrangement {
 
     /// Its time and samples, from now on.
     pub(crate) fn limits(&self) -> Limits {
-        Limits::new(self.options.budget, self.options.samples)
+        let limits = Limits::new(self.options.budget, self.options.samples);
+        Limits { asked: self.options.budget_asked, ..limits }
     }
 
     /// Sets it up in this process.

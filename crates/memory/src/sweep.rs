@@ -321,7 +321,8 @@ impl Running {
             let ready = set_up.run(first, &limits, observer)?;
             let left = (cells.len() - candidates.len()) as u32;
             // Every element is compared behind the passes, about half as long as it took to fill them.
-            let said = limits.beforehand(limits.elapsed() + ready.setting_up * (3 * left - 2) / 2);
+            let said =
+                limits.beforehand(limits.elapsed() + ready.setting_up * (3 * left - 2) / 2)?;
             observer.phase(&format!("preparing {} configurations{said}", cells.len()));
             let first = &mut cells[members[0]].arrangement;
             let ready = first.check_size(site, ready, &mut set_up, limits, observer)?;

@@ -125,6 +125,7 @@ impl MessagesPlan {
         let mut options = MessageOptions {
             patterns: vec![Pattern::Latency, Pattern::Bw],
             named: true,
+            budget: ask.budget,
             ..MessageOptions::default()
         };
         if ask.depth == Depth::Quick {
@@ -136,6 +137,7 @@ impl MessagesPlan {
         plan.choose(&MpiRequest::default())?;
         // One row tells what the node can do.
         plan.own.truncate(1);
+        plan.keep_budget();
         Ok(plan)
     }
 

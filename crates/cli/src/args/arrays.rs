@@ -98,6 +98,7 @@ impl ArrayArgs {
             side_by_side: self.side_by_side.0,
             policy,
             budget: common.budget.unwrap_or(budget),
+            budget_asked: common.budget.is_some(),
             loops: Vec::new(),
             samples: common.samples.map(|n| n as usize),
         }

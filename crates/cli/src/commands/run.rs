@@ -5,11 +5,12 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::resolve;
 use crate::session::{self, Shown};
-use nodegauge_gauge::{Depth, Glance, Site};
+use nodegauge_gauge::{Depth, Gauge, Glance, Site};
 use nodegauge_measure::Outcome;
 use nodegauge_measure::expect::Figures;
 use nodegauge_placement::{Environment, Request};
 use nodegauge_report::{run, text};
+use std::time::{Duration, Instant};
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
@@ -26,15 +27,18 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         site,
         &figures,
         |site, progress| {
-            let mut found = Outcome::default();
-            for gauge in GAUGES {
+            let (started, mut found) = (Instant::now(), Outcome::default());
+            let usual = || usual_times(site, &environment, args.full);
+            let usual = common.budget.map(|_| usual()).unwrap_or_default();
+            for (at, gauge) in GAUGES.into_iter().enumerate() {
                 if found.is_interrupted() {
                     break;
                 }
+                let left = |budget: Duration| budget.saturating_sub(started.elapsed());
                 let ask = Glance {
                     depth: if args.full { Depth::Full } else { Depth::Quick },
                     before: &found.measurements,
-                    budget: common.budget,
+                    budget: common.budget.map(|budget| share(left(budget), &usual[at..])),
                     samples: common.samples.map(|n| n as usize),
                     environment: &environment,
                     newest: &session::newest(&common.db, site),
@@ -48,18 +52,66 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// What the gauges may find, for expectations; nothing where one of them cannot be planned, for then nobody
-/// knows what it would have found.
-fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
-    let ask = Glance {
+/// How long each gauge takes by itself, as far as it can be planned: a budget is shared out by that.
+fn usual_times(site: &Site, environment: &Environment, full: bool) -> Vec<Duration> {
+    let depth = if full { Depth::Full } else { Depth::Quick };
+    let ask = Glance { depth, ..unasked(environment) };
+    let time = |gauge: &dyn Gauge| gauge.glance(site, &ask).ok()??.foreseen().time;
+    GAUGES.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect()
+}
+
+/// What the next gauge has of the time that is `left`, where it and those behind it take so long by themselves.
+fn share(left: Duration, usual: &[Duration]) -> Duration {
+    let all: Duration = usual.iter().sum();
+    let own = usual.first().copied().unwrap_or_default();
+    left.mul_f64(own.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))
+}
+
+/// A quick look of which nothing more is known.
+fn unasked(environment: &Environment) -> Glance<'_> {
+    Glance {
         depth: Depth::Quick,
         before: &[],
         budget: None,
         samples: None,
         environment,
         newest: &|_, _| None,
-    };
+    }
+}
+
+/// What the gauges may find, for expectations; nothing where one of them cannot be planned, for then nobody
+/// knows what it would have found.
+fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
+    let ask = unasked(environment);
     let plans: Result<Vec<_>, _> = GAUGES.iter().map(|gauge| gauge.glance(site, &ask)).collect();
     let plans = plans.unwrap_or_default();
     plans.iter().flatten().flat_map(|plan| plan.figures(site)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_shared_out_and_what_one_leaves_or_takes_is_the_others() {
+        let seconds = Duration::from_secs_f64;
+        // The fourth measures nothing in this command.
+        let usual = [10.0, 8.0, 3.0, 0.0, 4.0].map(seconds);
+        for (budget, misses) in [(30.0, 1.1), (30.0, 0.5), (10.0, 1.0), (300.0, 1.05)] {
+            let (mut spent, mut shares) = (Duration::ZERO, Vec::new());
+            for at in 0..usual.len() {
+                let share = share(seconds(budget).saturating_sub(spent), &usual[at..]);
+                shares.push(share);
+                spent += share.mul_f64(misses);
+            }
+            assert_eq!(shares[3], Duration::ZERO);
+            let most = budget + f64::max(1.0, budget / 10.0);
+            assert!(spent.as_secs_f64() <= most, "{budget} s, {misses}: {spent:?}");
+            if misses == 1.0 {
+                assert!((spent.as_secs_f64() - budget).abs() < 1e-6, "{spent:?}");
+                assert!((shares[0].as_secs_f64() - 0.4 * budget).abs() < 1e-6, "{shares:?}");
+            }
+        }
+        assert_eq!(share(seconds(3.0), &[]), Duration::ZERO);
+    }
 }

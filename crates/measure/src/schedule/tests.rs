@@ -195,4 +195,14 @@ fn where_the_least_takes_longer_it_is_said_with_what_works() {
         "took 12.3 s instead of 5.0, of which setting up took 9.0: the least that works here is --budget 13"
     );
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
+    // What is foreseen to take too long is refused where the budget was asked for, else said.
+    let limits = Limits::new(Duration::from_secs(10), None);
+    let asked = Limits { asked: true, ..limits };
+    let least = Duration::from_secs_f64(11.5);
+    assert_eq!(limits.beforehand(least).unwrap(), ": takes 12 s at least");
+    assert!(asked.beforehand(least).unwrap_err().to_string().starts_with(
+        "--budget 10 is too short: this takes 11.5 s at least\nhint: give --budget 13,"
+    ));
+    assert_eq!(asked.beforehand(Duration::from_secs(11)).unwrap(), "");
+    assert_eq!(Limits { samples: Some(3), ..asked }.beforehand(least).unwrap(), "");
 }

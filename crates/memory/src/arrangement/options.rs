@@ -36,6 +36,8 @@ pub struct StreamOptions {
     pub policy: MemoryPolicy,
     /// Time for everything.
     pub budget: Duration,
+    /// Whether the user asked for it: what cannot keep it is refused then.
+    pub budget_asked: bool,
     /// Loops that were chosen before, by [`tune`](crate::tune): a kernel in the list has its loop.
     pub loops: Vec<(Kernel, Shape)>,
     /// Exactly this many passes after the warm-up, whatever the time.
@@ -64,6 +66,7 @@ impl Default for StreamOptions {
             side_by_side: None,
             policy: MemoryPolicy::Default,
             budget: Duration::from_secs(10),
+            budget_asked: false,
             loops: Vec::new(),
             samples: None,
         }

@@ -74,12 +74,15 @@ pub(super) fn run(
     let until = limits.at(policy::COMPILED.choose);
     let chosen = arrangement.choose(&mut ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
-    let Ready { target: mut point, check, .. } = ready;
+    let Ready { target: mut point, check, setting_up: filling } = ready;
     arrangement.notices.extend(about_memcpy(compiled, &point, observer));
     // The native kernels are the first.
     let mut candidates = vec![Candidate::new(point.loops().to_vec())];
     candidates.extend(compiled.iter().map(|made| Candidate::new(made.loops())));
-    observer.phase("checking every element");
+    // Each has fresh arrays, of which every element is compared, about half as long as it took to map and
+    // fill them; filling them again takes no longer than that.
+    let said = limits.beforehand(limits.elapsed() + filling * candidates.len() as u32)?;
+    observer.phase(&format!("checking every element{said}"));
     let begun = limits.elapsed();
     check_each(&mut point, &mut candidates)?;
     let setting_up = limits.elapsed();

@@ -124,6 +124,11 @@ impl Matrix {
         (0..self.readers.len() * memories).map(|cell| (cell / memories, cell % memories)).collect()
     }
 
+    /// Who first writes the memory of a node: its own CPUs, or where it has none the first readers.
+    fn nearest(&self, node: NodeId) -> usize {
+        self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
+    }
+
     fn nodes(&self, run: &mut Run<'_>) -> Result<(), PointError> {
         let (setup, order) = (run.setup, run.setup.options.order);
         run.observer.phase(&format!("preparing {} on each node", Bytes(2 * self.bytes)));
@@ -142,8 +147,10 @@ impl Matrix {
                 true => MemoryPolicy::Bind(vec![*node]),
                 false => MemoryPolicy::Default,
             };
+            // By the node's own CPUs where it has some, so that no page comes over the link.
+            let near = self.nearest(*node);
             let mut map =
-                || MemoryRegion::map(&mut chasers[0], 0..1, self.bytes, setup.pages(), &policy);
+                || MemoryRegion::map_together(&mut pools[near], self.bytes, setup.pages(), &policy);
             memories.push(Memory { read: map()?, chased: map()? });
         }
         let cells = self.cells();
@@ -239,6 +246,8 @@ mod tests {
         let mut nodes: Vec<u32> = plan.memories.iter().map(|node| node.0).collect();
         nodes.dedup();
         assert_eq!(nodes, (0..8).collect::<Vec<_>>());
+        // Each node's CPUs write its memory first; of one without CPUs the first do.
+        assert_eq!((plan.nearest(NodeId(5)), plan.nearest(NodeId(99))), (5, 0));
         // No CPU reads for two nodes.
         let mut cpus: Vec<CpuId> = plan.readers.iter().flat_map(|r| r.cpus.clone()).collect();
         cpus.sort_unstable();

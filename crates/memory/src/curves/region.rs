@@ -70,6 +70,23 @@ impl MemoryRegion {
         Ok(region)
     }
 
+    /// Maps `bytes` of memory that is no worker's in particular: all workers of `pool`, who are near it, write
+    /// equal parts of it first.
+    ///
+    /// # Errors
+    /// As [`Self::map`].
+    pub(crate) fn map_together(
+        pool: &mut WorkerPool,
+        bytes: u64,
+        pages: Pages,
+        policy: &MemoryPolicy,
+    ) -> Result<Self, PointError> {
+        let workers = pool.workers();
+        let region = Self::map(pool, 0..workers, bytes.div_ceil(workers as u64), pages, policy)?;
+        let piece = region.piece * workers;
+        Ok(Self { piece, ..region })
+    }
+
     /// The mapping, for questions to the kernel.
     pub(crate) fn mapping(&self) -> &PagedMapping {
         &self.mapping
@@ -221,6 +238,21 @@ mod tests {
     fn a_worker_without_a_piece_is_refused() {
         let pieces = Pieces { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
         pieces.set(1 << 10, 4096);
+    }
+
+    #[test]
+    fn memory_of_all_is_written_by_all_and_whole() {
+        let allowed = nodegauge_placement::pin::current_affinity().unwrap();
+        let mut pool = WorkerPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
+        let policy = MemoryPolicy::Default;
+        let region = MemoryRegion::map_together(&mut pool, 20_000, Pages::Base, &policy).unwrap();
+        // Two parts of three pages, which one worker may have as one.
+        assert_eq!(region.pieces().bytes(), 24_576);
+        let set = region.shared_by(1, 20_000).set(0, 16_384).cast::<f64>();
+        // SAFETY: the workers are done, and the set has so many words.
+        let words = unsafe { std::slice::from_raw_parts(set.as_ptr(), 2048) };
+        let expected = |i: usize| value(i % (12_288 / 8));
+        assert!(words.iter().enumerate().all(|(i, word)| *word == expected(i)));
     }
 
     #[test]
