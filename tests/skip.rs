@@ -39,10 +39,14 @@ pub enum Part {
     Pages,
     /// Python's pandas.
     Pandas,
+    /// What reads reports: cmark-gfm, xmllint, Python's prometheus_client.
+    Parsers,
     /// Non-temporal stores.
     Processor,
     /// Python 3.
     Python,
+    /// ReFrame of PyPI: Python's venv, and the network.
+    Reframe,
     /// The right to be root.
     Root,
     /// munged, slurmctld, slurmd, srun, and the right to start them.
@@ -54,7 +58,7 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 23] = [
         Self::Blas,
         Self::Chromium,
         Self::Compilers,
@@ -70,8 +74,10 @@ impl Part {
         Self::Numa,
         Self::Pages,
         Self::Pandas,
+        Self::Parsers,
         Self::Processor,
         Self::Python,
+        Self::Reframe,
         Self::Root,
         Self::Slurm,
         Self::Taskset,

@@ -354,7 +354,7 @@ impl Expectation {
         };
         let of = match named.len() {
             1 => String::new(),
-            _ => format!("{}{}", named[at].name, place::places(&named, registry)[at]),
+            _ => format!("{}{}", named[at].name, place::identities(&named, registry)[at].words),
         };
         Judged { verdict: verdicts[at].clone(), of, misses }
     }

@@ -17,7 +17,7 @@ pub mod legible;
 mod names;
 pub mod notice;
 mod outcome;
-mod place;
+pub mod place;
 pub mod progress;
 pub mod quantity;
 pub mod ratio;

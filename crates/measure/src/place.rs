@@ -5,7 +5,7 @@ use crate::keys::{self, Registry, Role, scalar};
 use crate::record::Measurement;
 use crate::{Bytes, Unit};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A measurement with the number of its run on its side.
 pub(crate) type Numbered<'a> = (usize, &'a Measurement);
@@ -25,18 +25,31 @@ pub(crate) fn entry(m: &Measurement, key: &str) -> Option<String> {
     m.config.get(key).and_then(scalar)
 }
 
-/// What tells each of these measurements from others of its name among them, behind the name.
-pub(crate) fn places(measurements: &[&Measurement], registry: &Registry) -> Vec<String> {
-    let place = |m: &&Measurement| {
-        let group = group_of(m);
-        let alike: Vec<&Measurement> =
-            measurements.iter().copied().filter(|other| group_of(other) == group).collect();
+/// What tells a figure from the others of its name and unit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// Keys with their values in a word: sizes, and as few others as are needed.
+    pub at: Vec<(String, String)>,
+    /// The same for people, to stand behind the name: ` 8 B`, `, threads 4`.
+    pub words: String,
+}
+
+/// The identity of each of these figures among them, in their order; no two of one name and unit are equal.
+pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Identity> {
+    let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
+    for (i, m) in measurements.iter().enumerate() {
+        groups.entry(group_of(m)).or_default().push(i);
+    }
+    let mut found = vec![Identity::default(); measurements.len()];
+    for (group, members) in groups {
+        let alike: Vec<&Measurement> = members.iter().map(|i| measurements[*i]).collect();
         let keys = telling(group, &[&alike], registry);
-        let mut at = entries(0, alike, &keys).into_iter();
-        let at = at.find(|(_, (_, other))| std::ptr::eq(*other, *m)).map(|(at, _)| values(&at, m));
-        in_words(group, &at.unwrap_or_default(), registry)
-    };
-    measurements.iter().map(place).collect()
+        for (i, (at, (_, m))) in members.into_iter().zip(entries(0, alike, &keys)) {
+            let words = in_words(group, &values(&at, m), registry);
+            found[i] = Identity { at, words };
+        }
+    }
+    found
 }
 
 /// The keys that tell the measurements of a group apart: the sizes, and as few identities and then

@@ -60,6 +60,14 @@ pub struct Record {
     pub measurements: Vec<Measurement>,
 }
 
+impl Record {
+    /// When the run started, in seconds since 1970; `None` where an imported record does not say.
+    pub fn started_s(&self) -> Option<f64> {
+        let started = humantime::parse_rfc3339_weak(&self.started).ok()?;
+        Some(started.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
+    }
+}
+
 /// The program that wrote a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {

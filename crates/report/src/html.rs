@@ -3,9 +3,7 @@
 //! Text of records becomes text of elements or attributes, by `markup`, or JSON in a block that is no
 //! script; a policy in the page lets no other script run than its own, named by their digests.
 
-mod markup;
-
-use markup::{Markup, element, fixed, script, text};
+use crate::markup::{self, Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{
     Bar, Block, Card, Cell, Drawing, Grid, HeatMaps, Note, Page, Picture, Scale, Section, Table,
     Tone,

@@ -1,10 +1,11 @@
 //! The pages of records: the machine, what matters of the findings, the figures with their evidence.
 
 use crate::compare::cut;
-use crate::{card, machine, topology};
+use crate::{Conditions, card, machine, topology};
 use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::Seconds;
+use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Record, Severity};
 use std::collections::BTreeSet;
@@ -13,6 +14,8 @@ use std::collections::BTreeSet;
 const NAME: usize = 40;
 const ID: usize = 8;
 
+/// What is said of a run that was ended early.
+pub(crate) const INCOMPLETE: &str = "the run was interrupted before all was measured";
 /// Findings that the page shows; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
@@ -65,6 +68,60 @@ pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page 
     ended(Page { sections, ..all }, record, true)
 }
 
+/// What a ticket needs of a record: the figures that stand for the node with limit and validity, the least evidence of
+/// every gauge, what was expected, findings, the environment.
+pub fn ticket(
+    record: &Record,
+    gauges: &[&dyn Gauge],
+    conditions: Conditions<'_>,
+    registry: &Registry,
+) -> Page {
+    let mut page = begun(record, gauges, Detail::Brief);
+    let mut table = Table::new(&["figure", ">value", ">of limit", "limit", "validity"]);
+    let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
+    for (headline, m) in headlines.filter_map(|one| Some((one, one.figure?))) {
+        let limit = m.limit.as_ref();
+        let status = m.validity.status.name();
+        table.row([
+            format!("{}: {}", headline.title, headline.what).into(),
+            Cell::from(m.in_words()).tone(Tone::Strong),
+            limit.map_or("?".to_owned(), |of| format!("{:.1} %", of.fraction * 100.0)).into(),
+            limit
+                .map_or("no limit is known".to_owned(), |of| {
+                    format!("{}, {}", m.unit.in_words(of.value), of.basis)
+                })
+                .into(),
+            m.validity
+                .reasons
+                .first()
+                .map_or(status.to_owned(), |why| format!("{status}: {why}"))
+                .into(),
+        ]);
+    }
+    let mut figures = Section::new("figures");
+    if !table.rows.is_empty() {
+        figures.push(table);
+    }
+    for expectation in conditions.expect {
+        let judged = expectation.check(&record.measurements, conditions.accept_suspect, registry);
+        let (label, tone) =
+            if judged.is_met() { ("met", Tone::Better) } else { ("not met", Tone::Bad) };
+        figures.push(Note::new(label, judged.in_words(expectation)).tone(tone));
+    }
+    page.sections[0] = figures;
+    let mut notes = Section::new("notes");
+    if !record.complete {
+        notes.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
+    }
+    record.notices.iter().for_each(|notice| _ = notes.note("note", notice.text.as_str()));
+    let findings = (!record.findings.is_empty()).then(|| machine::findings(&record.findings));
+    page.sections.push(notes);
+    page.sections.extend(findings);
+    page.sections.extend(machine::page(&record.machine).sections);
+    page.sections.push(about(record));
+    page
+}
+
 /// The regimes of a figure of each test: of that which stands for the gauge, else of the first that met
 /// several.
 fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
@@ -97,18 +154,29 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     }
 }
 
-/// What the record is, and the command that makes another like it.
+/// Which run it is, and the command that makes another like it.
 fn repeat(record: &Record) -> Section {
     let mut section = Section::new("run");
-    let words = record.command.iter().map(|word| quoted(word));
-    let command: Vec<String> = std::iter::once("nodegauge".to_owned()).chain(words).collect();
-    section.note("command", command.join(" "));
+    section.note("command", command(record));
+    section.blocks.append(&mut about(record).blocks);
+    section
+}
+
+/// Which run it is, and of what program.
+fn about(record: &Record) -> Section {
+    let mut section = Section::new("run");
     section.note("record", format!("{}, {}", record.id, record.schema));
     let labels = labels(record);
     section.note_if("labels", (!labels.is_empty()).then(|| labels.join(", ")));
     let commit = record.tool.commit.as_deref().unwrap_or("commit unknown");
     section.note("program", format!("nodegauge {} ({commit})", record.tool.version));
     section
+}
+
+/// The command that makes another run like it, as shells read it.
+pub fn command(record: &Record) -> String {
+    let words = record.command.iter().map(|word| quoted(word));
+    std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// A word as shells read it.
@@ -178,8 +246,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     }
     let last = page.sections.last_mut().expect("one was just added");
     if !record.complete {
-        let text = "the run was interrupted before all was measured";
-        last.push(Note::new("incomplete", text).tone(Tone::Warning));
+        last.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
     for notice in record.notices.iter().filter(|_| notices) {
         last.note("note", notice.text.as_str());

@@ -41,6 +41,15 @@ pub(crate) struct ReportArgs {
 pub(crate) enum Format {
     /// One page that needs no network.
     Html,
+    /// Markdown, for a ticket.
+    Md,
+    /// JUnit's XML: a test case for each figure and each --expect; exit code 1 when one fails.
+    Junit,
+    /// Metrics for Prometheus, as node_exporter's textfile collector reads them.
+    Openmetrics,
     /// Records, one a line.
     Jsonl,
+    /// For github-action-benchmark; with --output NAME.json a file for each direction: NAME-bigger.json,
+    /// NAME-smaller.json.
+    GithubActionBenchmark,
 }

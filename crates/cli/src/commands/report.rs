@@ -11,7 +11,11 @@ use crate::session;
 use nodegauge_gauge::view::Page;
 use nodegauge_history::RunFilter;
 use nodegauge_measure::record::Record;
-use nodegauge_report::{html, run, several, trend};
+use nodegauge_measure::stats::Better;
+use nodegauge_report::{
+    Conditions, github_action_benchmark, html, junit, markdown, openmetrics, run, several, trend,
+};
+use std::path::Path;
 use std::slice::from_ref;
 
 /// Newest saved runs among which other nodes' figures are looked for.
@@ -26,25 +30,43 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     }
     let records = args.runs.iter().map(|run| find(run, &args.db));
     let records: Vec<Record> = records.collect::<Result<_, _>>()?;
+    let conditions = Conditions {
+        expect: &args.conditions.expect,
+        accept_suspect: args.conditions.accept_suspect,
+        strict: args.conditions.strict,
+    };
+    let registry = gauges::registry();
     match args.format {
         Format::Html => page(&records, args)?,
-        Format::Jsonl => {
-            write(args, records.iter().map(output::json_line).collect::<Result<_, _>>()?)?
+        Format::Md => {
+            let ticket = |record: &Record| {
+                let page = run::ticket(record, &GAUGES, conditions, &registry);
+                markdown::ticket(&page, &run::command(record))
+            };
+            let tickets: Vec<String> = records.iter().map(ticket).collect();
+            write(args, &tickets.join("\n"))?;
         }
+        Format::Junit => write(args, &junit::document(&records, conditions, &registry))?,
+        Format::Openmetrics => write(args, &openmetrics::text(&records, &registry))?,
+        Format::Jsonl => {
+            let lines: Result<String, Failure> = records.iter().map(output::json_line).collect();
+            write(args, &lines?)?;
+        }
+        Format::GithubActionBenchmark => benchmarks(&records, args)?,
     }
     Ok(judged(&records, args))
 }
 
-/// Whether the figures are as the conditions ask, said on standard error where they are not.
+/// Whether the figures are as the conditions ask, said on standard error where they are not. Test cases ask that
+/// figures be results and runs complete.
 fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
-    let asked = conditions.strict || !conditions.expect.is_empty();
-    let several = records.len() > 1;
-    let names = run::names(records);
-    let unmet = records.iter().zip(&names).filter(|(record, name)| {
-        let run = if several { format!("{name}: ") } else { String::new() };
+    let tests = args.format == Format::Junit;
+    let asked = tests || conditions.strict || !conditions.expect.is_empty();
+    let unmet = records.iter().zip(run::names(records)).filter(|(record, name)| {
+        let run = if records.len() > 1 { format!("{name}: ") } else { String::new() };
         let unmet = session::unmet(conditions, record, &run, false);
-        unmet || session::has_invalid(record)
+        unmet || session::has_invalid(record) || tests && !record.complete
     });
     match asked && unmet.count() > 0 {
         true => Exit::Unmet,
@@ -52,9 +74,34 @@ fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     }
 }
 
+/// A list for each direction that the figures have, to a file of its own; to standard output one alone.
+fn benchmarks(records: &[Record], args: &ReportArgs) -> Result<(), Failure> {
+    let registry = gauges::registry();
+    let lists = [("bigger", Better::Higher), ("smaller", Better::Lower)].map(|(name, better)| {
+        (name, github_action_benchmark::benchmarks(records, better, &registry))
+    });
+    let lists: Vec<_> = lists.into_iter().filter(|(_, list)| !list.is_empty()).collect();
+    let file = args.output.as_deref().filter(|path| Sink::from(*path) != Sink::Stdout);
+    match (file, lists.as_slice()) {
+        (_, []) => Err(Failure::usage("there is no figure of which a direction is better")),
+        (None, [(_, list)]) => write(args, &output::json(list)?),
+        (None, _) => Err(Failure::usage(
+            "figures of which more and figures of which less is better are two lists\n\
+             hint: --output NAME.json writes NAME-bigger.json and NAME-smaller.json",
+        )),
+        (Some(file), lists) => lists.iter().try_for_each(|(name, list)| {
+            let file = Path::new(file);
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+            let end = file.extension().map_or(".json".into(), |end| format!(".{}", end.display()));
+            let path = file.with_file_name(format!("{stem}-{name}{end}"));
+            put(&path.to_string_lossy(), &output::json(list)?)
+        }),
+    }
+}
+
 /// Writes a text for other tools, to standard output unless it is to go elsewhere.
-fn write(args: &ReportArgs, text: String) -> Result<(), Failure> {
-    put(args.output.as_deref().unwrap_or("-"), &text)
+fn write(args: &ReportArgs, text: &str) -> Result<(), Failure> {
+    put(args.output.as_deref().unwrap_or("-"), text)
 }
 
 /// Writes a report; says where, unless it is standard output.

@@ -4,10 +4,10 @@ use serde::Serialize;
 use std::fmt;
 
 /// What `sha256sum *.js` says of the scripts.
-const DIGESTS: &str = include_str!("../../assets/SHA256SUMS");
+const DIGESTS: &str = include_str!("../assets/SHA256SUMS");
 
 /// A part of a document.
-pub(super) struct Markup(String);
+pub(crate) struct Markup(String);
 
 impl fmt::Display for Markup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,7 +19,7 @@ impl fmt::Display for Markup {
 const VOID: [&str; 1] = ["meta"];
 
 /// Text, of whatever characters.
-pub(super) fn text(text: &str) -> Markup {
+pub(crate) fn text(text: &str) -> Markup {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -27,8 +27,10 @@ pub(super) fn text(text: &str) -> Markup {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // No character of a document.
-            '\0' => out.push('\u{fffd}'),
+            // No characters of a document, in XML 1.0 or HTML.
+            '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}' => {
+                out.push('\u{fffd}');
+            }
             c => out.push(c),
         }
     }
@@ -36,12 +38,12 @@ pub(super) fn text(text: &str) -> Markup {
 }
 
 /// What the program brings along: scripts and styles.
-pub(super) fn fixed(text: &'static str) -> Markup {
+pub(crate) fn fixed(text: &'static str) -> Markup {
     Markup(text.to_owned())
 }
 
 /// An element; attributes without a value are left out.
-pub(super) fn element(
+pub(crate) fn element(
     name: &'static str,
     attributes: &[(&'static str, &str)],
     inside: impl IntoIterator<Item = Markup>,
@@ -59,7 +61,7 @@ pub(super) fn element(
 }
 
 /// Data for scripts, which never end the element that they stand in.
-pub(super) fn script(data: &impl Serialize) -> Markup {
+pub(crate) fn script(data: &impl Serialize) -> Markup {
     // Numbers that are not finite become null, and keys are names: nothing can fail.
     let json = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
     let escaped = |c: char| match c {
@@ -71,7 +73,7 @@ pub(super) fn script(data: &impl Serialize) -> Markup {
 }
 
 /// The SHA-256 of a script by its name, in base64, as policies name scripts.
-pub(super) fn digest(name: &str) -> String {
+pub(crate) fn digest(name: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let line = DIGESTS.lines().find_map(|line| line.strip_suffix(name)).unwrap_or_default();
     let hex: Vec<u32> = line.chars().filter_map(|c| c.to_digit(16)).collect();
@@ -98,9 +100,10 @@ mod tests {
 
     #[test]
     fn text_and_attributes_are_no_markup() {
-        let hostile = "\"><img src=x onerror=alert(1)>&amp;\0</td>";
+        let hostile = "\"><img src=x onerror=alert(1)>&amp;\0\x1b</td>";
         let made = element("p", &[("title", hostile), ("class", "")], [text(hostile)]).to_string();
-        let words = "&quot;&gt;&lt;img src=x onerror=alert(1)&gt;&amp;amp;\u{fffd}&lt;/td&gt;";
+        let words =
+            "&quot;&gt;&lt;img src=x onerror=alert(1)&gt;&amp;amp;\u{fffd}\u{fffd}&lt;/td&gt;";
         assert_eq!(made, format!("<p title=\"{words}\">{words}</p>"));
         assert_eq!(
             element("meta", &[("charset", "utf-8")], []).to_string(),

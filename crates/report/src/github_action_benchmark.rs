@@ -1,0 +1,61 @@
+//! Figures as github-action-benchmark reads them for its tools `customBiggerIsBetter` and `customSmallerIsBetter`:
+//! a list for each direction, for the action compares all of a file in one.
+
+use crate::figures;
+use crate::run;
+use nodegauge_measure::Unit;
+use nodegauge_measure::keys::Registry;
+use nodegauge_measure::record::Record;
+use nodegauge_measure::stats::Better;
+use serde::Serialize;
+
+/// A figure. The action compares those of one name, whose unit must stay the same.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Benchmark {
+    name: String,
+    unit: &'static str,
+    value: f64,
+    /// Half of what lies between 5 % and 95 % of the samples, in the unit: `± 1.25`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<String>,
+    extra: String,
+}
+
+/// The unit of a figure, which is the same however large it is, and its worth in the base unit.
+fn unit(unit: Unit) -> (&'static str, f64) {
+    match unit {
+        Unit::BytesPerSecond => ("GB/s", 1e9),
+        Unit::FlopsPerSecond => ("GFLOP/s", 1e9),
+        Unit::Seconds => ("us", 1e-6),
+        Unit::MessagesPerSecond | Unit::OperationsPerSecond | Unit::Factor => (unit.symbol(), 1.0),
+    }
+}
+
+/// The figures of this direction that have a value, by the run where there are several.
+pub fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
+    let names = run::names(records);
+    let of_run = |(record, run): (&Record, &String)| -> Vec<Benchmark> {
+        let prefix = if records.len() > 1 { format!("{run}: ") } else { String::new() };
+        let figures = figures::own(record, registry).into_iter();
+        let figures = figures.filter(|figure| figure.m.unit.direction() == Some(direction));
+        let benchmark = |figure: figures::Figure<'_>| {
+            let (unit, worth) = unit(figure.m.unit);
+            let value = figure.m.value.filter(|value| value.is_finite())?;
+            let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / worth);
+            let machine = &record.machine;
+            let node = [machine.host.as_ref(), machine.processor.model.as_ref()];
+            let node = node.into_iter().flatten().cloned().collect::<Vec<_>>().join(", ");
+            let mut extra = figure.evidence();
+            extra.extend([node, run::command(record)]);
+            Some(Benchmark {
+                name: format!("{prefix}{} {}", figure.m.test, figure.title()),
+                unit,
+                value: value / worth,
+                range: spread.map(|spread| format!("± {spread}")),
+                extra: extra.join("\n"),
+            })
+        };
+        figures.filter_map(benchmark).collect()
+    };
+    records.iter().zip(&names).flat_map(of_run).collect()
+}

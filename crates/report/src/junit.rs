@@ -1,0 +1,155 @@
+//! Records as JUnit's XML, as Jenkins (`junit-10.xsd` of its xUnit plugin) and GitLab read it: a suite a run, and a
+//! test case for whether it is complete, for each figure and for each condition.
+
+use crate::figures::{self, Conditions, Figure};
+use crate::markup::{Markup, element, text};
+use crate::run;
+use nodegauge_measure::keys::Registry;
+use nodegauge_measure::record::{Record, Status};
+
+/// A test case, with why it failed.
+struct Case {
+    class: String,
+    name: String,
+    /// Element, type and words.
+    failed: Option<(&'static str, &'static str, String)>,
+    output: String,
+}
+
+/// The runs as suites.
+pub fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry) -> String {
+    let several = records.len() > 1;
+    // Those who keep the cases of all builds know a suite by its name.
+    let alone =
+        |record: &Record| record.machine.host.clone().unwrap_or_else(|| "nodegauge".to_owned());
+    let names = if several { run::names(records) } else { records.iter().map(alone).collect() };
+    let suites: Vec<(&Record, &String, Vec<Case>)> = records
+        .iter()
+        .zip(&names)
+        .map(|(record, name)| {
+            let mut cases = cases(record, conditions, registry);
+            // What reads it may leave out of which suite a case is.
+            cases
+                .iter_mut()
+                .filter(|_| several)
+                .for_each(|case| case.name += &format!(" [{name}]"));
+            (record, name, cases)
+        })
+        .collect();
+    let all = || suites.iter().flat_map(|(.., cases)| cases);
+    let [tests, failures, errors] = counts(all());
+    let seconds = records.iter().map(|record| record.seconds).sum::<f64>();
+    let seconds = format!("{seconds:.3}");
+    let attributes = [
+        ("name", "nodegauge"),
+        ("tests", &tests),
+        ("failures", &failures),
+        ("errors", &errors),
+        ("time", &seconds),
+    ];
+    let suites = suites.iter().map(|(record, name, cases)| suite(record, name, cases));
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n",
+        element("testsuites", &attributes, suites)
+    )
+}
+
+/// Cases, failures, errors.
+fn counts<'a>(cases: impl Iterator<Item = &'a Case> + Clone) -> [String; 3] {
+    let of = |kind: &str| {
+        let failed = cases.clone().filter_map(|case| case.failed.as_ref());
+        failed.filter(|(element, ..)| *element == kind).count().to_string()
+    };
+    [cases.clone().count().to_string(), of("failure"), of("error")]
+}
+
+fn suite(record: &Record, name: &str, cases: &[Case]) -> Markup {
+    let [tests, failures, errors] = counts(cases.iter());
+    let seconds = format!("{:.3}", record.seconds);
+    let attributes = [
+        ("name", name),
+        ("tests", &tests),
+        ("failures", &failures),
+        ("errors", &errors),
+        ("skipped", "0"),
+        ("time", &seconds),
+        ("timestamp", &record.started),
+        ("hostname", record.machine.host.as_deref().unwrap_or_default()),
+    ];
+    let known = [
+        ("id", Some(&record.id)),
+        ("version", Some(&record.tool.version)),
+        ("processor", record.machine.processor.model.as_ref()),
+        ("kernel", record.machine.kernel.as_ref()),
+    ];
+    let known = known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone())));
+    let labels = record.labels.iter().map(|(key, value)| (format!("label.{key}"), value.clone()));
+    let command = ("command".to_owned(), run::command(record));
+    let property = |(name, value): (String, String)| {
+        element("property", &[("name", &name), ("value", &value)], [])
+    };
+    let properties = known.chain([command]).chain(labels).map(property);
+    let cases = cases.iter().map(case);
+    element(
+        "testsuite",
+        &attributes,
+        std::iter::once(element("properties", &[], properties)).chain(cases),
+    )
+}
+
+fn case(case: &Case) -> Markup {
+    let failed = case.failed.as_ref().map(|(kind, of, words)| {
+        let first = words.lines().next().unwrap_or_default();
+        element(kind, &[("type", of), ("message", first)], [text(words)])
+    });
+    let output =
+        (!case.output.is_empty()).then(|| element("system-out", &[], [text(&case.output)]));
+    let inside = failed.into_iter().chain(output);
+    element("testcase", &[("classname", &case.class), ("name", &case.name)], inside)
+}
+
+fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Vec<Case> {
+    let complete = Case {
+        class: "run".to_owned(),
+        name: "complete".to_owned(),
+        failed: (!record.complete).then_some(("error", "interrupted", run::INCOMPLETE.to_owned())),
+        output: String::new(),
+    };
+    let mut cases = vec![complete];
+    cases.extend(figures::own(record, registry).iter().map(|one| figure(one, conditions.strict)));
+    for expectation in conditions.expect {
+        let judged = expectation.check(&record.measurements, conditions.accept_suspect, registry);
+        let words = judged.in_words(expectation);
+        let (failed, output) = match judged.is_met() {
+            true => (None, words),
+            false => (Some(("failure", "unmet", words)), String::new()),
+        };
+        cases.push(Case {
+            class: "expect".to_owned(),
+            name: expectation.to_string(),
+            failed,
+            output,
+        });
+    }
+    cases
+}
+
+/// A figure: one that is no result fails, and a suspect one where that is asked for.
+fn figure(figure: &Figure<'_>, strict: bool) -> Case {
+    let validity = &figure.m.validity;
+    let fails = match validity.status {
+        Status::Invalid => true,
+        Status::Suspect => strict,
+        Status::Valid => false,
+    };
+    let why = || match validity.reasons.as_slice() {
+        [] => "no reason is given".to_owned(),
+        reasons => reasons.join("\n"),
+    };
+    Case {
+        class: format!("{}.{}", figure.m.gauge, figure.m.test),
+        name: figure.title(),
+        failed: fails.then(|| ("failure", validity.status.name(), why())),
+        output: figure.evidence().join("\n"),
+    }
+}

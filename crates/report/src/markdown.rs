@@ -1,0 +1,162 @@
+//! The renderer of Markdown: a page of the view model for a ticket, in the dialect that GitHub, GitLab and others
+//! share. Knows no gauge.
+//!
+//! Text stays text: what would begin markup, HTML or a mathematical formula is escaped, and behind what would become
+//! a link, a reference or the mention of a person stands a character without width, as Renovate does it.
+
+use nodegauge_gauge::view::{Block, Cell, Note, Page, Section, Table, Tone};
+use nodegauge_measure::legible;
+
+/// Keeps the characters around it apart, and is not seen.
+const APART: &str = "&#8203;";
+
+/// A page, and below it the command that makes another run like it.
+pub fn ticket(page: &Page, command: &str) -> String {
+    let mut out = format!("## {}\n", text(&page.heading));
+    for one in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
+        out.push_str(&section(one));
+    }
+    // Longer than any row of backticks in it, a fence is ended by nothing that it holds.
+    let fence = "`".repeat(3.max(longest(command, '`') + 1));
+    let lines = command.lines().map(|line| legible::escaped(line) + "\n").collect::<String>();
+    out + &format!("\n### again\n\n{fence}sh\n{lines}{fence}\n")
+}
+
+/// The longest row of a character.
+fn longest(text: &str, of: char) -> usize {
+    let rows = text.split(|c| c != of).map(str::len);
+    rows.max().unwrap_or(0)
+}
+
+fn section(section: &Section) -> String {
+    let mut out = format!("\n### {}\n", text(section.id));
+    let mut in_list = false;
+    for block in &section.blocks {
+        let (is_item, words) = match block {
+            Block::Note(one) => (true, note(one)),
+            Block::Heading(words) => (false, format!("**{}**\n", text(words))),
+            Block::Text(words) => (false, format!("{}\n", text(words))),
+            Block::Table(one) => (false, table(one)),
+            Block::Card(card) => (false, table(&card.table())),
+            // The tables beside them say the same.
+            Block::Gap | Block::Chart(_) | Block::HeatMaps(_) | Block::Picture(_) => continue,
+        };
+        if !(is_item && in_list) {
+            out.push('\n');
+        }
+        out.push_str(&words);
+        in_list = is_item;
+    }
+    out
+}
+
+/// An item of a list.
+fn note(note: &Note) -> String {
+    let indent = if note.nested { "  " } else { "" };
+    let label = match note.label.as_str() {
+        "" => String::new(),
+        label => format!("**{}**: ", text(label)),
+    };
+    format!("{indent}- {label}{}\n", text(&note.text))
+}
+
+/// A table without the columns of bars, whose figures are in others; headings are rows.
+fn table(table: &Table) -> String {
+    let is_bar =
+        |i: usize| table.rows.iter().any(|row| row.get(i).is_some_and(|cell| cell.bar.is_some()));
+    let width = table.rows.iter().map(Vec::len).chain([table.columns.len()]).max().unwrap_or(0);
+    let columns: Vec<usize> = (0..width).filter(|i| !is_bar(*i)).collect();
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let column = |i: &usize| table.columns.get(*i);
+    let mut out =
+        line(columns.iter().map(|i| column(i).map_or(String::new(), |c| text(&c.title))).collect());
+    let rule =
+        |i: &usize| if column(i).is_some_and(|c| c.right) { "---:" } else { "---" }.to_owned();
+    out.push_str(&line(columns.iter().map(rule).collect()));
+    for (i, row) in table.rows.iter().enumerate() {
+        let headings = table.headings.iter().filter(|(at, cell)| *at == i && !cell.text.is_empty());
+        for (_, heading) in headings {
+            let rest = columns.iter().skip(1).map(|_| String::new());
+            out.push_str(&line(
+                std::iter::once(format!("**{}**", text(&heading.text))).chain(rest).collect(),
+            ));
+        }
+        out.push_str(&line(
+            columns.iter().map(|i| row.get(*i).map_or(String::new(), cell)).collect(),
+        ));
+    }
+    out
+}
+
+fn cell(cell: &Cell) -> String {
+    let words = text(&cell.text);
+    match cell.tone {
+        Tone::Strong | Tone::Warning | Tone::Bad if !words.is_empty() => format!("**{words}**"),
+        _ => words,
+    }
+}
+
+/// Text of whatever characters, on one line.
+fn text(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.collect::<Vec<_>>().join("; ");
+    let line = legible::escaped(&line);
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = rest.next() {
+        let refers = |next: char| next.is_alphanumeric() || "_\"'[".contains(next);
+        let next = rest.peek().copied().unwrap_or(' ');
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '^' => out.extend(['\\', c]),
+            // Mentions, e-mail addresses; references to issues, requests, milestones of GitHub and GitLab.
+            '@' | '#' | '!' | '%' if refers(next) => out.extend([c.to_string().as_str(), APART]),
+            // Addresses, also without a scheme.
+            ':' if next == '/' => out.extend([":", APART]),
+            '.' if before.eq_ignore_ascii_case(&'w') && refers(next) => out.extend([APART, "."]),
+            c => out.push(c),
+        }
+        before = c;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_no_markup() {
+        for (given, made) in [
+            ("78.40 GB/s, 11.3 %", "78.40 GB/s, 11.3 %"),
+            ("a|b\n\n\\|c", r"a\|b; \\\|c"),
+            ("<img src=x>&lt;", "&lt;img src=x&gt;&amp;lt;"),
+            ("[x](http://a.b)", r"\[x\](http:&#8203;//a.b)"),
+            (
+                "@all, a@b.c, #12, !3 www.a.b",
+                "@&#8203;all, a@&#8203;b.c, #&#8203;12, !&#8203;3 www&#8203;.a.b",
+            ),
+            ("\x1b[2J*b* `c` _d_ $e$", r"\\u{1b}\[2J\*b\* \`c\` \_d\_ \$e\$"),
+        ] {
+            assert_eq!(text(given), made);
+        }
+    }
+
+    #[test]
+    fn a_command_ends_no_fence() {
+        let made = ticket(&Page::default(), "nodegauge '```\n````'");
+        assert!(made.ends_with("\n`````sh\nnodegauge '```\n````'\n`````\n"), "{made}");
+    }
+
+    #[test]
+    fn bars_are_left_out_and_headings_are_rows() {
+        let mut one = Table::new(&["what", ">GB/s", ""]);
+        one.heading("native");
+        one.row(["a|b".into(), Cell::text("7").tone(Tone::Strong), Cell::bar(1.0)]);
+        let rows = "| what | GB/s |\n| --- | ---: |\n| **native** |  |\n| a\\|b | **7** |\n";
+        assert_eq!(table(&one), rows);
+    }
+}
