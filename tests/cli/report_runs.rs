@@ -6,7 +6,7 @@ use crate::report::{
     AXE, DATA, FORMULA, HOSTILE, PICTURES, SERIOUS, TOO_WIDE, browser, golden, number, record, rows,
 };
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Records as runs of as many nodes, each by another factor, in files.
 fn nodes(harness: &Harness, name: &str, factors: &[f64]) -> Vec<String> {
@@ -31,11 +31,10 @@ fn page_of(harness: &Harness, arguments: &[&str]) -> PathBuf {
 
 /// Opens a page of every width and scheme; nothing may be wrong with it, serious or too wide.
 #[track_caller]
-fn is_sound(browser: &mut Browser, page: &PathBuf) {
+fn is_sound(browser: &mut Browser, page: &Path) {
     browser.media("screen", "light");
     browser.width(1400);
-    let ms = browser.open(page);
-    println!("{} drawn in {ms:.0} ms", page.display());
+    browser.open(page);
     for picture in browser.evaluate(PICTURES).as_array().unwrap() {
         assert!(picture["drawn"].as_u64() > Some(3), "{picture}");
     }
@@ -183,8 +182,7 @@ fn runs_are_drawn_in_time() {
     assert!(only.exits(0).stdout.contains("4 runs on n01"));
     let Some(mut browser) = browser(&[]) else { return };
     is_sound(&mut browser, &page);
-    let ms = browser.open(&page);
-    println!("opened in {ms:.0} ms");
+    browser.open(&page);
     let data = browser.evaluate(DATA);
     let shown = rows(&data, "Triad, best");
     let drawn: Vec<f64> = shown.iter().map(|row| number(row[1])).collect();
