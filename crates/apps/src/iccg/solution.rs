@@ -251,6 +251,33 @@ struct Prepared {
     product_s: Option<[f64; 2]>,
 }
 
+impl Prepared {
+    fn solver<'a>(
+        &'a self,
+        threads: &mut impl Threads,
+        halo: &'a dyn Halo,
+    ) -> Result<Solver<'a>, Failure> {
+        Solver::new(threads, &self.system, (&self.matrix, &self.preconditioner), halo)
+    }
+
+    fn solution(&self, solver: &Solver<'_>, state: State, residual: f64) -> Solution {
+        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
+        Solution {
+            iterations: state.iterations,
+            // A solution that has not ended is not asked for.
+            end: state.end.unwrap_or(End::Limit),
+            residual: finite(residual),
+            error: finite(self.system.error(&solver.x, &Stretch)),
+            setup_s: self.setup_s,
+            storage: self.matrix.storage(),
+            product_s: self.product_s,
+            colours: self.system.rows.colour_count(),
+            shift: self.preconditioner.shift,
+            work: solver.work(),
+        }
+    }
+}
+
 impl Unstored {
     /// Numbers, assembles and factorises the part of a rank.
     fn assemble<H>(
@@ -286,36 +313,7 @@ impl Unstored {
         let bcsr = Matrix::Bcsr(blocks);
         Ok((Self { system, preconditioner, bcsr, sell, choose, setup, vectors }, halo))
     }
-}
 
-impl Prepared {
-    fn solver<'a>(
-        &'a self,
-        threads: &mut impl Threads,
-        halo: &'a dyn Halo,
-    ) -> Result<Solver<'a>, Failure> {
-        Solver::new(threads, &self.system, (&self.matrix, &self.preconditioner), halo)
-    }
-
-    fn solution(&self, solver: &Solver<'_>, state: State, residual: f64) -> Solution {
-        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
-        Solution {
-            iterations: state.iterations,
-            // A solution that has not ended is not asked for.
-            end: state.end.unwrap_or(End::Limit),
-            residual: finite(residual),
-            error: finite(self.system.error(&solver.x, &Stretch)),
-            setup_s: self.setup_s,
-            storage: self.matrix.storage(),
-            product_s: self.product_s,
-            colours: self.system.rows.colour_count(),
-            shift: self.preconditioner.shift,
-            work: solver.work(),
-        }
-    }
-}
-
-impl Unstored {
     /// Takes the storage that was asked for, or the faster one by turns, which all ranks agree on.
     fn with_storage(
         self,
