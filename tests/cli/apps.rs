@@ -54,7 +54,7 @@ fn what_xhpcg_wrote_is_imported() {
 fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
     let harness = Harness::new();
     for workers in [&["--threads", "2"][..], &["--ranks", "2", "--policy", "0,5"]] {
-        let run = ["apps", "iccg", "--elements", "6,5,7", "--budget", "1", "--json", "-"];
+        let run = ["apps", "iccg", "--elements", "6,5,7", "--samples", "2", "--json", "-"];
         let record = harness.run(&[&run[..], workers].concat()).exits(0).json();
         let all = measurements(&record);
         let of = |name: &str| all.iter().filter(|m| m["name"] == name).collect::<Vec<_>>();

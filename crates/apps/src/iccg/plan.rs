@@ -221,7 +221,8 @@ impl Run<'_> {
             return Ok((known, None));
         }
         let needed = Duration::from_secs_f64(last.setup_s + seconds);
-        if limits.elapsed() + needed > limits.budget + limits.grace() {
+        let late = limits.elapsed() + needed > limits.budget + limits.grace();
+        if late && limits.samples.is_none() {
             let text = format!(
                 "iterations in natural order were not counted: that takes about {} more, as --budget allows",
                 Seconds(needed.as_secs_f64())

@@ -92,7 +92,7 @@ fn by_threads(
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
-    let (unstored, halo) = Prepared::new(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
+    let (unstored, halo) = Unstored::assemble(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
     let prepared = unstored.with_storage(team, &halo)?;
     let solver = prepared.solver(team, &halo)?;
     let (mut state, mut samples, mut count) = (solver.start(), Vec::new(), 1);
@@ -154,7 +154,7 @@ fn as_rank(
     (job, shared): (&Job<'_>, &SharedHalo),
 ) -> Result<(Solution, Vec<Times>), Failure> {
     let prepared =
-        Prepared::new(seat, subdomain, job, |part, rows| shared.of_rank(rank, part, rows));
+        Unstored::assemble(seat, subdomain, job, |part, rows| shared.of_rank(rank, part, rows));
     // A rank that cannot go on must not leave the others waiting.
     let (prepared, halo) = match prepared {
         Ok(made) => made,
@@ -252,41 +252,6 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Numbers, assembles and factorises the part of a rank.
-    fn new<H>(
-        threads: &mut impl Threads,
-        subdomain: Subdomain,
-        job: &Job<'_>,
-        halo: impl FnOnce(&Subdomain, &Numbering) -> H,
-    ) -> Result<(Unstored, H), Failure> {
-        let begun = monotonic_nanos();
-        let since = |begun: u64| (monotonic_nanos() - begun) as f64 * 1e-9;
-        let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
-        let halo = halo(&subdomain, &rows);
-        let (system, blocks) = System::assemble(threads, (subdomain, rows), &Stretch)?;
-        let preconditioner = match job.method {
-            Method::Diagonal => Preconditioner::diagonal(threads, &blocks, &system.rows)?,
-            _ => Preconditioner::incomplete(threads, &blocks, &system.rows)?,
-        };
-        let setup = since(begun);
-        let begun = monotonic_nanos();
-        let sell = match job.storage {
-            Some(Storage::Bcsr) => None,
-            _ => Some(Matrix::sliced(threads, &blocks, &system.rows)?),
-        };
-        let setup = (setup, since(begun));
-        let vectors = match job.storage {
-            Some(_) => None,
-            None => Some([
-                Array::map(3 * system.rows.nodes.len())?,
-                Array::map(3 * system.rows.owned())?,
-            ]),
-        };
-        let choose = job.storage.is_none();
-        let bcsr = Matrix::Bcsr(blocks);
-        Ok((Unstored { system, preconditioner, bcsr, sell, choose, setup, vectors }, halo))
-    }
-
     fn solver<'a>(
         &'a self,
         threads: &mut impl Threads,
@@ -314,6 +279,41 @@ impl Prepared {
 }
 
 impl Unstored {
+    /// Numbers, assembles and factorises the part of a rank.
+    fn assemble<H>(
+        threads: &mut impl Threads,
+        subdomain: Subdomain,
+        job: &Job<'_>,
+        halo: impl FnOnce(&Subdomain, &Numbering) -> H,
+    ) -> Result<(Self, H), Failure> {
+        let begun = monotonic_nanos();
+        let since = |begun: u64| (monotonic_nanos() - begun) as f64 * 1e-9;
+        let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
+        let halo = halo(&subdomain, &rows);
+        let (system, blocks) = System::assemble(threads, (subdomain, rows), &Stretch)?;
+        let preconditioner = match job.method {
+            Method::Diagonal => Preconditioner::diagonal(threads, &blocks, &system.rows)?,
+            _ => Preconditioner::incomplete(threads, &blocks, &system.rows)?,
+        };
+        let setup = since(begun);
+        let begun = monotonic_nanos();
+        let sell = match job.storage {
+            Some(Storage::Bcsr) => None,
+            _ => Some(Matrix::sliced(threads, &blocks, &system.rows)?),
+        };
+        let setup = (setup, since(begun));
+        let vectors = match job.storage {
+            Some(_) => None,
+            None => Some([
+                Array::map(3 * system.rows.nodes.len())?,
+                Array::map(3 * system.rows.owned())?,
+            ]),
+        };
+        let choose = job.storage.is_none();
+        let bcsr = Matrix::Bcsr(blocks);
+        Ok((Self { system, preconditioner, bcsr, sell, choose, setup, vectors }, halo))
+    }
+
     /// Takes the storage that was asked for, or the faster one by turns, which all ranks agree on.
     fn with_storage(
         self,

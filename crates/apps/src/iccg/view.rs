@@ -50,7 +50,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
     section.doubts(&measurements);
-    let closing = groups[0].iter().find(|(m, _)| m.name == "rate").and_then(|rate| closing(rate));
+    let closing = groups[0].iter().find(|(m, _)| m.name == "rate").and_then(closing);
     std::iter::once(section).chain(closing.map(summary)).collect()
 }
 
