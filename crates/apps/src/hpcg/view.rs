@@ -33,17 +33,13 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     section.push(table).gap();
     let config: HpcgConfig = first.read_config();
     let sets = config.sets.unwrap_or(0) as usize;
-    section.note(
-        "how",
-        format!(
-            "{} of {} iterations, {}, bound {}, {} loops; harmonic means",
-            counted(sets, "set"),
-            config.iterations.unwrap_or(0),
-            counted(config.on.threads.unwrap_or(0) as usize, "thread"),
-            config.on.bind.as_deref().unwrap_or("?"),
-            config.isa.as_deref().unwrap_or("?"),
-        ),
-    );
+    let how = [
+        Some(counted(sets, "set") + &format!(" of {} iterations", config.iterations.unwrap_or(0))),
+        config.on.threads.map(|threads| counted(threads as usize, "thread")),
+        config.on.bind.as_ref().map(|bind| format!("bound {bind}")),
+        config.isa.as_ref().map(|isa| format!("{isa} loops")),
+    ];
+    section.note("how", how.into_iter().flatten().collect::<Vec<_>>().join(", "));
     if detail == Detail::Full {
         if let (Some([product, cycle]), Some([alone, preconditioned])) =
             (config.symmetry.as_deref(), config.spectral_iterations.as_deref())
@@ -72,7 +68,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             "setup",
             config.setup_s.map(|s| format!("{}, a tenth of which counts in each set", Seconds(s))),
         );
-        section.note_if("samples", config.stopped.clone());
+        section.note_if("ended", config.stopped.clone());
     }
     section.doubts(&all);
     if first.category == Category::Variant {
