@@ -246,7 +246,7 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
         let lists = m.config.get("places").or(m.config.get("cpus"));
         let cpus =
             lists.and_then(|places| serde_json::from_value::<Vec<Vec<u32>>>(places.clone()).ok());
-        let cpus = cpus.map(|places| number_ranges(&places.concat()));
+        let cpus = cpus.map(|places| number_ranges(places.concat()));
         let bound = match (text(m, "bind").as_deref(), cpus) {
             (Some("none"), _) | (_, None) => format!("{threads}, not bound"),
             (_, Some(cpus)) => format!("{threads} on cpus {cpus}"),
