@@ -52,7 +52,7 @@ impl Meeting {
         let [x, y, z] = layout.local.map(|points| points + 2);
         let sent = x * y * z - layout.local.iter().product::<usize>();
         let count = layout.count();
-        // A line more for the wish to end.
+        // A line more tells whether all shall end.
         let memory = Mapping::shared(2 * ((count + 1) * LINE + count * sent * size_of::<f64>()));
         let memory = memory.map_err(|cause| {
             Failure::missing(format!("cannot map memory that domains share: {cause}"))
