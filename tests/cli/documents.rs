@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 31] = [
+const COMMANDS: [&[&str]; 34] = [
     &[],
     &["run"],
     &["machine"],
@@ -21,9 +21,12 @@ const COMMANDS: [&[&str]; 31] = [
     &["hpl"],
     &["io"],
     &["apps"],
+    &["apps", "hpcg"],
+    &["apps", "iccg"],
     &["apps", "trapezoid"],
     &["compare"],
     &["report"],
+    &["roofline"],
     &["watch"],
     &["schema"],
     &["history"],
