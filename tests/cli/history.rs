@@ -105,7 +105,7 @@ fn the_list_is_newest_first_and_filtered() {
     harness
         .run(&["history", "list", "--gauge", "tryad"])
         .exits(2)
-        .complains("unknown gauge or test 'tryad': expected compute, explain, files, hpl, io,");
+        .complains("unknown gauge or test 'tryad': expected apps, bandwidth, compute, explain, files,");
     harness.run(&["history", "list"]).says(" nps=4 ").says("triad ").says(&format!("on {host}"));
     let json = harness.run(&["history", "list", "--json"]).exits(0).json();
     assert_eq!(json[1]["labels"]["nps"], "4");
