@@ -34,11 +34,12 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 if found.is_interrupted() {
                     break;
                 }
-                let left = |budget: Duration| budget.saturating_sub(started.elapsed());
                 let ask = Glance {
                     depth: if args.full { Depth::Full } else { Depth::Quick },
                     before: &found.measurements,
-                    budget: common.budget.map(|budget| share(left(budget), &usual[at..])),
+                    budget: common
+                        .budget
+                        .map(|budget| share(budget, started.elapsed(), &usual, at)),
                     samples: common.samples.map(|n| n as usize),
                     environment: &environment,
                     newest: &session::newest(&common.db, site),
@@ -60,11 +61,15 @@ fn usual_times(site: &Site, environment: &Environment, full: bool) -> Vec<Durati
     GAUGES.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect()
 }
 
-/// What the next gauge has of the time that is `left`, where it and those behind it take so long by themselves.
-fn share(left: Duration, usual: &[Duration]) -> Duration {
-    let all: Duration = usual.iter().sum();
-    let own = usual.first().copied().unwrap_or_default();
-    left.mul_f64(own.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))
+/// What the gauge `at` has of the `budget` of which the gauges before it `spent` so much, where gauges take times in
+/// proportion to `usual` by themselves: its part of what is left, for what one leaves or takes is the others', but
+/// never less than half of its part of the whole. Else one that takes long to set up leaves the page without the last.
+fn share(budget: Duration, spent: Duration, usual: &[Duration], at: usize) -> Duration {
+    let part = |of: Duration, among: &[Duration]| {
+        let all: Duration = among.iter().sum();
+        of.mul_f64(usual[at].as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))
+    };
+    part(budget.saturating_sub(spent), &usual[at..]).max(part(budget / 2, usual))
 }
 
 /// A quick look of which nothing more is known.
@@ -100,7 +105,7 @@ mod tests {
         for (budget, misses) in [(30.0, 1.1), (30.0, 0.5), (10.0, 1.0), (300.0, 1.05)] {
             let (mut spent, mut shares) = (Duration::ZERO, Vec::new());
             for at in 0..usual.len() {
-                let share = share(seconds(budget).saturating_sub(spent), &usual[at..]);
+                let share = share(seconds(budget), spent, &usual, at);
                 shares.push(share);
                 spent += share.mul_f64(misses);
             }
@@ -112,6 +117,8 @@ mod tests {
                 assert!((shares[0].as_secs_f64() - 0.4 * budget).abs() < 1e-6, "{shares:?}");
             }
         }
-        assert_eq!(share(seconds(3.0), &[]), Duration::ZERO);
+        // However long the first three took, the last has something.
+        assert_eq!(share(seconds(25.0), seconds(80.0), &usual, 4), seconds(2.0));
+        assert_eq!(share(seconds(3.0), seconds(1.0), &[Duration::ZERO], 0), Duration::ZERO);
     }
 }
