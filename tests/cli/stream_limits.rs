@@ -134,7 +134,7 @@ fn expectations_decide_the_exit_code() {
         .complains("error: expected triad >= 900 TB/s, measured ");
     stream(&["-q", "--expect", "tirad>=1MB/s"])
         .exits(2)
-        .only_error("expected tirad >= 1 MB/s, but there is no such measurement; there are triad, scale, copy, add\nhint: did you mean triad?");
+        .only_error("expected tirad >= 1 MB/s, but there is no such measurement; there are triad, scale, add, copy\nhint: did you mean triad?");
     stream(&["-q", "--kernels", "copy", "--expect", "triad>=1MB/s"])
         .exits(2)
         .complains("there is no such measurement; there is copy\n");
