@@ -125,9 +125,8 @@ fn carried(mpicc: &str, mpirun: &str, rounds: usize) {
         let all = record["measurements"].as_array().cloned().unwrap_or_default();
         let of = |m: &Value| {
             let name = m["name"].as_str().unwrap_or("?").to_owned();
-            let best = if name == "latency" { "min" } else { "max" };
             let of = |statistic: &str| m["summary"][statistic].as_f64();
-            Some(((name, m["config"]["message_bytes"].as_u64()?), [of("median")?, of(best)?]))
+            Some(((name, m["config"]["message_bytes"].as_u64()?), [of("median")?, of("best")?]))
         };
         all.iter().filter_map(of).collect::<BTreeMap<_, _>>()
     };
