@@ -27,16 +27,16 @@ impl Rule {
 
     /// All that this processor can run, the widest last.
     pub fn available() -> Vec<Self> {
-        let mut all: Vec<Self> = vec![Self { isa: "baseline", run: sum }];
+        let baseline = Self { isa: "baseline", run: sum };
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
             #[target_feature(enable = "avx2,fma")]
             fn wide(first: u64, end: u64, h: f64) -> f64 {
                 sum(first, end, h)
             }
-            all.push(Self { isa: "avx2", run: wide });
+            return vec![baseline, Self { isa: "avx2", run: wide }];
         }
-        all
+        vec![baseline]
     }
 
     /// The share of worker `index` of `count` in the integral by `points` intervals.
