@@ -14,7 +14,7 @@ mod reference;
 pub(crate) mod view;
 
 use crate::config::HpcgConfig;
-use crate::{GAUGE, Workers, workers};
+use crate::{GAUGE, TIMES_LLC, Workers, workers};
 use domain::{Domain, Solved, Until};
 use loops::Loops;
 use meeting::{Meeting, Place};
@@ -38,8 +38,6 @@ use std::time::Duration;
 
 /// `test` of its figures.
 pub const TEST: &str = "hpcg";
-/// The matrix against the last-level caches below which these help, as STREAM's rule has it for an array.
-const TIMES_LLC: f64 = 4.0;
 /// Native sets behind the reference program's run.
 const BEHIND: usize = 3;
 /// How often the user is asked during a set.

@@ -29,6 +29,8 @@ pub use workers::{WorkerPool, Workers};
 
 /// The gauge, as records have it.
 const GAUGE: &str = "apps";
+/// A matrix against the last-level caches below which these help, as STREAM's rule has it for an array.
+const TIMES_LLC: f64 = 4.0;
 
 #[cfg(test)]
 mod tests;

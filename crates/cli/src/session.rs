@@ -7,7 +7,7 @@ use crate::gauges;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::signals::Signals;
-use nodegauge_gauge::{Gauge, Site};
+use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::{RunFilter, Store};
 use nodegauge_machine::published::{self, Against};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
@@ -158,6 +158,18 @@ impl Shown {
     pub(crate) fn page_of(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
         move |record, style| Self::Text(text::page(&run::own(record, gauge), style))
     }
+}
+
+/// Carries out a command that is one plan, of which the page of its gauge is shown.
+pub(crate) fn conduct_plan(
+    common: &Common,
+    node: Site,
+    plan: Box<dyn Planned>,
+    gauge: &dyn Gauge,
+) -> Result<Exit, Failure> {
+    let figures = plan.figures(&node);
+    let measure = |site: &Site, progress: &mut Progress| plan.run(site, progress);
+    conduct(common, node, &figures, measure, Shown::page_of(gauge))
 }
 
 /// Carries a measuring command out: opens what results will be written to, lets `gauge` measure with

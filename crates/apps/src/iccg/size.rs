@@ -1,15 +1,13 @@
 //! How large the mesh is: by STREAM's rule for the matrix, held against the memory that can be had.
 
-use crate::GAUGE;
 use crate::elasticity::Mesh;
+use crate::{GAUGE, TIMES_LLC};
 use nodegauge_gauge::Site;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 
 /// Bytes of a stored block with its column.
 const STORED_BLOCK: u64 = 76;
-/// STREAM's factor over the sum of last-level caches.
-const RULE_FACTOR: f64 = 4.0;
 /// The matrix at least in a guest, and where no cache is known: with its factorisation a gibibyte, as long
 /// as `stream` takes its arrays there.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
@@ -97,7 +95,7 @@ pub fn choose(elements: Option<[usize; 3]>, around: &Surroundings) -> Result<Siz
     let mesh = match elements {
         Some(elements) => given(elements, around)?,
         None => {
-            let least = around.llc.map(|llc| llc.as_f64() * RULE_FACTOR);
+            let least = around.llc.map(|llc| llc.as_f64() * TIMES_LLC);
             let unknown = UNKNOWN_CACHE.as_f64();
             let least = match (least, around.guest) {
                 (Some(least), false) => least,
@@ -166,9 +164,9 @@ fn given(elements: [usize; 3], around: &Surroundings) -> Result<Mesh, Failure> {
 impl Size {
     /// Why figures are suspect: caches hold a part of the matrix.
     pub fn doubt(&self) -> Option<String> {
-        let times = self.times_llc.filter(|times| *times < 0.999 * RULE_FACTOR)?;
+        let times = self.times_llc.filter(|times| *times < 0.999 * TIMES_LLC)?;
         Some(format!(
-            "the matrix of {} is {times:.2} times the last-level caches, where {RULE_FACTOR} times is the least: caches hold a part of it",
+            "the matrix of {} is {times:.2} times the last-level caches, where {TIMES_LLC} times is the least: caches hold a part of it",
             self.matrix
         ))
     }

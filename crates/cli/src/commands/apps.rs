@@ -3,14 +3,12 @@
 use crate::args::PlacementArgs;
 use crate::args::apps::{AppsCommand, HpcgArgs, IccgArgs, TrapezoidArgs};
 use crate::failure::{Exit, Failure};
-use crate::progress::Progress;
 use crate::resolve;
-use crate::session::{self, Shown};
+use crate::session;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
-use nodegauge_gauge::{Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::{Policy, RankRequest, Request, ThreadList, plan, plan_ranks};
@@ -47,9 +45,7 @@ fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = TrapezoidPlan::new(workers, options, notices)?;
-    let figures = plan.figures(&site);
-    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
-    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Apps))
+    session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 
 fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
@@ -70,9 +66,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
         }),
     };
     let plan = HpcgPlan::new(&site, placement, options, team.notices)?;
-    let figures = plan.figures(&site);
-    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
-    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Apps))
+    session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 
 /// Threads, from one up to one a core unless counts are given, and ranks under each policy that this
@@ -128,9 +122,7 @@ fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = IccgPlan::new(&site, workers, options, notices)?;
-    let figures = plan.figures(&site);
-    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
-    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Apps))
+    session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 
 /// Threads, one a core unless counts are given; with `--ranks` or `--policy` ranks alone, under each policy.

@@ -2,10 +2,8 @@
 
 use crate::args::ExplainArgs;
 use crate::failure::{Exit, Failure};
-use crate::progress::Progress;
 use crate::resolve;
-use crate::session::{self, Shown};
-use nodegauge_gauge::{Planned, Site};
+use crate::session;
 use nodegauge_memory::Memory;
 use nodegauge_memory::ablation::AblationPlan;
 use nodegauge_memory::stream::Arrangement;
@@ -22,7 +20,5 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
     let options = args.arrays.options(&args.common, team.policy, budget, share);
     let arrangement = Arrangement::new(&site, &team.request, options, team.notices)?;
     let plan = Box::new(AblationPlan::new(arrangement));
-    let figures = plan.figures(&site);
-    let measure = |site: &Site, progress: &mut Progress| plan.run(site, progress);
-    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Memory::PLAIN))
+    session::conduct_plan(&args.common, site, plan, &Memory::PLAIN)
 }

@@ -2,10 +2,8 @@
 
 use crate::args::memory::{MemoryCommand, OrderArgs};
 use crate::failure::{Exit, Failure};
-use crate::progress::Progress;
 use crate::resolve::{self, TeamRequest};
-use crate::session::{self, Shown};
-use nodegauge_gauge::{Planned, Site};
+use crate::session;
 use nodegauge_memory::Memory;
 use nodegauge_memory::curves::{Curve, CurveOptions, CurvePlan};
 use nodegauge_placement::Request;
@@ -48,7 +46,5 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         ..CurveOptions::default()
     };
     let plan = CurvePlan::new(curve, &site, placement, options, team.notices)?;
-    let figures = plan.figures(&site);
-    let measure = |site: &Site, progress: &mut Progress| Box::new(plan).run(site, progress);
-    session::conduct(&args.common, site, &figures, measure, Shown::page_of(&Memory::PLAIN))
+    session::conduct_plan(&args.common, site, Box::new(plan), &Memory::PLAIN)
 }
