@@ -5,11 +5,12 @@
 //! same result bit for bit.
 
 use crate::array::Array;
+use crate::code::Code;
 use crate::halo::Halo;
 use crate::precondition::Preconditioner;
 use crate::seat::{Seat, Threads};
-use crate::sparse::Isa;
 use crate::system::{Matrix, System};
+use crate::vectors;
 use nodegauge_measure::Failure;
 use nodegauge_os::{CacheLine, monotonic_nanos};
 use nodegauge_team::Laps;
@@ -80,7 +81,7 @@ pub(crate) struct Solver<'a> {
     matrix: &'a Matrix,
     preconditioner: &'a Preconditioner,
     halo: &'a dyn Halo,
-    isa: Isa,
+    code: Code,
     sums: Sums,
     /// The solution.
     pub x: Array<f64>,
@@ -111,7 +112,7 @@ impl<'a> Solver<'a> {
         threads: &mut impl Threads,
         system: &'a System,
         (matrix, preconditioner): (&'a Matrix, &'a Preconditioner),
-        halo: &'a dyn Halo,
+        (halo, code): (&'a dyn Halo, Code),
     ) -> Result<Self, Failure> {
         let owned = 3 * system.rows.owned();
         let lines = || (0..threads.count()).map(|_| CacheLine::default()).collect();
@@ -120,7 +121,7 @@ impl<'a> Solver<'a> {
             matrix,
             preconditioner,
             halo,
-            isa: Isa::widest(),
+            code,
             sums: Sums([lines(), lines()]),
             x: Array::map(owned)?,
             r: Array::map(owned)?,
@@ -170,7 +171,8 @@ impl<'a> Solver<'a> {
         let mut all = Vec::with_capacity(count);
         if state.b_squared.is_nan() && state.iterations == 0 {
             let own = self.own(seat);
-            state.b_squared = walk.sum(dot(&self.system.rhs[own.clone()], &self.system.rhs[own]));
+            state.b_squared =
+                walk.sum(walk.dot(&self.system.rhs[own.clone()], &self.system.rhs[own]));
             if state.b_squared == 0.0 {
                 state.end = Some(End::Converged);
             }
@@ -226,8 +228,8 @@ impl<'a> Solver<'a> {
             walk.multiply();
             let b = &self.system.rhs[own];
             q.iter_mut().zip(b).for_each(|(q, b)| *q = b - *q);
-            let r = walk.sum(dot(q, q));
-            (r / walk.sum(dot(b, b))).sqrt()
+            let r = walk.sum(walk.dot(q, q));
+            (r / walk.sum(walk.dot(b, b))).sqrt()
         })?;
         Ok(made[0])
     }
@@ -243,17 +245,20 @@ impl Walk<'_> {
         let begun = monotonic_nanos();
         self.since = begun;
         // SAFETY: r and z have the rows, and only their threads use them.
-        unsafe { solver.preconditioner.apply(seat, &system.rows, r.at(0), z.at(0)) };
+        unsafe { solver.preconditioner.apply((seat, solver.code), &system.rows, r.at(0), z.at(0)) };
         self.lap(PRECONDITIONER);
         // SAFETY: these rows are this thread's, here and below; the products before and behind read others'
         // between barriers.
         let (x, r, z, own_p) = unsafe {
             (x.part(own.clone()), r.part(own.clone()), z.part(own.clone()), p.part(own.clone()))
         };
-        let rho = self.sum(dot(r, z));
+        let rho = self.sum(self.dot(r, z));
         self.took(DOTS);
         let beta = if state.iterations == 0 { 0.0 } else { rho / state.rho };
-        own_p.iter_mut().zip(z).for_each(|(p, z)| *p = *z + beta * *p);
+        // SAFETY: both are slices of the same length, and this thread's.
+        unsafe {
+            vectors::direction(solver.code, own_p.len(), beta, z.as_ptr(), own_p.as_mut_ptr())
+        };
         self.lap(AXPY);
         solver.halo.exchange(seat, p);
         self.lap(HALO);
@@ -261,10 +266,13 @@ impl Walk<'_> {
         self.lap(SPMV);
         // SAFETY: as above.
         let (p, q) = unsafe { (p.part(own.clone()), q.part(own)) };
-        let curvature = self.sum(dot(p, q));
+        let curvature = self.sum(self.dot(p, q));
         self.took(DOTS);
         let alpha = rho / curvature;
-        let squared = self.sum(update(alpha, (p, q), (x, r)));
+        let (pq, xr) = ((p.as_ptr(), q.as_ptr()), (x.as_mut_ptr(), r.as_mut_ptr()));
+        // SAFETY: slices of the same length of four arrays, and this thread's.
+        let squared = unsafe { vectors::update(solver.code, p.len(), alpha, pq, xr) };
+        let squared = self.sum(squared);
         self.took(AXPY);
         (state.rho, state.iterations) = (rho, state.iterations + 1);
         state.residual = (squared / state.b_squared).sqrt();
@@ -281,11 +289,18 @@ impl Walk<'_> {
 
     /// `q = A p` on this thread's rows.
     fn multiply(&self) {
-        let Solver { system, matrix, p, q, isa, .. } = self.solver;
+        let Solver { system, matrix, p, q, code, .. } = self.solver;
         // SAFETY: p has all columns and was written before a barrier; q has the rows.
         unsafe {
-            matrix.multiply((&system.rows, self.seat.thread), *isa, p.at(0), q.at(0));
+            matrix.multiply((&system.rows, self.seat.thread), *code, p.at(0), q.at(0));
         }
+    }
+
+    /// The sum of products of numbers that are this thread's.
+    fn dot(&self, x: &[f64], y: &[f64]) -> f64 {
+        let n = x.len().min(y.len());
+        // SAFETY: both have so many numbers; the instruction set is the processor's.
+        unsafe { vectors::dot(self.solver.code, n, x.as_ptr(), y.as_ptr()) }
     }
 
     /// The sum over all threads and ranks, the same for all.
@@ -310,42 +325,4 @@ impl Walk<'_> {
         self.times[1 + part] += (now - self.since) as f64 * 1e-9;
         self.since = now;
     }
-}
-
-/// Lanes of a sum: as many as keep additions from waiting for each other.
-const LANES: usize = 32;
-
-/// The sum of products.
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    let mut sums = [0.0; LANES];
-    let (x, x_rest) = x.as_chunks::<LANES>();
-    let (y, y_rest) = y.as_chunks::<LANES>();
-    for (x, y) in x.iter().zip(y) {
-        for lane in 0..LANES {
-            sums[lane] += x[lane] * y[lane];
-        }
-    }
-    let rest: f64 = x_rest.iter().zip(y_rest).map(|(x, y)| x * y).sum();
-    sums.iter().sum::<f64>() + rest
-}
-
-/// `x += alpha p`, `r -= alpha q`; the sum of squares of `r`.
-fn update(alpha: f64, (p, q): (&[f64], &[f64]), (x, r): (&mut [f64], &mut [f64])) -> f64 {
-    let mut sums = [0.0; LANES];
-    let step = |at: usize, x: &mut f64, r: &mut f64| {
-        *x += alpha * p[at];
-        *r -= alpha * q[at];
-        *r * *r
-    };
-    let whole = x.len() / LANES * LANES;
-    for first in (0..whole).step_by(LANES) {
-        for lane in 0..LANES {
-            let at = first + lane;
-            x[at] += alpha * p[at];
-            r[at] -= alpha * q[at];
-            sums[lane] += r[at] * r[at];
-        }
-    }
-    let rest = (whole..x.len()).map(|at| step(at, &mut x[at], &mut r[at])).sum::<f64>();
-    sums.iter().sum::<f64>() + rest
 }

@@ -9,6 +9,7 @@
 mod array;
 mod bandwidth;
 mod cg;
+mod code;
 pub mod config;
 pub mod elasticity;
 mod gauge;
@@ -22,6 +23,7 @@ mod seat;
 pub mod sparse;
 mod system;
 pub mod trapezoid;
+mod vectors;
 mod workers;
 
 pub use gauge::Apps;

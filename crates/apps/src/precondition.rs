@@ -7,10 +7,11 @@
 //! domain) leave these couplings out: additive Schwarz without overlap.
 
 use crate::array::Array;
+use crate::code::Code;
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
 use crate::seat::{Seat, Threads};
-use crate::sparse::{self, BLOCK, Blocks, Isa, add_product, transpose};
+use crate::sparse::{self, BLOCK, Blocks, add_product, transpose};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +53,6 @@ pub(crate) struct Preconditioner {
     factor: Option<[Blocks; 2]>,
     /// By what share diagonals were raised until every pivot was positive.
     pub shift: f64,
-    isa: Isa,
 }
 
 impl Preconditioner {
@@ -78,7 +78,7 @@ impl Preconditioner {
         if !good.load(Ordering::Relaxed) {
             return Err(not_definite());
         }
-        Ok(Self { inverse, factor: None, shift: 0.0, isa: Isa::widest() })
+        Ok(Self { inverse, factor: None, shift: 0.0 })
     }
 
     /// Block-IC(0) in the order of the colours.
@@ -105,7 +105,7 @@ impl Preconditioner {
             Blocks::map(lengths.iter().map(|both| both[1]))?,
         ];
         let inverse = Array::map(BLOCK * rows.owned())?;
-        let mut made = Self { inverse, factor: Some(factor), shift: 0.0, isa: Isa::widest() };
+        let mut made = Self { inverse, factor: Some(factor), shift: 0.0 };
         loop {
             let good = AtomicBool::new(true);
             threads.map(|seat| made.factorise(seat, (matrix, rows), &good))?;
@@ -213,12 +213,18 @@ impl Preconditioner {
     ///
     /// # Safety
     /// `r` and `z` have the rows, and nobody else uses them.
-    pub unsafe fn apply(&self, seat: &Seat<'_>, rows: &Numbering, r: *const f64, z: *mut f64) {
-        let (isa, diagonal) = (self.isa, self.inverse.at(0));
+    pub unsafe fn apply(
+        &self,
+        (seat, code): (&Seat<'_>, Code),
+        rows: &Numbering,
+        r: *const f64,
+        z: *mut f64,
+    ) {
+        let diagonal = self.inverse.at(0);
         let Some([lower, upper]) = &self.factor else {
             let own = rows.of_thread(seat.thread);
             // SAFETY: the rows are this thread's; the processor has the widest set that it has.
-            return unsafe { sparse::scale(isa, (own.start, own.end), diagonal, r, z) };
+            return unsafe { sparse::scale(code, (own.start, own.end), diagonal, r, z) };
         };
         let stages = rows.stages(seat.thread);
         for (number, stage) in stages.iter().enumerate() {
@@ -227,11 +233,11 @@ impl Preconditioner {
             }
             // SAFETY: a lower row names rows of lower colours, which are complete behind the barrier, and of
             // its own thread before it.
-            unsafe { sparse::forward(isa, &lower.rows(stage), r, z) };
+            unsafe { sparse::forward(code, &lower.rows(stage), r, z) };
         }
         for (number, stage) in stages.iter().enumerate().rev() {
             // SAFETY: the same with upper rows; rows of the last colour name none of others.
-            unsafe { sparse::backward(isa, &upper.rows(stage), diagonal, z) };
+            unsafe { sparse::backward(code, &upper.rows(stage), diagonal, z) };
             if number > 0 {
                 seat.barrier();
             }

@@ -8,7 +8,7 @@ mod kernel;
 pub(crate) mod sliced;
 
 pub(crate) use blocks::{BLOCK, Blocks, add_product, transpose};
-pub(crate) use kernel::{Isa, backward, forward, scale};
+pub(crate) use kernel::{backward, forward, scale};
 use serde::{Deserialize, Serialize};
 pub(crate) use sliced::Sliced;
 

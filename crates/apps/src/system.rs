@@ -2,10 +2,11 @@
 //! will use them.
 
 use crate::array::Array;
+use crate::code::Code;
 use crate::elasticity::{Problem, Subdomain, assemble};
 use crate::order::Numbering;
 use crate::seat::Threads;
-use crate::sparse::{BLOCK, Blocks, Isa, Sliced, Storage};
+use crate::sparse::{BLOCK, Blocks, Sliced, Storage};
 use nodegauge_measure::Failure;
 
 /// A matrix in one of its storages.
@@ -46,15 +47,15 @@ impl Matrix {
     pub unsafe fn multiply(
         &self,
         (rows, thread): (&Numbering, usize),
-        isa: Isa,
+        code: Code,
         x: *const f64,
         y: *mut f64,
     ) {
         // SAFETY: columns are rows of the numbering; the rest is the caller's promise.
         unsafe {
             match self {
-                Self::Bcsr(blocks) => blocks.multiply(isa, &rows.of_thread(thread), x, y),
-                Self::Sell(parts) => parts[thread].multiply(isa, x, y),
+                Self::Bcsr(blocks) => blocks.multiply(code, &rows.of_thread(thread), x, y),
+                Self::Sell(parts) => parts[thread].multiply(code, x, y),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Whole solutions, held against what is known otherwise.
 
 use crate::cg::{End, Solver, State, Tolerance};
+use crate::code::Code;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, SharedHalo};
 use crate::order::{Numbering, Order};
@@ -92,7 +93,9 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
         Storage::Bcsr => Matrix::Bcsr(blocks),
         Storage::Sell => Matrix::sliced(&mut team, &blocks, &system.rows).unwrap(),
     };
-    let solver = Solver::new(&mut team, &system, (&matrix, &preconditioner), &Alone).unwrap();
+    let solver =
+        Solver::new(&mut team, &system, (&matrix, &preconditioner), (&Alone, Code::widest(true)))
+            .unwrap();
     let mut state = solver.start();
     while state.end.is_none() {
         let timed = team.timed(|member, laps| {
@@ -265,7 +268,9 @@ fn ranks_solve_it_together() {
         let (system, blocks) = made.unwrap();
         let factor = Preconditioner::incomplete(&mut seat, &blocks, &system.rows).unwrap();
         let matrix = Matrix::Bcsr(blocks);
-        let solver = Solver::new(&mut seat, &system, (&matrix, &factor), &halo).unwrap();
+        let solver =
+            Solver::new(&mut seat, &system, (&matrix, &factor), (&halo, Code::widest(false)))
+                .unwrap();
         let (state, _) = solver.advance((&seat, laps), solver.start(), (1000, TIGHT));
         let error = system.error(&solver.x, &Stretch);
         let residual = solver.true_residual(&mut seat).unwrap();

@@ -10,6 +10,7 @@ mod builds;
 mod entry;
 pub mod oracle;
 mod pass;
+mod prefetch;
 mod shape;
 #[cfg(target_arch = "aarch64")]
 mod sve;
@@ -19,6 +20,7 @@ mod variants;
 mod vector;
 
 pub use entry::{Args, LINE};
+pub use prefetch::prefetch;
 pub use shape::{Element, Isa, Prefetch, Shape, SideBySide, Stores, UnknownName};
 pub use table::{ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM};
 pub use variants::{Resident, Variant, available_isas, compiled_in, find, resident};

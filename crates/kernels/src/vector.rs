@@ -188,14 +188,7 @@ mod x86 {
                 })?
                 #[inline(always)]
                 unsafe fn prefetch<const FAR: bool>(from: *const $scalar) {
-                    // SAFETY: a prefetch of any address is allowed.
-                    unsafe {
-                        if FAR {
-                            _mm_prefetch::<_MM_HINT_T1>(from.cast());
-                        } else {
-                            _mm_prefetch::<_MM_HINT_T0>(from.cast());
-                        }
-                    }
+                    crate::prefetch::<FAR>(from.cast());
                 }
                 #[inline(always)]
                 unsafe fn fence() {
@@ -240,16 +233,7 @@ mod neon {
                 }
                 #[inline(always)]
                 unsafe fn prefetch<const FAR: bool>(from: *const $scalar) {
-                    // SAFETY: a prefetch of any address is allowed and changes nothing visible.
-                    unsafe {
-                        if FAR {
-                            std::arch::asm!("prfm pldl2keep, [{}]", in(reg) from,
-                                options(nostack, readonly, preserves_flags));
-                        } else {
-                            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) from,
-                                options(nostack, readonly, preserves_flags));
-                        }
-                    }
+                    crate::prefetch::<FAR>(from.cast());
                 }
                 #[inline(always)]
                 unsafe fn mul_add(self, x: Self, y: Self) -> Self {

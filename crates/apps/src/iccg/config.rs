@@ -17,7 +17,9 @@ nodegauge_measure::config! {
         storage: String = Choice "storage", speaks;
         /// Instruction set of the loops.
         isa: String = Choice "instruction set";
-        /// Time of a product in either storage when one was chosen, seconds.
+        /// Software prefetch of the loops: `off`, or how far ahead, bytes.
+        prefetch: String = Choice "prefetch" @ 61;
+        /// Best time of a product in BCSR when the storage was chosen, seconds.
         bcsr_s: f64 = Observation "product in BCSR";
         /// The same in slices.
         sell_s: f64 = Observation "product in sliced ELL";

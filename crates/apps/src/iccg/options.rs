@@ -8,9 +8,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
     /// Block-IC(0) of each thread's domain alone.
+    #[default]
     Domain,
     /// Block-IC(0) in the fewest colours.
-    #[default]
     Multicolour,
     /// Block-IC(0) in cyclic colours of reverse Cuthill-McKee's levels.
     CyclicLevels,

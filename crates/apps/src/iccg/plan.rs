@@ -4,7 +4,7 @@ use super::TEST;
 use super::options::{IccgOptions, Method};
 use super::result::{Cell, Evidence, Found};
 use super::size::{self, Size, Surroundings};
-use super::solution::{self, Job, Solution};
+use super::solution::{self, Job, Products, Solution};
 use crate::bandwidth;
 use crate::cg::End;
 use crate::sparse::Storage;
@@ -165,19 +165,14 @@ impl Run<'_> {
         }
     }
 
-    fn job(&self, method: Method, storage: Option<Storage>) -> Job<'_> {
-        Job { mesh: self.size.mesh, options: self.options, storage, method }
-    }
-
     fn solve(&mut self, at: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
         let workers = self.cells[at].workers;
         let elements = self.size.mesh.elements.map(|n| n.to_string()).join(" x ");
         observer.phase(&format!("solving {elements} elements by {}", workers.in_words()));
         // What was chosen first stays.
-        let first = self.cells[at].solutions.first().map(|(solution, _)| solution.storage);
+        let products = self.cells[at].solutions.first().map(|(solution, _)| solution.products);
         let Self { pool, options, size, .. } = self;
-        let storage = options.storage.or(first);
-        let job = Job { mesh: size.mesh, options, storage, method: options.method };
+        let job = Job { mesh: size.mesh, options, products, method: options.method };
         let Some((solution, samples)) = solution::solve(pool, (at, workers), &job, observer)?
         else {
             return Ok(Vec::new());
@@ -232,7 +227,9 @@ impl Run<'_> {
         observer.phase("counting iterations in natural order");
         let threads = [Workers::Threads(self.cells[0].workers.together())];
         let mut pool = WorkerPool::start(&threads)?;
-        let job = self.job(Method::Natural, Some(Storage::Bcsr));
+        let products = Some(Products { storage: Storage::Bcsr, ..last.products });
+        let Self { size, options, .. } = *self;
+        let job = Job { mesh: size.mesh, options, products, method: Method::Natural };
         let solved = solution::solve(&mut pool, (0, &threads[0]), &job, observer)?;
         Ok((solved.map(|(solution, _): (Solution, _)| solution.iterations), None))
     }

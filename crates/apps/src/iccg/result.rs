@@ -7,7 +7,7 @@ use super::size::Size;
 use super::solution::{self, Solution};
 use crate::bandwidth;
 use crate::cg::{End, PARTS};
-use crate::sparse::Isa;
+use crate::code::Code;
 use crate::{GAUGE, Workers};
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -170,15 +170,17 @@ impl Evidence<'_> {
     fn config(&self, cell: &Cell<'_>, solution: &Solution) -> IccgConfig {
         let Found { options, size, natural, stop } = self.found;
         let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s).collect();
-        let [bcsr_s, sell_s] = solution.product_s.map_or([None; 2], |both| both.map(Some));
+        let [bcsr_s, sell_s] = solution.product_s;
+        let code = Code::widest(solution.products.ahead);
         IccgConfig {
             on: cell.workers.config(),
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
             n: Some(3 * size.mesh.count() as u64),
             preconditioner: Some(options.method.name().to_owned()),
             tolerance: Some(options.tolerance),
-            storage: Some(solution.storage.name().to_owned()),
-            isa: Some(Isa::widest().name().to_owned()),
+            storage: Some(solution.products.storage.name().to_owned()),
+            prefetch: Some(code.prefetch().to_string()),
+            isa: Some(code.isa.name().to_owned()),
             bcsr_s,
             sell_s,
             colours: (options.method != Method::Diagonal).then_some(solution.colours as u64),

@@ -4,12 +4,13 @@ use super::options::{IccgOptions, Method};
 use super::size;
 use crate::array::Array;
 use crate::cg::{End, PARTS, Solver, State, Times, Tolerance, Work};
+use crate::code::Code;
 use crate::elasticity::{Mesh, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, SharedHalo};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
 use crate::seat::{Seat, Threads};
-use crate::sparse::{Isa, Storage};
+use crate::sparse::Storage;
 use crate::system::{Matrix, System};
 use crate::{WorkerPool, Workers};
 use nodegauge_measure::samples::Sample;
@@ -23,16 +24,24 @@ use std::time::Duration;
 /// Iterations between two looks whether the user wants to end take about this long, and so do those between
 /// round trips, which tell regimes apart.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Products in each storage by turns before one is chosen; the best counts.
+/// Products of each kind by turns before one is chosen; the best counts.
 const TURNS: usize = 5;
+
+/// How products are made: from which storage, and by which loops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Products {
+    pub storage: Storage,
+    /// Whether loops ask for what they will read next.
+    pub ahead: bool,
+}
 
 /// What is solved, and how.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job<'a> {
     pub mesh: Mesh,
     pub options: &'a IccgOptions,
-    /// `None` has one chosen.
-    pub storage: Option<Storage>,
+    /// `None` has them chosen.
+    pub products: Option<Products>,
     /// In place of the option's.
     pub method: Method,
 }
@@ -54,9 +63,9 @@ pub(super) struct Solution {
     pub error: Option<f64>,
     /// Time to number, assemble, factorise and store, seconds.
     pub setup_s: f64,
-    pub storage: Storage,
-    /// Time of a product in BCSR and in sliced ELL, seconds, where one was chosen.
-    pub product_s: Option<[f64; 2]>,
+    pub products: Products,
+    /// Time of a product in BCSR and in sliced ELL, seconds, where they were chosen among.
+    pub product_s: [Option<f64>; 2],
     pub colours: usize,
     pub shift: f64,
     /// Of an iteration.
@@ -93,7 +102,7 @@ fn by_threads(
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
     let (unstored, halo) = Unstored::assemble(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
-    let prepared = unstored.with_storage(team, &halo)?;
+    let prepared = unstored.choose(team, &halo)?;
     let solver = prepared.solver(team, &halo)?;
     let (mut state, mut samples, mut count) = (solver.start(), Vec::new(), 1);
     while state.end.is_none() {
@@ -169,7 +178,7 @@ fn as_rank(
         return Err(Failure::missing("another rank has no memory"));
     }
     // From here on all ranks meet: one that fails is lost to the others.
-    let prepared = prepared.with_storage(seat, &halo).unwrap_or_else(lost);
+    let prepared = prepared.choose(seat, &halo).unwrap_or_else(lost);
     let solver = prepared.solver(seat, &halo).unwrap_or_else(lost);
     let most = job.options.iterations;
     let (state, times) = solver.advance((seat, laps), solver.start(), (most, job.tolerance()));
@@ -227,17 +236,15 @@ fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
     times.iter().enumerate().map(of).collect()
 }
 
-/// A system that is ready but for the storage of its matrix.
+/// A system that is ready but for the choice of its products.
 struct Unstored {
     system: System,
     preconditioner: Preconditioner,
-    bcsr: Matrix,
-    /// Where it may be chosen.
-    sell: Option<Matrix>,
-    /// Whether there is a choice.
-    choose: bool,
-    /// Seconds so far, and those of slicing.
-    setup: (f64, f64),
+    /// In the storages that can be chosen, with the seconds that each took beyond `setup_s`.
+    matrices: Vec<(Matrix, f64)>,
+    /// What was chosen before.
+    chosen: Option<Products>,
+    setup_s: f64,
     /// For products.
     vectors: Option<[Array<f64>; 2]>,
 }
@@ -247,8 +254,9 @@ struct Prepared {
     system: System,
     preconditioner: Preconditioner,
     matrix: Matrix,
+    products: Products,
     setup_s: f64,
-    product_s: Option<[f64; 2]>,
+    product_s: [Option<f64>; 2],
 }
 
 impl Prepared {
@@ -257,7 +265,8 @@ impl Prepared {
         threads: &mut impl Threads,
         halo: &'a dyn Halo,
     ) -> Result<Solver<'a>, Failure> {
-        Solver::new(threads, &self.system, (&self.matrix, &self.preconditioner), halo)
+        let code = Code::widest(self.products.ahead);
+        Solver::new(threads, &self.system, (&self.matrix, &self.preconditioner), (halo, code))
     }
 
     fn solution(&self, solver: &Solver<'_>, state: State, residual: f64) -> Solution {
@@ -269,7 +278,7 @@ impl Prepared {
             residual: finite(residual),
             error: finite(self.system.error(&solver.x, &Stretch)),
             setup_s: self.setup_s,
-            storage: self.matrix.storage(),
+            products: self.products,
             product_s: self.product_s,
             colours: self.system.rows.colour_count(),
             shift: self.preconditioner.shift,
@@ -295,70 +304,81 @@ impl Unstored {
             Method::Diagonal => Preconditioner::diagonal(threads, &blocks, &system.rows)?,
             _ => Preconditioner::incomplete(threads, &blocks, &system.rows)?,
         };
-        let setup = since(begun);
-        let begun = monotonic_nanos();
-        let sell = match job.storage {
-            Some(Storage::Bcsr) => None,
-            _ => Some(Matrix::sliced(threads, &blocks, &system.rows)?),
-        };
-        let setup = (setup, since(begun));
-        let vectors = match job.storage {
+        let setup_s = since(begun);
+        let wanted = job.products.map(|chosen| chosen.storage).or(job.options.storage);
+        let mut matrices = Vec::new();
+        if wanted != Some(Storage::Bcsr) {
+            let begun = monotonic_nanos();
+            let sliced = Matrix::sliced(threads, &blocks, &system.rows)?;
+            matrices.push((sliced, since(begun)));
+        }
+        if wanted != Some(Storage::Sell) {
+            matrices.push((Matrix::Bcsr(blocks), 0.0));
+        }
+        let vectors = match job.products {
             Some(_) => None,
             None => Some([
                 Array::map(3 * system.rows.nodes.len())?,
                 Array::map(3 * system.rows.owned())?,
             ]),
         };
-        let choose = job.storage.is_none();
-        let bcsr = Matrix::Bcsr(blocks);
-        Ok((Self { system, preconditioner, bcsr, sell, choose, setup, vectors }, halo))
+        let chosen = job.products;
+        Ok((Self { system, preconditioner, matrices, chosen, setup_s, vectors }, halo))
     }
 
-    /// Takes the storage that was asked for, or the faster one by turns, which all ranks agree on.
-    fn with_storage(
-        self,
-        threads: &mut impl Threads,
-        halo: &dyn Halo,
-    ) -> Result<Prepared, Failure> {
-        let Self { system, preconditioner, bcsr, sell, choose, setup, vectors } = self;
-        let product_s = match (&sell, &vectors) {
-            (Some(sell), Some(vectors)) if choose => {
-                let all = threads
-                    .map(|seat| products(seat, (&system.rows, halo), [&bcsr, sell], vectors))?;
-                Some(all[0])
+    /// Takes the products that were chosen before, or the fastest by turns, which all ranks agree on.
+    fn choose(mut self, threads: &mut impl Threads, halo: &dyn Halo) -> Result<Prepared, Failure> {
+        let mut product_s = [None; 2];
+        let mut best = self.chosen.map(|chosen| (chosen, 0.0));
+        if let Some(vectors) = &self.vectors {
+            let ways: Vec<(&Matrix, bool)> = self
+                .matrices
+                .iter()
+                .flat_map(|(matrix, _)| [false, true].map(|ahead| (matrix, ahead)))
+                .collect();
+            let all =
+                threads.map(|seat| products(seat, (&self.system.rows, halo), &ways, vectors))?;
+            for ((matrix, ahead), seconds) in ways.iter().zip(&all[0]) {
+                let products = Products { storage: matrix.storage(), ahead: *ahead };
+                let of_storage = &mut product_s[products.storage as usize];
+                *of_storage = Some(of_storage.map_or(*seconds, |best: f64| best.min(*seconds)));
+                if best.is_none_or(|(_, best)| *seconds < best) {
+                    best = Some((products, *seconds));
+                }
             }
-            _ => None,
-        };
-        let faster = product_s.is_none_or(|[bcsr, sell]| sell < bcsr);
-        let (matrix, more) = match sell {
-            Some(sell) if faster => (sell, setup.1),
-            _ => (bcsr, 0.0),
-        };
-        Ok(Prepared { system, preconditioner, matrix, setup_s: setup.0 + more, product_s })
+        }
+        let Some((products, _)) = best else { unreachable!("chosen before, or just now") };
+        let at = self.matrices.iter().position(|(each, _)| each.storage() == products.storage);
+        let Some(at) = at else { unreachable!("what is chosen was made") };
+        let (matrix, more_s) = self.matrices.swap_remove(at);
+        let Self { system, preconditioner, setup_s, .. } = self;
+        let setup_s = setup_s + more_s;
+        Ok(Prepared { system, preconditioner, matrix, products, setup_s, product_s })
     }
 }
 
-/// Best times of a product in each of two storages by turns, the means over ranks.
+/// Best times of products by turns, the means over ranks.
 fn products(
     seat: &Seat<'_>,
     (rows, halo): (&Numbering, &dyn Halo),
-    matrices: [&Matrix; 2],
+    ways: &[(&Matrix, bool)],
     [x, y]: &[Array<f64>; 2],
-) -> [f64; 2] {
+) -> Vec<f64> {
     let own = rows.of_thread(seat.thread);
     // SAFETY: the rows are this thread's; x is read behind the first barrier.
     unsafe { x.part(3 * own.start..3 * own.end) }.fill(1.0);
-    let mut best = [f64::INFINITY; 2];
+    let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..TURNS {
-        for (matrix, best) in matrices.iter().zip(&mut best) {
+        for ((matrix, ahead), best) in ways.iter().zip(&mut best) {
             seat.barrier_of_all();
             let begun = monotonic_nanos();
+            let code = Code::widest(*ahead);
             // SAFETY: x has all columns, y the rows, of which each thread writes its own.
-            unsafe { matrix.multiply((rows, seat.thread), Isa::widest(), x.at(0), y.at(0)) };
+            unsafe { matrix.multiply((rows, seat.thread), code, x.at(0), y.at(0)) };
             seat.barrier_of_all();
             *best = best.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }
     let ranks = halo.sum(seat, 1.0);
-    best.map(|seconds| halo.sum(seat, seconds) / ranks)
+    best.into_iter().map(|seconds| halo.sum(seat, seconds) / ranks).collect()
 }

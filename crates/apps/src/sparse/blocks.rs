@@ -1,7 +1,8 @@
 //! Block rows one after another, as long as each is.
 
-use super::kernel::{self, Isa, Rows};
+use super::kernel::{self, Rows};
 use crate::array::Array;
+use crate::code::Code;
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
@@ -80,12 +81,11 @@ impl Blocks {
     /// `y = A x` on some rows.
     ///
     /// # Safety
-    /// `isa` is one that the processor has; every column that the rows name is one of `x`; nobody writes `x`,
+    /// The processor has the instruction set of `code`; every column that the rows name is one of `x`; nobody writes `x`,
     /// and nobody else uses these rows of `y`.
-    pub unsafe fn multiply(&self, isa: Isa, rows: &Range<usize>, x: *const f64, y: *mut f64) {
-        let none = std::ptr::null();
+    pub unsafe fn multiply(&self, code: Code, rows: &Range<usize>, x: *const f64, y: *mut f64) {
         // SAFETY: the rows were checked; the rest is the caller's promise.
-        unsafe { kernel::subtract_into(isa, &self.rows(rows), none, x, y) }
+        unsafe { kernel::product(code, &self.rows(rows), x, y) }
     }
 
     /// Bytes that a product reads of some rows.

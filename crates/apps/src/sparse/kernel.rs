@@ -1,97 +1,12 @@
-//! The loops over blocks, compiled for each instruction set.
-//!
-//! A loop is written once on arrays of lanes, which the compiler makes vectors of whatever the function
-//! that it is inlined into may use.
+//! The loops over blocks.
+
+use crate::code::{ask, compiled, multiply_add};
 
 /// Block rows of a slice: as many as the widest vectors have lanes.
 pub(crate) const LANES: usize = 8;
 
-/// An instruction set that the loops are compiled for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Isa {
-    /// The baseline of the target.
-    Portable,
-    /// 256-bit vectors with fused multiply-add.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// 512-bit vectors with fused multiply-add.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Isa {
-    /// The widest that this processor has.
-    pub fn widest() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            if has!("avx512f") && has!("avx512vl") && has!("avx512dq") && has!("fma") {
-                return Self::Avx512;
-            }
-            if has!("avx2") && has!("fma") {
-                return Self::Avx2;
-            }
-        }
-        Self::Portable
-    }
-
-    /// The name of the instruction set, for records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => "avx512",
-        }
-    }
-}
-
-/// Whether the baseline has fused multiply-add; elsewhere it would be a call.
-const PORTABLE_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
-
-/// `a x + y`
-#[inline(always)]
-fn multiply_add<const FMA: bool>(a: f64, x: f64, y: f64) -> f64 {
-    if FMA { a.mul_add(x, y) } else { a * x + y }
-}
-
-/// Gives a loop `body` that is generic over fused multiply-add its function for each instruction set.
-macro_rules! compiled {
-    ($(#[$meta:meta])* $name:ident = $body:ident ($($arg:ident: $type:ty),*)) => {
-        $(#[$meta])*
-        #[inline]
-        pub(crate) unsafe fn $name(isa: Isa, $($arg: $type),*) {
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
-            unsafe fn avx2($($arg: $type),*) {
-                // SAFETY: the caller's promise.
-                unsafe { $body::<true>($($arg),*) }
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512vl,avx512dq,fma")]
-            unsafe fn avx512($($arg: $type),*) {
-                // SAFETY: the caller's promise.
-                unsafe { $body::<true>($($arg),*) }
-            }
-            #[inline(never)]
-            unsafe fn portable($($arg: $type),*) {
-                // SAFETY: the caller's promise.
-                unsafe { $body::<PORTABLE_FMA>($($arg),*) }
-            }
-            // SAFETY: the caller's promise, the instruction set included.
-            unsafe {
-                match isa {
-                    Isa::Portable => portable($($arg),*),
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx2 => avx2($($arg),*),
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx512 => avx512($($arg),*),
-                }
-            }
-        }
-    };
-}
+/// Rows or slices walked side by side where none waits for another: a hardware prefetcher follows each.
+const SIDE_BY_SIDE: usize = 2;
 
 /// Block rows as a loop sees them. Row `i` has the blocks from `starts[i]` to `starts[i + 1]`.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +23,11 @@ pub(crate) struct Rows {
 
 /// The product of row `i` with `x`; lane 3 has no meaning.
 #[inline(always)]
-unsafe fn row_product<const FMA: bool>(rows: &Rows, i: usize, x: *const f64) -> [f64; 4] {
+unsafe fn row_product<const FMA: bool, const ASK: bool>(
+    rows: &Rows,
+    i: usize,
+    x: *const f64,
+) -> [f64; 4] {
     // Three sums, so that no addition waits for the one before.
     let mut sums = [[0.0; 4]; 3];
     // SAFETY: the row and its blocks are there, four numbers may be read from the start of each column of a
@@ -118,6 +37,9 @@ unsafe fn row_product<const FMA: bool>(rows: &Rows, i: usize, x: *const f64) -> 
         for block in first..end {
             let x = x.add(3 * *rows.columns.add(block) as usize);
             let values = rows.values.add(9 * block);
+            // A block is longer than a line.
+            ask::<ASK>(values);
+            ask::<ASK>(values.add(8));
             for c in 0..3 {
                 let column = values.add(3 * c).cast::<[f64; 4]>().read_unaligned();
                 let factor = *x.add(c);
@@ -145,43 +67,54 @@ unsafe fn block_product<const FMA: bool>(block: *const f64, x: [f64; 3]) -> [f64
 }
 
 compiled! {
-    /// `y = b - A x`, or `y = A x` where `b` is null.
+    /// `y = A x`.
     ///
     /// # Safety
     /// The processor has the instruction set; the rows are there, with a number behind their last block;
-    /// `x` has the columns that they name, `y` and `b` the rows, and nobody else uses these of `y` or writes
-    /// the others.
-    subtract_into = multiply_body(rows: &Rows, b: *const f64, x: *const f64, y: *mut f64)
+    /// `x` has the columns that they name, `y` the rows, and nobody else uses these of `y` or writes `x`.
+    product = product_body(rows: &Rows, x: *const f64, y: *mut f64)
 }
 
 #[inline(always)]
-unsafe fn multiply_body<const FMA: bool>(rows: &Rows, b: *const f64, x: *const f64, y: *mut f64) {
-    for i in rows.range.0..rows.range.1 {
+unsafe fn product_body<const FMA: bool, const ASK: bool>(rows: &Rows, x: *const f64, y: *mut f64) {
+    let (first, end) = rows.range;
+    let each = (end - first) / SIDE_BY_SIDE;
+    let write = |i: usize| {
         // SAFETY: the caller's promise.
         unsafe {
-            let product = row_product::<FMA>(rows, i, x);
-            for lane in 0..3 {
-                let at = 3 * i + lane;
-                let value = if b.is_null() { product[lane] } else { *b.add(at) - product[lane] };
-                y.add(at).write(value);
-            }
+            let product = row_product::<FMA, ASK>(rows, i, x);
+            (0..3).for_each(|lane| y.add(3 * i + lane).write(product[lane]));
+        }
+    };
+    for i in first..first + each {
+        for part in 0..SIDE_BY_SIDE {
+            write(i + part * each);
         }
     }
+    (first + SIDE_BY_SIDE * each..end).for_each(write);
 }
 
 compiled! {
     /// Forward substitution on unit lower rows: `z_i = r_i - sum of L_ij z_j`.
     ///
     /// # Safety
-    /// As for [`subtract_into`]; the columns that a row names are of rows before it or of other threads'
+    /// As for [`product`]; the columns that a row names are of rows before it or of other threads'
     /// that no longer change.
     forward = forward_body(rows: &Rows, r: *const f64, z: *mut f64)
 }
 
 #[inline(always)]
-unsafe fn forward_body<const FMA: bool>(rows: &Rows, r: *const f64, z: *mut f64) {
-    // SAFETY: the caller's promise: what is read of `z` is written before.
-    unsafe { multiply_body::<FMA>(rows, r, z, z) }
+unsafe fn forward_body<const FMA: bool, const ASK: bool>(rows: &Rows, r: *const f64, z: *mut f64) {
+    for i in rows.range.0..rows.range.1 {
+        // SAFETY: the caller's promise: what is read of `z` is written before.
+        unsafe {
+            let product = row_product::<FMA, ASK>(rows, i, z);
+            let r = r.add(3 * i).cast::<[f64; 3]>().read();
+            z.add(3 * i)
+                .cast::<[f64; 3]>()
+                .write(std::array::from_fn(|lane| r[lane] - product[lane]));
+        }
+    }
 }
 
 compiled! {
@@ -195,13 +128,17 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn backward_body<const FMA: bool>(rows: &Rows, diagonal: *const f64, z: *mut f64) {
+unsafe fn backward_body<const FMA: bool, const ASK: bool>(
+    rows: &Rows,
+    diagonal: *const f64,
+    z: *mut f64,
+) {
     for i in (rows.range.0..rows.range.1).rev() {
         // SAFETY: the caller's promise.
         unsafe {
             let own = z.add(3 * i).cast::<[f64; 3]>();
             let scaled = block_product::<FMA>(diagonal.add(9 * i), own.read());
-            let product = row_product::<FMA>(rows, i, z);
+            let product = row_product::<FMA, ASK>(rows, i, z);
             own.write(std::array::from_fn(|lane| scaled[lane] - product[lane]));
         }
     }
@@ -217,7 +154,7 @@ compiled! {
 }
 
 #[inline(always)]
-unsafe fn scale_body<const FMA: bool>(
+unsafe fn scale_body<const FMA: bool, const ASK: bool>(
     range: (usize, usize),
     diagonal: *const f64,
     r: *const f64,
@@ -255,35 +192,82 @@ compiled! {
     /// `y = A x` on slices.
     ///
     /// # Safety
-    /// As for [`subtract_into`].
+    /// As for [`product`].
     slices = slices_body(slices: &Slices, x: *const f64, y: *mut f64)
 }
 
 #[inline(always)]
-unsafe fn slices_body<const FMA: bool>(slices: &Slices, x: *const f64, y: *mut f64) {
-    for slice in 0..slices.count {
-        let mut sums = [[0.0; LANES]; 3];
-        // SAFETY: the caller's promise: the slice and its places are there, and `x` has the columns.
-        unsafe {
-            for place in *slices.starts.add(slice)..*slices.starts.add(slice + 1) {
-                let columns =
-                    slices.columns.add(LANES * place).cast::<[u32; LANES]>().read_unaligned();
-                let values = slices.values.add(9 * LANES * place).cast::<[f64; LANES]>();
-                for c in 0..3 {
-                    let x: [f64; LANES] =
-                        std::array::from_fn(|lane| *x.add(columns[lane] as usize + c));
-                    for (r, sum) in sums.iter_mut().enumerate() {
-                        let value = values.add(3 * c + r).read_unaligned();
-                        for lane in 0..LANES {
-                            sum[lane] = multiply_add::<FMA>(value[lane], x[lane], sum[lane]);
-                        }
-                    }
-                }
+unsafe fn slices_body<const FMA: bool, const ASK: bool>(
+    slices: &Slices,
+    x: *const f64,
+    y: *mut f64,
+) {
+    // The same number of slices from each part of the thread's rows; what is left follows one by one.
+    let each = slices.count / SIDE_BY_SIDE;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for slice in 0..each {
+            let these = std::array::from_fn(|part| part * each + slice);
+            slices_together::<FMA, ASK, SIDE_BY_SIDE>(slices, these, x, y);
+        }
+        for slice in SIDE_BY_SIDE * each..slices.count {
+            slices_together::<FMA, ASK, 1>(slices, [slice], x, y);
+        }
+    }
+}
+
+/// The products of some slices, place by place.
+#[inline(always)]
+unsafe fn slices_together<const FMA: bool, const ASK: bool, const N: usize>(
+    slices: &Slices,
+    these: [usize; N],
+    x: *const f64,
+    y: *mut f64,
+) {
+    let mut sums = [[[0.0; LANES]; 3]; N];
+    // SAFETY: the caller's promise: the slices and their places are there, and `x` has the columns.
+    unsafe {
+        let places = these.map(|slice| (*slices.starts.add(slice), *slices.starts.add(slice + 1)));
+        let shortest = places.iter().fold(usize::MAX, |least, (first, end)| least.min(end - first));
+        for step in 0..shortest {
+            for part in 0..N {
+                add_place::<FMA, ASK>(slices, places[part].0 + step, x, &mut sums[part]);
             }
-            let row = slices.first + slice * LANES;
+        }
+        for part in 0..N {
+            for place in places[part].0 + shortest..places[part].1 {
+                add_place::<FMA, ASK>(slices, place, x, &mut sums[part]);
+            }
+            let row = slices.first + these[part] * LANES;
             for lane in 0..LANES.min(slices.end - row) {
                 let y = y.add(3 * (row + lane));
-                (0..3).for_each(|r| y.add(r).write(sums[r][lane]));
+                (0..3).for_each(|r| y.add(r).write(sums[part][r][lane]));
+            }
+        }
+    }
+}
+
+/// Adds the products of a place's blocks.
+#[inline(always)]
+unsafe fn add_place<const FMA: bool, const ASK: bool>(
+    slices: &Slices,
+    place: usize,
+    x: *const f64,
+    sums: &mut [[f64; LANES]; 3],
+) {
+    // SAFETY: as above.
+    unsafe {
+        let columns = slices.columns.add(LANES * place).cast::<[u32; LANES]>().read_unaligned();
+        let values = slices.values.add(9 * LANES * place).cast::<[f64; LANES]>();
+        for c in 0..3 {
+            let x: [f64; LANES] = std::array::from_fn(|lane| *x.add(columns[lane] as usize + c));
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let value = values.add(3 * c + r);
+                ask::<ASK>(value.cast());
+                let value = value.read_unaligned();
+                for lane in 0..LANES {
+                    sum[lane] = multiply_add::<FMA>(value[lane], x[lane], sum[lane]);
+                }
             }
         }
     }

@@ -2,8 +2,9 @@
 //! sorting, which a mesh with rows of one length does not need).
 
 use super::blocks::{BLOCK, Blocks};
-use super::kernel::{self, Isa, LANES, Slices};
+use super::kernel::{self, LANES, Slices};
 use crate::array::Array;
+use crate::code::Code;
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
@@ -56,7 +57,7 @@ impl Sliced {
     ///
     /// # Safety
     /// As for [`Blocks::multiply`].
-    pub unsafe fn multiply(&self, isa: Isa, x: *const f64, y: *mut f64) {
+    pub unsafe fn multiply(&self, code: Code, x: *const f64, y: *mut f64) {
         let slices = Slices {
             count: self.starts.len() - 1,
             first: self.rows.start,
@@ -66,7 +67,7 @@ impl Sliced {
             values: self.values.at(0),
         };
         // SAFETY: the slices are those of the rows; the rest is the caller's promise.
-        unsafe { kernel::slices(isa, &slices, x, y) }
+        unsafe { kernel::slices(code, &slices, x, y) }
     }
 
     /// Bytes that a product reads.

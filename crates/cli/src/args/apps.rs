@@ -51,7 +51,7 @@ pub(crate) struct IccgArgs {
     #[arg(long, value_name = "NX,NY,NZ", value_parser = elements, help_heading = "What")]
     pub(crate) elements: Option<Elements>,
     /// Block-IC(0) by order: multicolour, cm-rcm, rcm, natural, domain (each thread's alone); or diagonal
-    #[arg(long, value_name = "NAME", default_value = "multicolour", help_heading = "What")]
+    #[arg(long, value_name = "NAME", default_value = "domain", help_heading = "What")]
     pub(crate) preconditioner: Method,
     /// Storage of the matrix: bcsr, sell [default: the faster one]
     #[arg(long, value_name = "NAME", help_heading = "What")]

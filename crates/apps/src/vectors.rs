@@ -1,0 +1,125 @@
+//! The loops over vectors.
+
+use crate::code::{ask, compiled, multiply_add};
+
+/// Numbers at a time: as many sums as keep additions from waiting for each other.
+const LANES: usize = 32;
+/// Numbers of a line.
+const LINE: usize = 8;
+
+/// Asks for the lines of the next [`LANES`] numbers, a step ahead.
+#[inline(always)]
+unsafe fn ask_lanes<const ASK: bool>(at: *const f64) {
+    for line in 0..LANES / LINE {
+        ask::<ASK>(at.wrapping_add(LINE * line));
+    }
+}
+
+compiled! {
+    /// The sum of products of `n` numbers.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; `x` and `y` have so many numbers, which nobody writes.
+    dot = dot_body(n: usize, x: *const f64, y: *const f64) -> f64
+}
+
+#[inline(always)]
+unsafe fn dot_body<const FMA: bool, const ASK: bool>(
+    n: usize,
+    x: *const f64,
+    y: *const f64,
+) -> f64 {
+    let mut sums = [0.0; LANES];
+    let whole = n / LANES * LANES;
+    for first in (0..whole).step_by(LANES) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (x, y) = (x.add(first), y.add(first));
+            ask_lanes::<ASK>(x);
+            ask_lanes::<ASK>(y);
+            for lane in 0..LANES {
+                sums[lane] = multiply_add::<FMA>(*x.add(lane), *y.add(lane), sums[lane]);
+            }
+        }
+    }
+    // SAFETY: as above.
+    let rest: f64 = (whole..n).map(|at| unsafe { *x.add(at) * *y.add(at) }).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+compiled! {
+    /// `p = z + beta p` of `n` numbers.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; `z` and `p` have so many numbers, apart, and nobody else uses them.
+    direction = direction_body(n: usize, beta: f64, z: *const f64, p: *mut f64)
+}
+
+#[inline(always)]
+unsafe fn direction_body<const FMA: bool, const ASK: bool>(
+    n: usize,
+    beta: f64,
+    z: *const f64,
+    p: *mut f64,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let whole = n / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            let (z, p) = (z.add(first), p.add(first));
+            ask_lanes::<ASK>(z);
+            ask_lanes::<ASK>(p);
+            let next: [f64; LANES] =
+                std::array::from_fn(|lane| multiply_add::<FMA>(beta, *p.add(lane), *z.add(lane)));
+            p.cast::<[f64; LANES]>().write(next);
+        }
+        for at in whole..n {
+            *p.add(at) = multiply_add::<FMA>(beta, *p.add(at), *z.add(at));
+        }
+    }
+}
+
+compiled! {
+    /// `x += alpha p` and `r -= alpha q` of `n` numbers; the sum of squares of `r`.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; all four have so many numbers, apart, and nobody else uses `x` and `r`
+    /// or writes `p` and `q`.
+    update = update_body(n: usize, alpha: f64, pq: (*const f64, *const f64), xr: (*mut f64, *mut f64)) -> f64
+}
+
+#[inline(always)]
+unsafe fn update_body<const FMA: bool, const ASK: bool>(
+    n: usize,
+    alpha: f64,
+    (p, q): (*const f64, *const f64),
+    (x, r): (*mut f64, *mut f64),
+) -> f64 {
+    let mut sums = [0.0; LANES];
+    let whole = n / LANES * LANES;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for first in (0..whole).step_by(LANES) {
+            let (p, q, x, r) = (p.add(first), q.add(first), x.add(first), r.add(first));
+            for vector in [p, q, x.cast_const(), r.cast_const()] {
+                ask_lanes::<ASK>(vector);
+            }
+            let found: [f64; LANES] =
+                std::array::from_fn(|lane| multiply_add::<FMA>(alpha, *p.add(lane), *x.add(lane)));
+            let rest: [f64; LANES] =
+                std::array::from_fn(|lane| multiply_add::<FMA>(-alpha, *q.add(lane), *r.add(lane)));
+            x.cast::<[f64; LANES]>().write(found);
+            r.cast::<[f64; LANES]>().write(rest);
+            for lane in 0..LANES {
+                sums[lane] = multiply_add::<FMA>(rest[lane], rest[lane], sums[lane]);
+            }
+        }
+        let mut sum = sums.iter().sum::<f64>();
+        for at in whole..n {
+            *x.add(at) = multiply_add::<FMA>(alpha, *p.add(at), *x.add(at));
+            *r.add(at) = multiply_add::<FMA>(-alpha, *q.add(at), *r.add(at));
+            sum += *r.add(at) * *r.add(at);
+        }
+        sum
+    }
+}

@@ -1,0 +1,32 @@
+//! Asking for a line of memory ahead of its use.
+
+/// Asks the processor for the line at an address, into level 1, or `FAR` into level 2; nothing where it has no
+/// instruction for that. Any address may be asked for: what cannot be read is left.
+#[inline(always)]
+pub fn prefetch<const FAR: bool>(from: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        // SAFETY: SSE is part of x86-64, and a prefetch of any address is allowed.
+        unsafe {
+            if FAR {
+                _mm_prefetch::<_MM_HINT_T1>(from.cast());
+            } else {
+                _mm_prefetch::<_MM_HINT_T0>(from.cast());
+            }
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch of any address is allowed and changes nothing visible.
+    unsafe {
+        if FAR {
+            std::arch::asm!("prfm pldl2keep, [{}]", in(reg) from,
+                options(nostack, readonly, preserves_flags));
+        } else {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) from,
+                options(nostack, readonly, preserves_flags));
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = from;
+}
