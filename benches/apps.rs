@@ -8,7 +8,7 @@
 mod common;
 
 use common::{nodegauge, note, print, variable};
-use nodegauge_apps::elasticity::{Mesh, Problem, Stretch, Subdomain, assemble};
+use nodegauge_apps::elasticity::{Assembler, Mesh, Stretch, Subdomain};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Seconds, stats};
 use serde_json::Value;
@@ -106,7 +106,7 @@ fn eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
 /// Writes the matrix by rows, in natural order, as benches/elasticity.cpp reads it.
 fn write(path: &Path, edge: usize) -> io::Result<()> {
     let whole = Subdomain::whole(Mesh { elements: [edge; 3] });
-    let stiffness = whole.mesh.stiffness(Stretch.material()).map_err(io::Error::other)?;
+    let assembler = Assembler::new(&whole, &Stretch).map_err(io::Error::other)?;
     let (rows, blocks) = (3 * whole.mesh.count(), whole.mesh.blocks());
     let mut file = BufWriter::new(File::create(path)?);
     let mut put = |bytes: &[u8]| file.write_all(bytes);
@@ -131,7 +131,7 @@ fn write(path: &Path, edge: usize) -> io::Result<()> {
         }
     }
     for node in nodes() {
-        let row = assemble(&whole, node, (&Stretch, &stiffness));
+        let row = assembler.row(node);
         for i in 0..3 {
             for (place, _) in whole.neighbours(node) {
                 for value in row.blocks[place][i] {

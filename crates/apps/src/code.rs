@@ -3,7 +3,7 @@
 //! A loop is written once on arrays of lanes, which the compiler makes vectors of whatever the function
 //! that it is inlined into may use.
 
-use nodegauge_kernels::Prefetch;
+use nodegauge_kernels::{Prefetch, prefetch};
 
 /// An instruction set that the loops are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,7 +83,15 @@ const AHEAD: u32 = 4096;
 #[inline(always)]
 pub(crate) fn ask<const ASK: bool>(at: *const f64) {
     if ASK {
-        nodegauge_kernels::prefetch::<false>(at.wrapping_byte_add(AHEAD as usize).cast());
+        prefetch::<false>(at.wrapping_byte_add(AHEAD as usize).cast());
+    }
+}
+
+/// The same for loops that go backward.
+#[inline(always)]
+pub(crate) fn ask_behind<const ASK: bool>(at: *const f64) {
+    if ASK {
+        prefetch::<false>(at.wrapping_byte_sub(AHEAD as usize).cast());
     }
 }
 

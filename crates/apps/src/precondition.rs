@@ -7,7 +7,7 @@
 //! domain) leave these couplings out: additive Schwarz without overlap.
 
 use crate::array::Array;
-use crate::code::Code;
+use crate::code::{Code, compiled};
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
 use crate::seat::{Seat, Threads};
@@ -92,11 +92,17 @@ impl Preconditioner {
     ) -> Result<Self, Failure> {
         let lengths = threads.map(|seat| {
             let own = rows.of_thread(seat.thread);
-            let count = |row: usize, kind: Coupling| {
-                let columns = matrix.row(row).map(|at| matrix.column(at));
-                columns.filter(|column| coupling(rows, &own, row, *column) == kind).count()
+            let both = |row: usize| {
+                let mut counts = [0, 0];
+                for column in matrix.row(row).map(|at| matrix.column(at)) {
+                    match coupling(rows, &own, row, column) {
+                        Coupling::Lower => counts[0] += 1,
+                        Coupling::Upper => counts[1] += 1,
+                        Coupling::Diagonal | Coupling::LeftOut => {}
+                    }
+                }
+                counts
             };
-            let both = |row| [Coupling::Lower, Coupling::Upper].map(|kind| count(row, kind));
             own.clone().map(both).collect::<Vec<[usize; 2]>>()
         })?;
         let lengths = lengths.concat();
@@ -126,7 +132,10 @@ impl Preconditioner {
         let mut scratch = RowScratch::new(rows.owned());
         for stage in rows.stages(seat.thread) {
             for row in stage.clone() {
-                self.factorise_row(lower, (matrix, rows), (row, &own), &mut scratch, good);
+                let at = Elimination { made: self, lower, matrix, rows, own: &own, row };
+                // SAFETY: the processor has the instruction set; the row is this thread's, and those that it needs
+                // are complete.
+                unsafe { eliminate(Code::widest(false), &at, &mut scratch, good) };
             }
             seat.barrier();
         }
@@ -139,67 +148,14 @@ impl Preconditioner {
             let places = columns.iter_mut().zip(values.chunks_exact_mut(BLOCK));
             for (column, (slot, value)) in above.zip(places) {
                 *slot = column as u32;
+                // SAFETY: lower rows are complete.
+                let (others, blocks) = unsafe { lower.row_ref(column) };
                 // Couplings are mutual.
-                if let Some(at) = lower.row(column).find(|at| lower.column(*at) == row) {
-                    value.copy_from_slice(&transpose(&lower.value(at)));
+                if let Some(at) = others.iter().position(|other| *other as usize == row) {
+                    value.copy_from_slice(&transpose(&blocks[at]));
                 }
             }
         }
-    }
-
-    /// Eliminates a row: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`, `D_i = A_ii - sum of W_ij L_ij^T`.
-    fn factorise_row(
-        &self,
-        lower: &Blocks,
-        (matrix, rows): (&Blocks, &Numbering),
-        (row, own): (usize, &Range<usize>),
-        scratch: &mut RowScratch,
-        good: &AtomicBool,
-    ) {
-        let RowScratch { place, coupled, unscaled } = scratch;
-        coupled.clear();
-        let columns = matrix.row(row).map(|at| (matrix.column(at), at));
-        coupled.extend(
-            columns.filter(|(column, _)| coupling(rows, own, row, *column) == Coupling::Lower),
-        );
-        coupled.sort_unstable_by_key(|(column, _)| (rows.colours[*column], *column));
-        unscaled.clear();
-        for (number, (column, _)) in coupled.iter().enumerate() {
-            place[*column] = number as u8 + 1;
-        }
-        let mut pivot = diagonal_of(matrix, row).map(|x| x * (1.0 + self.shift));
-        // Off the diagonal a shift changes nothing.
-        for at in 0..BLOCK {
-            if at % 4 != 0 {
-                pivot[at] /= 1.0 + self.shift;
-            }
-        }
-        // SAFETY: the row is this thread's; others read it behind a barrier.
-        let (slots, values) = unsafe { lower.rows_mut(row..row + 1) };
-        for (number, (column, at)) in coupled.iter().enumerate() {
-            let mut w = matrix.value(*at);
-            for other in lower.row(*column) {
-                let number = place[lower.column(other)];
-                if number > 0 {
-                    add_product(
-                        &mut w,
-                        -1.0,
-                        &unscaled[usize::from(number) - 1],
-                        &lower.value(other),
-                    );
-                }
-            }
-            let mut scaled = [0.0; BLOCK];
-            add_product(&mut scaled, 1.0, &w, &self.inverse_of(*column));
-            add_product(&mut pivot, -1.0, &w, &scaled);
-            slots[number] = *column as u32;
-            values[BLOCK * number..BLOCK * (number + 1)].copy_from_slice(&scaled);
-            unscaled.push(w);
-        }
-        coupled.iter().for_each(|(column, _)| place[*column] = 0);
-        // SAFETY: as above.
-        let inverse = unsafe { self.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
-        invert_into(&pivot, inverse, good);
     }
 
     /// The inverse of the diagonal block of a row that has been eliminated.
@@ -260,12 +216,85 @@ impl Preconditioner {
     }
 }
 
+/// A row that is eliminated: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`,
+/// `D_i = A_ii - sum of W_ij L_ij^T`.
+pub(crate) struct Elimination<'a> {
+    made: &'a Preconditioner,
+    lower: &'a Blocks,
+    matrix: &'a Blocks,
+    rows: &'a Numbering,
+    /// The rows of the thread.
+    own: &'a Range<usize>,
+    row: usize,
+}
+
+compiled! {
+    /// Eliminates a row; clears `good` where its pivot is not positive definite.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the row is written by nobody else, and rows of lower colours and those
+    /// of the thread before it are complete.
+    eliminate = eliminate_body(at: &Elimination<'_>, scratch: &mut RowScratch, good: &AtomicBool)
+}
+
+#[inline(always)]
+unsafe fn eliminate_body<const FMA: bool, const ASK: bool>(
+    at: &Elimination<'_>,
+    scratch: &mut RowScratch,
+    good: &AtomicBool,
+) {
+    let Elimination { made, lower, matrix, rows, own, row } = *at;
+    let RowScratch { place, coupled, unscaled } = scratch;
+    coupled.clear();
+    // SAFETY: the matrix is written by nobody any more.
+    let (columns, blocks) = unsafe { matrix.row_ref(row) };
+    let mut pivot = [f64::NAN; BLOCK];
+    for (column, block) in columns.iter().zip(blocks) {
+        let column = *column as usize;
+        match coupling(rows, own, row, column) {
+            Coupling::Lower => coupled.push((rows.colours[column], column, *block)),
+            Coupling::Diagonal => pivot = *block,
+            Coupling::Upper | Coupling::LeftOut => {}
+        }
+    }
+    coupled.sort_unstable_by_key(|(colour, column, _)| (*colour, *column));
+    unscaled.clear();
+    for (number, (_, column, _)) in coupled.iter().enumerate() {
+        place[*column] = number as u8 + 1;
+    }
+    // Off the diagonal a shift changes nothing.
+    (0..3).for_each(|at| pivot[4 * at] *= 1.0 + made.shift);
+    // SAFETY: the caller's promise.
+    let (slots, values) = unsafe { lower.rows_mut(row..row + 1) };
+    for (number, (_, column, block)) in coupled.iter().enumerate() {
+        let mut w = *block;
+        // SAFETY: the caller's promise.
+        let (others, blocks) = unsafe { lower.row_ref(*column) };
+        for (other, block) in others.iter().zip(blocks) {
+            let number = place[*other as usize];
+            if number > 0 {
+                add_product::<FMA>(&mut w, -1.0, &unscaled[usize::from(number) - 1], block);
+            }
+        }
+        let mut scaled = [0.0; BLOCK];
+        add_product::<FMA>(&mut scaled, 1.0, &w, &made.inverse_of(*column));
+        add_product::<FMA>(&mut pivot, -1.0, &w, &scaled);
+        slots[number] = *column as u32;
+        values[BLOCK * number..BLOCK * (number + 1)].copy_from_slice(&scaled);
+        unscaled.push(w);
+    }
+    coupled.iter().for_each(|(_, column, _)| place[*column] = 0);
+    // SAFETY: as above.
+    let inverse = unsafe { made.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
+    invert_into(&pivot, inverse, good);
+}
+
 /// What the elimination of a row needs.
-struct RowScratch {
+pub(crate) struct RowScratch {
     /// By row: number of a coupling among those of the row that is eliminated, from 1; 0 for none.
     place: Vec<u8>,
-    /// Lower couplings: row, and place in the matrix, in the order of elimination.
-    coupled: Vec<(usize, usize)>,
+    /// Lower couplings: colour, row and block, in the order of elimination.
+    coupled: Vec<(u32, usize, [f64; BLOCK])>,
     /// `W` of each.
     unscaled: Vec<[f64; BLOCK]>,
 }

@@ -3,7 +3,7 @@
 
 use crate::array::Array;
 use crate::code::Code;
-use crate::elasticity::{Problem, Subdomain, assemble};
+use crate::elasticity::{Assembler, Problem, Subdomain};
 use crate::order::Numbering;
 use crate::seat::Threads;
 use crate::sparse::{BLOCK, Blocks, Sliced, Storage};
@@ -93,7 +93,7 @@ impl System {
         (subdomain, rows): (Subdomain, Numbering),
         problem: &dyn Problem,
     ) -> Result<(Self, Blocks), Failure> {
-        let stiffness = subdomain.mesh.stiffness(problem.material()).map_err(Failure::usage)?;
+        let assembler = Assembler::new(&subdomain, problem).map_err(Failure::usage)?;
         let owned = &rows.nodes[..rows.owned()];
         let neighbours =
             |local: &u32| subdomain.neighbours(subdomain.node(*local as usize)).count();
@@ -102,7 +102,7 @@ impl System {
         threads.map(|seat| {
             for row in rows.of_thread(seat.thread) {
                 let node = subdomain.node(rows.nodes[row] as usize);
-                let made = assemble(&subdomain, node, (problem, &stiffness));
+                let made = assembler.row(node);
                 // SAFETY: the row is this thread's.
                 let (columns, values) = unsafe { blocks.rows_mut(row..row + 1) };
                 let places = columns.iter_mut().zip(values.chunks_exact_mut(BLOCK));

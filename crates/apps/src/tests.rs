@@ -151,12 +151,12 @@ fn every_order_storage_and_number_of_threads_finds_the_exact_linear_solution() {
 #[test]
 fn a_direct_solution_agrees() {
     let whole = Subdomain::whole(Mesh { elements: [3, 4, 2] });
-    let stiffness = whole.mesh.stiffness(Waves.material()).unwrap();
+    let assembler = crate::elasticity::Assembler::new(&whole, &Waves).unwrap();
     let n = 3 * whole.mesh.count();
     let (mut a, mut b) = (vec![vec![0.0; n]; n], vec![0.0; n]);
     for local in whole.owned_nodes() {
         let node = whole.node(local);
-        let row = crate::elasticity::assemble(&whole, node, (&Waves, &stiffness));
+        let row = assembler.row(node);
         for i in 0..3 {
             b[3 * local + i] = row.rhs[i];
             for (place, other) in whole.neighbours(node) {

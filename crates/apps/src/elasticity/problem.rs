@@ -1,6 +1,6 @@
 //! What is solved, and the rows that follow from it.
 
-use super::element::{self, Block, CORNERS, Material, Stiffness};
+use super::element::{self, Block, CORNERS, DegenerateElement, Material, Stiffness};
 use super::mesh::{NEIGHBOURS, SELF, Subdomain};
 
 /// A problem of linear elasticity on a box.
@@ -50,60 +50,102 @@ pub struct Row {
     pub rhs: [f64; 3],
 }
 
-/// The rows of a node that the rank has. Prescribed components keep the diagonal that they have, alone in
-/// row and column, so that the matrix stays symmetric and of one scale.
-pub fn assemble(
-    subdomain: &Subdomain,
-    node: [usize; 3],
-    (problem, stiffness): (&dyn Problem, &Stiffness),
-) -> Row {
-    let (mesh, far) = (&subdomain.mesh, subdomain.mesh.far());
-    let mut row = Row { blocks: [[[0.0; 3]; 3]; NEIGHBOURS], rhs: [0.0; 3] };
-    let loaded = problem.force(mesh.point(node)).is_some();
-    // The elements around the node: it is corner `a` of each.
-    for a in 0..CORNERS {
-        let bit = |corner: usize, axis: usize| corner >> axis & 1;
-        let is_there = |axis: usize| {
-            let first = node[axis].checked_sub(bit(a, axis));
-            first.is_some_and(|first| first < mesh.elements[axis])
-        };
-        if !(0..3).all(is_there) {
-            continue;
-        }
-        for (b, block) in stiffness[a].iter().enumerate() {
-            let step = |axis: usize| 1 + bit(b, axis) - bit(a, axis);
-            let place = step(0) + 3 * step(1) + 9 * step(2);
-            for (sum, part) in row.blocks[place].iter_mut().flatten().zip(block.iter().flatten()) {
-                *sum += part;
+/// What rows of a rank are assembled from.
+pub struct Assembler<'a> {
+    subdomain: &'a Subdomain,
+    problem: &'a dyn Problem,
+    stiffness: Stiffness,
+    /// The blocks of a node that is a corner of eight elements: all are alike.
+    inner: [Block; NEIGHBOURS],
+}
+
+impl<'a> Assembler<'a> {
+    /// For the rows of a subdomain.
+    ///
+    /// # Errors
+    /// When elements are degenerate.
+    pub fn new(
+        subdomain: &'a Subdomain,
+        problem: &'a dyn Problem,
+    ) -> Result<Self, DegenerateElement> {
+        let stiffness = subdomain.mesh.stiffness(problem.material())?;
+        let mut inner = [[[0.0; 3]; 3]; NEIGHBOURS];
+        (0..CORNERS).for_each(|corner| add_element(&mut inner, &stiffness, corner));
+        Ok(Self { subdomain, problem, stiffness, inner })
+    }
+
+    /// The rows of a node that the rank has. Prescribed components keep the diagonal that they have, alone in
+    /// row and column, so that the matrix stays symmetric and of one scale.
+    pub fn row(&self, node: [usize; 3]) -> Row {
+        let Self { subdomain, problem, .. } = *self;
+        let mesh = &subdomain.mesh;
+        let loaded = problem.force(mesh.point(node)).is_some();
+        let is_inner = (0..3).all(|axis| (1..mesh.elements[axis]).contains(&node[axis]));
+        let none = [[[0.0; 3]; 3]; NEIGHBOURS];
+        let mut row = Row { blocks: if is_inner { self.inner } else { none }, rhs: [0.0; 3] };
+        if !is_inner || loaded {
+            // The elements around the node: it is a corner of each.
+            for corner in 0..CORNERS {
+                let first = |axis: usize| node[axis].checked_sub(corner >> axis & 1);
+                let is_there = |axis| first(axis).is_some_and(|at| at < mesh.elements[axis]);
+                if !(0..3).all(is_there) {
+                    continue;
+                }
+                if !is_inner {
+                    add_element(&mut row.blocks, &self.stiffness, corner);
+                }
+                if loaded {
+                    let element = std::array::from_fn(|axis| node[axis] - (corner >> axis & 1));
+                    load(&mut row.rhs, problem, &mesh.corners(element), corner);
+                }
             }
         }
-        if loaded {
-            let element = std::array::from_fn(|axis| node[axis] - bit(a, axis));
-            load(&mut row.rhs, problem, &mesh.corners(element), a);
-        }
+        self.prescribe(node, &mut row);
+        row
     }
-    let own = problem.fixed(mesh.point(node), far);
-    for (place, other) in subdomain.neighbours(node) {
-        let fixed = if place == SELF { own } else { problem.fixed(mesh.point(other), far) };
+
+    /// Puts what is prescribed for a node and its neighbours into its rows.
+    fn prescribe(&self, node: [usize; 3], row: &mut Row) {
+        let (mesh, far) = (&self.subdomain.mesh, self.subdomain.mesh.far());
+        let own = self.problem.fixed(mesh.point(node), far);
+        for (place, other) in self.subdomain.neighbours(node) {
+            let fixed = match place {
+                SELF => own,
+                _ => self.problem.fixed(mesh.point(other), far),
+            };
+            if own.iter().chain(&fixed).all(Option::is_none) {
+                continue;
+            }
+            for i in 0..3 {
+                for j in 0..3 {
+                    let entry = &mut row.blocks[place][i][j];
+                    let is_diagonal = place == SELF && i == j;
+                    if let (Some(value), false) = (fixed[j], is_diagonal) {
+                        row.rhs[i] -= *entry * value;
+                    }
+                    if (own[i].is_some() || fixed[j].is_some()) && !is_diagonal {
+                        *entry = 0.0;
+                    }
+                }
+            }
+        }
         for i in 0..3 {
-            for j in 0..3 {
-                let entry = &mut row.blocks[place][i][j];
-                let is_diagonal = place == SELF && i == j;
-                if let (Some(value), false) = (fixed[j], is_diagonal) {
-                    row.rhs[i] -= *entry * value;
-                }
-                if (own[i].is_some() || fixed[j].is_some()) && !is_diagonal {
-                    *entry = 0.0;
-                }
+            if let Some(value) = own[i] {
+                row.rhs[i] = row.blocks[SELF][i][i] * value;
             }
         }
     }
-    for i in 0..3 {
-        if let Some(value) = own[i] {
-            row.rhs[i] = row.blocks[SELF][i][i] * value;
+}
+
+/// Adds what an element brings to the blocks of its corner `a`.
+fn add_element(blocks: &mut [Block; NEIGHBOURS], stiffness: &Stiffness, a: usize) {
+    for (b, block) in stiffness[a].iter().enumerate() {
+        let step = |axis: usize| 1 + (b >> axis & 1) - (a >> axis & 1);
+        let place = step(0) + 3 * step(1) + 9 * step(2);
+        for (sum, part) in blocks[place].iter_mut().flatten().zip(block.iter().flatten()) {
+            *sum += part;
         }
     }
-    row
 }
 
 /// Adds the force on corner `a` of an element.
@@ -129,8 +171,8 @@ mod tests {
     #[test]
     fn rows_are_symmetric_and_the_exact_displacement_solves_them() {
         let whole = Subdomain::whole(Mesh { elements: [3, 2, 4] });
-        let stiffness = whole.mesh.stiffness(Stretch.material()).unwrap();
-        let row = |node| assemble(&whole, node, (&Stretch, &stiffness));
+        let assembler = Assembler::new(&whole, &Stretch).unwrap();
+        let row = |node| assembler.row(node);
         let exact = |node| Stretch.exact(whole.mesh.point(node), whole.mesh.far());
         for node in whole.owned_nodes().map(|local| whole.node(local)) {
             let mine = row(node);

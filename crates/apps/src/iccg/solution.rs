@@ -26,6 +26,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Products of each kind by turns before one is chosen; the best counts.
 const TURNS: usize = 5;
+/// A storage is worth making when so many products save the time that it took.
+const WORTH: f64 = 100.0;
 
 /// How products are made: from which storage, and by which loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -331,19 +333,19 @@ impl Unstored {
         let mut product_s = [None; 2];
         let mut best = self.chosen.map(|chosen| (chosen, 0.0));
         if let Some(vectors) = &self.vectors {
-            let ways: Vec<(&Matrix, bool)> = self
+            let ways: Vec<(&Matrix, bool, f64)> = self
                 .matrices
                 .iter()
-                .flat_map(|(matrix, _)| [false, true].map(|ahead| (matrix, ahead)))
+                .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
                 .collect();
             let all =
                 threads.map(|seat| products(seat, (&self.system.rows, halo), &ways, vectors))?;
-            for ((matrix, ahead), seconds) in ways.iter().zip(&all[0]) {
+            for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(&all[0]) {
                 let products = Products { storage: matrix.storage(), ahead: *ahead };
                 let of_storage = &mut product_s[products.storage as usize];
                 *of_storage = Some(of_storage.map_or(*seconds, |best: f64| best.min(*seconds)));
-                if best.is_none_or(|(_, best)| *seconds < best) {
-                    best = Some((products, *seconds));
+                if best.is_none_or(|(_, best)| *cost < best) {
+                    best = Some((products, *cost));
                 }
             }
         }
@@ -357,19 +359,19 @@ impl Unstored {
     }
 }
 
-/// Best times of products by turns, the means over ranks.
+/// Best times of products by turns, and the same with their part of what their storage took; the means over ranks.
 fn products(
     seat: &Seat<'_>,
     (rows, halo): (&Numbering, &dyn Halo),
-    ways: &[(&Matrix, bool)],
+    ways: &[(&Matrix, bool, f64)],
     [x, y]: &[Array<f64>; 2],
-) -> Vec<f64> {
+) -> Vec<[f64; 2]> {
     let own = rows.of_thread(seat.thread);
     // SAFETY: the rows are this thread's; x is read behind the first barrier.
     unsafe { x.part(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..TURNS {
-        for ((matrix, ahead), best) in ways.iter().zip(&mut best) {
+        for ((matrix, ahead, _), best) in ways.iter().zip(&mut best) {
             seat.barrier_of_all();
             let begun = monotonic_nanos();
             let code = Code::widest(*ahead);
@@ -380,5 +382,7 @@ fn products(
         }
     }
     let ranks = halo.sum(seat, 1.0);
-    best.into_iter().map(|seconds| halo.sum(seat, seconds) / ranks).collect()
+    let mean = |seconds| halo.sum(seat, seconds) / ranks;
+    let costs = best.into_iter().zip(ways);
+    costs.map(|(best, (.., more_s))| [best, best + more_s / WORTH].map(mean)).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::kernel::{self, Rows};
 use crate::array::Array;
-use crate::code::Code;
+use crate::code::{Code, multiply_add};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
@@ -48,6 +48,24 @@ impl Blocks {
         unsafe {
             let values = self.values.part(BLOCK * blocks.start..BLOCK * blocks.end);
             (self.columns.part(blocks), values)
+        }
+    }
+
+    /// Columns and blocks of a row.
+    ///
+    /// # Safety
+    /// While the results live nobody writes the row.
+    #[inline]
+    pub unsafe fn row_ref(&self, row: usize) -> (&[u32], &[[f64; BLOCK]]) {
+        let blocks = self.row(row);
+        assert!(blocks.end <= self.columns.len());
+        // SAFETY: the row lies within both arrays; the rest is the caller's promise.
+        unsafe {
+            let values = self.values.at(BLOCK * blocks.start).cast::<[f64; BLOCK]>();
+            (
+                std::slice::from_raw_parts(self.columns.at(blocks.start), blocks.len()),
+                std::slice::from_raw_parts(values, blocks.len()),
+            )
         }
     }
 
@@ -101,13 +119,19 @@ pub(crate) fn transpose(block: &[f64; BLOCK]) -> [f64; BLOCK] {
 }
 
 /// `sum += scale a b^T` of blocks.
-#[inline]
-pub(crate) fn add_product(sum: &mut [f64; BLOCK], scale: f64, a: &[f64; BLOCK], b: &[f64; BLOCK]) {
+#[inline(always)]
+pub(crate) fn add_product<const FMA: bool>(
+    sum: &mut [f64; BLOCK],
+    scale: f64,
+    a: &[f64; BLOCK],
+    b: &[f64; BLOCK],
+) {
     for column in 0..3 {
         for inner in 0..3 {
             let factor = scale * b[3 * inner + column];
             for row in 0..3 {
-                sum[3 * column + row] += a[3 * inner + row] * factor;
+                let at = 3 * column + row;
+                sum[at] = multiply_add::<FMA>(a[3 * inner + row], factor, sum[at]);
             }
         }
     }

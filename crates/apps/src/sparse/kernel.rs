@@ -1,6 +1,6 @@
 //! The loops over blocks.
 
-use crate::code::{ask, compiled, multiply_add};
+use crate::code::{ask, ask_behind, compiled, multiply_add};
 
 /// Block rows of a slice: as many as the widest vectors have lanes.
 pub(crate) const LANES: usize = 8;
@@ -21,9 +21,9 @@ pub(crate) struct Rows {
     pub values: *const f64,
 }
 
-/// The product of row `i` with `x`; lane 3 has no meaning.
+/// The product of row `i` with `x`, rows being visited in this direction; lane 3 has no meaning.
 #[inline(always)]
-unsafe fn row_product<const FMA: bool, const ASK: bool>(
+unsafe fn row_product<const FMA: bool, const ASK: bool, const BACKWARD: bool>(
     rows: &Rows,
     i: usize,
     x: *const f64,
@@ -38,8 +38,12 @@ unsafe fn row_product<const FMA: bool, const ASK: bool>(
             let x = x.add(3 * *rows.columns.add(block) as usize);
             let values = rows.values.add(9 * block);
             // A block is longer than a line.
-            ask::<ASK>(values);
-            ask::<ASK>(values.add(8));
+            for number in [0, 8] {
+                match BACKWARD {
+                    false => ask::<ASK>(values.add(number)),
+                    true => ask_behind::<ASK>(values.add(number)),
+                }
+            }
             for c in 0..3 {
                 let column = values.add(3 * c).cast::<[f64; 4]>().read_unaligned();
                 let factor = *x.add(c);
@@ -82,7 +86,7 @@ unsafe fn product_body<const FMA: bool, const ASK: bool>(rows: &Rows, x: *const 
     let write = |i: usize| {
         // SAFETY: the caller's promise.
         unsafe {
-            let product = row_product::<FMA, ASK>(rows, i, x);
+            let product = row_product::<FMA, ASK, false>(rows, i, x);
             (0..3).for_each(|lane| y.add(3 * i + lane).write(product[lane]));
         }
     };
@@ -108,7 +112,7 @@ unsafe fn forward_body<const FMA: bool, const ASK: bool>(rows: &Rows, r: *const 
     for i in rows.range.0..rows.range.1 {
         // SAFETY: the caller's promise: what is read of `z` is written before.
         unsafe {
-            let product = row_product::<FMA, ASK>(rows, i, z);
+            let product = row_product::<FMA, ASK, false>(rows, i, z);
             let r = r.add(3 * i).cast::<[f64; 3]>().read();
             z.add(3 * i)
                 .cast::<[f64; 3]>()
@@ -138,7 +142,7 @@ unsafe fn backward_body<const FMA: bool, const ASK: bool>(
         unsafe {
             let own = z.add(3 * i).cast::<[f64; 3]>();
             let scaled = block_product::<FMA>(diagonal.add(9 * i), own.read());
-            let product = row_product::<FMA, ASK>(rows, i, z);
+            let product = row_product::<FMA, ASK, true>(rows, i, z);
             own.write(std::array::from_fn(|lane| scaled[lane] - product[lane]));
         }
     }
