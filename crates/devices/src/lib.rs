@@ -1,0 +1,13 @@
+//! GPUs and other accelerators: STREAM on their memory, the links to them, their peaks.
+//!
+//! [`driver`] is the seam: what a back end (OpenCL, CUDA, HIP) implements, each on a library that is loaded
+//! at run time. Nothing here prints, saves or knows another gauge.
+
+pub mod driver;
+pub mod drivers;
+pub mod info;
+pub mod kernels;
+pub mod opencl;
+
+/// The gauge, as records have it.
+pub const GAUGE: &str = "device";
