@@ -111,6 +111,11 @@ pub trait Queue {
     /// Both ends live until [`Self::wait`] has returned, and nobody uses the host's meanwhile.
     unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError>;
 
+    /// What the driver knows it by, for libraries that put work in it; 0 where there are none.
+    fn raw(&self) -> usize {
+        0
+    }
+
     /// Puts a mark in the queue: the time at which all before it is done.
     ///
     /// # Errors

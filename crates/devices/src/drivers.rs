@@ -1,6 +1,8 @@
 //! The drivers that there are, and what each of them lists.
 
+use crate::cuda::Cuda;
 use crate::driver::{DeviceError, Driver};
+use crate::hip::Hip;
 use crate::info::DeviceInfo;
 use crate::opencl::OpenCl;
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,11 @@ use serde::{Deserialize, Serialize};
 type Load = fn() -> Result<Box<dyn Driver>, DeviceError>;
 
 /// A back end each: the name in the names of devices, and how its driver is loaded.
-pub const DRIVERS: &[(&str, Load)] = &[("opencl", || Ok(Box::new(OpenCl::load()?)))];
+pub const DRIVERS: &[(&str, Load)] = &[
+    ("opencl", || Ok(Box::new(OpenCl::load()?))),
+    ("cuda", || Ok(Box::new(Cuda::load()?))),
+    ("hip", || Ok(Box::new(Hip::load()?))),
+];
 
 /// What a driver has, or why it has nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

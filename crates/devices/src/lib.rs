@@ -3,8 +3,10 @@
 //! [`driver`] is the seam: what a back end (OpenCL, CUDA, HIP) implements, each on a library that is loaded
 //! at run time. Nothing here prints, saves or knows another gauge.
 
+pub mod cuda;
 pub mod driver;
 pub mod drivers;
+pub mod hip;
 pub mod info;
 pub mod kernels;
 pub mod opencl;
