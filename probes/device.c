@@ -41,20 +41,16 @@ typedef JOIN(ELEMENT, WIDTH) VECTOR;
 #define GROUP_SIZE blockDim.x
 #define UNROLL _Pragma("unroll")
 typedef unsigned long long INDEX;
-/* What OpenCL has as a vector: aligned as a whole, so that it is read and written as a whole. */
+#if WIDTH == 1
+typedef ELEMENT VECTOR;
+#elif defined(__clang__)
+typedef ELEMENT VECTOR __attribute__((ext_vector_type(WIDTH)));
+#else
+/* NVIDIA's compiler has no vectors with operators; aligned as a whole, one is read and written as a whole. */
 struct alignas(sizeof(ELEMENT) * WIDTH) VECTOR {
     ELEMENT e[WIDTH];
     VECTOR() = default;
     __device__ VECTOR(ELEMENT x) { UNROLL for (int i = 0; i < WIDTH; i++) e[i] = x; }
-#ifdef __clang__
-    /* Element by element: as a copy of bytes, it moves eight of them at a time. */
-    __device__ VECTOR(const VECTOR &y) { *this = y; }
-    __device__ VECTOR &operator=(const VECTOR &y)
-    {
-        UNROLL for (int i = 0; i < WIDTH; i++) e[i] = y.e[i];
-        return *this;
-    }
-#endif
     __device__ VECTOR &operator+=(VECTOR y)
     {
         UNROLL for (int i = 0; i < WIDTH; i++) e[i] += y.e[i];
@@ -67,12 +63,9 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
     UNROLL for (int i = 0; i < WIDTH; i++) x.e[i] *= y.e[i];
     return x;
 }
+#endif
 /* Contracted by the compilers' default. */
-static __device__ VECTOR fma(VECTOR x, VECTOR y, VECTOR z)
-{
-    UNROLL for (int i = 0; i < WIDTH; i++) x.e[i] = x.e[i] * y.e[i] + z.e[i];
-    return x;
-}
+#define fma(x, y, z) ((x) * (y) + (z))
 #endif
 
 /* Work-items of a group at most, in loops that add up. */
