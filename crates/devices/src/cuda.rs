@@ -302,33 +302,4 @@ fn because(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nodegauge_machine::devices::nvml::GpuState;
-
-    #[test]
-    fn why_there_is_no_device_is_said_by_what_nvml_sees() {
-        let error = || Dialect::Cuda.error(Kind::NoDevice, "cuInit", 100);
-        let seen = |gpus, silent| Ok(NvmlReading { driver: None, gpus, silent });
-        let two = || vec![GpuState::default(), GpuState::default()];
-        let hidden = because(error(), seen(two(), vec![]), Some(""));
-        assert_eq!(hidden.detail, "CUDA_VISIBLE_DEVICES= hides all 2 of this node");
-        assert_eq!(because(error(), seen(two(), vec![]), None).detail, "");
-        let barred = because(error(), seen(vec![], vec![(0, NvmlError::NoPermission)]), Some("0"));
-        assert_eq!(
-            (barred.kind, barred.detail.as_str()),
-            (Kind::NotAllowed, "GPU 0: its device file cannot be opened")
-        );
-        let mixed = because(error(), Err(NvmlError::VersionMismatch), None);
-        assert!(mixed.detail.contains("different versions"), "{}", mixed.detail);
-    }
-
-    #[test]
-    fn peaks_are_those_of_data_sheets() {
-        // H100 SXM: 132 multiprocessors at 1.98 GHz; NVIDIA says 34 and 67 TFLOP/s.
-        let [double, single] = peaks([9, 0], 132, Some(Hertz(1.98e9)));
-        assert_eq!((double.unwrap().value / 1e12).round(), 33.0);
-        assert_eq!((single.unwrap().value / 1e12).round(), 67.0);
-        assert_eq!(peaks([3, 5], 13, Some(Hertz(7e8))), [None, None]);
-    }
-}
+mod tests;

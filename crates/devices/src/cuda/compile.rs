@@ -34,7 +34,7 @@ impl Image {
 macro_rules! carried {
     ($($element:ident $width:literal $items:literal $strided:literal $file:literal;)*) => {
         /// The builds that are carried as PTX, and their texts.
-        const CARRIED: &[(KernelSource, &str)] = &[$((
+        pub(super) const CARRIED: &[(KernelSource, &str)] = &[$((
             KernelSource { element: Element::$element, width: $width, items: $items, strided: $strided },
             include_str!(concat!("../../../../probes/ptx/", $file)),
         )),*];
