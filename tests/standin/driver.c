@@ -304,6 +304,6 @@ int NAME(cuLaunchKernel, hipModuleLaunchKernel)(Function *function, unsigned x, 
         return 1;
     ptx_run(function, x, tx, args);
     if (launches == number("STANDIN_WRONG", 0))
-        **(char **)args[0] ^= 1;
+        (*(char **)args[0])[7] ^= 1;
     return 0;
 }

@@ -3,6 +3,7 @@
 //! [`driver`] is the seam: what a back end (OpenCL, CUDA, HIP) implements, each on a library that is loaded
 //! at run time. Nothing here prints, saves or knows another gauge.
 
+pub mod babelstream;
 mod bench;
 pub mod config;
 pub mod cuda;
@@ -13,6 +14,7 @@ pub mod hip;
 pub mod info;
 pub mod kernels;
 pub mod links;
+pub mod nvbandwidth;
 pub mod opencl;
 pub mod peaks;
 mod state;
