@@ -12,6 +12,7 @@ pub mod oracle;
 mod pass;
 mod prefetch;
 mod shape;
+pub mod size;
 #[cfg(target_arch = "aarch64")]
 mod sve;
 mod table;
