@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod counters;
 mod describe;
+pub mod devices;
 mod dimms;
 mod doctor;
 mod host;

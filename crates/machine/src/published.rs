@@ -431,6 +431,7 @@ mod tests {
                     free: None,
                     available: None,
                     cpus: Vec::new(),
+                    device: None,
                     distances: None,
                 })
                 .collect();
