@@ -1,28 +1,29 @@
 //! Accelerators and the adapters of fast networks: what they are, how they are attached, what they are near
 //! to, what state they are in, and whether this process can use them.
 //!
-//! Known without any vendor's library: from the kernel's files, or from a description. Drivers number their
+//! Known without any vendor's library, from the kernel's files or from a description; what NVIDIA's knows is
+//! added where it is. Drivers number their
 //! devices as the bus does, and so does this list.
 
 mod amd;
 pub mod catalog;
+mod nvidia;
+#[allow(unsafe_code, reason = "NVIDIA's library is asked in a process of its own")]
+pub mod nvml;
 pub(crate) mod pci;
 mod visible;
 
+pub(crate) use nvidia::memory_nodes;
 pub use pci::listed;
 pub(crate) use visible::environment;
 pub use visible::{LOCAL_RANK, VISIBLE};
 
-use crate::ids::NodeId;
-use crate::root::{SysRoot, keyed};
+use crate::root::SysRoot;
 use crate::topology::{PciDevice, Topology, TopologySource};
 use nodegauge_measure::record::{
     Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink,
 };
-use std::collections::BTreeMap;
 
-/// Where NVIDIA's driver shows its devices, by their addresses.
-const NVIDIA_GPUS: &str = "proc/driver/nvidia/gpus";
 /// Where systems keep the names of devices on the bus.
 const PCI_IDS: [&str; 3] =
     ["usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids", "usr/share/pci.ids"];
@@ -55,6 +56,7 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
         })
         .collect();
     if let Some(root) = live {
+        nvidia::ask_library(&mut devices, root);
         visible::hide(&mut devices, &topology.devices, root);
     }
     devices
@@ -127,33 +129,11 @@ fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
         driver.as_ref().and_then(|driver| root.text(&format!("sys/module/{driver}/version")));
     device.link = link(root, pci).or(device.link.take());
     match driver.as_deref() {
-        Some("nvidia") => {
-            let told = |key: &str| nvidia(root, &pci.address, "information", key);
-            device.name = told("Model").or(device.name.take());
-            device.uuid = told("GPU UUID").filter(|uuid| !uuid.contains('?'));
-        }
+        Some("nvidia") => nvidia::add(device, root),
         Some("amdgpu") => amd::add(device, pci, root),
         _ => {}
     }
     device.driver = driver;
-}
-
-/// A value of a file in which NVIDIA's driver describes a device, in lines of `KEY: VALUE`.
-fn nvidia(root: &SysRoot, address: &str, file: &str, key: &str) -> Option<String> {
-    let text = root.text(&format!("{NVIDIA_GPUS}/{address}/{file}"))?;
-    let value = |line: &str| {
-        Some(line.strip_prefix(key)?.trim_start().strip_prefix(':')?.trim().to_owned())
-    };
-    text.lines().find_map(value)
-}
-
-/// The NUMA nodes that are the memory of devices, with the devices' addresses.
-pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
-    let node = |address: String| {
-        let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"))?;
-        Some((NodeId(keyed(&status, "Node")? as u32), address.to_lowercase()))
-    };
-    root.names(NVIDIA_GPUS).into_iter().filter_map(node).collect()
 }
 
 /// The link of a device: what it runs at, and what it and the port above it can.

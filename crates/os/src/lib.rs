@@ -1,6 +1,6 @@
 //! What nodegauge asks of the operating system, each thing once: memory on chosen pages that are read
 //! back, barriers of threads and of processes, child processes with time limits, affinity and NUMA
-//! policy, a user's files, signals. Knows no other crate of nodegauge.
+//! policy, a user's files, libraries loaded at run time, signals. Knows no other crate of nodegauge.
 //!
 //! Every resource is owned and released by its type. Every foreign call that fails gives a
 //! [`SysError`] with the call's name and its error number.
@@ -12,6 +12,7 @@ mod call;
 mod child;
 mod fork;
 mod input;
+mod library;
 mod mapping;
 mod numa;
 mod process_memory;
@@ -31,6 +32,7 @@ pub use child::{
 };
 pub use fork::{ChildAnswer, ForkedChild, ask_child, fork, fork_alone, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};
+pub use library::SharedLibrary;
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{
     PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,

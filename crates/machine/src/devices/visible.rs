@@ -87,7 +87,7 @@ pub(super) fn no_way_to(device: &Device, pci: &PciDevice, root: &SysRoot) -> Opt
         None => return Some("the kernel has no driver for it".to_owned()),
         Some("vfio-pci") => return Some("it is given to a virtual machine (vfio-pci)".to_owned()),
         Some("nvidia") => {
-            let minor = nvidia(root, &pci.address, "information", "Device Minor")?;
+            let minor = nvidia::told(root, &pci.address, "information", "Device Minor")?;
             format!("dev/nvidia{minor}")
         }
         Some("amdgpu") if !usable(root, "dev/kfd") => "dev/kfd".to_owned(),

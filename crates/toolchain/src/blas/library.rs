@@ -6,6 +6,7 @@
 
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use crate::ToolchainError;
+use nodegauge_os::SharedLibrary;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;
@@ -93,22 +94,21 @@ impl fmt::Debug for BlasLibrary {
 
 /// The symbols of a library, by name; every foreign call in this module starts here.
 struct Symbols {
-    library: std::mem::ManuallyDrop<libloading::os::unix::Library>,
+    library: SharedLibrary,
 }
 
 impl Symbols {
     fn open(path: &Path) -> Result<Self, ToolchainError> {
-        use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-        // SAFETY: loading runs the library's own initialisation. It was tried in a process of its
-        // own before (`probe`), which is all that can be known about code of others.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        // SAFETY: it was tried in a process of its own before (`probe`), which is all that can be known about
+        // code of others.
+        let library = unsafe { SharedLibrary::open(path) };
         let library = library.map_err(|cause| {
             ToolchainError::Unusable(format!(
                 "cannot load {}: {cause}\nhint: give a shared library of BLAS, e.g. libopenblas.so.0",
                 path.display()
             ))
         })?;
-        Ok(Self { library: std::mem::ManuallyDrop::new(library) })
+        Ok(Self { library })
     }
 
     /// The function of that name, if there is one.
@@ -117,7 +117,7 @@ impl Symbols {
     /// `F` must be a function pointer of the symbol's true type.
     unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: the caller's promise.
-        unsafe { self.library.get::<F>(name.as_bytes()).ok().map(|symbol| *symbol) }
+        unsafe { self.library.function(name) }
     }
 
     /// A routine by its Fortran name; builds with 64-bit integers may carry a suffix.

@@ -1,0 +1,73 @@
+//! Libraries of others, loaded at run time.
+
+use std::mem::ManuallyDrop;
+use std::path::Path;
+
+/// A loaded library of C functions. It is never unloaded: its threads and handlers would outlive its code.
+#[derive(Debug)]
+pub struct SharedLibrary {
+    handle: ManuallyDrop<libloading::os::unix::Library>,
+}
+
+impl SharedLibrary {
+    /// Loads a library by its path, or by a file's name as the dynamic linker looks for it, `LD_LIBRARY_PATH`
+    /// first.
+    ///
+    /// # Errors
+    /// What the dynamic linker says.
+    ///
+    /// # Safety
+    /// Runs the library's own initialisation: a library that may crash is loaded in a child process first.
+    pub unsafe fn open(name: impl AsRef<Path>) -> Result<Self, String> {
+        use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+        // SAFETY: the caller's promise.
+        let library = unsafe { Library::open(Some(name.as_ref()), RTLD_NOW | RTLD_LOCAL) };
+        let handle = library.map_err(|cause| cause.to_string())?;
+        Ok(Self { handle: ManuallyDrop::new(handle) })
+    }
+
+    /// The first of several libraries that can be loaded, e.g. versions of one.
+    ///
+    /// # Errors
+    /// What the dynamic linker says of the first.
+    ///
+    /// # Safety
+    /// As for [`SharedLibrary::open`].
+    pub unsafe fn first_of(names: &[&str]) -> Result<Self, String> {
+        let mut error = None;
+        for name in names {
+            // SAFETY: the caller's promise.
+            match unsafe { Self::open(name) } {
+                Ok(library) => return Ok(library),
+                Err(cause) => error = error.or(Some(cause)),
+            }
+        }
+        Err(error.unwrap_or_else(|| "no library was named".to_owned()))
+    }
+
+    /// The function of that name, if there is one.
+    ///
+    /// # Safety
+    /// `F` must be a function pointer of the symbol's true type.
+    pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
+        // SAFETY: the caller's promise.
+        unsafe { self.handle.get::<F>(name.as_bytes()).ok().map(|symbol| *symbol) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_loaded_by_name_and_its_functions_by_theirs() {
+        // SAFETY: the C library is loaded already; `abs` has that type.
+        unsafe {
+            let library = SharedLibrary::first_of(&["libnone.so.0", "libc.so.6"]).unwrap();
+            let abs = library.function::<unsafe extern "C" fn(i32) -> i32>("abs").unwrap();
+            assert_eq!(abs(-3), 3);
+            assert!(library.function::<usize>("no_such_function").is_none());
+            assert!(SharedLibrary::first_of(&["libnone.so.0"]).unwrap_err().contains("libnone"));
+        }
+    }
+}
