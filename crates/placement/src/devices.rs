@@ -95,7 +95,11 @@ pub(crate) fn place(
         let taken = order.into_iter().map(|(.., cpu)| cpu).take(threads as usize);
         let taken: Vec<CpuId> = cpus::sorted(taken);
         used.extend(&taken);
-        Placement::new(Bind::Close, "devices", taken.into_iter().map(|cpu| vec![cpu]).collect())
+        Placement::new(
+            Bind::Close,
+            "near devices",
+            taken.into_iter().map(|cpu| vec![cpu]).collect(),
+        )
     });
     Ok(placed.collect())
 }

@@ -252,7 +252,7 @@ fn placed(
     };
     if let Some(each) = request.devices.filter(|_| by_number) {
         let placements = devices::place(topology, (ranks, threads, each))?;
-        return free(placements, "devices".to_owned(), Vec::new());
+        return free(placements, "near devices".to_owned(), Vec::new());
     }
     if let Some(list) = &request.cpus {
         let (placements, mut notices) = by_list(topology, list, ranks, threads)?;

@@ -24,6 +24,19 @@ pub(crate) fn notes(section: &mut Section, machine: &Machine) {
     }
 }
 
+/// The devices that compute in a few words: `8 x NVIDIA H200`; `None` without any.
+pub(crate) fn brief(machine: &Machine) -> Option<String> {
+    let mut titles: Vec<(String, usize)> = Vec::new();
+    for title in machine.devices.iter().filter(|device| device.computes()).map(Device::title) {
+        match titles.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, count)) => *count += 1,
+            None => titles.push((title, 1)),
+        }
+    }
+    let each = titles.into_iter().map(|(title, count)| format!("{count} x {title}"));
+    Some(each.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+}
+
 fn label(kind: DeviceKind) -> &'static str {
     match kind {
         DeviceKind::Gpu | DeviceKind::Coprocessor => "device",

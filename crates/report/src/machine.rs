@@ -270,6 +270,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
         Some(theoretical),
     ];
     section.note("", parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
+    section.note_if("", devices::brief(machine));
     section
 }
 

@@ -30,7 +30,10 @@ pub fn view(document: &PlacesDocument) -> Section {
         (threads.iter().any(|t| !t.devices.is_empty()), "device", devices),
     ];
     let columns: Vec<Shown> = columns.into_iter().filter(|(shown, ..)| *shown).collect();
-    let titles = columns.iter().map(|(_, title, _)| Column { title: (*title).into(), right: true });
+    // Numbers are right-aligned; addresses are read from the left.
+    let right = |title: &str| title != "device";
+    let titles =
+        columns.iter().map(|(_, title, _)| Column { title: (*title).into(), right: right(title) });
     let mut table = Table { columns: titles.collect(), ..Table::default() };
     for thread in threads {
         table.row(columns.iter().map(|(.., cell)| Cell::text(cell(thread))));

@@ -73,7 +73,11 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
     let driver = gpu.bus_bits.zip(clock).map(|(bits, hz)| Figure {
         value: f64::from(bits) / 8.0 * hz * TRANSFERS_PER_CYCLE,
         basis: "driver".to_owned(),
-        detail: Some(format!("{bits} bit x {:.0} MHz x {TRANSFERS_PER_CYCLE} transfers", hz / 1e6)),
+        detail: Some(format!(
+            "{bits} bit x {:.0} MHz x {TRANSFERS_PER_CYCLE} transfers{}",
+            hz / 1e6,
+            sheet.unwrap_or_default()
+        )),
         at_most: false,
     });
     memory.theoretical = driver.or(memory.theoretical.take()).or_else(|| Some(known?.bandwidth()));

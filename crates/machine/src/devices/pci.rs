@@ -13,6 +13,8 @@ const BUS: &str = "sys/bus/pci/devices";
 const NAMES: [&str; 3] = ["drm", "accel", "mic"];
 /// The same of networks past the kernel: verbs, Slingshot.
 const FAST: [&str; 2] = ["infiniband", "cxi"];
+/// Base classes of networks, displays, processors and accelerators; no other device is looked at any closer.
+const CLASSES: [u16; 4] = [0x02, 0x03, 0x0b, 0x12];
 /// Makers of devices that compute and have a display's class; others' are the displays of servers' consoles.
 const COMPUTE: [u16; 3] = [NVIDIA, AMD, INTEL];
 
@@ -108,11 +110,12 @@ pub(crate) fn file(address: &str, name: &str) -> String {
 fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let text = |name: &str| root.text(&file(&address, name));
     let number = |name: &str| u32::from_str_radix(text(name)?.strip_prefix("0x")?, 16).ok();
+    let class = (number("class")? >> 8) as u16;
     // Functions that a device lends to guests are not devices more.
-    if root.exists(&file(&address, "physfn")) {
+    if !CLASSES.contains(&(class >> 8)) || root.exists(&file(&address, "physfn")) {
         return None;
     }
-    let (class, vendor) = ((number("class")? >> 8) as u16, number("vendor")? as u16);
+    let vendor = number("vendor")? as u16;
     let device = number("device")? as u16;
     let names = |folders: &[&str]| -> Vec<String> {
         folders.iter().flat_map(|folder| root.names(&file(&address, folder))).collect()

@@ -211,3 +211,29 @@ pub struct NearNetwork {
     /// Whether messages go to it through a switch of the bus, past the processor.
     pub same_switch: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_told_by_generation_lanes_and_what_they_lose() {
+        let link = |now: f64, width, most: f64, most_width| PciLink {
+            transfers_per_s: Some(now),
+            width: Some(width),
+            most_transfers_per_s: Some(most),
+            most_width: Some(most_width),
+            bytes_per_s: Some(PciLink::rate(now, width)),
+        };
+        let full = link(32e9, 16, 32e9, 16);
+        assert_eq!(full.in_words(), "PCIe 5.0 x16, 63.02 GB/s each way");
+        assert!(!full.is_narrow() && !full.is_slow());
+        let narrow = link(16e9, 8, 32e9, 16);
+        assert_eq!(narrow.in_words(), "PCIe 4.0 x8, 15.75 GB/s each way (of PCIe 5.0 x16)");
+        assert!(narrow.is_narrow() && narrow.is_slow());
+        // 8b/10b, and flits of 256 B.
+        assert_eq!(PciLink::rate(5e9, 16), 8e9);
+        assert_eq!(PciLink::rate(64e9, 16), 121e9);
+        assert_eq!(PciLink::default().in_words(), "PCIe");
+    }
+}
