@@ -307,3 +307,72 @@ fn one_document_goes_to_standard_output() {
         .exits(2)
         .only_error("--emit takes one placement\nhint: give one thread count, e.g. --threads 4");
 }
+
+/// Four devices, the first near to the last of four nodes of two CPUs.
+const FOUR_A100: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/four-a100.xml");
+
+#[test]
+fn ranks_are_put_near_their_devices() {
+    let places = ["places", "--topology", FOUR_A100, "--devices"];
+    let table = Harness::new().run(&places).exits(0).quietly();
+    table.tells("rank socket memory core device").tells("0 0 3 6 0 0000:03:00.0");
+    let emit = |emit: &str, more: &[&str]| {
+        let args = [&places[..], &["--emit", emit], more].concat();
+        Harness::new().run(&args).exits(0).stdout
+    };
+    let srun = |more: &[&str]| {
+        let script = emit("slurm", more);
+        script.lines().last().unwrap().trim_start_matches("exec srun --nodes=1 ").to_owned()
+    };
+    assert_eq!(
+        srun(&[]),
+        "--ntasks=4 --cpus-per-task=1 --cpu-bind=map_cpu:6,4,2,0 --gpus-per-task=1 --gpu-bind=map_gpu:0,1,2,3 \"$@\""
+    );
+    // Not all devices: the numbers are of the node's.
+    assert_eq!(
+        srun(&["--ranks", "2"]),
+        "--ntasks=2 --cpus-per-task=1 --cpu-bind=map_cpu:6,2 --gpus-per-node=4 --gpu-bind=map_gpu:0,2 \"$@\""
+    );
+    assert!(emit("mpich", &[]).contains(
+        "2) exec env OMP_NUM_THREADS=\"1\" OMP_PROC_BIND=\"false\" CUDA_DEVICE_ORDER=\"PCI_BUS_ID\" CUDA_VISIBLE_DEVICES=\"2\" \"$@\" ;;"
+    ));
+    let two = ["places", "--topology", FOUR_A100, "--devices", "2", "--emit", "slurm"];
+    let script = Harness::new().run(&two).exits(0).stdout;
+    assert!(script.contains("--gpus-per-task=2 --gpu-bind=mask_gpu:0x3,0xc"), "{script}");
+}
+
+#[test]
+fn the_wrapper_finds_device_and_cpus_by_the_rank_on_its_node() {
+    let harness = Harness::new();
+    let Some(cpus) = two_cpus(&harness) else { return };
+    if !policies_work(&harness) {
+        return;
+    }
+    let args = ["places", "--topology", FOUR_A100, "--devices", "--ranks", "2", "--cpus", &cpus];
+    // Devices of a described machine, CPUs of this one.
+    let emitted = harness.run(&[&args[..], &["--emit", "wrapper"]].concat()).exits(0);
+    let script = harness.write("wrapper.sh", &emitted.stdout);
+    let program = "echo $CUDA_VISIBLE_DEVICES; grep Cpus_allowed_list /proc/self/status";
+    let words = ["sh", &script, "sh", "-c", program];
+    for variable in ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"] {
+        let said = [0, 1].map(|rank| {
+            let outcome = harness.run_other(&words, &[(variable, &rank.to_string())]).exits(0);
+            let words = outcome.stdout.split_whitespace();
+            words.map(str::to_owned).collect::<Vec<_>>()
+        });
+        let cpus: Vec<&str> = cpus.split(',').collect();
+        assert_eq!(said.clone().map(|words| words[2].clone()).to_vec(), cpus, "{variable}");
+        assert_ne!(said[0][0], said[1][0], "{variable}");
+    }
+}
+
+#[test]
+fn devices_that_are_not_there_are_refused() {
+    let refused = |args: &[&str], code, text: &str| {
+        Harness::new().run(&[&["places", "--devices"], args].concat()).exits(code).complains(text);
+    };
+    refused(&["--topology", T2K], 2, "there is no device to place ranks near");
+    refused(&["9", "--topology", FOUR_A100], 2, "--devices 4 or fewer");
+    refused(&["--topology", FOUR_A100, "--mpi-pairs"], 2, "cannot be used with");
+}

@@ -257,3 +257,81 @@ pub fn control_group(harness: &Harness, limit: u64, used: u64) -> [(String, &'st
     let mounts = harness.write("mountinfo", format!("30 1 0:30 / {at} rw - cgroup2 cgroup2 rw\n"));
     [(group, "self/cgroup"), (mounts, "self/mountinfo")]
 }
+
+/// A described machine with devices.
+fn described(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies");
+    format!("{folder}/{name}.xml")
+}
+
+#[test]
+fn devices_are_described_with_what_they_are_near_to() {
+    Harness::new()
+        .run(&["machine", "--topology", &described("dgx-h100")])
+        .exits(0)
+        .quietly()
+        .tells("device 8 x NVIDIA H100 80GB HBM3: 79.2 GiB HBM3, 3.350 TB/s theoretical (catalog: NVIDIA H100 data sheet)")
+        .tells("network 8 x Mellanox 15b3:1021")
+        .tells("4 0000:9d:00.0 1 8-15 mlx5_4 (switch)");
+    let args = ["machine", "--json", "--topology", &described("dgx-h100")];
+    let record = Harness::new().run(&args).exits(0).quietly().json();
+    let devices = record["machine"]["devices"].as_array().unwrap();
+    assert_eq!(devices.len(), 16);
+    let gpu = &devices[9];
+    let fields =
+        [("kind", "string"), ("address", "string"), ("memory", "object"), ("link", "object")];
+    has_fields(gpu, &fields);
+    assert_eq!((&gpu["name"], &gpu["numa_node"]), (&json!("NVIDIA H100 80GB HBM3"), &json!(1)));
+    assert_eq!(gpu["memory"]["theoretical"]["value"], 3.35e12);
+    assert_eq!(gpu["networks"], json!([{"name": "mlx5_4", "same_switch": true}]));
+}
+
+#[test]
+fn of_a_coherent_machine_the_memory_of_the_device_is_told_from_the_hosts() {
+    Harness::new()
+        .run(&["machine", "--topology", &described("gh200")])
+        .exits(0)
+        .quietly()
+        .tells("memory 476.6 GiB")
+        .tells("node 0: 476.6 GiB, cpus 0-71")
+        .tells("node 1: 95.6 GiB, memory of device 0009:01:00.0")
+        .tells("node 2-8: no memory, not counted")
+        .tells("device NVIDIA GH200 480GB: 95.6 GiB HBM3, 4.000 TB/s theoretical");
+    let gh200 = described("gh200");
+    let args = ["places", "--numa", "interleave", "--threads", "1", "--topology", &gh200];
+    Harness::new().run(&args).exits(0).tells("interleave 0");
+}
+
+#[test]
+fn a_device_on_this_machines_bus_is_listed_and_said_to_have_no_driver() {
+    let harness = Harness::new();
+    let files = [
+        ("class", "0x030200"),
+        ("vendor", "0x10de"),
+        ("device", "0x2335"),
+        ("numa_node", "0"),
+        ("local_cpulist", "0"),
+        ("current_link_speed", "32.0 GT/s PCIe"),
+        ("current_link_width", "8"),
+        ("max_link_speed", "32.0 GT/s PCIe"),
+        ("max_link_width", "16"),
+    ];
+    for (file, text) in files {
+        harness.write(&format!("bus/0000:1b:00.0/{file}"), text);
+    }
+    let bus = harness.arg("bus");
+    let shown = [(bus.as_str(), "/sys/bus/pci/devices")];
+    let Some(outcome) = harness.run_where(&shown, &["machine"]) else { return };
+    outcome
+        .exits(0)
+        .tells("device NVIDIA H200: 131.3 GiB HBM3e, 4.800 TB/s theoretical (catalog: NVIDIA H200 data sheet)")
+        .tells("PCIe 5.0 x8, 31.51 GB/s each way (of PCIe 5.0 x16)")
+        .tells("0 0000:1b:00.0 0 0 the kernel has no driver for it");
+    let Some(outcome) = harness.run_where(&shown, &["doctor"]) else { return };
+    outcome
+        .exits(0)
+        .tells("NVIDIA H200 (0000:1b:00.0): its link has 8 of 16 lanes")
+        .tells("NVIDIA H200 (0000:1b:00.0): the kernel has no driver for it");
+    let Some(outcome) = harness.run_where(&shown, &["places", "--devices"]) else { return };
+    outcome.exits(2).complains("there is no device to place ranks near");
+}

@@ -375,6 +375,9 @@ pub(crate) struct PlacesArgs {
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
+    /// Give each rank N devices with cores near to them [default: 1]; ranks: one for each N devices
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
+    pub(crate) devices: Option<u32>,
     /// Print the placement for a program of your own instead: omp prints variables, the others a
     /// shell script that runs the command after it, e.g. --emit slurm > run.sh; sh run.sh ./a.out
     #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
@@ -383,7 +386,7 @@ pub(crate) struct PlacesArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Show the pairs of hardware threads that `nodegauge mpi` measures, one for each distance
-    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose"], help_heading = "What")]
+    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose", "devices"], help_heading = "What")]
     pub(crate) mpi_pairs: bool,
     /// Bind threads as shown and print where the kernel says that they may run
     #[arg(long, short, help_heading = "Output")]

@@ -163,6 +163,7 @@ pub(crate) fn ranks(
     }
     let request = RankRequest {
         ranks,
+        devices: args.devices,
         threads: together.threads.take(),
         map: args.rank_map,
         policy: args.policy,

@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::signals::Signals;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::{RunFilter, Store};
-use nodegauge_machine::published::{self, Against};
+use nodegauge_machine::published::{self, Against, DEVICE_STREAM, PublishedNode};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::record::SavedTrips;
@@ -240,25 +240,35 @@ pub(crate) fn conduct(
 }
 
 /// Puts the published figures behind what was measured: those that were asked for, of the same tests;
-/// else of STREAM those of the nearest node with this processor.
+/// else of STREAM those of the nearest node with this processor, or of this device. They are shown by the gauge
+/// that measured the same test.
 fn published(common: &Common, machine: &Machine, found: &mut Outcome) {
     let threads = found
         .measurements
         .iter()
         .find_map(|m| m.config.get("threads")?.as_u64())
         .and_then(|threads| u32::try_from(threads).ok());
-    let measured = |test: &str| found.measurements.iter().any(|m| m.test == test);
-    let figures: Vec<Measurement> = match &common.against {
-        Some(Against::Nodes { nodes, .. }) => nodes
+    let own = |node: &PublishedNode| found.measurements.iter().find(|m| node.is_of(&m.test));
+    let nearest = || {
+        let stream = found
+            .measurements
             .iter()
-            .filter(|node| measured(node.test))
-            .flat_map(|node| node.measurements(threads, "asked"))
-            .collect(),
-        _ if measured("stream") => published::nearest(machine, threads.unwrap_or(0))
-            .map(|node| node.measurements(threads, "nearest"))
-            .unwrap_or_default(),
-        _ => Vec::new(),
+            .find(|m| ["stream", DEVICE_STREAM].contains(&m.test.as_str()))?;
+        match stream.config.get("device_name").and_then(|name| name.as_str()) {
+            Some(name) => published::nearest_device(name),
+            None => published::nearest(machine, threads.unwrap_or(0)),
+        }
     };
+    let (nodes, why) = match &common.against {
+        Some(Against::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
+        _ => (nearest().into_iter().collect(), "nearest"),
+    };
+    let shown_by = |(node, own): (&PublishedNode, &Measurement)| -> Vec<Measurement> {
+        let of = |m: Measurement| Measurement { gauge: own.gauge.clone(), ..m };
+        node.measurements(threads, why).into_iter().map(of).collect()
+    };
+    let of_tests = nodes.into_iter().filter_map(|node| Some((node, own(node)?)));
+    let figures: Vec<Measurement> = of_tests.flat_map(shown_by).collect();
     if let (Some(Against::Nodes { asked, .. }), true) = (&common.against, figures.is_empty())
         && !found.measurements.is_empty()
     {

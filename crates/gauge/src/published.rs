@@ -2,7 +2,7 @@
 
 use crate::Detail;
 use crate::view::{Cell, Picture, Section, Table, wrap};
-use nodegauge_machine::published::PublishedConfig;
+use nodegauge_machine::published::{DEVICE_STREAM, PublishedConfig};
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -81,11 +81,16 @@ fn by_node<'a, 'b>(figures: &'b [Figure<'a>]) -> Vec<Vec<&'b Figure<'a>>> {
     nodes
 }
 
-/// The run's own native STREAM.
-fn native(record: &Record) -> Vec<&Measurement> {
+/// The run's own native STREAM, by the gauge that shows the published one: of the processor or of a device.
+fn native<'a>(record: &'a Record, nodes: &[&Vec<&Figure<'_>>]) -> Vec<&'a Measurement> {
+    let gauge = nodes.first().map(|node| &node[0].0.gauge);
     let native = |m: &&Measurement| {
         let engine = m.config.get("engine").and_then(|engine| engine.as_str());
-        m.test == "stream" && m.category == Category::Variant && engine != Some("compiled")
+        let is_stream = m.test == "stream" || m.test == DEVICE_STREAM;
+        is_stream
+            && Some(&m.gauge) == gauge
+            && m.category == Category::Variant
+            && engine != Some("compiled")
     };
     record.measurements.iter().filter(native).collect()
 }
@@ -93,7 +98,7 @@ fn native(record: &Record) -> Vec<&Measurement> {
 /// Triad of the run and of each published node.
 fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
     let is_triad = |m: &Measurement| m.name == "triad";
-    let own = native(record).into_iter().find(|m| is_triad(m));
+    let own = native(record, nodes).into_iter().find(|m| is_triad(m));
     let own = own.map(|m| ("this run".to_owned(), m.value, String::new()));
     let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| is_triad(m)));
     let theirs = theirs.map(|figure| {
@@ -106,7 +111,7 @@ fn picture(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Picture {
 
 /// The run's STREAM, and each published one below it.
 fn beside(record: &Record, nodes: &[&Vec<&Figure<'_>>]) -> Table {
-    let own = native(record);
+    let own = native(record, nodes);
     fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
         all.iter().find(|m| m.name == name).copied()
     }

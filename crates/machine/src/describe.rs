@@ -10,7 +10,7 @@ use crate::ids::CpuId;
 use crate::processor::{self, Chip, Identity};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
-use crate::{cgroup, clock, host, memory};
+use crate::{cgroup, clock, devices, host, memory};
 use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
 use std::collections::BTreeMap;
@@ -45,6 +45,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         pages: live.then(|| memory::pages(root)),
         governor: if live { host::governors(root, &cpus).into_keys().next() } else { None },
         circumstances: live.then(|| host::circumstances(root, variables(root))),
+        devices: devices::described(topology, root),
         source: topology.source.kind().to_owned(),
         processor,
     }
@@ -163,6 +164,7 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
                 available: memory.map(|(.., available)| available),
                 cache_bytes: root.and_then(|root| memory::side_cache(root, node.id)),
                 cpus: node.cpus.iter().map(|cpu| cpu.0).collect(),
+                device: node.device.clone(),
                 distances: root.and_then(|root| memory::distances(root, node.id)),
             }
         })
@@ -198,9 +200,13 @@ fn memory_of(
     );
     // The kernel's sum for its nodes may lag behind on a guest whose memory grows: what can be had
     // is what /proc/meminfo says.
-    let described = || topology.nodes.iter().map(|node| node.bytes).sum::<Option<u64>>();
+    let described = || topology.host_nodes().map(|node| node.bytes).sum::<Option<u64>>();
+    // The kernel counts memory of devices that is a node as its own.
+    let of_devices = topology.nodes.iter().filter(|node| node.device.is_some());
+    let of_devices: u64 = of_devices.filter_map(|node| node.bytes).sum();
+    let total = info.total.map(|total| total.saturating_sub(of_devices));
     Memory {
-        bytes: if live { info.total } else { described().filter(|bytes| *bytes > 0) },
+        bytes: if live { total } else { described().filter(|bytes| *bytes > 0) },
         available: match (info.available, limits.memory_left) {
             (Some(all), Some(left)) => Some(all.min(left)),
             (all, left) => all.or(left),

@@ -1,4 +1,203 @@
-//! Devices of the node that compute: what their management libraries say of them.
+//! Accelerators and the adapters of fast networks: what they are, how they are attached, what they are near
+//! to, what state they are in, and whether this process can use them.
+//!
+//! Known without any vendor's library, from the kernel's files or from a description; what NVIDIA's knows is
+//! added where it is. Drivers number their
+//! devices as the bus does, and so does this list.
 
-#[allow(unsafe_code)]
+mod amd;
+pub mod catalog;
+mod nvidia;
+#[allow(unsafe_code, reason = "NVIDIA's library is asked in a process of its own")]
 pub mod nvml;
+pub(crate) mod pci;
+mod visible;
+
+pub(crate) use nvidia::memory_nodes;
+pub use pci::listed;
+pub(crate) use visible::environment;
+pub use visible::{LOCAL_RANK, VISIBLE};
+
+use crate::root::SysRoot;
+use crate::topology::{PciDevice, Topology, TopologySource};
+use nodegauge_measure::record::{
+    Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink,
+};
+
+/// Where systems keep the names of devices on the bus.
+const PCI_IDS: [&str; 3] =
+    ["usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids", "usr/share/pci.ids"];
+
+/// Describes the devices of `topology`; those of a live machine are asked below `root`.
+pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
+    let live = (topology.source == TopologySource::Live).then_some(root);
+    let names = live.and_then(|root| PCI_IDS.iter().find_map(|path| root.text(path)));
+    let mut devices: Vec<Device> = topology
+        .devices
+        .iter()
+        .map(|pci| {
+            let mut device = described_by_bus(topology, pci);
+            if let Some(root) = live {
+                add_kernels_view(&mut device, pci, root);
+            }
+            let known = catalog::identified(&device.identification)
+                .or_else(|| catalog::named(device.name.as_deref()?));
+            let listed = || name_in(names.as_deref()?, pci.vendor, Some(pci.device));
+            device.name = device.name.take().or_else(|| Some(known?.name.clone())).or_else(listed);
+            let memory = device.memory.take().unwrap_or_default();
+            let memory = DeviceMemory {
+                bytes: memory.bytes.or_else(|| Some(known?.bytes? as u64)),
+                technology: memory.technology.or_else(|| Some(known?.memory.clone())),
+                theoretical: memory.theoretical.or_else(|| Some(known?.bandwidth())),
+                ..memory
+            };
+            device.memory = (memory != DeviceMemory::default()).then_some(memory);
+            device
+        })
+        .collect();
+    if let Some(root) = live {
+        nvidia::ask_library(&mut devices, root);
+        visible::hide(&mut devices, &topology.devices, root);
+    }
+    devices
+}
+
+/// The devices of a live machine that computes and to which there is a way for this process, whatever variables
+/// say, and all of those that do not compute.
+pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
+    let described = described(topology, root);
+    let reached = |(device, pci): &(&Device, &PciDevice)| {
+        !pci.computes() || visible::no_way_to(device, pci, root).is_none()
+    };
+    described.iter().zip(&topology.devices).filter(reached).map(|(_, pci)| pci.clone()).collect()
+}
+
+/// What the bus tells of a device.
+fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
+    let node = topology.nodes.iter().find(|node| node.device.as_ref() == Some(&pci.address));
+    let bytes = pci.bytes.or_else(|| node?.bytes);
+    let memory = node.is_some() || bytes.is_some();
+    Device {
+        kind: pci.kind,
+        address: pci.address.clone(),
+        identification: pci.identification(),
+        vendor: vendor(pci.vendor).map(str::to_owned),
+        name: pci.model.clone(),
+        names: pci.names.clone(),
+        uuid: pci.uuid.clone(),
+        numa_node: pci.node.map(|node| node.0),
+        cpus: pci.cpus.iter().map(|cpu| cpu.0).collect(),
+        memory: memory.then(|| DeviceMemory {
+            bytes,
+            numa_node: node.map(|node| node.id.0),
+            ..DeviceMemory::default()
+        }),
+        link: pci
+            .link_rate
+            .map(|rate| PciLink { bytes_per_s: Some(rate as f64), ..PciLink::default() }),
+        driver: None,
+        driver_version: None,
+        state: None,
+        networks: if pci.computes() { networks(topology, pci) } else { Vec::new() },
+        hidden: Vec::new(),
+    }
+}
+
+/// The network adapters behind the same port of the processor, or else those on the same NUMA node.
+fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
+    let all = || topology.devices.iter().filter(|other| other.kind == DeviceKind::Network);
+    let near = |same_switch: bool, other: &PciDevice| {
+        let name = other.names.first().unwrap_or(&other.address).clone();
+        NearNetwork { name, same_switch }
+    };
+    let behind = all().filter(|other| pci.shares_switch(other));
+    let behind: Vec<_> = behind.map(|other| near(true, other)).collect();
+    if !behind.is_empty() {
+        return behind;
+    }
+    all()
+        .filter(|other| other.node.is_some() && other.node == pci.node)
+        .map(|n| near(false, n))
+        .collect()
+}
+
+/// What the kernel and its drivers tell of a device.
+fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
+    let driver = std::fs::read_link(root.path(&pci::file(&pci.address, "driver"))).ok();
+    let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    device.driver_version =
+        driver.as_ref().and_then(|driver| root.text(&format!("sys/module/{driver}/version")));
+    device.link = link(root, pci).or(device.link.take());
+    match driver.as_deref() {
+        Some("nvidia") => nvidia::add(device, root),
+        Some("amdgpu") => amd::add(device, pci, root),
+        _ => {}
+    }
+    device.driver = driver;
+}
+
+/// The link of a device: what it runs at, and what it and the port above it can.
+fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
+    let speed = |address: &str, file: &str| {
+        let text = root.text(&pci::file(address, file))?;
+        let rate: f64 = text.split(' ').next()?.parse().ok()?;
+        Some(rate * 1e9)
+    };
+    // Devices that are not on PCI Express say 0, or 255.
+    let lanes = |address: &str, file: &str| {
+        root.value::<u32>(&pci::file(address, file)).filter(|lanes| (1..=32).contains(lanes))
+    };
+    let port = pci.bridges.last();
+    let both = |own: Option<f64>, above: Option<f64>| match (own, above) {
+        (Some(own), Some(above)) => Some(own.min(above)),
+        (own, _) => own,
+    };
+    let address = pci.address.as_str();
+    let (now, width) = (speed(address, "current_link_speed"), lanes(address, "current_link_width"));
+    let most =
+        both(speed(address, "max_link_speed"), port.and_then(|port| speed(port, "max_link_speed")));
+    let most_width = both(
+        lanes(address, "max_link_width").map(f64::from),
+        port.and_then(|port| lanes(port, "max_link_width")).map(f64::from),
+    );
+    now.or(most)?;
+    Some(PciLink {
+        transfers_per_s: now,
+        width,
+        most_transfers_per_s: most,
+        most_width: most_width.map(|lanes| lanes as u32),
+        bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
+    })
+}
+
+/// Who made a device, for the makers of those that are listed here.
+fn vendor(number: u16) -> Option<&'static str> {
+    Some(match number {
+        pci::NVIDIA => "NVIDIA",
+        pci::AMD => "AMD",
+        pci::INTEL => "Intel",
+        0x15b3 => "Mellanox",
+        0x17db => "HPE",
+        0x1d0f => "Amazon",
+        0x14e4 => "Broadcom",
+        0x434e => "Cornelis",
+        0x1da3 => "Habana",
+        _ => return None,
+    })
+}
+
+/// The name of a device, or of its vendor, in the text of `pci.ids`.
+fn name_in(text: &str, vendor: u16, device: Option<u16>) -> Option<String> {
+    let key = |number: u16| format!("{number:04x}  ");
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&key(vendor)));
+    let own = lines.next()?.strip_prefix(&key(vendor))?;
+    let Some(device) = device else { return Some(own.to_owned()) };
+    let devices = lines.take_while(|line| line.starts_with(['\t', '#']));
+    let name = |line: &str| Some(line.strip_prefix('\t')?.strip_prefix(&key(device))?.to_owned());
+    devices.into_iter().find_map(name)
+}
+
+/// A state in which something is known.
+fn some_state(state: DeviceState) -> Option<DeviceState> {
+    (state != DeviceState::default()).then_some(state)
+}

@@ -5,6 +5,7 @@
 //! What a finding costs is said only where it was measured.
 
 mod cpus;
+mod devices;
 mod load;
 mod memory;
 
@@ -58,7 +59,7 @@ fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
 type Check = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
 
 /// The checks of the node that this runs on, in the order in which findings of one severity are shown.
-const LIVE: [Check; 25] = {
+const LIVE: [Check; 31] = {
     use Severity::{Critical, Info, Warning};
     [
         (OTHER_LOAD, Warning, load::other_load),
@@ -82,6 +83,12 @@ const LIVE: [Check; 25] = {
         ("channels-empty", Warning, memory::channels),
         ("dimm-speed-low", Info, memory::speed),
         ("zone-reclaim", Info, memory::reclaim),
+        ("device-memory-errors", Warning, devices::memory_errors),
+        ("device-far", Warning, devices::far),
+        ("device-link", Warning, devices::link),
+        ("device-throttled", Warning, devices::throttled),
+        ("device-in-use", Warning, devices::in_use),
+        ("device-hidden", Info, devices::hidden),
         ("memory-grows", Info, memory::growing),
         ("no-huge-pages", Info, memory::none_reserved),
         ("not-root", Info, not_root),

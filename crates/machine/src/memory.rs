@@ -2,7 +2,7 @@
 //! limits of control groups are in [`crate::cgroup`], modules and channels in `dimms`.
 
 use crate::ids::NodeId;
-use crate::root::{SysRoot, keyed};
+use crate::root::{SysRoot, keyed, list};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Pages};
 
@@ -49,6 +49,13 @@ pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
     let cache = ["Active(file)", "Inactive(file)", "SReclaimable"];
     let cache: u64 = cache.into_iter().filter_map(get).sum();
     Some((get("MemTotal")?, free, free + cache / 2))
+}
+
+/// The NUMA nodes that are online, with their memory in bytes.
+pub(crate) fn nodes(root: &SysRoot) -> Vec<(NodeId, u64)> {
+    let online = root.text("sys/devices/system/node/online").and_then(|nodes| list(&nodes));
+    let with_memory = |id| of_node(root, NodeId(id)).map(|(bytes, ..)| (NodeId(id), bytes));
+    online.unwrap_or_default().into_iter().filter_map(with_memory).collect()
 }
 
 /// Bytes of the caches that stand before the memory of a NUMA node, such as HBM in cache mode; `None` where

@@ -5,6 +5,7 @@
 //! record keeps what was shown; they are never taken for results of the run.
 
 use crate::catalog::{likeness, plain};
+use crate::devices;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Machine, Measurement, PUBLISHED, Quoted};
 use schemars::JsonSchema;
@@ -16,6 +17,8 @@ use std::sync::OnceLock;
 
 /// The kernels of a row of a sweep, behind its thread count.
 const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
+/// STREAM's kernels on a device: the test as records name it.
+pub const DEVICE_STREAM: &str = "device_stream";
 /// IOzone's KB.
 const KB: f64 = 1024.0;
 /// The word that asks for the catalog itself.
@@ -238,6 +241,16 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
     )
 }
 
+/// The published STREAM of the device that a driver calls `name`, the fastest; `None` when there is none.
+pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
+    let entry = devices::catalog::named(name)?;
+    let of_device = |node: &&PublishedNode| {
+        node.test == "stream" && devices::catalog::named(&node.processor) == Some(entry)
+    };
+    let triad = |node: &PublishedNode| node.rates.get("triad").copied().unwrap_or(0.0);
+    all().iter().filter(of_device).max_by(|x, y| triad(x).total_cmp(&triad(y)))
+}
+
 impl fmt::Display for PublishedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} x {}, {}", self.sockets, self.processor, self.settings)
@@ -245,6 +258,11 @@ impl fmt::Display for PublishedNode {
 }
 
 impl PublishedNode {
+    /// Whether it is of what records call `test`: STREAM is, on a processor or on a device.
+    pub fn is_of(&self, test: &str) -> bool {
+        self.test == test || self.test == "stream" && test == DEVICE_STREAM
+    }
+
     /// Who published it.
     pub fn source(&self) -> &'static str {
         tables().1.get(&self.source).map_or("", String::as_str)
@@ -339,7 +357,9 @@ mod tests {
         for node in all() {
             assert!(!node.source().is_empty(), "{node}");
             assert!(
-                node.processor == "Opteron" || catalog::named(&node.processor).is_ok(),
+                node.processor == "Opteron"
+                    || catalog::named(&node.processor).is_ok()
+                    || crate::devices::catalog::named(&node.processor).is_some(),
                 "{node}"
             );
             let figures = node.measurements(Some(20), "asked");
@@ -351,9 +371,18 @@ mod tests {
                 assert!(m.limit.iter().all(|limit| limit.fraction < 1.0), "{node}");
             }
         }
-        // 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666.
+        // 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666, 384 bit of GDDR5 at 6 GT/s.
         let theoretical: Vec<f64> = all().iter().filter_map(|node| node.theoretical).collect();
-        assert!(theoretical.iter().all(|rate| [921.6e9, 409.6e9, 341.2e9].contains(rate)));
+        assert!(theoretical.iter().all(|rate| [921.6e9, 409.6e9, 341.2e9, 288e9].contains(rate)));
+    }
+
+    #[test]
+    fn devices_are_found_as_their_drivers_call_them() {
+        let title = |name: &str| nearest_device(name).map(ToString::to_string);
+        assert_eq!(title("Tesla K40c").as_deref(), Some("1 x Tesla K40c, ECC off"));
+        let phi = title("Intel(R) Xeon Phi(TM) coprocessor 7110P");
+        assert_eq!(phi.as_deref(), Some("1 x Xeon Phi 7110P, ECC off, 2 MB pages"));
+        assert_eq!((title("NVIDIA H200"), title("pthread-Intel(R) Xeon(R)")), (None, None));
     }
 
     #[test]
@@ -372,7 +401,7 @@ mod tests {
             unknown.to_string().lines().collect::<Vec<_>>(),
             [
                 "nothing published of \"EPYC 7H13\" is known; there is EPYC 7H12, EPYC 7F52, \
-                 Xeon Phi 7110P, EPYC 9654, Xeon Phi 5110P, Opteron",
+                 Xeon Phi 7110P, EPYC 9654, Tesla K40c, Xeon Phi 5110P, Opteron",
                 "hint: --against list shows all"
             ]
         );
@@ -431,6 +460,7 @@ mod tests {
                     free: None,
                     available: None,
                     cpus: Vec::new(),
+                    device: None,
                     distances: None,
                 })
                 .collect();

@@ -5,6 +5,7 @@
 //! on any machine that can be described. Numbers are the operating system's (hwloc's `P#`);
 //! last-level caches, which Linux may leave unnumbered, fall back to hwloc's logical index.
 
+pub use crate::devices::pci::PciDevice;
 use crate::ids::{CpuId, NodeId};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Cache;
@@ -81,6 +82,17 @@ pub struct TopologyNode {
     pub bytes: Option<u64>,
     /// Its hardware threads, in numeric order.
     pub cpus: Vec<CpuId>,
+    /// The device whose memory it is, by its place on the bus, on coherent machines such as GH200; `None` for
+    /// the host's memory.
+    pub device: Option<String>,
+}
+
+impl TopologyNode {
+    /// Whether programs of the host have their memory there: not on one without memory, such as those that
+    /// coherent machines keep for slices of a device, nor on one that is the memory of a device.
+    pub fn is_of_host(&self) -> bool {
+        self.device.is_none() && self.bytes != Some(0)
+    }
 }
 
 /// A machine as placement sees it. Threads are in hwloc's logical order: by socket, then NUMA
@@ -102,6 +114,8 @@ pub struct Topology {
     pub nodes: Vec<TopologyNode>,
     /// The caches, level 1 first.
     pub caches: Vec<Cache>,
+    /// Accelerators and the adapters of fast networks, in the order of the bus.
+    pub devices: Vec<PciDevice>,
     /// Processor name as hwloc found it.
     pub processor_model: Option<String>,
     /// Vendor, family and model numbers as hwloc found them.
@@ -116,6 +130,16 @@ impl Topology {
     /// points at the wrong character.
     pub fn load(source: &TopologySource) -> Result<Self, Failure> {
         discovery::load(source)
+    }
+
+    /// The nodes on which programs of the host have their memory.
+    pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNode> {
+        self.nodes.iter().filter(|node| node.is_of_host())
+    }
+
+    /// The devices that compute, in the order of the bus, in which drivers number them.
+    pub fn accelerators(&self) -> impl Iterator<Item = &PciDevice> {
+        self.devices.iter().filter(|device| device.computes())
     }
 
     /// The threads that this process may use, in logical order.
@@ -194,6 +218,41 @@ mod tests {
         assert_eq!(ranks, [Some(0), Some(0), Some(1), Some(1)]);
         let alike = synthetic("Package:1 Core:4 PU:1");
         assert!(alike.threads.iter().all(|thread| thread.efficiency.is_none()));
+    }
+
+    fn described(name: &str) -> Topology {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies");
+        Topology::load(&TopologySource::Xml(format!("{folder}/{name}.xml").into())).unwrap()
+    }
+
+    #[test]
+    fn of_the_nine_nodes_of_gh200_one_is_of_the_host_and_one_of_the_device() {
+        let gh200 = described("gh200");
+        assert_eq!((gh200.nodes.len(), gh200.host_nodes().count()), (9, 1));
+        assert_eq!(gh200.nodes[1].device.as_deref(), Some("0009:01:00.0"));
+        assert!(gh200.threads.iter().all(|thread| thread.node == Some(0)));
+        let gpu = gh200.accelerators().next().unwrap();
+        assert_eq!((gpu.model.as_deref(), gpu.node), (Some("NVIDIA GH200 480GB"), Some(NodeId(0))));
+        assert_eq!(gpu.is_near(&[CpuId(71)]), Some(true));
+    }
+
+    #[test]
+    fn devices_of_descriptions_have_their_places() {
+        let dgx = described("dgx-h100");
+        let kinds: Vec<bool> = dgx.devices.iter().map(PciDevice::computes).collect();
+        assert_eq!(kinds, [false, true].repeat(8));
+        let gpu = dgx.accelerators().nth(4).unwrap();
+        assert_eq!((gpu.address.as_str(), gpu.node), ("0000:9d:00.0", Some(NodeId(1))));
+        assert_eq!(
+            (gpu.bytes, gpu.names.join(" ")),
+            (Some(83_026_624 << 10), "cuda4 nvml4".to_owned())
+        );
+        assert_eq!(
+            (gpu.bridges.clone(), gpu.identification()),
+            (vec!["0000:97:01.0".to_owned()], "10de:2330".to_owned())
+        );
+        assert_eq!(described("mi250x").accelerators().count(), 8);
+        assert!(described("two-kinds").devices.is_empty());
     }
 
     #[test]

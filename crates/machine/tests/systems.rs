@@ -4,7 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource, describe, examine};
+use nodegauge_machine::{
+    DescribeOptions, SysRoot, Topology, TopologySource, describe, devices, examine,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,7 +62,8 @@ fn check(path: &Path) {
     let case: Case = toml::from_str(&std::fs::read_to_string(path).unwrap())
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let root = SysRoot::recorded(path.with_extension(""));
-    let topology = topology(&case);
+    let mut topology = topology(&case);
+    topology.devices = devices::listed(&root);
     let machine = describe(&topology, &root, &DescribeOptions::default());
     let json = serde_json::to_value(&machine).unwrap();
     for (pointer, wanted) in &case.machine {

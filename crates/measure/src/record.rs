@@ -4,10 +4,12 @@
 //! a guess. Readers ignore fields they do not know; a field's meaning changes only with a new
 //! schema number. Gauges make [`Measurement`]s; the command puts them into a [`Record`].
 
+mod device;
 mod machine;
 mod measurement;
 mod saved_trips;
 
+pub use device::{Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink};
 pub use machine::{
     Cache, Circumstances, ClockBasis, Dimm, HugePages, IMPORTED, Inherited, Machine, Memory,
     NumaNode, Pages, Processor,

@@ -398,6 +398,7 @@ mod tests {
             available: None,
             cache_bytes,
             cpus: vec![2 * id, 2 * id + 1],
+            device: None,
             distances: None,
         };
         let numa_nodes = vec![node(0, Some(64 << 30)), node(1, None)];

@@ -215,6 +215,8 @@ config! {
         flops_per_byte: f64 = Observation "FLOP/B" @ 70;
         /// Share of the memory that is on the node that was asked for, 0 to 1.
         on_node: f64 = Observation "on node";
+        /// The device whose memory the node is, by its place on the bus; not there for the host's memory.
+        device_memory: String = Observation "memory of device";
         /// Why measuring ended.
         stopped: String = Observation "stopped";
         /// Core-to-core round trip of the regime of the figure, seconds.

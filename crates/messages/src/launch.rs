@@ -231,6 +231,8 @@ fn rank_plan(ranks: &[Vec<CpuId>]) -> RankPlan {
         ranks: ranks.iter().enumerate().map(place).collect(),
         policy: None,
         words: "cpus".to_owned(),
+        devices: Vec::new(),
+        device_count: 0,
         notices: Vec::new(),
     }
 }

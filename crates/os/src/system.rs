@@ -1,5 +1,6 @@
 //! Small questions to the system, and signals.
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// Bytes in a page of the base size.
@@ -34,6 +35,13 @@ pub fn effective_user() -> u32 {
 /// Whether this process runs as root, for which some programs ask for an option.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Whether this process may open a file for reading and writing, as permissions and control groups of devices
+/// have it; nothing is opened.
+pub fn may_read_and_write(path: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    access(path, Access::READ_OK | Access::WRITE_OK).is_ok()
 }
 
 /// Nanoseconds since an origin that all processes of this machine share: the clock behind

@@ -12,9 +12,11 @@
 
 use crate::bind::Bind;
 use crate::cpus::{joined, number_ranges, ranges};
+use crate::devices::RankDevice;
 use crate::numa::MemoryPolicy;
 use crate::places::Place;
 use crate::ranks::{RankPlace, RankPlan};
+use nodegauge_machine::devices::VISIBLE;
 use nodegauge_machine::{CpuId, NodeId, Topology};
 
 pub mod script;
@@ -52,15 +54,20 @@ pub(crate) struct PerRank {
 
 /// What each rank of a plan needs in addition to the options of its launcher, in the order of ranks.
 pub(crate) fn per_rank(plan: &RankPlan, launcher: RankLauncher) -> Vec<PerRank> {
-    let by_srun = launcher == RankLauncher::Slurm && mem_bind(plan).is_some();
-    let of = |place: &RankPlace| PerRank {
-        environment: threads_within(place),
+    let slurm = launcher == RankLauncher::Slurm;
+    let by_srun = slurm && mem_bind(plan).is_some();
+    let of = |(rank, place): (usize, &RankPlace)| PerRank {
+        // Slurm sets the variables of devices itself.
+        environment: match slurm {
+            true => threads_within(place),
+            false => [threads_within(place), visible(plan, rank)].concat(),
+        },
         prefix: match by_srun {
             true => Vec::new(),
             false => numactl_words(None, &place.memory),
         },
     };
-    plan.ranks.iter().map(of).collect()
+    plan.ranks.iter().enumerate().map(of).collect()
 }
 
 /// Open MPI's major versions that differ in their words.
@@ -146,6 +153,7 @@ pub fn slurm(plan: &RankPlan) -> Vec<String> {
         format!("--cpu-bind={}", cpu_bind(plan)),
     ];
     words.extend(mem_bind(plan).map(|bind| format!("--mem-bind={bind}")));
+    words.extend(gpu_bind(plan));
     words
 }
 
@@ -183,6 +191,42 @@ fn mem_bind(plan: &RankPlan) -> Option<String> {
             })
         }
     }
+}
+
+/// The options that give each task its devices. Their numbers are of the node's devices where all of them are
+/// asked for: as many a task as there are for each, or all of the node.
+fn gpu_bind(plan: &RankPlan) -> Vec<String> {
+    let all: Vec<&RankDevice> = plan.devices.iter().flatten().collect();
+    let Some(last) = all.iter().map(|device| device.number).max() else { return Vec::new() };
+    let each = plan.devices[0].len();
+    let amount = match all.len() == last as usize + 1 {
+        true => format!("--gpus-per-task={each}"),
+        false => format!("--gpus-per-node={}", plan.device_count),
+    };
+    let numbers = |devices: &Vec<RankDevice>| devices.iter().map(|device| device.number).collect();
+    let tasks: Vec<Vec<u32>> = plan.devices.iter().map(numbers).collect();
+    let bind = match each {
+        1 => format!("map_gpu:{}", joined(tasks.iter().flatten())),
+        _ => format!("mask_gpu:{}", joined(tasks.into_iter().map(hex_mask))),
+    };
+    vec![amount, format!("--gpu-bind={bind}")]
+}
+
+/// The variables that leave a rank only its devices visible, by the numbers that drivers give them.
+pub(crate) fn visible(plan: &RankPlan, rank: usize) -> Vec<(&'static str, String)> {
+    let devices = plan.devices.get(rank).map(Vec::as_slice).unwrap_or_default();
+    let mut variables = Vec::new();
+    for (vendor, names, order) in VISIBLE {
+        let own = devices.iter().filter(|device| device.vendor == vendor);
+        let numbers: Vec<u32> = own.map(|device| device.number).collect();
+        if numbers.is_empty() {
+            continue;
+        }
+        let order = order.and_then(|order| order.split_once('='));
+        variables.extend(order.map(|(name, value)| (name, value.to_owned())));
+        variables.push((names[0], joined(numbers)));
+    }
+    variables
 }
 
 /// A mask in hexadecimal, the lowest number last: `0x5` for 0 and 2.

@@ -3,6 +3,7 @@
 //! Plain data for serde; numbers are the operating system's. Threads of several processes (ranks)
 //! are listed rank by rank; one process has no rank.
 
+use crate::devices::RankDevice;
 use crate::numa::MemoryPolicy;
 use crate::ranks::RankPlace;
 use nodegauge_machine::Topology;
@@ -57,6 +58,9 @@ pub struct ThreadEntry {
     pub numa_nodes: Vec<u32>,
     /// Where its memory goes.
     pub memory: MemoryEntry,
+    /// The devices of its rank; not there where none were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<RankDevice>,
 }
 
 /// Where memory goes.
@@ -82,6 +86,7 @@ impl PlacesDocument {
                 sockets: place.sockets(topology),
                 numa_nodes: place.numa_nodes(topology),
                 memory: memory.clone(),
+                devices: Vec::new(),
             })
         });
         Self {
@@ -96,6 +101,18 @@ impl PlacesDocument {
             },
             threads: threads.collect(),
         }
+    }
+}
+
+impl PlacesDocument {
+    /// With the devices of each rank.
+    #[must_use]
+    pub fn with_devices(mut self, devices: &[Vec<RankDevice>]) -> Self {
+        for thread in &mut self.threads {
+            let of_rank = thread.rank.and_then(|rank| devices.get(rank as usize));
+            thread.devices = of_rank.cloned().unwrap_or_default();
+        }
+        self
     }
 }
 

@@ -10,6 +10,7 @@
 mod bind;
 mod cpu_list;
 pub mod cpus;
+mod devices;
 pub mod display;
 pub mod emit;
 mod env;
@@ -30,6 +31,7 @@ mod threads;
 
 pub use bind::Bind;
 pub use cpu_list::CpuList;
+pub use devices::RankDevice;
 pub use env::Environment;
 pub use error::PlacementError;
 pub use kmp::KmpAffinity;

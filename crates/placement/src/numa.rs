@@ -153,7 +153,8 @@ impl NodeList {
             Self::All => {
                 let first = topology.nodes.first().map_or(0, |node| node.id.0);
                 existing(topology, first)?;
-                topology.nodes.iter().map(|node| node.id).collect()
+                // As numactl's `all` but for memory of devices, which must be asked for by number.
+                topology.host_nodes().map(|node| node.id).collect()
             }
             Self::Ranges(ranges) => ranges
                 .iter()

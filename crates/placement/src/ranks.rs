@@ -11,6 +11,7 @@
 use crate::bind::Bind;
 use crate::cpu_list::CpuList;
 use crate::cpus;
+use crate::devices::{self, RankDevice};
 use crate::error::PlacementError;
 use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, Request, ThreadPlace, plan};
@@ -99,7 +100,7 @@ impl Policy {
         topology: &Topology,
         placements: Vec<Placement>,
     ) -> Result<Vec<RankPlace>, PlacementError> {
-        let all: Vec<NodeId> = topology.nodes.iter().map(|node| node.id).collect();
+        let all: Vec<NodeId> = topology.host_nodes().map(|node| node.id).collect();
         let place = |(rank, placement): (u32, Placement)| {
             let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
             let memory = self.memory(together.nodes(topology), all.clone())?;
@@ -141,6 +142,8 @@ pub struct RankRequest {
     pub numa: Option<NumaSpec>,
     /// Memory where neither says anything.
     pub inherited: MemoryPolicy,
+    /// Devices of each rank, near to its cores.
+    pub devices: Option<u32>,
     /// Places and binding of all threads of all ranks together, instead of map and policy.
     pub together: Request,
 }
@@ -155,6 +158,10 @@ pub struct RankPlan {
     /// How the ranks were placed, in canonical words for the record: `policy 3 block`, `spread`,
     /// `cpus 0,2`.
     pub words: String,
+    /// The devices of each rank; empty where none were asked for.
+    pub devices: Vec<Vec<RankDevice>>,
+    /// Devices of the machine, where some were asked for.
+    pub device_count: usize,
     /// What the user should know about the answer.
     pub notices: Vec<String>,
 }
@@ -186,6 +193,8 @@ impl RankPlan {
             ranks: vec![RankPlace { rank: None, placement, memory }],
             policy: None,
             words,
+            devices: Vec::new(),
+            device_count: 0,
             notices,
         }
     }
@@ -204,14 +213,31 @@ impl RankPlan {
     }
 }
 
-/// Decides where each rank goes.
+/// Decides where each rank goes, and which devices it has.
 ///
 /// # Errors
 /// When two parts of the request both say where ranks or their memory go, when there are more
 /// threads than hardware threads that this process may use, and when CPUs, nodes or places do not
-/// fit the machine.
+/// fit the machine, and when there are not enough devices.
 pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan, PlacementError> {
     refuse_conflicts(request)?;
+    let by_number = request.cpus.is_none()
+        && request.policy.is_none()
+        && request.map.is_none()
+        && !has_places(&request.together);
+    let mut plan = placed(topology, request, by_number)?;
+    if let Some(each) = request.devices {
+        devices::give(topology, &mut plan, each, by_number)?;
+    }
+    Ok(plan)
+}
+
+/// Where each rank goes; `by_number` where nothing but their devices says so.
+fn placed(
+    topology: &Topology,
+    request: &RankRequest,
+    by_number: bool,
+) -> Result<RankPlan, PlacementError> {
     let (ranks, threads) = (request.ranks, request.threads.unwrap_or(1));
     check_counts(topology, ranks, threads)?;
     let free = |plan: Vec<Placement>, words: String, notices| {
@@ -221,8 +247,13 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
         };
         let place =
             |(rank, placement)| RankPlace { rank: Some(rank), placement, memory: memory.clone() };
-        Ok(RankPlan { ranks: (0..).zip(plan).map(place).collect(), policy: None, words, notices })
+        let ranks = (0..).zip(plan).map(place).collect();
+        Ok(RankPlan { ranks, policy: None, words, devices: Vec::new(), device_count: 0, notices })
     };
+    if let Some(each) = request.devices.filter(|_| by_number) {
+        let placements = devices::place(topology, (ranks, threads, each))?;
+        return free(placements, "near devices".to_owned(), Vec::new());
+    }
     if let Some(list) = &request.cpus {
         let (placements, mut notices) = by_list(topology, list, ranks, threads)?;
         let words = format!("cpus {list}");
@@ -230,7 +261,14 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
         notices.push(format!("--cpus says where threads go, policy {policy} where memory goes"));
         let (ranks, words) =
             (policy.places(topology, placements)?, format!("policy {policy} {words}"));
-        return Ok(RankPlan { ranks, policy: None, words, notices });
+        return Ok(RankPlan {
+            ranks,
+            policy: None,
+            words,
+            devices: Vec::new(),
+            device_count: 0,
+            notices,
+        });
     }
     if let Some(policy) = request.policy {
         return by_policy(topology, policy, request.map.unwrap_or(RankMap::Block), ranks, threads);
@@ -382,7 +420,14 @@ fn by_policy(
         (0..ranks).map(place).collect()
     };
     let ranks = policy.places(topology, placements)?;
-    Ok(RankPlan { ranks, policy: Some(policy), words, notices })
+    Ok(RankPlan {
+        ranks,
+        policy: Some(policy),
+        words,
+        devices: Vec::new(),
+        device_count: 0,
+        notices,
+    })
 }
 
 /// The binding that says the same as a map.

@@ -5,6 +5,7 @@
 
 mod card;
 pub mod compare;
+mod devices;
 mod figures;
 pub mod github_action_benchmark;
 pub mod history;

@@ -1,10 +1,11 @@
 //! The views of `machine` and `doctor`.
 
+use crate::devices;
 use nodegauge_gauge::view::{Block, Cell, Column, Note, Page, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
-    Cache, Circumstances, ClockBasis, Figure, Finding, Inherited, Machine, Severity,
+    Cache, Circumstances, ClockBasis, Figure, Finding, Inherited, Machine, NumaNode, Severity,
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Hertz};
 
@@ -26,12 +27,8 @@ pub fn page(machine: &Machine) -> Page {
         let rate = rate.unwrap_or_default();
         section.note("dimm", format!("{}: {}{technology}{rate}", dimm.slot, Bytes(dimm.bytes)));
     }
-    for node in &machine.numa_nodes {
-        let memory = node.bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
-        let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
-        let cpus = number_ranges(&node.cpus);
-        section.note("node", format!("{}: {memory}{free}, cpus {cpus}", node.id));
-    }
+    nodes(&mut section, machine);
+    devices::notes(&mut section, machine);
     section.note_if("pages", pages(machine));
     section.note_if("kernel", (machine.source == "live").then(|| kernel(machine)));
     if let Some(known) = &machine.circumstances {
@@ -41,9 +38,33 @@ pub fn page(machine: &Machine) -> Page {
         let variables = variables.collect::<Vec<_>>().join("\n");
         section.note_if("variables", (!variables.is_empty()).then_some(variables));
     }
-    let mut distances = Section::new("distances");
-    distances.blocks.extend(distances_of(machine).map(Block::from));
-    Page { sections: vec![section, distances], ..Page::default() }
+    let table = |name: &'static str, table: Option<Table>| {
+        let mut section = Section::new(name);
+        section.blocks.extend(table.map(Block::from));
+        section
+    };
+    let devices = table("devices", devices::table(machine));
+    let distances = table("distances", distances_of(machine));
+    Page { sections: vec![section, devices, distances], ..Page::default() }
+}
+
+/// The NUMA nodes; those without memory and CPUs of their own, as coherent machines keep them for slices of
+/// a device, in one line.
+fn nodes(section: &mut Section, machine: &Machine) {
+    let is_empty = |node: &&NumaNode| node.bytes == Some(0) && machine.numa_nodes.len() > 1;
+    for node in machine.numa_nodes.iter().filter(|node| !is_empty(node)) {
+        let memory = node.bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
+        let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
+        let whose = match &node.device {
+            Some(device) => format!("memory of device {device}"),
+            None if node.cpus.is_empty() => "no cpus".to_owned(),
+            None => format!("cpus {}", number_ranges(&node.cpus)),
+        };
+        section.note("node", format!("{}: {memory}{free}, {whose}", node.id));
+    }
+    let empty: Vec<u32> = machine.numa_nodes.iter().filter(is_empty).map(|node| node.id).collect();
+    let text = format!("{}: no memory, not counted", number_ranges(&empty));
+    section.note_if("node", (!empty.is_empty()).then_some(text));
 }
 
 /// Model, counts, clock.
@@ -249,6 +270,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
         Some(theoretical),
     ];
     section.note("", parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
+    section.note_if("", devices::brief(machine));
     section
 }
 

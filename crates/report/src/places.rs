@@ -4,6 +4,7 @@
 use crate::machine;
 use nodegauge_gauge::view::{Block, Cell, Column, Section, Table};
 use nodegauge_machine::number_ranges as ranges;
+use nodegauge_placement::RankDevice;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
 use nodegauge_placement::pairs::PairRow;
 
@@ -18,7 +19,7 @@ type Shown = (bool, &'static str, fn(&ThreadEntry) -> String);
 pub fn view(document: &PlacesDocument) -> Section {
     let threads = &document.threads;
     let ranks = threads.iter().any(|thread| thread.rank.is_some());
-    let columns: [Shown; 7] = [
+    let columns: [Shown; 8] = [
         (ranks, "rank", |t| t.rank.map_or("-".to_owned(), |rank| rank.to_string())),
         (!ranks || threads.iter().any(|t| t.thread > 0), "thread", |t| t.thread.to_string()),
         (true, "socket", |t| ranges(&t.sockets)),
@@ -26,9 +27,13 @@ pub fn view(document: &PlacesDocument) -> Section {
         (true, "core", |t| ranges(&t.cores)),
         (document.topology.llcs > 0, "LLC", |t| ranges(&t.llcs)),
         (!ranks || threads.iter().any(|t| t.cpus != t.cores), "cpu", |t| ranges(&t.cpus)),
+        (threads.iter().any(|t| !t.devices.is_empty()), "device", devices),
     ];
     let columns: Vec<Shown> = columns.into_iter().filter(|(shown, ..)| *shown).collect();
-    let titles = columns.iter().map(|(_, title, _)| Column { title: (*title).into(), right: true });
+    // Numbers are right-aligned; addresses are read from the left.
+    let right = |title: &str| title != "device";
+    let titles =
+        columns.iter().map(|(_, title, _)| Column { title: (*title).into(), right: right(title) });
     let mut table = Table { columns: titles.collect(), ..Table::default() };
     for thread in threads {
         table.row(columns.iter().map(|(.., cell)| Cell::text(cell(thread))));
@@ -55,6 +60,15 @@ fn memory(thread: &ThreadEntry) -> String {
 /// The nodes of the memory, whatever is done with them.
 fn nodes(thread: &ThreadEntry) -> String {
     ranges(thread.memory.nodes.as_ref().unwrap_or(&thread.numa_nodes))
+}
+
+/// The devices of a thread's rank, each with its number and its place on the bus.
+fn devices(thread: &ThreadEntry) -> String {
+    let device = |device: &RankDevice| {
+        let far = if device.near == Some(false) { " (far)" } else { "" };
+        format!("{} {}{far}", device.number, device.address)
+    };
+    thread.devices.iter().map(device).collect::<Vec<_>>().join(", ")
 }
 
 /// What a memory policy does with the nodes in the table.

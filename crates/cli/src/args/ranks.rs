@@ -27,6 +27,9 @@ pub(crate) struct RankArgs {
     /// memory then goes where --numa says, or --policy
     #[arg(long, value_name = "CPUS", help_heading = "Where")]
     pub(crate) cpus: Option<CpuList>,
+    /// Devices of each rank, which `places` asks for.
+    #[arg(skip)]
+    pub(crate) devices: Option<u32>,
 }
 
 impl RankArgs {
@@ -49,6 +52,8 @@ pub(crate) enum Emit {
     Omp,
     /// A numactl command for each rank.
     Numactl,
+    /// A script to put between any launcher and a program.
+    Wrapper,
     /// Open MPI's mpirun, 4 and 5.
     Openmpi,
     /// MPICH's mpirun (Hydra), and those derived from it.

@@ -1,12 +1,12 @@
 //! `nodegauge places`.
 
-use crate::args::ranks::Emit;
+use crate::args::ranks::{Emit, RankArgs};
 use crate::args::{PlacementArgs, PlacesArgs};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::resolve;
 use nodegauge_gauge::view::Page;
-use nodegauge_machine::{SysRoot, Topology, TopologySource};
+use nodegauge_machine::{SysRoot, Topology, TopologySource, devices};
 use nodegauge_measure::record;
 use nodegauge_memory::team::Team;
 use nodegauge_placement::emit::script;
@@ -20,7 +20,9 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     if args.mpi_pairs {
         return mpi_pairs(args, &topology);
     }
-    let ranked = resolve::ranks(&args.placement, &args.ranks, &topology)?;
+    let mut topology = topology;
+    let ranks = near_devices(args, &mut topology)?;
+    let ranked = resolve::ranks(&args.placement, &ranks, &topology)?;
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
@@ -68,11 +70,26 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+/// The options of ranks with their devices: of this machine those to which there is a way, and unless it is
+/// said how many ranks there are, one for all that each has.
+fn near_devices(args: &PlacesArgs, topology: &mut Topology) -> Result<RankArgs, Failure> {
+    let mut ranks = args.ranks.clone();
+    let Some(each) = args.devices else { return Ok(ranks) };
+    if topology.source == TopologySource::Live {
+        topology.devices = devices::reachable(topology, &SysRoot::live());
+    }
+    let count = topology.accelerators().count() as u32;
+    ranks.devices = Some(each);
+    ranks.ranks = ranks.ranks.or(Some((count / each).max(1)));
+    Ok(ranks)
+}
+
 /// What is shown of a plan, on this machine with what this process was started with.
 fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
     let live = matches!(topology.source, TopologySource::Live);
     let inherited = live.then(|| nodegauge_machine::inherited(&SysRoot::live())).flatten();
-    PlacesDocument { inherited, ..PlacesDocument::new(topology, &plan.ranks) }
+    let document = PlacesDocument::new(topology, &plan.ranks).with_devices(&plan.devices);
+    PlacesDocument { inherited, ..document }
 }
 
 /// What the plan says below its table, line by line.
@@ -87,6 +104,7 @@ fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
     match launcher {
         Emit::Omp => script::omp(plan),
         Emit::Numactl => script::numactl(plan),
+        Emit::Wrapper => script::wrapper(plan),
         Emit::Openmpi => script::openmpi(plan, topology),
         Emit::Mpich => script::mpich(plan),
         Emit::Slurm => script::slurm(plan),

@@ -181,6 +181,7 @@ fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
         available: None,
         cache_bytes: None,
         cpus: vec![id],
+        device: None,
         distances: None,
     };
     let modules =

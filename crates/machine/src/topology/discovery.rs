@@ -3,11 +3,13 @@
 
 use super::{HardwareThread, Topology, TopologyNode, TopologySource};
 use crate::ids::{CpuId, NodeId};
+use crate::root::SysRoot;
+use crate::{devices, memory};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
-use hwlocality::topology::builder::BuildFlags;
+use hwlocality::topology::builder::{BuildFlags, TypeFilter};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Cache;
 use nodegauge_os::ChildAnswer;
@@ -17,6 +19,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+mod io_objects;
 
 /// How long hwloc may take over a description: thousands of times what the largest machine needs.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -34,7 +38,7 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
             let built = built.map_err(|cause| cause.to_string());
             built
                 .and_then(|builder| builder.build().map_err(|cause| cause.to_string()))
-                .map(|hwloc| copied(&hwloc, source))
+                .map(|hwloc| with_kernels_view(copied(&hwloc, source), &SysRoot::live()))
                 .map_err(|cause| {
                     Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
                 })
@@ -98,10 +102,32 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
     let builder = Hwloc::builder();
     let builder = match source {
         TopologySource::Synthetic(_) => builder.from_synthetic(text).map_err(|e| reason(&e))?,
-        _ => builder.from_xml(text).map_err(|e| reason(&e))?,
+        _ => builder
+            .from_xml(text)
+            .map_err(|e| reason(&e))?
+            .with_io_type_filter(TypeFilter::KeepImportant)
+            .map_err(|e| reason(&e))?,
     };
     let hwloc = builder.build().map_err(|e| reason(&e))?;
     Ok(copied(&hwloc, source))
+}
+
+/// A live machine with what hwloc leaves to its plug-ins, which load the vendors' libraries: the devices; and
+/// with the nodes of devices' memory, which older versions of hwloc hide.
+fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
+    topology.devices = devices::pci::listed(root);
+    let of_devices = devices::memory_nodes(root);
+    for (id, bytes) in memory::nodes(root) {
+        if topology.nodes.iter().all(|node| node.id != id) && bytes > 0 {
+            let hidden = TopologyNode { id, bytes: Some(bytes), cpus: Vec::new(), device: None };
+            topology.nodes.push(hidden);
+        }
+    }
+    for node in &mut topology.nodes {
+        node.device = of_devices.get(&node.id).cloned().or(node.device.take());
+    }
+    topology.nodes.sort_by_key(|node| node.id);
+    topology
 }
 
 /// Copies what is needed out of hwloc's tree.
@@ -136,6 +162,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
             socket,
             // The smallest node that holds the thread is the nearest.
             node: (0..nodes.len())
+                .filter(|i| nodes[*i].device.is_none())
                 .filter(|i| nodes[*i].cpus.binary_search(&cpu).is_ok())
                 .min_by_key(|i| nodes[*i].cpus.len()),
             sibling: *sibling,
@@ -164,6 +191,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         sockets: numbering.take(ObjectType::Package),
         nodes,
         caches: cache_levels(hwloc, source),
+        devices: io_objects::devices(hwloc),
         processor_model: info("CPUModel"),
         identification: info("CPUVendor")
             .zip(number("CPUFamilyNumber"))
@@ -221,6 +249,9 @@ fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
                 id: NodeId(object.os_index()? as u32),
                 bytes: known.then(|| object.total_memory()),
                 cpus,
+                device: object
+                    .info("PCIBusID")
+                    .and_then(|at| Some(at.to_str().ok()?.to_lowercase())),
             })
         })
         .collect();
@@ -284,4 +315,33 @@ pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
     let (version, _) = rest.split_once('"')?;
     let major: u32 = version.split('.').next()?.parse().ok()?;
     (major >= 3).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_node_that_hwloc_hides_is_the_memory_of_its_device() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("sys/devices/system/node/online", "0-2");
+        for (node, kib) in [(0, 499_750_400), (1, 100_218_928), (2, 0)] {
+            let text = format!("Node {node} MemTotal: {kib} kB\nNode {node} MemFree: 0 kB\n");
+            put(&format!("sys/devices/system/node/node{node}/meminfo"), &text);
+        }
+        put("proc/driver/nvidia/gpus/0009:01:00.0/numa_status", "Node:\t\t1\nStatus:\t\tonline\n");
+        let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:4 PU:1".to_owned());
+        let plain = load(&source).unwrap();
+        let nodes = with_kernels_view(plain, &SysRoot::recorded(folder.path())).nodes;
+        let seen: Vec<_> = nodes.iter().map(|node| (node.id.0, node.device.as_deref())).collect();
+        // The third, without memory, is left for slices of the device.
+        assert_eq!(seen, [(0, None), (1, Some("0009:01:00.0"))]);
+        assert_eq!((nodes[1].bytes, nodes[1].cpus.len()), (Some(100_218_928 << 10), 0));
+    }
 }

@@ -4,7 +4,7 @@
 use super::{TURNS, distinct, pairing};
 use crate::keys::{Registry, Role, scalar};
 use crate::place::Numbered;
-use crate::record::{Machine, Record, Severity};
+use crate::record::{Device, Machine, Record, Severity};
 use crate::{Bytes, BytesPerSec};
 use pairing::Point;
 use serde::{Serialize, Serializer};
@@ -45,7 +45,7 @@ impl Difference {
 type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
 /// Facts about machines, in the order of the list.
-const FACTS: [Fact; 20] = [
+const FACTS: [Fact; 23] = [
     ("host", true, |m| m.host.clone()),
     ("processor", true, |m| m.processor.model.clone()),
     ("sockets", true, |m| count(m.processor.sockets)),
@@ -82,6 +82,17 @@ const FACTS: [Fact; 20] = [
             huge.map(|pages| format!("{} of {}", pages.total, Bytes(pages.bytes))).collect();
         Some(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
     }),
+    ("devices", false, |m| of_devices(m, |device| Some(device.title()))),
+    ("driver of devices", false, |m| {
+        of_devices(m, |device| {
+            Some(format!("{} {}", device.driver.as_ref()?, device.driver_version.as_ref()?))
+        })
+    }),
+    ("ECC of devices", false, |m| {
+        of_devices(m, |device| {
+            Some(if device.memory.as_ref()?.ecc? { "on" } else { "off" }.to_owned())
+        })
+    }),
     ("inherited memory policy", false, |m| {
         let inherited = m.circumstances.as_ref()?.inherited.as_ref()?;
         let nodes: Vec<String> = inherited.nodes.iter().map(u32::to_string).collect();
@@ -89,6 +100,13 @@ const FACTS: [Fact; 20] = [
         Some(format!("{}{separator}{}", inherited.policy.as_ref()?, nodes.join(",")))
     }),
 ];
+
+/// What the devices of a machine that compute say of themselves, each thing once.
+fn of_devices(machine: &Machine, fact: impl Fn(&Device) -> Option<String>) -> Option<String> {
+    let computing = machine.devices.iter().filter(|device| device.computes());
+    let facts: BTreeSet<String> = computing.filter_map(fact).collect();
+    (!facts.is_empty()).then(|| facts.into_iter().collect::<Vec<_>>().join(", "))
+}
 
 /// What differs between a machine as it was and as it is now, in words, as far as it decides which
 /// configuration is fastest.

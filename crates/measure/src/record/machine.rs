@@ -1,6 +1,6 @@
 //! What a node is, as the record keeps it. Unknown is `null`.
 
-use super::Figure;
+use super::{Device, Figure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,6 +34,9 @@ pub struct Machine {
     /// What else decides how fast it is; not there for a described machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circumstances: Option<Circumstances>,
+    /// Accelerators and the adapters of fast networks, in the order of the bus.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
     /// Where this description comes from: `live`, `xml`, `synthetic` or [`IMPORTED`].
     #[serde(default)]
     pub source: String,
@@ -215,6 +218,9 @@ pub struct NumaNode {
     pub cache_bytes: Option<u64>,
     /// The operating system's numbers of its hardware threads.
     pub cpus: Vec<u32>,
+    /// The device whose memory it is, by its place on the bus; not there for the host's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// Relative distances to all nodes, in node order, when the kernel gives them.
     #[serde(default)]
     pub distances: Option<Vec<u32>>,

@@ -12,12 +12,13 @@ use crate::curves::run::{self, Figure, Run, Value};
 use crate::curves::traffic::{self, Traffic};
 use crate::curves::{Mode, Setup, TIMES_LLC, lines, notice, refuse_below, too_large};
 use crate::point::PointError;
+use nodegauge_machine::topology::TopologyNode;
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, MemoryPolicy};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a timed stretch of a chase lasts, seconds.
 const CHASE_SECONDS: f64 = 2e-3;
@@ -39,6 +40,8 @@ pub(super) struct Matrix {
     readers: Vec<Readers>,
     /// Nodes with memory, by number; those without CPUs are there too.
     memories: Vec<NodeId>,
+    /// Of nodes that are the memory of a device, the device's place on the bus.
+    of_devices: BTreeMap<NodeId, String>,
     /// Bytes of each region.
     bytes: u64,
     /// CPUs between which a line goes.
@@ -94,7 +97,9 @@ fn nodes(topology: &Topology, largest: Option<Bytes>) -> Matrix {
     let llc = readers.iter().filter_map(reach).max();
     let auto = llc.map_or(UNKNOWN_CACHE, |llc| (llc * TIMES_LLC).max(16 << 20));
     let bytes = largest.map_or(auto, |largest| largest.0);
-    Matrix { readers, memories, bytes, pairs: Vec::new() }
+    let of_device = |node: &TopologyNode| Some((node.id, node.device.clone()?));
+    let of_devices = topology.nodes.iter().filter_map(of_device).collect();
+    Matrix { readers, memories, of_devices, bytes, pairs: Vec::new() }
 }
 
 impl Mode for Matrix {
@@ -202,6 +207,7 @@ impl Matrix {
                     to_node: Some(node.0.into()),
                     memory_policy: Some("bind".to_owned()),
                     on_node,
+                    device_memory: self.of_devices.get(&node).cloned(),
                     set_bytes: Some(self.bytes),
                     ..CurveConfig::default()
                 };
@@ -254,6 +260,16 @@ mod tests {
         cpus.dedup();
         assert_eq!(cpus.len(), 192);
         assert_eq!(super::nodes(&machine, Some(Bytes::mib(64))).bytes, 64 << 20);
+    }
+
+    #[test]
+    fn memory_of_a_device_is_a_column_and_empty_nodes_are_none() {
+        let path = "../machine/tests/topologies/gh200.xml";
+        let gh200 = topology(&format!("{}/{path}", env!("CARGO_MANIFEST_DIR")));
+        let plan = nodes(&gh200, Some(Bytes::mib(64)));
+        assert_eq!((plan.readers.len(), plan.readers[0].cpus.len()), (1, 72));
+        assert_eq!(plan.memories, [NodeId(0), NodeId(1)]);
+        assert_eq!(plan.of_devices, [(NodeId(1), "0009:01:00.0".to_owned())].into());
     }
 
     #[test]

@@ -57,6 +57,8 @@ impl Joined {
             ranks: (0..).zip(&self.cpus).map(place).collect::<Result<_, _>>()?,
             policy: None,
             words: format!("as {} has it", self.started.launcher),
+            devices: Vec::new(),
+            device_count: 0,
             notices: vec![self.notice()],
         })
     }

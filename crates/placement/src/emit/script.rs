@@ -3,10 +3,11 @@
 //! POSIX shell. The scripts hold only numbers and words of this crate, so nothing needs quoting but
 //! the braces of places.
 
-use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher};
+use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher, visible};
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
+use nodegauge_machine::devices::LOCAL_RANK;
 use nodegauge_measure::quantity::counted;
 
 const RUN: &str = "run: sh FILE PROGRAM [ARGUMENT]...";
@@ -32,7 +33,8 @@ pub fn omp(plan: &RankPlan) -> String {
     if plan.ranks.iter().any(|place| place.memory != MemoryPolicy::Default) {
         text.push_str("# memory: OpenMP has no words for it; see --emit numactl\n");
     }
-    let each: Vec<_> = plan.ranks.iter().map(super::omp).collect();
+    let own = plan.ranks.iter().map(super::omp).enumerate();
+    let each: Vec<_> = own.map(|(rank, words)| [words, visible(plan, rank)].concat()).collect();
     match each.as_slice() {
         [first, rest @ ..] if rest.iter().all(|other| other == first) => text + &exports(first),
         _ => {
@@ -50,19 +52,37 @@ pub fn omp(plan: &RankPlan) -> String {
 /// One command a rank, all at once; fails when one fails.
 pub fn numactl(plan: &RankPlan) -> String {
     let mut text = head(plan, RUN);
-    let command = |place: &RankPlace| {
-        let environment = env_words(&super::threads_within(place));
+    let command = |(rank, place): (usize, &RankPlace)| {
+        let variables = [super::threads_within(place), visible(plan, rank)].concat();
+        let environment = env_words(&variables);
         let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
         format!("env {environment}{words}\"$@\"")
     };
     if let [only] = plan.ranks.as_slice() {
-        return text + "exec " + &command(only) + "\n";
+        return text + "exec " + &command((0, only)) + "\n";
     }
     text.push_str("pids=\ntrap 'kill $pids 2>/dev/null' INT TERM\n");
-    for place in &plan.ranks {
+    for place in plan.ranks.iter().enumerate() {
         text.push_str(&format!("{} & pids=\"$pids $!\"\n", command(place)));
     }
     text + "status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\nexit $status\n"
+}
+
+/// One rank's program bound as planned, whoever starts it, on one node or on several alike: its number among the
+/// ranks of its node is in the launcher's variable.
+pub fn wrapper(plan: &RankPlan) -> String {
+    let remark =
+        "use: mpirun -np RANKS --bind-to none sh FILE PROGRAM [ARGUMENT]...; srun likewise";
+    let mut text = head(plan, remark);
+    let variables =
+        LOCAL_RANK.iter().rev().fold("0".to_owned(), |rest, name| format!("${{{name}:-{rest}}}"));
+    text.push_str(&format!("case $(({variables} % {})) in\n", plan.ranks.len().max(1)));
+    for (rank, place) in plan.ranks.iter().enumerate() {
+        let variables = [super::threads_within(place), visible(plan, rank)].concat();
+        let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
+        text.push_str(&format!("{rank}) exec env {}{words}\"$@\" ;;\n", env_words(&variables)));
+    }
+    text + "esac\n"
 }
 
 /// Open MPI, either version, whichever is found; `MPIRUN` names another `mpirun`.

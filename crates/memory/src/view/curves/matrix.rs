@@ -40,6 +40,12 @@ pub(super) fn view(of: &[Figure<'_>], section: &mut Section) {
             .gap();
         let text = "reads of a row's cores from a column's memory; latency of one of them";
         section.push(Block::Text(text.to_owned()));
+        let devices = rates
+            .iter()
+            .filter_map(|figure| Some((pair(figure)?.2, figure.1.device_memory.as_deref()?)));
+        for (node, device) in devices.collect::<BTreeSet<_>>() {
+            section.push(Block::Text(format!("n{node} is the memory of device {device}")));
+        }
         evidence(section, &rates, "each node's cores read, memory bound to its node".to_owned());
     }
     if cpus.is_empty() {
@@ -97,7 +103,9 @@ fn grid(of: &[Figure<'_>], unit: &str) -> Block {
     let mut titles = vec![unit.to_owned()];
     titles.extend(numbers.iter().map(|number| format!(">{kind}{number}")));
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    for from in &numbers {
+    // Nodes without CPUs read nothing.
+    let reads = |from: &&u32| numbers.iter().any(|to| at(of, kind, **from, *to).is_some());
+    for from in numbers.iter().filter(reads) {
         let cell = |to: &u32| {
             let found = at(of, kind, *from, *to);
             found.map_or_else(|| "".into(), |figure| value(Some(figure)))
@@ -135,7 +143,7 @@ fn by_distance(of: &[Figure<'_>]) -> Table {
 mod tests {
     use super::*;
     use crate::config::CurveConfig;
-    use nodegauge_measure::record::Measurement;
+    use nodegauge_measure::record::{Measurement, Quoted};
 
     #[test]
     fn pairs_are_told_by_the_configuration() {
@@ -150,5 +158,26 @@ mod tests {
         assert_eq!(of(places(&[3, 7])), Some(("cpu", 3, 7)));
         assert_eq!(of(places(&[3])), None);
         assert_eq!(of(CurveConfig::default()), None);
+    }
+
+    #[test]
+    fn memory_of_a_device_is_named_and_a_node_without_cpus_has_no_row() {
+        let m = |unit| Measurement::new("memory", "matrix", "any", unit).value(Quoted::Best, 1e9);
+        let (rate, time) = (m(Unit::BytesPerSecond), m(Unit::Seconds));
+        let config = |to, device: Option<&str>| CurveConfig {
+            from_node: Some(0),
+            to_node: Some(to),
+            device_memory: device.map(str::to_owned),
+            ..Default::default()
+        };
+        let to = [config(0, None), config(1, Some("0009:01:00.0"))];
+        let figures: Vec<Figure<'_>> =
+            to.iter().flat_map(|to| [(&rate, to.clone()), (&time, to.clone())]).collect();
+        let mut section = Section::new("matrix");
+        view(&figures, &mut section);
+        let said = "n1 is the memory of device 0009:01:00.0".to_owned();
+        assert!(section.blocks.contains(&Block::Text(said)));
+        let Some(Block::Table(table)) = section.blocks.first() else { panic!("no table") };
+        assert_eq!((table.columns.len(), table.rows.len()), (3, 1));
     }
 }

@@ -1,0 +1,87 @@
+//! What amdgpu tells of its devices in sysfs: memory, clocks, power, partitions, errors, who uses them.
+//! Files: Linux' Documentation/gpu/amdgpu and the sources of drivers/gpu/drm/amd.
+
+use super::pci::{PciDevice, file};
+use super::some_state;
+use crate::root::{SysRoot, keyed};
+use nodegauge_measure::record::{Device, DeviceState};
+
+/// What the compute side of the driver shows.
+const KFD: &str = "sys/class/kfd/kfd";
+
+/// Adds what amdgpu tells of a device.
+pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
+    let text = |name: &str| root.text(&file(&pci.address, name)).filter(|text| !text.is_empty());
+    device.name = text("product_name").or(device.name.take());
+    device.uuid = text("unique_id").or(device.uuid.take());
+    let memory = device.memory.get_or_insert_default();
+    memory.bytes =
+        text("mem_info_vram_total").and_then(|bytes| bytes.parse().ok()).or(memory.bytes);
+    if let Some(errors) = text("ras/umc_err_count") {
+        // The file is there where the memory corrects errors.
+        memory.ecc = Some(true);
+        memory.corrected_errors = keyed(&errors, "ce");
+        memory.uncorrected_errors = keyed(&errors, "ue");
+    }
+    let sensors = root.names(&file(&pci.address, "hwmon")).into_iter().next().unwrap_or_default();
+    let microwatts = |name: &str| text(&format!("hwmon/{sensors}/{name}"))?.parse::<f64>().ok();
+    let watts = |name: &str| microwatts(name).map(|value| value / 1e6);
+    let [cores, memory] =
+        ["pp_dpm_sclk", "pp_dpm_mclk"].map(|name| text(name).map(|text| levels(&text)));
+    let partition: Vec<String> = ["current_compute_partition", "current_memory_partition"]
+        .into_iter()
+        .filter_map(text)
+        .collect();
+    device.state = some_state(DeviceState {
+        hz: cores.and_then(|(now, _)| now),
+        most_hz: cores.and_then(|(_, most)| most),
+        memory_hz: memory.and_then(|(now, _)| now),
+        most_memory_hz: memory.and_then(|(_, most)| most),
+        throttled_by: Vec::new(),
+        watts: watts("power1_cap"),
+        most_watts: watts("power1_cap_max"),
+        partition: (!partition.is_empty()).then(|| partition.join("/")),
+        others: others(pci, root),
+    });
+}
+
+/// Of levels such as `1: 1600Mhz *`, the one in use and the last, Hz.
+fn levels(text: &str) -> (Option<f64>, Option<f64>) {
+    let hz = |line: &str| {
+        let (_, value) = line.split_once(": ")?;
+        let digits = value.trim_end_matches([' ', '*']).to_lowercase();
+        digits.strip_suffix("mhz")?.trim().parse::<f64>().ok().map(|mhz| mhz * 1e6)
+    };
+    let now = text.lines().find(|line| line.trim_end().ends_with('*'));
+    (now.and_then(hz), text.lines().last().and_then(hz))
+}
+
+/// How many other processes have memory of the device, by what the compute side of the driver shows.
+fn others(pci: &PciDevice, root: &SysRoot) -> Option<u32> {
+    let nodes = format!("{KFD}/topology/nodes");
+    let gpu = root.names(&nodes).into_iter().find_map(|node| {
+        let properties = root.text(&format!("{nodes}/{node}/properties"))?;
+        let (domain, at) = (keyed(&properties, "domain")?, keyed(&properties, "location_id")?);
+        let (bus, slot, function) = (at >> 8 & 0xff, at >> 3 & 0x1f, at & 7);
+        let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.{function:x}");
+        (address == pci.address).then(|| root.text(&format!("{nodes}/{node}/gpu_id")))?
+    })?;
+    let own = std::process::id().to_string();
+    let uses = |process: &&String| {
+        let bytes: Option<u64> = root.value(&format!("{KFD}/proc/{process}/vram_{gpu}"));
+        **process != own && bytes.is_some_and(|bytes| bytes > 0)
+    };
+    Some(root.names(&format!("{KFD}/proc")).iter().filter(uses).count() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_levels_of_a_clock_one_is_in_use() {
+        assert_eq!(levels("0: 500Mhz\n1: 800Mhz *\n2: 1700Mhz "), (Some(800e6), Some(1700e6)));
+        assert_eq!(levels("0: 1600Mhz *"), (Some(1600e6), Some(1600e6)));
+        assert_eq!(levels(""), (None, None));
+    }
+}

@@ -1,0 +1,117 @@
+//! What is known of accelerators by their numbers on the bus and by name: memory and the most that it can
+//! move. The facts are in `data/devices.toml`, each with its source; a device that is not in it is unknown.
+
+use nodegauge_measure::record::Figure;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// What the catalog says of a device.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceEntry {
+    /// As its driver calls it.
+    pub name: String,
+    /// Numbers of vendor and device; none where they stand for several.
+    #[serde(default)]
+    ids: Vec<String>,
+    /// What a name must hold to be of this device.
+    words: String,
+    /// `HBM3`, `GDDR6`, ...
+    pub memory: String,
+    /// What its maker calls the size of its memory, bytes.
+    pub bytes: Option<f64>,
+    bandwidth: f64,
+    source: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceTables {
+    sources: BTreeMap<String, String>,
+    device: Vec<DeviceEntry>,
+}
+
+fn tables() -> &'static DeviceTables {
+    static TABLES: OnceLock<DeviceTables> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        toml::from_str(include_str!("../../data/devices.toml"))
+            .expect("the embedded table parses: a test reads it")
+    })
+}
+
+impl DeviceEntry {
+    /// The most that its memory can move, B/s, with the source.
+    pub fn bandwidth(&self) -> Figure {
+        let source = tables().sources.get(&self.source).map_or(self.source.as_str(), |known| known);
+        Figure {
+            value: self.bandwidth,
+            basis: "catalog".to_owned(),
+            detail: Some(source.to_owned()),
+            at_most: false,
+        }
+    }
+}
+
+/// The device with these numbers, e.g. `10de:2335`.
+pub fn identified(identification: &str) -> Option<&'static DeviceEntry> {
+    tables().device.iter().find(|entry| entry.ids.iter().any(|id| id == identification))
+}
+
+/// The device that a driver calls `name`, e.g. `NVIDIA H100 80GB HBM3`: of the rows all of whose words are in the
+/// name, the first with most of them.
+pub fn named(name: &str) -> Option<&'static DeviceEntry> {
+    let typed = words(name);
+    let fits = |entry: &&DeviceEntry| words(&entry.words).iter().all(|word| typed.contains(word));
+    // Of equals `max_by_key` gives the last.
+    tables().device.iter().rev().filter(fits).max_by_key(|entry| words(&entry.words).len())
+}
+
+/// The words of a name in small letters; `Xeon(R) Phi` is `xeon phi`, `A100-SXM4` is `a100 sxm4`.
+fn words(name: &str) -> Vec<String> {
+    let plain = name.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
+    let words = plain.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_consistent() {
+        let DeviceTables { sources, device } = tables();
+        let mut ids: Vec<&String> = device.iter().flat_map(|entry| &entry.ids).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "numbers stand for one device");
+        for entry in device {
+            assert!(sources.contains_key(&entry.source), "{}", entry.name);
+            // A name that drivers give finds its own row and no other.
+            assert_eq!(named(&entry.name), Some(entry), "{}", entry.name);
+            assert!(entry.bytes.is_none_or(|bytes| (1e9..1e12).contains(&bytes)), "{}", entry.name);
+            assert!((100e9..20e12).contains(&entry.bandwidth), "{}", entry.name);
+        }
+        assert!(sources.keys().all(|key| device.iter().any(|entry| entry.source == *key)));
+    }
+
+    #[test]
+    fn names_of_drivers_are_told_apart() {
+        let rate = |name: &str| named(name).map(|entry| entry.bandwidth().value);
+        assert_eq!(rate("NVIDIA H200"), Some(4.8e12));
+        assert_eq!(rate("NVIDIA H100 80GB HBM3"), Some(3.35e12));
+        assert_eq!(rate("NVIDIA H100 PCIe"), Some(2.0e12));
+        assert_eq!(rate("NVIDIA A100-SXM4-80GB"), Some(2.039e12));
+        assert_eq!(rate("NVIDIA A100 80GB PCIe"), Some(1.935e12));
+        assert_eq!(rate("NVIDIA GH200 480GB"), Some(4.0e12));
+        assert_eq!(rate("NVIDIA GH200 144G HBM3e"), Some(4.9e12));
+        assert_eq!(rate("AMD Instinct MI300X"), Some(5.3e12));
+        assert_eq!(rate("Intel(R) Data Center GPU Max 1550"), Some(3.2768e12));
+        assert_eq!(rate("Intel(R) Xeon Phi(TM) coprocessor 7110P"), Some(352e9));
+        // A laptop's RTX A1000 is no A10, and of an H100 alone the memory is not known.
+        assert_eq!((rate("NVIDIA RTX A1000 Laptop GPU"), rate("NVIDIA H100")), (None, None));
+        assert_eq!(identified("10de:2335").unwrap().name, "NVIDIA H200");
+        assert_eq!(identified("10de:0000"), None);
+    }
+}

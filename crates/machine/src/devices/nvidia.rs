@@ -1,0 +1,152 @@
+//! What NVIDIA's driver shows in `/proc/driver/nvidia`, and what its library adds.
+
+use super::nvml::{self, GpuState, NowAndMost, NvmlReading};
+use super::{catalog, some_state};
+use crate::ids::NodeId;
+use crate::root::{SysRoot, keyed};
+use nodegauge_measure::BytesPerSec;
+use nodegauge_measure::record::{Device, DeviceState, Figure};
+use std::collections::BTreeMap;
+
+/// Where the driver shows its devices, by their addresses.
+const GPUS: &str = "proc/driver/nvidia/gpus";
+/// Transfers a cycle of the clock that the library gives for memory, which is that of double data rate.
+const TRANSFERS_PER_CYCLE: f64 = 2.0;
+
+/// Adds what the driver shows of a device.
+pub(super) fn add(device: &mut Device, root: &SysRoot) {
+    let told = |key: &str| told(root, &device.address, "information", key);
+    let (name, uuid) = (told("Model"), told("GPU UUID"));
+    device.name = name.or(device.name.take());
+    // Until a device was used for the first time, its number is shown as question marks.
+    device.uuid = uuid.filter(|uuid| !uuid.contains('?'));
+}
+
+/// A value of a file in which the driver describes a device, in lines of `KEY: VALUE`.
+pub(super) fn told(root: &SysRoot, address: &str, file: &str, key: &str) -> Option<String> {
+    let text = root.text(&format!("{GPUS}/{address}/{file}"))?;
+    let value = |line: &str| {
+        Some(line.strip_prefix(key)?.trim_start().strip_prefix(':')?.trim().to_owned())
+    };
+    text.lines().find_map(value)
+}
+
+/// The NUMA nodes that are the memory of devices, with the devices' addresses.
+pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
+    let node = |address: String| {
+        let status = root.text(&format!("{GPUS}/{address}/numa_status"))?;
+        Some((NodeId(keyed(&status, "Node")? as u32), address.to_lowercase()))
+    };
+    root.names(GPUS).into_iter().filter_map(node).collect()
+}
+
+/// Adds what the library says of the devices of this machine, where it is and has something to say.
+pub(super) fn ask_library(devices: &mut [Device], root: &SysRoot) {
+    let driven = |device: &Device| device.driver.as_deref() == Some("nvidia");
+    if root.is_live() && devices.iter().any(driven) {
+        // What it cannot say is not known; where a device is not usable, the files of the kernel say why.
+        add_reading(devices, &nvml::read().unwrap_or_default());
+    }
+}
+
+fn add_reading(devices: &mut [Device], reading: &NvmlReading) {
+    for device in devices {
+        if let Some(gpu) = reading.at(&device.address) {
+            add_state(device, gpu);
+            device.driver_version = device.driver_version.take().or_else(|| reading.driver.clone());
+        }
+    }
+}
+
+fn add_state(device: &mut Device, gpu: &GpuState) {
+    device.name = gpu.name.clone().or(device.name.take());
+    device.uuid = gpu.uuid.clone().or(device.uuid.take());
+    let memory = device.memory.get_or_insert_default();
+    memory.bytes = gpu.memory.map(|(bytes, _)| bytes).or(memory.bytes);
+    memory.ecc = gpu.ecc.or(memory.ecc);
+    memory.corrected_errors = gpu.corrected.or(memory.corrected_errors);
+    memory.uncorrected_errors = gpu.uncorrected.or(memory.uncorrected_errors);
+    let known = catalog::identified(&device.identification)
+        .or_else(|| catalog::named(device.name.as_deref()?));
+    let clock = gpu.memory_clock.map(|clock| clock.most);
+    let sheet = known.map(|known| format!("; catalog: {}", BytesPerSec(known.bandwidth().value)));
+    let driver = gpu.bus_bits.zip(clock).map(|(bits, hz)| Figure {
+        value: f64::from(bits) / 8.0 * hz * TRANSFERS_PER_CYCLE,
+        basis: "driver".to_owned(),
+        detail: Some(format!(
+            "{bits} bit x {:.0} MHz x {TRANSFERS_PER_CYCLE} transfers{}",
+            hz / 1e6,
+            sheet.unwrap_or_default()
+        )),
+        at_most: false,
+    });
+    memory.theoretical = driver.or(memory.theoretical.take()).or_else(|| Some(known?.bandwidth()));
+    let (now, most) = two(gpu.clock);
+    let (memory_now, memory_most) = two(gpu.memory_clock);
+    let own = std::process::id();
+    let others = gpu.processes.as_ref();
+    device.state = some_state(DeviceState {
+        hz: now,
+        most_hz: most,
+        memory_hz: memory_now,
+        most_memory_hz: memory_most,
+        throttled_by: gpu.slowed_by().into_iter().map(str::to_owned).collect(),
+        watts: gpu.power_limit_w,
+        most_watts: None,
+        partition: (gpu.mig == Some(true)).then(|| "MIG".to_owned()),
+        others: others.map(|all| all.iter().filter(|(process, _)| *process != own).count() as u32),
+    });
+}
+
+fn two(clock: Option<NowAndMost>) -> (Option<f64>, Option<f64>) {
+    (clock.map(|clock| clock.now), clock.map(|clock| clock.most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::DeviceKind;
+
+    #[test]
+    fn what_the_library_says_is_added() {
+        let text = r#"{"kind": "gpu", "address": "0000:1b:00.0", "identification": "10de:2335"}"#;
+        let mut devices: Vec<Device> = vec![serde_json::from_str(text).unwrap()];
+        assert_eq!(devices[0].kind, DeviceKind::Gpu);
+        let clock = |now, most| Some(NowAndMost { now, most });
+        let gpu = GpuState {
+            pci: "0000:1b:00.0".to_owned(),
+            name: Some("NVIDIA H200".to_owned()),
+            memory: Some((150_754_820_096, 0)),
+            bus_bits: Some(6144),
+            memory_clock: clock(3201e6, 3201e6),
+            clock: clock(345e6, 1980e6),
+            clock_limits: Some(0x04),
+            ecc: Some(true),
+            corrected: Some(0),
+            uncorrected: Some(1),
+            power_limit_w: Some(700.0),
+            processes: Some(vec![(std::process::id(), None), (1, Some(5))]),
+            mig: Some(true),
+            ..GpuState::default()
+        };
+        let reading = NvmlReading {
+            driver: Some("550.54.15".to_owned()),
+            gpus: vec![gpu],
+            silent: Vec::new(),
+        };
+        add_reading(&mut devices, &reading);
+        let device = &devices[0];
+        let memory = device.memory.as_ref().unwrap();
+        // 6144 bit at 6.402 GT/s, more than the 4.8 TB/s of the data sheet.
+        let theoretical = memory.theoretical.as_ref().unwrap();
+        assert_eq!((theoretical.value, theoretical.basis.as_str()), (4.916_736e12, "driver"));
+        assert_eq!((memory.ecc, memory.uncorrected_errors), (Some(true), Some(1)));
+        let state = device.state.as_ref().unwrap();
+        assert_eq!(
+            (state.others, state.throttled_by.join(" ")),
+            (Some(1), "power limit".to_owned())
+        );
+        assert_eq!((state.partition.as_deref(), state.watts), (Some("MIG"), Some(700.0)));
+        assert_eq!(device.driver_version.as_deref(), Some("550.54.15"));
+    }
+}

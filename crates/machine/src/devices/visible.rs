@@ -1,0 +1,129 @@
+//! Which devices this process can use: those that have a driver, whose device files it may open, and that
+//! no variable hides.
+//!
+//! Sources: CUDA C++ Programming Guide on CUDA_VISIBLE_DEVICES; ROCm documentation on GPU isolation; oneAPI
+//! Level Zero on ZE_AFFINITY_MASK.
+
+use super::{nvidia, pci};
+use crate::root::SysRoot;
+use crate::topology::PciDevice;
+use nodegauge_measure::record::{Device, DeviceKind};
+use std::collections::BTreeMap;
+
+/// The variables that leave only some devices of a maker visible, the first that is set counts; with the words
+/// that make drivers number as the bus does, where they may do otherwise.
+pub const VISIBLE: [(u16, &[&str], Option<&str>); 3] = [
+    (pci::NVIDIA, &["CUDA_VISIBLE_DEVICES"], Some("CUDA_DEVICE_ORDER=PCI_BUS_ID")),
+    (pci::AMD, &["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"], None),
+    (pci::INTEL, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
+];
+
+/// Variables in which launchers tell a process its number among those of its node.
+pub const LOCAL_RANK: [&str; 6] = [
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "PALS_LOCAL_RANKID",
+    "SLURM_LOCALID",
+    "PMI_LOCAL_RANK",
+];
+
+/// The environment that this process was started with.
+pub(crate) fn environment(root: &SysRoot) -> BTreeMap<String, String> {
+    let text = root.bytes("proc/self/environ").unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Says of each device why this process cannot use it.
+pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot) {
+    for (device, pci) in devices.iter_mut().zip(on_bus).filter(|(device, _)| device.computes()) {
+        device.hidden.extend(no_way_to(device, pci, root));
+    }
+    let environment = environment(root);
+    for (vendor, names, _) in VISIBLE {
+        let set = names.iter().find_map(|name| Some((*name, environment.get(*name)?)));
+        // Whose slice a slice with a number of its own is, only the driver knows.
+        let set =
+            set.filter(|(_, value)| !value.starts_with("MIG-") || value.starts_with("MIG-GPU-"));
+        let Some((name, value)) = set else { continue };
+        // Drivers number what is left.
+        let of_maker = |(device, pci): &(&mut Device, &PciDevice)| {
+            pci.vendor == vendor && pci.kind == DeviceKind::Gpu && device.hidden.is_empty()
+        };
+        let left: Vec<_> = devices.iter_mut().zip(on_bus).filter(of_maker).collect();
+        let uuids: Vec<Option<&str>> =
+            left.iter().map(|(device, _)| device.uuid.as_deref()).collect();
+        let visible = visible_to(value, &uuids);
+        for (at, (device, _)) in left.into_iter().enumerate() {
+            if !visible.contains(&at) {
+                device.hidden.push(format!("{name}={value} leaves it out"));
+            }
+        }
+    }
+}
+
+/// The positions that a list of numbers and names of devices leaves visible, of devices with these names:
+/// `0,2`, `GPU-5e0b...`, slices as `MIG-GPU-5e0b.../1/0`, halves of devices as `0.1`. What follows an entry that
+/// is of no device counts for nothing.
+fn visible_to(list: &str, uuids: &[Option<&str>]) -> Vec<usize> {
+    let position = |entry: &str| {
+        let number = entry.split('.').next().unwrap_or(entry);
+        if let Ok(number) = number.parse::<usize>() {
+            return (number < uuids.len()).then_some(number);
+        }
+        let name = entry.strip_prefix("MIG-").unwrap_or(entry);
+        let name = name.split('/').next().unwrap_or(name);
+        let starts = |uuid: &&str| !name.is_empty() && uuid.starts_with(name);
+        uuids.iter().position(|uuid| uuid.as_ref().is_some_and(starts))
+    };
+    list.split(',').map(str::trim).map_while(position).collect()
+}
+
+/// Why there is no way to a device for this process; `None` where there is one, as far as is known.
+pub(super) fn no_way_to(device: &Device, pci: &PciDevice, root: &SysRoot) -> Option<String> {
+    let file = match device.driver.as_deref() {
+        None => return Some("the kernel has no driver for it".to_owned()),
+        Some("vfio-pci") => return Some("it is given to a virtual machine (vfio-pci)".to_owned()),
+        Some("nvidia") => {
+            let minor = nvidia::told(root, &pci.address, "information", "Device Minor")?;
+            format!("dev/nvidia{minor}")
+        }
+        Some("amdgpu") if !usable(root, "dev/kfd") => "dev/kfd".to_owned(),
+        Some("amdgpu" | "i915" | "xe") => {
+            let node = device.names.iter().find(|name| name.starts_with("renderD"))?;
+            format!("dev/dri/{node}")
+        }
+        Some(_) => return None,
+    };
+    match (root.exists(&file), usable(root, &file)) {
+        (false, _) => Some(format!("/{file} is not there")),
+        (true, false) => Some(format!("/{file} may not be opened")),
+        (true, true) => None,
+    }
+}
+
+/// Whether a device file is there and may be opened, as permissions and control groups have it.
+fn usable(root: &SysRoot, file: &str) -> bool {
+    nodegauge_os::may_read_and_write(&root.path(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_visible_devices_end_at_what_is_none() {
+        let uuids = [Some("GPU-5e0b"), Some("GPU-77aa"), None];
+        assert_eq!(visible_to("0,2", &uuids), [0, 2]);
+        assert_eq!(visible_to("1, 0", &uuids), [1, 0]);
+        assert_eq!(visible_to("1,7,0", &uuids), [1]);
+        assert_eq!(visible_to("GPU-77", &uuids), [1]);
+        assert_eq!(visible_to("MIG-GPU-5e0b/1/0", &uuids), [0]);
+        assert_eq!(visible_to("0.1", &uuids), [0]);
+        for none in ["", "-1", "NoDevFiles"] {
+            assert!(visible_to(none, &uuids).is_empty(), "{none}");
+        }
+    }
+}

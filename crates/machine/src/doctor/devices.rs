@@ -1,0 +1,134 @@
+//! Accelerators: whether this process can use them, is near to them, and gets of them what they can.
+
+use super::{Examined, Found, found};
+use crate::devices::{LOCAL_RANK, environment};
+use crate::ids::CpuId;
+use crate::root::number_ranges;
+use crate::topology::PciDevice;
+use nodegauge_measure::record::{Device, Severity};
+
+/// Devices that compute of which `what` says something, each with it.
+fn each(node: &Examined<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
+    let computing = node.machine.devices.iter().filter(|device| device.computes());
+    computing.filter_map(|device| Some(format!("{}: {}", name(device), what(device)?))).collect()
+}
+
+fn name(device: &Device) -> String {
+    format!("{} ({})", device.title(), device.address)
+}
+
+/// One finding of several devices.
+fn of_devices(said: &[String], remedy: &str) -> Option<Found> {
+    (!said.is_empty()).then(|| found(said.join("; "), remedy))
+}
+
+/// A device that this process uses, all of whose CPUs are others than those of this process.
+pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
+    let topology = node.topology;
+    let own: Vec<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
+    if own.len() == topology.threads.len() {
+        return None;
+    }
+    let described = node.machine.devices.iter().zip(&topology.devices);
+    let usable: Vec<_> =
+        described.filter(|(device, _)| device.computes() && device.hidden.is_empty()).collect();
+    let is_far = |(_, pci): &&(&Device, &PciDevice)| pci.is_near(&own) == Some(false);
+    let far: Vec<_> = usable.iter().filter(is_far).collect();
+    // Of devices that are all left to it, a process takes one that is near.
+    let all = node.machine.devices.iter().filter(|device| device.computes()).count();
+    if far.is_empty() || (far.len() < usable.len() && usable.len() == all) {
+        return None;
+    }
+    let environment = environment(node.root);
+    let rank = LOCAL_RANK.iter().find_map(|name| Some((name, environment.get(*name)?)));
+    let who =
+        rank.map_or("this process".to_owned(), |(name, rank)| format!("rank {rank} ({name})"));
+    let near: Vec<String> = far
+        .iter()
+        .map(|(device, _)| {
+            let at =
+                device.numa_node.map(|node| format!(" (NUMA node {node})")).unwrap_or_default();
+            format!("{}, which is near to cpus {}{at}", name(device), number_ranges(&device.cpus))
+        })
+        .collect();
+    Some(found(
+        format!(
+            "{who} may run on cpus {}, far from its device {}: what goes to it crosses the links of the processors",
+            number_ranges(own.iter().map(|cpu| cpu.0)),
+            near.join("; "),
+        ),
+        "put ranks near their devices: `nodegauge places --devices --emit slurm` (or openmpi, mpich, wrapper), or `srun --gpu-bind=closest`",
+    ))
+}
+
+/// Lanes that a link does not use, or a rate below that of both its ends.
+pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
+    let narrow = each(node, |device| {
+        let link = device.link.as_ref().filter(|link| link.is_narrow())?;
+        Some(format!("its link has {} of {} lanes", link.width?, link.most_width?))
+    });
+    if !narrow.is_empty() {
+        return of_devices(
+            &narrow,
+            "seat the card anew, look at risers and at how firmware splits the slot; `sudo lspci -vv` shows LnkSta beside LnkCap",
+        );
+    }
+    let slow = each(node, |device| {
+        let link = device.link.as_ref().filter(|link| link.is_slow())?;
+        Some(format!(
+            "its link runs at {} of {} GT/s",
+            link.transfers_per_s? / 1e9,
+            link.most_transfers_per_s? / 1e9
+        ))
+    });
+    let rest = of_devices(
+        &slow,
+        "devices at rest slow their links down; where it stays so under load, look at the slot's setting in firmware",
+    );
+    rest.map(|found| Found { severity: Some(Severity::Info), ..found })
+}
+
+/// Devices that are there and that this process cannot use.
+pub(super) fn hidden(node: &Examined<'_>) -> Option<Found> {
+    let said = each(node, |device| (!device.hidden.is_empty()).then(|| device.hidden.join(", ")));
+    of_devices(
+        &said,
+        "unset the variable, load the driver, ask the batch system for the device (`--gpus-per-node`), or give it to the container (`docker run --gpus all`, `--device /dev/kfd --device /dev/dri`)",
+    )
+}
+
+/// Memory errors that were counted since the driver was loaded.
+pub(super) fn memory_errors(node: &Examined<'_>) -> Option<Found> {
+    let count = |device: &Device| {
+        let memory = device.memory.as_ref()?;
+        Some((memory.uncorrected_errors.unwrap_or(0), memory.corrected_errors.unwrap_or(0)))
+    };
+    let said = each(node, |device| {
+        let (lost, corrected) = count(device).filter(|errors| *errors != (0, 0))?;
+        Some(format!("{lost} uncorrected and {corrected} corrected errors of memory"))
+    });
+    let lost = node.machine.devices.iter().filter_map(count).any(|(lost, _)| lost > 0);
+    let found = of_devices(&said, "have the device reset or replaced where the numbers grow")?;
+    Some(Found { severity: lost.then_some(Severity::Critical), ..found })
+}
+
+/// Clocks that something holds down now.
+pub(super) fn throttled(node: &Examined<'_>) -> Option<Found> {
+    let said = each(node, |device| {
+        let causes = device.state.as_ref().map(|state| &state.throttled_by)?;
+        (!causes.is_empty()).then(|| format!("its clocks are held down: {}", causes.join(", ")))
+    });
+    of_devices(&said, "look at cooling, power supply and power limit of the device")
+}
+
+/// Other processes on devices.
+pub(super) fn in_use(node: &Examined<'_>) -> Option<Found> {
+    let said = each(node, |device| {
+        let others = device.state.as_ref()?.others.filter(|others| *others > 0)?;
+        Some(match others {
+            1 => "another process has memory of it".to_owned(),
+            n => format!("{n} other processes have memory of it"),
+        })
+    });
+    of_devices(&said, "end them, or measure on another device")
+}

@@ -1,0 +1,86 @@
+//! The I/O objects of a description that hwloc reads, as devices with what they are near to.
+
+use crate::devices::pci::{PciDevice, kind};
+use crate::ids::{CpuId, NodeId};
+use hwlocality::Topology as Hwloc;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::{ObjectAttributes, PCIDeviceAttributes};
+use hwlocality::object::types::{OSDeviceType, ObjectType};
+
+/// The devices of a description, in the order of the bus.
+pub(super) fn devices(hwloc: &Hwloc) -> Vec<PciDevice> {
+    let one_node = hwloc.objects_with_type(ObjectType::NUMANode).count() == 1;
+    let all = hwloc.objects_with_type(ObjectType::PCIDevice);
+    let mut devices: Vec<PciDevice> = all.filter_map(|object| device(object, one_node)).collect();
+    devices.sort_by(|a, b| a.address.cmp(&b.address));
+    devices
+}
+
+fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
+    let Some(ObjectAttributes::PCIDevice(pci)) = object.attributes() else { return None };
+    let (vendor, device) = (pci.vendor_id(), pci.device_id());
+    let inside: Vec<&TopologyObject> = object.io_children().collect();
+    let fast = |part: &&TopologyObject| match part.attributes() {
+        Some(ObjectAttributes::OSDevice(os)) => os.device_type() == OSDeviceType::OpenFabrics,
+        _ => false,
+    };
+    let fast_parts = inside.iter().filter(|part| fast(part));
+    let others = inside.iter().filter(|part| !fast(part));
+    let kind = kind(pci.class_id(), (vendor, device), inside.iter().any(|part| fast(&part)))?;
+    let info = |names: &[&str]| {
+        let objects = inside.iter().copied().chain([object]);
+        let mut found = objects.flat_map(|part| names.iter().filter_map(|name| part.info(name)));
+        found.next().map(|text| text.to_string_lossy().trim().to_owned())
+    };
+    // CUDA, OpenCL, NVML, RSMI and Level Zero say it in KiB, each by its name.
+    let sizes =
+        ["CUDAGlobalMemorySize", "OpenCLGlobalMemorySize", "RSMIVRAMSize", "LevelZeroHBMSize"];
+    let kib = info(&sizes).and_then(|text| text.parse::<u64>().ok());
+    let host = object.first_non_io_ancestor()?;
+    let indices = host.cpuset().map(|set| set.iter_set().map(usize::from).collect::<Vec<_>>());
+    let mut cpus: Vec<CpuId> =
+        indices.unwrap_or_default().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
+    cpus.sort_unstable();
+    let node = host.nodeset().and_then(|set| set.first_set()).map(|node| usize::from(node) as u32);
+    // What hangs on the whole of a machine of several nodes is near to no part of it.
+    let somewhere = one_node || host.object_type() != ObjectType::Machine;
+    let gigabytes = f64::from(pci.link_speed());
+    Some(PciDevice {
+        kind,
+        address: address(pci),
+        vendor,
+        device,
+        names: fast_parts.chain(others).filter_map(|part| name(part)).collect(),
+        model: info(&["GPUModel"]),
+        uuid: info(&["NVIDIAUUID", "AMDUUID", "LevelZeroUUID"]),
+        bytes: kib.map(|kib| kib << 10),
+        link_rate: (gigabytes > 0.0).then_some((gigabytes * 1e9) as u64),
+        node: node.filter(|_| somewhere).map(NodeId),
+        cpus: if somewhere { cpus } else { Vec::new() },
+        bridges: bridges(object),
+    })
+}
+
+fn name(object: &TopologyObject) -> Option<String> {
+    Some(object.name()?.to_string_lossy().into_owned())
+}
+
+fn address(pci: &PCIDeviceAttributes) -> String {
+    let (bus, device, function) = (pci.bus_id(), pci.bus_device(), pci.function());
+    format!("{:04x}:{bus:02x}:{device:02x}.{function:x}", pci.domain())
+}
+
+/// The bridges above a device that are on the bus themselves, the nearest to the processor first.
+fn bridges(object: &TopologyObject) -> Vec<String> {
+    use hwlocality::object::attributes::UpstreamAttributes::PCI;
+    let on_bus = |above: &TopologyObject| match above.attributes() {
+        Some(ObjectAttributes::Bridge(bridge)) => match bridge.upstream_attributes() {
+            Some(PCI(pci)) => Some(address(pci)),
+            None => None,
+        },
+        _ => None,
+    };
+    let mut bridges: Vec<String> = object.ancestors().filter_map(on_bus).collect();
+    bridges.reverse();
+    bridges
+}

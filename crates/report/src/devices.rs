@@ -1,0 +1,143 @@
+//! The devices of a node in the view of `machine`: those that are alike in one paragraph, then where each is.
+
+use nodegauge_gauge::view::{Cell, Section, Table};
+use nodegauge_machine::number_ranges;
+use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
+use nodegauge_measure::{Bytes, BytesPerSec, Hertz};
+
+/// What the devices are: those that compute, then the adapters of networks; a line each for all that are alike.
+pub(crate) fn notes(section: &mut Section, machine: &Machine) {
+    let mut alike: Vec<(&Device, String, usize)> = Vec::new();
+    for device in &machine.devices {
+        let words = in_words(device);
+        let known =
+            alike.iter_mut().find(|(first, said, _)| first.kind == device.kind && *said == words);
+        match known {
+            Some((.., count)) => *count += 1,
+            None => alike.push((device, words, 1)),
+        }
+    }
+    alike.sort_by_key(|(device, ..)| device.kind);
+    for (device, words, count) in alike {
+        let text = if count > 1 { format!("{count} x {words}") } else { words };
+        section.note(label(device.kind), text);
+    }
+}
+
+/// The devices that compute in a few words: `8 x NVIDIA H200`; `None` without any.
+pub(crate) fn brief(machine: &Machine) -> Option<String> {
+    let mut titles: Vec<(String, usize)> = Vec::new();
+    for title in machine.devices.iter().filter(|device| device.computes()).map(Device::title) {
+        match titles.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, count)) => *count += 1,
+            None => titles.push((title, 1)),
+        }
+    }
+    let each = titles.into_iter().map(|(title, count)| format!("{count} x {title}"));
+    Some(each.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+}
+
+fn label(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Gpu | DeviceKind::Coprocessor => "device",
+        DeviceKind::Network => "network",
+    }
+}
+
+/// Name, memory with its theoretical bandwidth, link, driver and state: what devices of one make share.
+fn in_words(device: &Device) -> String {
+    let mut lines = vec![device.title()];
+    if device.computes() {
+        lines[0] += &format!(": {}", memory(device));
+    }
+    let parts = [
+        device.link.as_ref().map(|link| link.in_words()),
+        device.driver.as_ref().map(|driver| match &device.driver_version {
+            Some(version) => format!("driver {driver} {version}"),
+            None => format!("driver {driver}"),
+        }),
+        device.memory.as_ref().and_then(|memory| {
+            let ecc = format!("ECC {}", if memory.ecc? { "on" } else { "off" });
+            Some(match (memory.corrected_errors, memory.uncorrected_errors) {
+                (Some(corrected), Some(lost)) => {
+                    format!("{ecc}, {corrected} corrected and {lost} uncorrected errors")
+                }
+                _ => ecc,
+            })
+        }),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    lines.extend((!parts.is_empty()).then(|| parts.join("; ")));
+    lines.extend(device.state.as_ref().map(state).filter(|state| !state.is_empty()));
+    lines.join("\n")
+}
+
+fn memory(device: &Device) -> String {
+    let Some(memory) = &device.memory else { return "memory unknown".to_owned() };
+    let size = memory.bytes.map_or("memory of unknown size".to_owned(), |b| Bytes(b).to_string());
+    let technology = memory.technology.as_ref().map(|kind| format!(" {kind}")).unwrap_or_default();
+    let rate = memory.theoretical.as_ref().map_or("bandwidth unknown".to_owned(), |figure| {
+        let detail = figure.detail.as_ref().map(|from| format!(": {from}")).unwrap_or_default();
+        format!("{} theoretical ({}{detail})", BytesPerSec(figure.value), figure.basis)
+    });
+    format!("{size}{technology}, {rate}")
+}
+
+/// Clocks, power, partition, and what holds a device down.
+fn state(state: &DeviceState) -> String {
+    let clock = |what: &str, now: Option<f64>, most: Option<f64>| {
+        let most = most.map(|most| format!(" of {}", Hertz(most))).unwrap_or_default();
+        now.map(|now| format!("{what} {}{most}", Hertz(now)))
+    };
+    let parts = [
+        clock("clock", state.hz, state.most_hz),
+        clock("memory clock", state.memory_hz, state.most_memory_hz),
+        state.watts.map(|watts| {
+            let most = state.most_watts.filter(|most| *most != watts);
+            let most = most.map(|most| format!(" of {most:.0} W")).unwrap_or_default();
+            format!("power limit {watts:.0} W{most}")
+        }),
+        (!state.throttled_by.is_empty())
+            .then(|| format!("held down: {}", state.throttled_by.join(", "))),
+        state.partition.as_ref().map(|partition| format!("partition {partition}")),
+        state
+            .others
+            .filter(|others| *others > 0)
+            .map(|others| format!("other processes: {others}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Where each device is; `None` without any.
+pub(crate) fn table(machine: &Machine) -> Option<Table> {
+    if machine.devices.is_empty() {
+        return None;
+    }
+    let mut table = Table::new(&["device", "address", ">node", "cpus", "network", "not usable"]);
+    let computing = machine.devices.iter().filter(|device| device.computes());
+    let networks = machine.devices.iter().filter(|device| !device.computes());
+    for (name, device) in (0..)
+        .map(|number: usize| number.to_string())
+        .zip(computing)
+        .chain(networks.map(|device| (device.names.first().cloned().unwrap_or_default(), device)))
+    {
+        let near: Vec<String> = device
+            .networks
+            .iter()
+            .map(|near| {
+                if near.same_switch { format!("{} (switch)", near.name) } else { near.name.clone() }
+            })
+            .collect();
+        let hidden = device.hidden.join(", ");
+        table.row([
+            Cell::text(name),
+            device.address.clone().into(),
+            device.numa_node.map_or("-".to_owned(), |node| node.to_string()).into(),
+            if device.cpus.is_empty() { "-".to_owned() } else { number_ranges(&device.cpus) }
+                .into(),
+            near.join(", ").into(),
+            hidden.into(),
+        ]);
+    }
+    Some(table)
+}
