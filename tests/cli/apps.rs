@@ -1,5 +1,7 @@
 //! `nodegauge apps`.
 
+use serde_json::Value;
+
 use crate::harness::{Harness, Running, lives, measurements, signal, wait_for};
 
 #[test]
@@ -39,6 +41,30 @@ fn hpcg_has_its_rating_its_parts_and_its_tests() {
     assert_eq!(all[0]["category"], "variant");
     let page = harness.run(&["history", "show", "latest"]).exits(0);
     page.says("\ntests ").says("16x16x24").says("variant of HPCG");
+}
+
+#[test]
+fn domains_of_ranks_find_what_those_of_threads_find() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let run = ["apps", "hpcg", "--grid", "16", "--ranks", "2", "--sweep", "workers"];
+    let record = harness.run(&[&run[..], &["--samples", "3", "--json", "-"]].concat());
+    let record = record.exits(0).json();
+    let all = measurements(&record);
+    let of = |name: &str| all.iter().filter(|m| m["name"] == name).collect::<Vec<_>>();
+    let ratings = of("rating");
+    assert_eq!((ratings.len(), of("mg").len(), of("relative").len()), (2, 2, 1));
+    let found =
+        |m: &Value| ["residual", "spectral_iterations", "n"].map(|key| m["config"][key].clone());
+    assert_eq!(found(ratings[0]), found(ratings[1]));
+    assert_eq!(
+        ratings.iter().map(|m| &m["config"]["processes"]).collect::<Vec<_>>(),
+        [&Value::Null, &2.into()]
+    );
+    let page = harness.run(&["history", "show", "latest"]).exits(0);
+    page.says("2 threads").says("2 ranks").says("relative");
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod points;
 mod precondition;
 mod seat;
 pub mod sparse;
+mod sums;
 pub mod sweep;
 mod system;
 pub mod trapezoid;

@@ -1,5 +1,6 @@
 //! Sweeps over workers: what can be swept, and which workers each combination is held against.
 
+use crate::config::WorkersConfig;
 use crate::{GAUGE, Workers};
 use nodegauge_measure::sweep::{self, Values, one, several};
 use nodegauge_measure::{Failure, Notice};
@@ -98,6 +99,30 @@ impl Swept {
             (sweep::Setting::axis(value).to_owned(), Value::from(value.to_string()))
         };
         (!self.settings.is_empty()).then(|| self.settings.iter().map(entry).collect())
+    }
+}
+
+/// A value of each axis, as records have it.
+pub(crate) type Coordinates<'c> = Option<&'c Map<String, Value>>;
+
+/// What a figure has on an axis of its sweep.
+pub(crate) fn coordinate<'c>(sweep: Coordinates<'c>, axis: &str) -> Option<&'c str> {
+    sweep?.get(axis)?.as_str()
+}
+
+/// `2 threads`, `4 ranks, policy 3, cyclic`: workers with all that is swept.
+pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
+    let map = coordinate(sweep, "rank-map").map_or_else(String::new, |map| format!(", {map}"));
+    on.in_words() + &map
+}
+
+/// The same without what all workers of a sweep over policies or maps have alike.
+pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
+    let of = |axis: &str| Some(format!("{axis} {}", coordinate(sweep, axis)?));
+    let is_counted = ["workers", "threads", "ranks"].into_iter().any(|axis| of(axis).is_some());
+    match [of("policy"), of("rank-map")].into_iter().flatten().collect::<Vec<_>>() {
+        swept if is_counted || swept.is_empty() => in_words(on, sweep),
+        swept => swept.join(", "),
     }
 }
 

@@ -158,19 +158,13 @@ fn as_rank(
     (subdomain, rank): (Subdomain, usize),
     (job, shared): (&Job<'_>, &SharedHalo),
 ) -> Result<(Solution, Vec<Times>), Failure> {
+    let sums = shared.sums(rank);
     let prepared =
-        Unstored::assemble(seat, subdomain, job, |part, rows| shared.of_rank(rank, part, rows));
+        Unstored::assemble(seat, subdomain, job, |part, rows| shared.of_rank(&sums, part, rows));
     // A rank that cannot go on must not leave the others waiting.
-    let (prepared, halo) = match prepared {
-        Ok(made) => made,
-        Err(failure) => {
-            shared.give_up(rank);
-            seat.barrier_of_all();
-            return Err(failure);
-        }
-    };
-    seat.barrier_of_all();
-    if shared.is_given_up() {
+    let (_, ended) = sums.add_up(0.0, prepared.is_err(), || seat.barrier_of_all());
+    let (prepared, halo) = prepared?;
+    if ended {
         return Err(Failure::missing("another rank has no memory"));
     }
     // From here on all ranks meet: one that fails is lost to the others.

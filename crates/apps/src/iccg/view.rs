@@ -5,6 +5,7 @@ use super::TEST;
 use super::config::IccgConfig;
 use crate::GAUGE;
 use crate::cg::PARTS;
+use crate::sweep;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Chart, Column, Picture, Scale, Section, Series, Table, summary};
 use nodegauge_measure::quantity::{counted, significant};
@@ -61,29 +62,18 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     std::iter::once(section).chain(closing.map(summary)).collect()
 }
 
-/// `2 threads`, `4 ranks, policy 3, cyclic`.
+/// Workers of a sweep.
 fn workers(config: &IccgConfig) -> String {
-    let count = config.on.threads.unwrap_or(0) as usize;
-    let noun = if config.on.processes.is_some() { "rank" } else { "thread" };
-    let policy = config.on.policy.map(|policy| format!("policy {policy}"));
-    let map = coordinate(config, "rank-map").map(str::to_owned);
-    [Some(counted(count, noun)), policy, map].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    sweep::in_words(&config.on, config.sweep.as_ref())
 }
 
-/// The same without what all workers of a sweep over policies or maps have alike.
 fn label(config: &IccgConfig) -> String {
-    let of = |axis: &str| Some(format!("{axis} {}", coordinate(config, axis)?));
-    let counted =
-        ["workers", "threads", "ranks"].iter().any(|axis| coordinate(config, axis).is_some());
-    match [of("policy"), of("rank-map")].into_iter().flatten().collect::<Vec<_>>() {
-        swept if counted || swept.is_empty() => workers(config),
-        swept => swept.join(", "),
-    }
+    sweep::label(&config.on, config.sweep.as_ref())
 }
 
 /// What a figure has on an axis of the sweep.
 fn coordinate<'c>(config: &'c IccgConfig, axis: &str) -> Option<&'c str> {
-    config.sweep.as_ref()?.get(axis)?.as_str()
+    sweep::coordinate(config.sweep.as_ref(), axis)
 }
 
 /// What speeds are held against.

@@ -39,6 +39,17 @@ pub(crate) struct AppRankArgs {
     pub(crate) policy: Option<Policies>,
 }
 
+/// Workers by turns.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct AppSweepArgs {
+    /// Go through values by turns: policy=0-5, ranks=1,2,4, rank-map, threads=1-8, or workers=threads,ranks
+    /// (at most two axes)
+    ///
+    /// What this node cannot do is left out, with the reason. rank-map and workers alone mean all kinds.
+    #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
+    pub(crate) axes: Vec<Axis>,
+}
+
 /// `apps trapezoid`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct TrapezoidArgs {
@@ -78,12 +89,8 @@ pub(crate) struct IccgArgs {
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: AppRankArgs,
-    /// Go through values by turns: policy=0-5, ranks=1,2,4, rank-map, threads=1-8, or workers=threads,ranks
-    /// (at most two axes)
-    ///
-    /// What this node cannot do is left out, with the reason. rank-map and workers alone mean all kinds.
-    #[arg(long, value_name = "AXIS=VALUES", help_heading = "Where")]
-    pub(crate) sweep: Vec<Axis>,
+    #[command(flatten)]
+    pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -91,7 +98,7 @@ pub(crate) struct IccgArgs {
 /// `apps hpcg`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct HpcgArgs {
-    /// Points of each thread's domain: N or NX,NY,NZ, multiples of 8 [default: 104]
+    /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
     pub(crate) grid: Option<Grid>,
     /// Largest share of the available memory that may be taken
@@ -111,6 +118,10 @@ pub(crate) struct HpcgArgs {
     pub(crate) allow_run_as_root: bool,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: AppRankArgs,
+    #[command(flatten)]
+    pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -8,7 +8,7 @@ use crate::resolve;
 use crate::session;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
-use nodegauge_apps::sweep::{self, Axis, Kind, Setting};
+use nodegauge_apps::sweep::{self, Axis, Kind, Setting, Swept};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
 use nodegauge_machine::Topology;
@@ -56,8 +56,9 @@ fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
 fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
     refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
-    let team = resolve::one_team(&args.placement, &site.topology, "apps hpcg")?;
-    let placement = plan(&site.topology, &team.request)?;
+    let mut notices = Vec::new();
+    let asked = Asked { placement: &args.placement, ranks: &args.ranks, axes: &args.sweep.axes };
+    let swept = asked.swept(&site.topology, &mut notices)?;
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
         memory_fraction: args.memory_fraction,
@@ -70,7 +71,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
             seconds: args.xhpcg_seconds,
         }),
     };
-    let plan = HpcgPlan::new(&site, placement, options, team.notices)?;
+    let plan = HpcgPlan::new(&site, swept, options, notices)?;
     session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 
@@ -134,12 +135,10 @@ fn ranks(
 
 fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
     refuse_numa(&args.placement)?;
-    let axes = axes(args)?;
     let site = session::site(&args.common)?;
     let mut notices = Vec::new();
-    let (swept, left_out) =
-        sweep::plan(&axes, |settings| solvers(args, settings, &site.topology, &mut notices))?;
-    notices.extend(left_out);
+    let asked = Asked { placement: &args.placement, ranks: &args.ranks, axes: &args.sweep.axes };
+    let swept = asked.swept(&site.topology, &mut notices)?;
     let defaults = IccgOptions::default();
     let options = IccgOptions {
         elements: args.elements,
@@ -155,63 +154,80 @@ fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
     session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 
-/// The axes: those of `--sweep`, and `--threads` and `--policy` with several values.
-fn axes(args: &IccgArgs) -> Result<Vec<Axis>, Failure> {
-    let mut axes = args.sweep.clone();
-    let counts = args.placement.threads.as_ref();
-    if let Some(counts) = counts.filter(|counts| counts.single().is_none()) {
-        axes.insert(0, Axis::of(counts.clone(), Setting::Threads));
-    }
-    let policies = args.ranks.policy.as_ref();
-    if let Some(policies) = policies.filter(|policies| policies.0.len() > 1) {
-        axes.push(Axis::of(policies.clone(), Setting::Policy));
-    }
-    grid::check(&axes, |name| match name {
-        "threads" => counts.is_some_and(|counts| counts.single().is_some()),
-        "ranks" => args.ranks.ranks.is_some(),
-        "policy" => policies.is_some_and(|policies| policies.0.len() == 1),
-        "rank-map" => args.ranks.rank_map.is_some(),
-        _ => false,
-    })?;
-    Ok(axes)
+/// Who is to work, as it was asked for.
+struct Asked<'a> {
+    placement: &'a PlacementArgs,
+    ranks: &'a AppRankArgs,
+    axes: &'a [Axis],
 }
 
-/// Threads, one a core unless a number is given; ranks where an option of theirs or an axis says so.
-fn solvers(
-    args: &IccgArgs,
-    settings: &[Setting],
-    topology: &Topology,
-    notices: &mut Vec<Notice>,
-) -> Result<Workers, Failure> {
-    let (mut placement, mut of_ranks) = (args.placement.clone(), args.ranks.clone());
-    let policies = of_ranks.policy.iter().flat_map(|given| &given.0);
-    let mut policy = policies.copied().next();
-    let mut kind = None;
-    for setting in settings {
-        match *setting {
-            Setting::Workers(of) => kind = Some(of),
-            Setting::Threads(count) => placement.threads = ThreadList::new(vec![count]),
-            Setting::Ranks(count) => of_ranks.ranks = Some(count),
-            Setting::Policy(of) => policy = Some(of),
-            Setting::RankMap(map) => of_ranks.rank_map = Some(map),
+impl Asked<'_> {
+    /// The workers of all combinations of the axes.
+    fn swept(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Vec<Swept>, Failure> {
+        let (swept, left_out) =
+            sweep::plan(&self.axes()?, |settings| self.workers(settings, topology, notices))?;
+        notices.extend(left_out);
+        Ok(swept)
+    }
+
+    /// The axes: those of `--sweep`, and `--threads` and `--policy` with several values.
+    fn axes(&self) -> Result<Vec<Axis>, Failure> {
+        let mut axes = self.axes.to_vec();
+        let counts = self.placement.threads.as_ref();
+        if let Some(counts) = counts.filter(|counts| counts.single().is_none()) {
+            axes.insert(0, Axis::of(counts.clone(), Setting::Threads));
         }
-    }
-    let asked = of_ranks.ranks.is_some() || of_ranks.rank_map.is_some() || policy.is_some();
-    let counts = [placement.threads.as_ref().and_then(ThreadList::single), of_ranks.ranks];
-    match kind {
-        Some(Kind::Threads) => {
-            placement.threads = counts[0].or(counts[1]).and_then(|n| ThreadList::new(vec![n]))
+        let policies = self.ranks.policy.as_ref();
+        if let Some(policies) = policies.filter(|policies| policies.0.len() > 1) {
+            axes.push(Axis::of(policies.clone(), Setting::Policy));
         }
-        Some(Kind::Ranks) => of_ranks.ranks = counts[1].or(counts[0]),
-        None => {}
+        grid::check(&axes, |name| match name {
+            "threads" => counts.is_some_and(|counts| counts.single().is_some()),
+            "ranks" => self.ranks.ranks.is_some(),
+            "policy" => policies.is_some_and(|policies| policies.0.len() == 1),
+            "rank-map" => self.ranks.rank_map.is_some(),
+            _ => false,
+        })?;
+        Ok(axes)
     }
-    if kind.map_or(asked, |kind| kind == Kind::Ranks) {
-        return ranks(&of_ranks, (&placement, topology), policy, notices);
+
+    /// Threads, one a core unless a number is given; ranks where an option of theirs or an axis says so.
+    fn workers(
+        &self,
+        settings: &[Setting],
+        topology: &Topology,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Workers, Failure> {
+        let (mut placement, mut of_ranks) = (self.placement.clone(), self.ranks.clone());
+        let policies = of_ranks.policy.iter().flat_map(|given| &given.0);
+        let mut policy = policies.copied().next();
+        let mut kind = None;
+        for setting in settings {
+            match *setting {
+                Setting::Workers(of) => kind = Some(of),
+                Setting::Threads(count) => placement.threads = ThreadList::new(vec![count]),
+                Setting::Ranks(count) => of_ranks.ranks = Some(count),
+                Setting::Policy(of) => policy = Some(of),
+                Setting::RankMap(map) => of_ranks.rank_map = Some(map),
+            }
+        }
+        let asked = of_ranks.ranks.is_some() || of_ranks.rank_map.is_some() || policy.is_some();
+        let counts = [placement.threads.as_ref().and_then(ThreadList::single), of_ranks.ranks];
+        match kind {
+            Some(Kind::Threads) => {
+                placement.threads = counts[0].or(counts[1]).and_then(|n| ThreadList::new(vec![n]))
+            }
+            Some(Kind::Ranks) => of_ranks.ranks = counts[1].or(counts[0]),
+            None => {}
+        }
+        if kind.map_or(asked, |kind| kind == Kind::Ranks) {
+            return ranks(&of_ranks, (&placement, topology), policy, notices);
+        }
+        let planned = resolve::plan(&placement, topology)?;
+        told(notices, planned.notices);
+        let only = planned.placements.into_iter().next();
+        only.map(Workers::Threads).ok_or_else(|| Failure::usage("expected threads"))
     }
-    let planned = resolve::plan(&placement, topology)?;
-    told(notices, planned.notices);
-    let only = planned.placements.into_iter().next();
-    only.map(Workers::Threads).ok_or_else(|| Failure::usage("expected threads"))
 }
 
 /// 1, 2, 4, ... and `most`.
