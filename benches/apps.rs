@@ -3,7 +3,7 @@
 //!
 //! Eigen's (Debian: libeigen3-dev) is compiled with `g++ -O3 -march=native -fopenmp` and runs on as many threads,
 //! bound to cores; it reads the matrix, made by the same element, from a file. `ELEMENTS` (default 60) is the
-//! number along an edge. Prints Markdown for docs/benchmarks.md.
+//! number along an edge. Prints Markdown for docs/benchmarks.md. Takes two minutes on two cores.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let eigen = eigen(folder.path(), edge);
     let elements = [edge; 3].map(|n| n.to_string()).join(",");
-    let solve = ["apps", "iccg", "--elements", &elements, "--threads", &threads, "--budget", "20"];
+    let solve = ["apps", "iccg", "--elements", &elements, "--threads", &threads, "--budget", "10"];
     let mut runs = Vec::new();
     let mut rivals = Vec::new();
     for round in 0..rounds {
@@ -43,15 +43,18 @@ fn main() {
     print(&format!(
         "{n} x {n} x {n} hexahedra, {unknowns} unknowns, {threads} threads, {rounds} rounds\n"
     ));
-    print("| product | best | median |\n| --- | --- | --- |");
+    print("| product | best | median | median over nodegauge's |\n| --- | --- | --- | --- |");
     let own = of_all(&runs, "spmv", |m| {
         let bytes = number(m, "moved_bytes").unwrap_or(f64::NAN);
         m.samples.iter().map(|rate| bytes / rate).collect()
     });
     let storage =
         runs.first().and_then(|run| figure(run, "spmv")).and_then(|m| m.config.get("storage"));
-    line(&format!("nodegauge, {}", storage.and_then(Value::as_str).unwrap_or("?")), &own);
-    line("Eigen, g++ -O3 -march=native -fopenmp", &rivals);
+    let base = stats::median(&own);
+    line(&format!("nodegauge, {}", storage.and_then(Value::as_str).unwrap_or("?")), &own, base);
+    if !rivals.is_empty() {
+        line("Eigen, g++ -O3 -march=native -fopenmp", &rivals, base);
+    }
     print("\n| part | share of an iteration | of the prediction |\n| --- | --- | --- |");
     for part in PARTS.into_iter().chain(["rate"]) {
         let share = of_all(&runs, part, |m| number(m, "share").into_iter().collect());
@@ -81,10 +84,10 @@ fn of_all(runs: &[Record], name: &str, of: impl Fn(&Measurement) -> Vec<f64>) ->
     runs.iter().filter_map(|run| figure(run, name)).flat_map(of).collect()
 }
 
-fn line(name: &str, seconds: &[f64]) {
-    let best = stats::quantile(seconds, 0.0);
-    let median = stats::median(seconds);
-    print(&format!("| {name} | {} | {} |", Seconds(best), Seconds(median)));
+fn line(name: &str, seconds: &[f64], base: f64) {
+    let (best, median) = (stats::quantile(seconds, 0.0), stats::median(seconds));
+    let ratio = median / base;
+    print(&format!("| {name} | {} | {} | {ratio:.3} |", Seconds(best), Seconds(median)));
 }
 
 /// Compiles Eigen's product and writes the matrix for it; `None` where it cannot be compiled.

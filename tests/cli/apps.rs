@@ -1,6 +1,8 @@
 //! `nodegauge apps`.
 
-use crate::harness::{Harness, measurements};
+use serde_json::Value;
+
+use crate::harness::{Harness, Running, lives, measurements, signal, wait_for};
 
 #[test]
 fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
@@ -42,6 +44,30 @@ fn hpcg_has_its_rating_its_parts_and_its_tests() {
 }
 
 #[test]
+fn domains_of_ranks_find_what_those_of_threads_find() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let run = ["apps", "hpcg", "--grid", "16", "--ranks", "2", "--sweep", "workers"];
+    let record = harness.run(&[&run[..], &["--samples", "3", "--json", "-"]].concat());
+    let record = record.exits(0).json();
+    let all = measurements(&record);
+    let of = |name: &str| all.iter().filter(|m| m["name"] == name).collect::<Vec<_>>();
+    let ratings = of("rating");
+    assert_eq!((ratings.len(), of("mg").len(), of("relative").len()), (2, 2, 1));
+    let found =
+        |m: &Value| ["residual", "spectral_iterations", "n"].map(|key| m["config"][key].clone());
+    assert_eq!(found(ratings[0]), found(ratings[1]));
+    assert_eq!(
+        ratings.iter().map(|m| &m["config"]["processes"]).collect::<Vec<_>>(),
+        [&Value::Null, &2.into()]
+    );
+    let page = harness.run(&["history", "show", "latest"]).exits(0);
+    page.says("2 threads").says("2 ranks").says("relative");
+}
+
+#[test]
 fn what_xhpcg_wrote_is_imported() {
     let harness = Harness::new();
     let written = include_bytes!("../../crates/apps/tests/outputs/hpcg-3.1-two-ranks.txt");
@@ -76,4 +102,68 @@ fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
     }
     let few = ["apps", "iccg", "--elements", "6,6,6", "--iterations", "3", "--threads", "1"];
     harness.run(&few).exits(1).says("no convergence within 3 iterations");
+}
+
+#[test]
+fn workers_are_swept_and_held_against_one_of_them() {
+    let harness = Harness::new();
+    let small = ["apps", "iccg", "--elements", "5,5,5", "--samples", "2", "--json", "-"];
+    for (sweep, held, gone) in [
+        (&["--sweep", "policy=0..1,5", "--ranks", "2"][..], &["policy 0", "policy 0"][..], None),
+        (&["--sweep", "ranks=1,2,60000"], &["1 rank, spread"], Some("ranks 60000 left out")),
+        (&["--sweep", "workers", "--ranks", "2"], &["2 threads"], None),
+        (&["--threads", "1,2"], &["1 thread"], None),
+    ] {
+        if !harness.has_cpus(2) {
+            return;
+        }
+        let record = harness.run(&[&small[..], sweep].concat()).exits(0).json();
+        let all = measurements(&record);
+        let of = |name: &str| all.iter().filter(|m| m["name"] == name).collect::<Vec<_>>();
+        let relative = of("relative");
+        let against: Vec<&str> =
+            relative.iter().map(|m| m["config"]["against"].as_str().unwrap()).collect();
+        assert_eq!(against.len(), held.len(), "{against:?}");
+        assert!(against.iter().zip(held).all(|(said, held)| said.contains(held)), "{against:?}");
+        assert_eq!(of("rate").len(), held.len() + 1);
+        assert!(of("rate").iter().all(|m| m["config"]["sweep"].is_object()));
+        let page = harness.run(&["history", "show", "latest"]).exits(0);
+        let page = page.says("relative").says("time of").says("\nsummary ");
+        gone.map(|gone| page.says(gone));
+    }
+}
+
+/// Ranks that solve for a long time, with the processes that they are.
+fn solving(harness: &Harness) -> (Running, Vec<u32>) {
+    let mesh = ["apps", "iccg", "--elements", "32,32,32", "--storage", "bcsr", "--ranks", "2"];
+    let long = ["--tolerance", "1e-300", "--preconditioner", "diagonal"];
+    let running = harness.start(&[&mesh[..], &long].concat()).shows("solving 32 x 32 x 32");
+    let process = running.process();
+    let children = || {
+        let all = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+        let all = all.ok()?.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>();
+        (all.len() == 2).then_some(all)
+    };
+    let ranks = wait_for("two ranks", children);
+    (running, ranks)
+}
+
+#[test]
+fn ranks_that_solve_are_interrupted_and_one_that_dies_is_named() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    for (name, code, said) in [
+        ("INT", 130, "interrupted: nothing measured yet"),
+        ("KILL", 3, "ended in the middle of its work: signal 9"),
+    ] {
+        let (running, ranks) = solving(&harness);
+        match name {
+            "KILL" => signal(ranks[1], name),
+            _ => running.signal(name),
+        }
+        running.end().exits(code).complains(said);
+        wait_for("the end of all ranks", || ranks.iter().all(|rank| !lives(*rank)).then_some(()));
+    }
 }

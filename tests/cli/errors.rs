@@ -39,8 +39,9 @@ fn wrong_texts_of_grammars() {
             section = parts;
             continue;
         }
-        let (command, option) = section[0].split_once(' ').unwrap();
-        let outcome = harness.run(&[command, &format!("{option}={}", parts[0])]);
+        let (command, option) = section[0].rsplit_once(' ').unwrap();
+        let option = format!("{option}={}", parts[0]);
+        let outcome = harness.run(&command.split(' ').chain([&option[..]]).collect::<Vec<_>>());
         let at = parts[1].parse().unwrap();
         let complaint = pointed(section[1], parts[0], at, parts[2], section[2]);
         refused(&harness, outcome, &complaint);

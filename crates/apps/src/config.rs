@@ -1,5 +1,8 @@
 //! What the configuration of a figure may hold.
 
+use nodegauge_measure::quantity::counted;
+use serde_json::{Map, Value};
+
 nodegauge_measure::config! {
     /// Who worked: threads of one process, or processes of one thread each.
     pub struct WorkersConfig {
@@ -15,6 +18,16 @@ nodegauge_measure::config! {
         cpus: Vec<Vec<u32>> = Setting "CPUs";
         /// Number of the numactl policy of ranks, 0 to 5.
         policy: u64 = Setting "numactl policy";
+    }
+}
+
+impl WorkersConfig {
+    /// `2 threads`, `4 ranks, policy 3`.
+    pub(crate) fn in_words(&self) -> String {
+        let count = self.threads.unwrap_or(0) as usize;
+        let noun = if self.processes.is_some() { "rank" } else { "thread" };
+        let policy = self.policy.map_or_else(String::new, |policy| format!(", policy {policy}"));
+        counted(count, noun) + &policy
     }
 }
 
@@ -71,6 +84,10 @@ nodegauge_measure::config! {
         setup_s: f64 = Observation "setup";
         /// Matrix and vectors.
         matrix_bytes: u64 = Observation "matrix and vectors";
+        /// The value of each axis of a sweep.
+        sweep: Map<String, Value> = Observation "sweep" @ 56;
+        /// Of a ratio, what it is held against.
+        against: String = Observation "against";
         /// Bytes that an iteration moves, by what its loops read and write.
         moved_bytes: u64 = Observation "bytes an iteration";
         /// The same a second, of all sets.

@@ -2,7 +2,8 @@
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::iccg::config::IccgConfig;
-use crate::{GAUGE, hpcg, iccg, trapezoid};
+use crate::{GAUGE, hpcg, iccg, points, trapezoid};
+use nodegauge_gauge::roofline::Point;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Glance, Headline, Planned, Site};
 use nodegauge_measure::Failure;
@@ -30,6 +31,11 @@ impl Gauge for Apps {
     /// None: the page of `run` is of the node, and applications are of its users.
     fn glance(&self, _: &Site, _: &Glance<'_>) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(None)
+    }
+
+    /// The newest solver with its parts, the multigrid problem and the trapezoid rule.
+    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+        points::points(newest)
     }
 
     fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {

@@ -4,9 +4,9 @@ use crate::array::Array;
 use crate::elasticity::{Mesh, Subdomain};
 use crate::order::Numbering;
 use crate::seat::Seat;
+use crate::sums::{SharedSums, Sums};
 use nodegauge_measure::Failure;
-use nodegauge_os::{CacheLine, Mapping};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use nodegauge_os::Mapping;
 
 /// The other ranks, as the threads of one see them.
 pub(crate) trait Halo: Sync {
@@ -32,18 +32,13 @@ impl Halo for Alone {
     }
 }
 
-/// Memory that ranks of one node share: three lines for each rank, two for its part of a sum and one by which it
-/// gives up, and a vector of the whole mesh, of which pages are touched where ranks meet.
+/// Memory that ranks of one node share: sums, and a vector of the whole mesh, of which pages are touched where
+/// ranks meet.
 #[derive(Debug)]
 pub(crate) struct SharedHalo {
-    memory: Mapping,
-    ranks: usize,
+    sums: SharedSums,
+    vector: Mapping,
 }
-
-/// Lines of a rank.
-const LINES: usize = 3;
-/// Bytes of a line.
-const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 
 impl SharedHalo {
     /// Memory for so many ranks, made before they are forked.
@@ -51,15 +46,24 @@ impl SharedHalo {
     /// # Errors
     /// When the kernel gives none.
     pub fn map(mesh: Mesh, ranks: usize) -> Result<Self, Failure> {
-        let memory = Mapping::shared(LINES * ranks * LINE + mesh.count() * 24);
-        let memory = memory.map_err(|error| {
+        let vector = Mapping::shared(mesh.count() * 24).map_err(|error| {
             Failure::missing(format!("cannot map memory that ranks share: {error}"))
         })?;
-        Ok(Self { memory, ranks })
+        Ok(Self { sums: SharedSums::map(ranks)?, vector })
+    }
+
+    /// Where a rank meets the others, before it has anything.
+    pub fn sums(&self, rank: usize) -> Sums<'_> {
+        self.sums.of_worker(rank)
     }
 
     /// What rank `rank` does with it.
-    pub fn of_rank(&self, rank: usize, subdomain: &Subdomain, rows: &Numbering) -> RankHalo<'_> {
+    pub fn of_rank<'a>(
+        &'a self,
+        sums: &'a Sums<'a>,
+        subdomain: &Subdomain,
+        rows: &Numbering,
+    ) -> RankHalo<'a> {
         let global = |row: &usize| {
             let node = subdomain.node(rows.nodes[*row] as usize);
             let whole = Subdomain::whole(subdomain.mesh);
@@ -72,32 +76,15 @@ impl SharedHalo {
         };
         RankHalo {
             shared: self,
-            rank,
+            sums,
             sent: (0..rows.owned()).filter(is_sent).map(|row| global(&row)).collect(),
             received: (rows.owned()..rows.nodes.len()).map(|row| global(&row)).collect(),
-            sums: AtomicUsize::new(0),
         }
     }
 
     /// The three components of a node of the mesh.
     fn components(&self, node: usize) -> *mut [f64; 3] {
-        self.memory.at(LINES * self.ranks * LINE + 24 * node, 24).as_ptr().cast()
-    }
-
-    /// Tells the others, who look behind a barrier, that this rank cannot go on.
-    pub fn give_up(&self, rank: usize) {
-        self.line(rank, 2).store(1, Ordering::Relaxed);
-    }
-
-    /// Whether a rank gave up.
-    pub fn is_given_up(&self) -> bool {
-        (0..self.ranks).any(|rank| self.line(rank, 2).load(Ordering::Relaxed) != 0)
-    }
-
-    /// A line of a rank: 0 and 1 for sums of even and of odd number, 2 by which it gives up.
-    fn line(&self, rank: usize, line: usize) -> &AtomicU64 {
-        let at = (line * self.ranks + rank) * LINE;
-        &self.memory.view::<CacheLine<AtomicU64>>(at).0
+        self.vector.at(24 * node, 24).as_ptr().cast()
     }
 }
 
@@ -105,12 +92,10 @@ impl SharedHalo {
 #[derive(Debug)]
 pub(crate) struct RankHalo<'a> {
     shared: &'a SharedHalo,
-    rank: usize,
+    sums: &'a Sums<'a>,
     /// Rows and the nodes of the mesh that they are.
     sent: Vec<(usize, usize)>,
     received: Vec<(usize, usize)>,
-    /// Sums so far: whoever is ahead writes the other line.
-    sums: AtomicUsize,
 }
 
 impl Halo for RankHalo<'_> {
@@ -132,11 +117,7 @@ impl Halo for RankHalo<'_> {
     }
 
     fn sum(&self, seat: &Seat<'_>, x: f64) -> f64 {
-        let number = self.sums.fetch_add(1, Ordering::Relaxed) % 2;
-        self.shared.line(self.rank, number).store(x.to_bits(), Ordering::Relaxed);
-        seat.barrier_of_all();
-        let part = |rank| self.shared.line(rank, number).load(Ordering::Relaxed);
-        (0..self.shared.ranks).map(|rank| f64::from_bits(part(rank))).sum()
+        self.sums.add_up(x, false, || seat.barrier_of_all()).0
     }
 
     fn bytes(&self) -> usize {

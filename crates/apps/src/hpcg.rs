@@ -1,4 +1,4 @@
-//! `apps hpcg`: the 27-point problem with a multigrid preconditioner as HPCG defines it, a domain a thread.
+//! `apps hpcg`: the 27-point problem with a multigrid preconditioner as HPCG defines it, a domain a worker.
 //!
 //! A variant: only what the reference code prints, tuned by its rules, is HPCG's. Every coefficient is stored
 //! and read; what is saved is told in `loops` and `domain`: indices, half of a matrix behind a sweep
@@ -14,8 +14,9 @@ mod reference;
 pub(crate) mod view;
 
 use crate::config::HpcgConfig;
-use crate::{GAUGE, TIMES_LLC, Workers, workers};
-use domain::{Domain, Solved, Until};
+use crate::sweep::Swept;
+use crate::{GAUGE, TIMES_LLC, WorkerPool, paired};
+use domain::{Domain, Until};
 use loops::Loops;
 use meeting::{Meeting, Place};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -25,15 +26,14 @@ use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, Observer, Outcome, Unit, clock};
-use nodegauge_placement::Placement;
-use nodegauge_team::core_to_core::SharedLines;
-use nodegauge_team::{Team, TeamError};
+use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Notice, Observer, Outcome, Unit, stats};
+use nodegauge_os::monotonic_nanos;
+use nodegauge_team::{Laps, Member, TeamError};
 use problem::{Grid, ITERATIONS, LEAST, Layout, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// `test` of its figures.
@@ -62,8 +62,7 @@ pub struct HpcgOptions {
 
 /// A planned run.
 pub struct HpcgPlan {
-    placement: Placement,
-    layout: Layout,
+    swept: Vec<Swept>,
     options: HpcgOptions,
     notices: Vec<Notice>,
     xhpcg: Option<PlacedXhpcg>,
@@ -75,14 +74,14 @@ impl HpcgPlan {
     /// Points of a domain unless the user says otherwise.
     pub const GRID: Grid = [104; 3];
 
-    /// Plans a run of a domain a thread.
+    /// Plans a run of a domain for each thread or rank of these workers.
     ///
     /// # Errors
     /// A grid that cannot be made coarser as often as is needed, is too small or too flat, or does not fit
     /// into memory.
     pub fn new(
         site: &Site,
-        placement: Placement,
+        swept: Vec<Swept>,
         options: HpcgOptions,
         notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
@@ -102,7 +101,11 @@ impl HpcgPlan {
                 "{LEAST} points at least in each direction, and none eight times another's"
             ));
         }
-        let layout = Layout::new(grid, placement.threads.len());
+        // Workers have their domains by turns.
+        let layouts = swept.iter().map(|swept| swept.layout(grid));
+        let Some(layout) = layouts.max_by_key(Layout::count) else {
+            return Err(Failure::usage("expected workers"));
+        };
         let needed = Domain::bytes(&layout).saturating_mul(layout.count() as u64);
         let usable =
             site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction);
@@ -113,7 +116,7 @@ impl HpcgPlan {
             });
             let remedy = match fits.last() {
                 Some(points) => format!("--grid {points} fits"),
-                None => "use fewer threads".to_owned(),
+                None => "use fewer workers".to_owned(),
             };
             return Err(Failure::missing(format!(
                 "{} domains of {x} x {y} x {z} points need {}, but only {} of memory may be used\nhint: {remedy}, or give a larger --memory-fraction",
@@ -122,136 +125,209 @@ impl HpcgPlan {
                 Bytes(usable as u64),
             )));
         }
-        let find = |asked| PlacedXhpcg::find(site, layout, asked);
+        // Beside the first workers.
+        let find = |asked| PlacedXhpcg::find(site, swept[0].layout(grid), asked);
         let xhpcg = options.xhpcg.as_ref().map(find).transpose()?;
-        Ok(Self { placement, layout, options, notices, xhpcg })
+        Ok(Self { swept, options, notices, xhpcg })
     }
+}
 
-    fn bytes(&self) -> u64 {
-        Domain::bytes(&self.layout) * self.layout.count() as u64
+impl Swept {
+    /// The domains of the workers.
+    fn layout(&self, grid: Grid) -> Layout {
+        Layout::new(grid, self.workers.count())
     }
+}
+
+/// Matrix and vectors of all domains.
+fn bytes(layout: &Layout) -> u64 {
+    Domain::bytes(layout) * layout.count() as u64
 }
 
 impl Planned for HpcgPlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(self.bytes())) }
+        let most = self.swept.iter().map(|swept| bytes(&swept.layout(self.options.grid))).max();
+        Foreseen { time: Some(self.options.budget), memory: most.map(Bytes) }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
         let names = ["rating"].into_iter().chain(PARTS);
-        vec![Figures::new((GAUGE, TEST), names, &[Unit::FlopsPerSecond])]
+        vec![
+            Figures::new((GAUGE, TEST), names, &[Unit::FlopsPerSecond]),
+            Figures::new((GAUGE, TEST), ["relative"], &[Unit::Factor]),
+        ]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { placement, layout, options, notices, xhpcg } = *self;
+        let Self { swept, options, notices, xhpcg } = *self;
         let limits = Limits::new(options.budget, options.samples);
-        let workers = Workers::Threads(placement.clone());
-        let places = workers::masks(&placement);
-        let mut team = Team::start(&places)?;
-        let lines = SharedLines::of_places(&places);
-        let details = team.observed().iter().map(ToString::to_string).collect();
-        let meeting = Meeting::new(layout)?;
-        let [x, y, z] = layout.global();
-        observer.phase(&format!("preparing {x} x {y} x {z} points"));
-        let begun = clock::now();
-        let loops = Loops::detect();
-        let made = team.map(|member| Domain::new(&layout, member.index, loops).map(Mutex::new))?;
-        let setting_up = clock::now() - begun;
-        let domains = made.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut run = Run { layout, meeting, domains, sets: Vec::new(), wrong: Vec::new() };
-        observer.phase("testing symmetry and convergence");
-        let tests = run.tests(&mut team)?;
-        observer.phase(&format!("sets of {ITERATIONS} iterations"));
-        let flops = Operations::of(&layout).total();
+        let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
+        let cells = swept.iter().map(|swept| Cell::new(swept, options.grid));
+        let mut run = Run { loops: Loops::detect(), cells: cells.collect::<Result<_, _>>()? };
+        observer.phase(&format!("sets of {ITERATIONS} iterations, behind tests"));
+        let flops: Vec<f64> = run.cells.iter().map(Cell::operations).collect();
         let latest = |samples: &[Vec<Sample>]| {
-            let last = samples[0].last().and_then(|sample| sample.seconds.first());
-            last.map_or_else(String::new, |seconds| FlopsPerSec(flops / seconds).to_string())
+            let last =
+                samples.iter().zip(&flops).rev().find_map(|(cell, n)| Some((cell.last()?, n)));
+            last.map_or_else(String::new, |(last, n)| FlopsPerSec(n / last.seconds[0]).to_string())
         };
         let shared = SharedObserver::new(observer);
-        let mut schedule = Schedule::new(policy::APPS, limits, 1);
-        let stop = schedule.run(&mut &shared, Some(&latest), |_| {
-            run.set(&mut team, &lines, &|| (&shared).interrupted())
-        })?;
+        let interrupted = || (&shared).interrupted();
+        let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
+        let stop = schedule
+            .run(&mut &shared, Some(&latest), |turn| run.set(&mut pool, turn.cell, &interrupted))?;
         // A set that is ended early is no sample, and leaves nothing to be measured.
-        let stop = if (&shared).interrupted() { Stop::Interrupted } else { stop };
+        let stop = if interrupted() { Stop::Interrupted } else { stop };
         // Native sets before and behind it, so that neither has the better minutes.
         let mut reference = Ok(None);
         if let (Some(xhpcg), true) = (&xhpcg, stop != Stop::Interrupted) {
             (&mut &shared).phase("xhpcg");
-            reference = xhpcg.run(site, &|| (&shared).interrupted());
-            schedule
-                .again(&[0], BEHIND, |_| run.set(&mut team, &lines, &|| (&shared).interrupted()))?;
+            reference = xhpcg.run(site, &interrupted);
+            let all: Vec<usize> = (0..run.cells.len()).collect();
+            schedule.again(&all, BEHIND, |turn| run.set(&mut pool, turn.cell, &interrupted))?;
         }
-        let evidence =
-            Evidence { site, workers: &workers, run: &run, tests, loops, setting_up, stop };
+        let known = site.round_trips.between(&pool.places());
+        let judged = OneRegime::new(schedule.samples.clone(), &known);
+        let evidence = Evidence { site, run: &run, judged, samples: &schedule.samples, stop };
+        let details = pool.details();
         let mut outcome = Outcome { notices, details, stop: Some(stop), ..Outcome::default() };
-        outcome.measurements = evidence.measurements(schedule.samples.remove(0));
+        outcome.measurements = (0..run.cells.len()).flat_map(|at| evidence.of_cell(at)).collect();
         match reference {
             Ok(figures) => outcome.measurements.extend(figures.into_iter().flatten()),
             Err(failure) => outcome.failure = Some(failure),
         }
         outcome.notices.extend(reference::compare(&outcome.measurements));
         if xhpcg.is_none() {
-            outcome.notices.extend(limits.overrun(GAUGE, setting_up));
+            outcome.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         }
         Ok(outcome)
     }
 }
 
-/// What HPCG's tests came to.
-#[derive(Debug, Clone, Copy)]
+/// What HPCG's tests came to; a number that is none is `None`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Tests {
     /// Departure from symmetry of the product and of the multigrid cycle, scaled.
-    departures: [f64; 2],
+    departures: [Option<f64>; 2],
     /// Iterations with a great diagonal, alone and preconditioned.
     iterations: [usize; 2],
 }
 
-/// Domains under way.
-struct Run {
-    layout: Layout,
-    meeting: Meeting,
-    domains: Vec<Mutex<Domain>>,
-    /// What each set came to, with the seconds of the slowest domain in each part.
-    sets: Vec<Solved>,
-    /// What is wrong with sets.
-    wrong: Vec<String>,
+/// A set as a domain has seen it, or all of them.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Set {
+    /// Time to make the domain, until all others were made as well, seconds.
+    setup_s: f64,
+    tests: Option<Tests>,
+    /// Iterations; `None` of a set that was ended.
+    iterations: Option<usize>,
+    /// `|r| / |r0|`.
+    residual: Option<f64>,
+    /// The greatest distance of the solution from 1.
+    distance: Option<f64>,
+    /// In each part; of all domains those of the slowest.
+    seconds: [f64; PARTS.len()],
 }
 
-impl Run {
-    fn tests(&mut self, team: &mut Team) -> Result<Tests, Failure> {
-        let all = team.map(|member| {
-            let mut domain =
-                self.domains[member.index].lock().unwrap_or_else(PoisonError::into_inner);
-            let place = Place::new(&self.meeting, member);
-            let departures = domain.symmetry_test(&place, member.index);
-            let iterations = domain.spectral_test(&place, &self.layout, member.index);
-            Tests { departures, iterations }
-        })?;
-        // All domains have the same sums.
-        all.first().copied().ok_or_else(|| Failure::missing("no thread has a domain"))
+impl Set {
+    /// That of a member's domain, which it makes.
+    fn of_member(
+        (member, laps): (&Member<'_>, &mut Laps<'_>),
+        (layout, meeting, loops): (&Layout, &Meeting, Loops),
+        (tested, until): (bool, Until<'_>),
+    ) -> Result<Self, String> {
+        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
+        let place = Place::new(meeting, member);
+        let begun = monotonic_nanos();
+        let domain = Domain::new(layout, member.index, loops);
+        // A domain that is not there must not leave the others waiting.
+        let (_, ended) = place.sum(0.0, domain.is_err());
+        let setup_s = (monotonic_nanos() - begun) as f64 * 1e-9;
+        let mut domain = domain.map_err(|failure| failure.to_string())?;
+        if ended {
+            return Err("another domain has no memory".to_owned());
+        }
+        let tests = (!tested).then(|| Tests {
+            departures: domain.symmetry_test(&place, member.index).map(finite),
+            iterations: domain.spectral_test(&place, layout, member.index),
+        });
+        let solved = laps.time(|| domain.solve(&place, until));
+        Ok(Self {
+            setup_s,
+            tests,
+            iterations: solved.map(|solved| solved.iterations),
+            residual: solved.and_then(|solved| finite(solved.residual)),
+            distance: finite(domain.distance()),
+            seconds: solved.unwrap_or_default().seconds,
+        })
     }
 
-    /// A set, as a sample; none where the user wants an end.
+    /// That of all domains.
+    fn together(all: Vec<Self>) -> Option<Self> {
+        all.into_iter().reduce(|mut of_all, next| {
+            of_all.setup_s = of_all.setup_s.max(next.setup_s);
+            of_all.iterations = of_all.iterations.and(next.iterations);
+            of_all.distance = of_all.distance.zip(next.distance).map(|(x, y)| x.max(y));
+            for (most, seconds) in of_all.seconds.iter_mut().zip(next.seconds) {
+                *most = most.max(seconds);
+            }
+            of_all
+        })
+    }
+}
+
+/// Workers, their domains, and what sets came to.
+struct Cell<'a> {
+    swept: &'a Swept,
+    layout: Layout,
+    meeting: Meeting,
+    /// Those of the first set.
+    tests: Option<Tests>,
+    sets: Vec<Set>,
+}
+
+impl<'a> Cell<'a> {
+    fn new(swept: &'a Swept, grid: Grid) -> Result<Self, Failure> {
+        let layout = swept.layout(grid);
+        Ok(Self { swept, layout, meeting: Meeting::new(layout)?, tests: None, sets: Vec::new() })
+    }
+
+    /// Operations of a set, as HPCG counts them.
+    fn operations(&self) -> f64 {
+        Operations::of(&self.layout).total()
+    }
+}
+
+/// All workers under way.
+struct Run<'a> {
+    loops: Loops,
+    cells: Vec<Cell<'a>>,
+}
+
+impl Run<'_> {
+    /// A set of domains that are made for it, as a sample; none where the user wants an end.
     fn set(
         &mut self,
-        team: &mut Team,
-        lines: &SharedLines,
+        pool: &mut WorkerPool<'_>,
+        at: usize,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Sample>, Failure> {
         let stop = AtomicBool::new(false);
-        let (meeting, domains) = (&self.meeting, &self.domains);
         let until =
             Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
-        let solved = std::thread::scope(|scope| {
+        let Self { loops, cells } = self;
+        let cell = &mut cells[at];
+        let (made_of, asked) =
+            ((&cell.layout, &cell.meeting, *loops), (cell.tests.is_some(), until));
+        let made = std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                team.sample(lines, |member, laps| {
-                    let domain = &domains[member.index];
-                    let mut domain = domain.lock().unwrap_or_else(PoisonError::into_inner);
-                    let place = Place::new(meeting, member);
-                    let solved = laps.time(|| domain.solve(&place, until));
-                    (solved, domain.distance())
-                })
+                let ended = &mut || stop.load(Ordering::Relaxed);
+                // SAFETY: the job computes, maps memory and meets the others at their own barrier.
+                unsafe {
+                    pool.sample(at, ended, |member, laps| {
+                        Set::of_member((member, laps), made_of, asked)
+                    })
+                }
             });
             while !worker.is_finished() {
                 std::thread::park_timeout(LOOK_EVERY);
@@ -261,20 +337,15 @@ impl Run {
             }
             worker.join().unwrap_or(Err(TeamError::Panicked(0)))
         });
-        let (sample, timed) = solved?;
-        let mut of_set = Solved::default();
-        for (solved, distance) in timed.made {
-            let Some(solved) = solved else { return Ok(Vec::new()) };
-            (of_set.iterations, of_set.residual) = (solved.iterations, solved.residual);
-            for (most, seconds) in of_set.seconds.iter_mut().zip(solved.seconds) {
-                *most = most.max(seconds);
-            }
-            // The residual's accuracy is that of x; NaN is greater than any.
-            if distance.total_cmp(&1e-3).is_gt() {
-                self.wrong.push(format!("the solution is {distance:.1e} off 1"));
-            }
-        }
-        self.sets.push(of_set);
+        let (sample, timed) = match made {
+            Err(TeamError::Interrupted) => return Ok(Vec::new()),
+            made => made?,
+        };
+        let sets = timed.made.into_iter().collect::<Result<Vec<Set>, String>>();
+        let set = Set::together(sets.map_err(Failure::missing)?);
+        let Some(set) = set.filter(|set| set.iterations.is_some()) else { return Ok(Vec::new()) };
+        cell.tests = cell.tests.or(set.tests);
+        cell.sets.push(set);
         Ok(vec![sample])
     }
 }
@@ -282,99 +353,128 @@ impl Run {
 /// What figures are made of.
 struct Evidence<'a> {
     site: &'a Site,
-    workers: &'a Workers,
-    run: &'a Run,
-    tests: Tests,
-    loops: Loops,
-    setting_up: Duration,
+    run: &'a Run<'a>,
+    judged: OneRegime,
+    samples: &'a [Vec<Sample>],
     stop: Stop,
 }
 
 impl Evidence<'_> {
-    fn measurements(&self, samples: Vec<Sample>) -> Vec<Measurement> {
-        let Self { run, site, .. } = self;
-        let operations = Operations::of(&run.layout);
-        let config = self.config();
-        let known = config.on.cpus.clone().unwrap_or_default();
-        let known = site.round_trips.between(&known);
-        let judged = OneRegime::new(vec![samples], &known);
-        let Some(timed) = judged.of(0) else { return Vec::new() };
-        let mut validity = self.validity();
-        for doubt in judged.doubts(0, 0, site.machine.virtualisation.is_some()) {
+    fn of_cell(&self, at: usize) -> Vec<Measurement> {
+        let Self { run, site, judged, .. } = self;
+        let cell = &run.cells[at];
+        let Some(timed) = judged.of(at) else { return Vec::new() };
+        let operations = Operations::of(&cell.layout);
+        let config = self.config(cell);
+        let mut validity = self.validity(cell);
+        for doubt in judged.doubts(at, 0, site.machine.virtualisation.is_some()) {
             validity.suspect(doubt);
         }
         let figure = |name: &str| Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
         // HPCG adds a tenth of the time to set up to each set.
-        let overhead = self.setting_up.as_secs_f64() / 10.0;
+        let overhead = config.setup_s.unwrap_or(0.0) / 10.0;
         let rating = |seconds: f64| operations.total() / (seconds + overhead);
         let rating = figure("rating").timed(Quoted::HarmonicMean, timed, 0, &rating);
         let counted: Vec<usize> = timed.2.counted(0).to_vec();
         let part = |(part, name): (usize, &&str)| {
-            let rate = |set: &usize| operations.0[part] / run.sets[*set].seconds[part];
+            let rate = |set: &usize| operations.0[part] / cell.sets[*set].seconds[part];
             let rates = counted.iter().map(rate).collect();
             figure(name).sampled(Quoted::HarmonicMean, rates)
         };
         let parts = PARTS.iter().enumerate().map(part);
         let all = std::iter::once(rating).chain(parts);
-        all.map(|m| m.config(&config).judged(validity.clone())).collect()
+        let mut all: Vec<Measurement> =
+            all.map(|m| m.config(&config).judged(validity.clone())).collect();
+        all.extend(self.relative(at, config));
+        all
     }
 
-    fn config(&self) -> HpcgConfig {
-        let Self { run, tests, .. } = self;
-        let layout = run.layout;
-        let last = run.sets.last();
-        let seconds: f64 = run.sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
+    /// Operations a second over those of the workers that a cell is held against, turn by turn.
+    fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
+        let cells = &self.run.cells;
+        let wanted = &cells[at].swept.reference;
+        let of = cells.iter().position(|other| other.swept.settings == *wanted)?;
+        let base = cells.get(of).filter(|_| of != at)?;
+        let (mut ratios, enough) = paired::ratios(self.samples, of, at);
+        let work = cells[at].operations() / base.operations();
+        ratios.iter_mut().for_each(|ratio| *ratio *= work);
+        let mut validity = self.validity(&cells[at]);
+        let of_base = self.validity(base);
+        of_base.reasons.iter().for_each(|reason| validity.add(of_base.status, reason.as_str()));
+        if !enough {
+            validity.suspect("few rounds were undisturbed, so disturbed ones count too");
+        }
+        let against = Some(base.swept.workers.in_words());
+        let m = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
+        let m = m.sampled(Quoted::Median, ratios);
+        Some(m.config(&HpcgConfig { against, ..config }).judged(validity))
+    }
+
+    fn config(&self, cell: &Cell<'_>) -> HpcgConfig {
+        let (layout, sets) = (cell.layout, &cell.sets);
+        let last = sets.last();
+        let seconds: f64 = sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
         let moved = Domain::moved(&layout) * layout.count() as u64;
-        let per_second = moved as f64 * (ITERATIONS * run.sets.len()) as f64 / seconds;
+        let per_second = moved as f64 * (ITERATIONS * sets.len()) as f64 / seconds;
+        let setups: Vec<f64> = sets.iter().map(|set| set.setup_s).collect();
+        let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));
         HpcgConfig {
-            on: self.workers.config(),
+            on: cell.swept.workers.config(),
             engine: Some("native".to_owned()),
             grid: Some(layout.local.to_vec()),
             n: Some(layout.rows() as u64),
             domains: Some(layout.domains.to_vec()),
-            isa: Some(self.loops.isa.to_owned()),
-            iterations: last.map(|set| set.iterations as u64),
-            residual: last.map(|set| set.residual).filter(|residual| residual.is_finite()),
-            sets: Some(run.sets.len() as u64),
-            symmetry: Some(tests.departures.to_vec())
-                .filter(|all| all.iter().all(|x| x.is_finite())),
-            spectral_iterations: Some(tests.iterations.map(|n| n as u64).to_vec()),
-            setup_s: Some(self.setting_up.as_secs_f64()),
-            matrix_bytes: Some(Domain::bytes(&layout) * layout.count() as u64),
+            isa: Some(self.run.loops.isa.to_owned()),
+            iterations: last.and_then(|set| Some(set.iterations? as u64)),
+            residual: last.and_then(|set| set.residual),
+            sets: Some(sets.len() as u64),
+            symmetry: departures,
+            spectral_iterations: cell.tests.map(|all| all.iterations.map(|n| n as u64).to_vec()),
+            setup_s: Some(stats::median(&setups)).filter(|seconds| seconds.is_finite()),
+            matrix_bytes: Some(bytes(&layout)),
             moved_bytes: Some(moved),
             moved_bytes_per_s: Some(per_second).filter(|rate| rate.is_finite()),
+            sweep: cell.swept.coordinates(),
             stopped: Some(self.stop.to_string()),
             ..HpcgConfig::default()
         }
     }
 
     /// What HPCG's own tests say, and whether the caches help.
-    fn validity(&self) -> Validity {
-        let Self { run, tests, site, .. } = self;
+    fn validity(&self, cell: &Cell<'_>) -> Validity {
         let mut validity = Validity::valid();
-        for (what, departure) in ["product", "multigrid cycle"].iter().zip(tests.departures) {
-            if departure.total_cmp(&1.0).is_gt() {
-                validity.invalid(format!("the {what} is not symmetric: |x'Ay - y'Ax| is {departure:.1e} times what HPCG allows"));
+        let told =
+            |x: Option<f64>| x.map_or_else(|| "no number".to_owned(), |x| format!("{x:.1e}"));
+        if let Some(tests) = &cell.tests {
+            for (what, departure) in ["product", "multigrid cycle"].iter().zip(tests.departures) {
+                if departure.is_none_or(|departure| departure > 1.0) {
+                    validity.invalid(format!(
+                        "the {what} is not symmetric: |x'Ay - y'Ax| is {} times what HPCG allows",
+                        told(departure)
+                    ));
+                }
+            }
+            if tests.iterations.iter().zip(ALLOWED).any(|(n, allowed)| *n > allowed) {
+                let [alone, preconditioned] = tests.iterations;
+                validity.invalid(format!(
+                    "with a great diagonal it takes {alone} iterations, {preconditioned} preconditioned, where HPCG allows {} and {}",
+                    ALLOWED[0], ALLOWED[1]
+                ));
             }
         }
-        if tests.iterations.iter().zip(ALLOWED).any(|(iterations, allowed)| *iterations > allowed) {
-            let [alone, preconditioned] = tests.iterations;
-            validity.invalid(format!(
-                "with a great diagonal it takes {alone} iterations, {preconditioned} preconditioned, where HPCG allows {} and {}",
-                ALLOWED[0], ALLOWED[1]
-            ));
+        // The residual's accuracy is that of x.
+        let is_off = |set: &&Set| set.distance.is_none_or(|distance| distance > 1e-3);
+        if let Some(set) = cell.sets.iter().find(is_off) {
+            validity.invalid(format!("the solution is {} off 1", told(set.distance)));
         }
-        for wrong in run.wrong.iter().take(1) {
-            validity.invalid(wrong);
-        }
-        if run.sets.windows(2).any(|two| two[0].residual.to_bits() != two[1].residual.to_bits()) {
+        if cell.sets.windows(2).any(|two| two[0].residual != two[1].residual) {
             validity.invalid(
                 "sets end with different residuals: this machine does not compute the same twice",
             );
         }
-        let cpus: Vec<_> = self.workers.cpus();
-        let held = site.topology.llc_in_use(&cpus).map_or(0, |(bytes, _)| bytes);
-        let bytes = Domain::bytes(&run.layout) * run.layout.count() as u64;
+        let cpus: Vec<_> = cell.swept.workers.cpus();
+        let held = self.site.topology.llc_in_use(&cpus).map_or(0, |(bytes, _)| bytes);
+        let bytes = bytes(&cell.layout);
         if (bytes as f64) < TIMES_LLC * held as f64 {
             validity.suspect(format!(
                 "matrix and vectors of {} are below four times the last-level caches in use ({}), and partly lie there",

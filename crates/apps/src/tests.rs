@@ -263,7 +263,8 @@ fn ranks_solve_it_together() {
         let mut seat = Seat::of_rank(member);
         let part = Subdomain::of_rank(mesh, member.index, [1, 2, 2]).unwrap();
         let rows = Numbering::new(&part, Order::Multicolour, 1);
-        let halo = shared.of_rank(member.index, &part, &rows);
+        let sums = shared.sums(member.index);
+        let halo = shared.of_rank(&sums, &part, &rows);
         let made = System::assemble(&mut seat, (part, rows), &Stretch);
         let (system, blocks) = made.unwrap();
         let factor = Preconditioner::incomplete(&mut seat, &blocks, &system.rows).unwrap();

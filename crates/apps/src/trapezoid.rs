@@ -150,7 +150,7 @@ impl Run<'_> {
         let (points, sums) = (cell.points, cell.sums());
         // SAFETY: the job computes, and meets the others at their own barrier.
         let (mut sample, timed) = unsafe {
-            pool.sample(cell.at, |member, laps| {
+            pool.sample(cell.at, &mut || false, |member, laps| {
                 laps.time(|| {
                     let mut share = 0.0;
                     for _ in 0..sums {

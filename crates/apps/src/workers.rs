@@ -2,7 +2,6 @@
 
 use crate::config::WorkersConfig;
 use nodegauge_machine::CpuId;
-use nodegauge_measure::Failure;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::{Bind, Placement, RankPlan};
@@ -79,7 +78,7 @@ impl Workers {
 
 /// The workers of all cells, ready: a team for each placement of threads.
 pub struct WorkerPool<'a> {
-    all: &'a [Workers],
+    all: Vec<&'a Workers>,
     /// For each of them; none for ranks.
     teams: Vec<Option<Team>>,
     /// The team with most threads: regimes are known by round trips between these.
@@ -92,7 +91,8 @@ impl<'a> WorkerPool<'a> {
     ///
     /// # Errors
     /// When one cannot be started or bound.
-    pub fn start(all: &'a [Workers]) -> Result<Self, TeamError> {
+    pub fn start(all: impl IntoIterator<Item = &'a Workers>) -> Result<Self, TeamError> {
+        let all: Vec<&Workers> = all.into_iter().collect();
         let places = |workers: &Workers| match workers {
             Workers::Threads(placement) => Some(masks(placement)),
             Workers::Ranks(_) => None,
@@ -102,7 +102,7 @@ impl<'a> WorkerPool<'a> {
         let teams = teams.collect::<Result<Vec<_>, _>>()?;
         let threads = |at: &usize| teams[*at].as_ref().map_or(0, Team::len);
         let widest = (0..all.len()).filter(|at| threads(at) > 0).max_by_key(threads);
-        let lines = widest.and_then(|at| places(&all[at])).unwrap_or_default();
+        let lines = widest.and_then(|at| places(all[at])).unwrap_or_default();
         Ok(Self { all, teams, widest, lines: SharedLines::of_places(&lines) })
     }
 
@@ -132,19 +132,20 @@ impl<'a> WorkerPool<'a> {
     /// made.
     ///
     /// # Errors
-    /// When one of them fails.
+    /// When one of them fails, and of ranks when `interrupted` says so: then they are ended. Threads go on.
     ///
     /// # Safety
     /// Of ranks, as [`ranks::timed`]: `job` must neither wait for a thread nor take a lock that one may hold.
     pub unsafe fn sample<T: Serialize + DeserializeOwned + Send>(
         &mut self,
         at: usize,
+        interrupted: &mut dyn FnMut() -> bool,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
-    ) -> Result<(Sample, Timed<T>), Failure> {
+    ) -> Result<(Sample, Timed<T>), TeamError> {
         let before = self.round_trip()?;
-        let timed = match (&self.all[at], &mut self.teams[at]) {
+        let timed = match (self.all[at], &mut self.teams[at]) {
             // SAFETY: the caller's promise.
-            (Workers::Ranks(plan), _) => unsafe { ranks::timed(&plan.ranks, &mut || false, job) },
+            (Workers::Ranks(plan), _) => unsafe { ranks::timed(&plan.ranks, interrupted, job) },
             (_, Some(team)) => team.timed(job),
             (_, None) => unreachable!("threads have a team"),
         }?;

@@ -28,6 +28,7 @@ pub mod samples;
 pub mod schedule;
 pub mod schema;
 pub mod stats;
+pub mod sweep;
 mod unit;
 
 pub use failure::{Failure, FailureKind};

@@ -8,8 +8,6 @@
 mod grid;
 mod trend;
 
-pub use grid::check;
-
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, SettingUp};
 use crate::axis::{Axis, Setting};
@@ -29,6 +27,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, clock, notice};
 use nodegauge_toolchain::CompileLimits;
 use serde_json::{Map, Value};
@@ -140,7 +139,7 @@ impl SweepPlan {
             cell.reference = cell.reference.and_then(|reference| cell_of[reference]);
         }
         let kept: Vec<&[Setting]> = cells.iter().map(|cell| &cell.settings[..]).collect();
-        notices.extend(grid::left_out(&left_out, &kept));
+        notices.extend(sweep::left_out(&left_out, &kept, GAUGE));
         let is_kept = |one: &ChosenCompiler| {
             kept.iter().any(|cell| cell.contains(&Setting::Compiler(one.choice.clone())))
         };

@@ -41,5 +41,5 @@ pub use pairs::{CpuPair, Distance};
 pub use pin::{PinError, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, Request, ThreadPlace, plan};
-pub use ranks::{Policy, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};
+pub use ranks::{Policies, Policy, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};
 pub use threads::ThreadList;

@@ -8,6 +8,10 @@
 //! then says which CPUs of that socket a rank may use and where its memory goes. Without a policy
 //! every thread has a CPU of its own, and memory goes where `--numa` says.
 
+mod policies;
+
+pub use policies::Policies;
+
 use crate::bind::Bind;
 use crate::cpu_list::CpuList;
 use crate::cpus;

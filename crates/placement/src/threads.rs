@@ -36,6 +36,15 @@ impl ThreadList {
     }
 }
 
+impl IntoIterator for ThreadList {
+    type Item = u32;
+    type IntoIter = std::vec::IntoIter<u32>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl FromStr for ThreadList {
     type Err = SyntaxError;
 

@@ -1,19 +1,15 @@
 //! Where domains meet: the points that neighbours have, and sums over all domains in a fixed order.
 //!
-//! All of it is written twice by turns, so that whoever is ahead writes what nobody reads any more: between
-//! two uses of one half everybody has met once.
+//! Points are written twice by turns, as parts of sums are.
 
 use super::matrix::Shape;
 use super::problem::Layout;
+use crate::sums::{SharedSums, Sums};
 use nodegauge_measure::Failure;
-use nodegauge_os::{CacheLine, Mapping};
+use nodegauge_os::Mapping;
 use nodegauge_team::Member;
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Bytes of a line.
-const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 
 /// The 26 directions.
 fn directions() -> impl Iterator<Item = [isize; 3]> {
@@ -38,6 +34,7 @@ fn side(shape: &Shape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
 #[derive(Debug)]
 pub(crate) struct Meeting {
     layout: Layout,
+    sums: SharedSums,
     memory: Mapping,
     /// Numbers that a domain sends at most at once: the sum over its sides.
     sent: usize,
@@ -52,17 +49,11 @@ impl Meeting {
         let [x, y, z] = layout.local.map(|points| points + 2);
         let sent = x * y * z - layout.local.iter().product::<usize>();
         let count = layout.count();
-        // A line more tells whether all shall end.
-        let memory = Mapping::shared(2 * ((count + 1) * LINE + count * sent * size_of::<f64>()));
+        let memory = Mapping::shared(2 * count * sent * size_of::<f64>());
         let memory = memory.map_err(|cause| {
             Failure::missing(format!("cannot map memory that domains share: {cause}"))
         })?;
-        Ok(Self { layout, memory, sent })
-    }
-
-    fn line(&self, half: usize, line: usize) -> &AtomicU64 {
-        let at = (half * (self.layout.count() + 1) + line) * LINE;
-        &self.memory.view::<CacheLine<AtomicU64>>(at).0
+        Ok(Self { layout, sums: SharedSums::map(count)?, memory, sent })
     }
 
     /// Where a domain puts what it sends in one direction.
@@ -72,8 +63,7 @@ impl Meeting {
             side(shape, steps, false).iter().map(|range| range.len()).product()
         };
         let before: usize = directions().take_while(|other| *other != steps).map(size).sum();
-        let lines = 2 * (count + 1) * LINE;
-        let at = lines + ((half * count + domain) * self.sent + before) * size_of::<f64>();
+        let at = ((half * count + domain) * self.sent + before) * size_of::<f64>();
         self.memory.at(at, size(steps) * size_of::<f64>()).as_ptr().cast()
     }
 }
@@ -82,16 +72,17 @@ impl Meeting {
 pub(crate) struct Place<'a> {
     meeting: &'a Meeting,
     member: &'a Member<'a>,
-    /// Meetings so far.
+    sums: Sums<'a>,
+    /// Exchanges so far.
     exchanges: Cell<usize>,
-    sums: Cell<usize>,
 }
 
 impl<'a> Place<'a> {
     /// Of the domain of a member; all members take theirs together, and use it alike.
     pub fn new(meeting: &'a Meeting, member: &'a Member<'a>) -> Self {
         member.barrier();
-        Self { meeting, member, exchanges: Cell::new(0), sums: Cell::new(0) }
+        let sums = meeting.sums.of_worker(member.index);
+        Self { meeting, member, sums, exchanges: Cell::new(0) }
     }
 
     /// Brings the points of neighbours around those of `vector`.
@@ -128,18 +119,9 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The sum of `x` over all domains, the same for each; and whether rank 0 says in `end` that all shall
-    /// end.
+    /// The sum of `x` over all domains, the same for each; and whether one of them asks for an `end`.
     pub fn sum(&self, x: f64, end: bool) -> (f64, bool) {
-        let (meeting, count) = (self.meeting, self.member.count);
-        let half = self.sums.replace(self.sums.get() + 1) % 2;
-        meeting.line(half, self.member.index).store(x.to_bits(), Ordering::Relaxed);
-        if self.member.index == 0 {
-            meeting.line(half, count).store(end.into(), Ordering::Relaxed);
-        }
-        self.member.barrier();
-        let read = |line| meeting.line(half, line).load(Ordering::Relaxed);
-        ((0..count).map(|domain| f64::from_bits(read(domain))).sum(), read(count) != 0)
+        self.sums.add_up(x, end, || self.member.barrier())
     }
 }
 

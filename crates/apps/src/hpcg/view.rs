@@ -4,6 +4,7 @@ use super::problem::PARTS;
 use super::{TEST, variant};
 use crate::GAUGE;
 use crate::config::HpcgConfig;
+use crate::sweep;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Section, Table};
 use nodegauge_measure::quantity::{counted, significant};
@@ -17,16 +18,29 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let ratings: Vec<&&Measurement> = all.iter().filter(|m| m.name == "rating").collect();
     let first = ratings.first()?;
     let mut section = Section::new(TEST);
-    let titles = ["GFLOP/s", ">rating", ">ddot", ">waxpby", ">spmv", ">mg", ">residual", "of"];
+    let relative = all.iter().find(|m| m.name == "relative");
+    let mut titles = vec!["GFLOP/s", ">rating", ">ddot", ">waxpby", ">spmv", ">mg", ">residual"];
+    titles.extend(relative.map(|_| ">relative"));
+    titles.push("of");
     let mut table = Table::new(&titles);
     for rating in &ratings {
         let config: HpcgConfig = rating.read_config();
-        let mut row = vec![Cell::text(config.engine.as_deref().unwrap_or("?")), rate(rating)];
+        let engine = config.engine.clone().unwrap_or_else(|| "?".to_owned());
+        let name = config.sweep.as_ref().map(|swept| sweep::label(&config.on, Some(swept)));
+        let mut row = vec![Cell::text(name.unwrap_or(engine)), rate(rating)];
         for part in PARTS {
             let same = |m: &&&Measurement| m.name == part && m.config == rating.config;
             row.push(all.iter().find(same).map_or_else(Cell::default, |m| rate(m)));
         }
         row.push(config.residual.map_or_else(Cell::default, |r| Cell::text(format!("{r:.2e}"))));
+        if relative.is_some() {
+            let own = |m: &&&Measurement| {
+                m.name == "relative" && m.read_config::<HpcgConfig>().sweep == config.sweep
+            };
+            let ratio = all.iter().find(own).and_then(|m| m.value);
+            let cell = |ratio| Cell::figure(ratio, Unit::Factor, format!("{ratio:.3}"));
+            row.push(ratio.map_or_else(Cell::default, cell));
+        }
         row.push(grid(&config).into());
         table.row(row);
     }
@@ -35,7 +49,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let sets = config.sets.unwrap_or(0) as usize;
     let how = [
         Some(counted(sets, "set") + &format!(" of {} iterations", config.iterations.unwrap_or(0))),
-        config.on.threads.map(|threads| counted(threads as usize, "thread")),
+        config.on.threads.map(|_| config.on.in_words()),
         config.on.bind.as_ref().map(|bind| format!("bound {bind}")),
         config.isa.as_ref().map(|isa| format!("{isa} loops")),
     ];
@@ -69,6 +83,8 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             config.setup_s.map(|s| format!("{}, a tenth of which counts in each set", Seconds(s))),
         );
         section.note_if("ended", config.stopped.clone());
+        let against = relative.and_then(|m| m.read_config::<HpcgConfig>().against);
+        section.note_if("relative", against.map(|of| format!("rate over that of {of}, by turns")));
     }
     section.doubts(&all);
     if first.category == Category::Variant {

@@ -1,6 +1,7 @@
 //! What the configuration of a figure may hold.
 
 use crate::config::WorkersConfig;
+use serde_json::{Map, Value};
 
 nodegauge_measure::config! {
     /// Configuration of figures of `apps iccg`.
@@ -51,6 +52,8 @@ nodegauge_measure::config! {
         predicted_s: f64 = Observation "predicted";
         /// Share of an iteration, 0 to 1.
         share: f64 = Observation "share of an iteration";
+        /// The value of each axis of a sweep.
+        sweep: Map<String, Value> = Observation "sweep" @ 56;
         /// Of a ratio, what it is held against.
         against: String = Observation "against";
         /// Why measuring ended.

@@ -8,6 +8,7 @@ use super::solution::{self, Job, Products, Solution};
 use crate::bandwidth;
 use crate::cg::End;
 use crate::sparse::Storage;
+use crate::sweep::{self, Swept};
 use crate::{GAUGE, WorkerPool, Workers};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Variant;
@@ -29,20 +30,20 @@ const BANDWIDTH_SAMPLES: usize = 3;
 
 /// A planned run.
 pub struct IccgPlan {
-    workers: Vec<Workers>,
+    swept: Vec<Swept>,
     options: IccgOptions,
     size: Size,
     notices: Vec<Notice>,
 }
 
 impl IccgPlan {
-    /// Plans a run of `workers`, of which the first are what others are held against.
+    /// Plans a run by these workers; of several those are left out whose ranks cannot share out the mesh.
     ///
     /// # Errors
     /// A mesh that does not fit into memory or that ranks cannot share out, and limits that mean nothing.
     pub fn new(
         site: &Site,
-        workers: Vec<Workers>,
+        swept: Vec<Swept>,
         options: IccgOptions,
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
@@ -56,18 +57,19 @@ impl IccgPlan {
             return Err(Failure::usage("no iterations are allowed\nhint: e.g. --iterations 1000"));
         }
         let mut cpus: Vec<CpuId> =
-            workers.iter().flat_map(|workers| workers.together().cpus()).collect();
+            swept.iter().flat_map(|swept| swept.workers.together().cpus()).collect();
         cpus.sort_unstable();
         cpus.dedup();
         let around = Surroundings::of(site, &cpus, options.memory_fraction);
         let size = size::choose(options.elements, &around)?;
-        for each in &workers {
-            if let Workers::Ranks(plan) = each {
-                size::grid(size.mesh, plan.ranks.len())?;
-            }
-        }
-        notices.extend(size.notices.iter().cloned());
-        Ok(Self { workers, options, size, notices })
+        let shared_out = |swept: Swept| match &swept.workers {
+            Workers::Ranks(plan) => size::grid(size.mesh, plan.ranks.len()).map(|_| swept),
+            Workers::Threads(_) => Ok(swept),
+        };
+        let all = swept.into_iter().map(|swept| (swept.settings.clone(), shared_out(swept)));
+        let (swept, left_out) = sweep::keep(all)?;
+        notices.extend(size.notices.iter().cloned().chain(left_out));
+        Ok(Self { swept, options, size, notices })
     }
 }
 
@@ -96,7 +98,7 @@ impl Planned for IccgPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { workers, options, size, notices } = *self;
+        let Self { swept, options, size, notices } = *self;
         observer.phase("starting threads");
         let limits = Limits::new(options.budget, options.samples);
         // A sample that is asked for is a solution, and one of the schedule an iteration.
@@ -106,13 +108,13 @@ impl Planned for IccgPlan {
         };
         let time = Limits { budget: time, samples: None, ..limits };
         let mut run = Run {
-            pool: WorkerPool::start(&workers)?,
-            cells: workers.iter().map(|workers| Cell::new(workers, &size)).collect(),
+            pool: WorkerPool::start(swept.iter().map(|swept| &swept.workers))?,
+            cells: swept.iter().map(|swept| Cell::new(swept, &size)).collect(),
             loops: bandwidth::loops(),
             options: &options,
             size: &size,
         };
-        let mut schedule = Schedule::new(rule, time, 2 * workers.len());
+        let mut schedule = Schedule::new(rule, time, 2 * swept.len());
         let shared = SharedObserver::new(observer);
         let enough = |turn: &Turn| options.samples.is_some_and(|n| turn.round >= n);
         let turn = |turn: Turn| match enough(&turn) {
@@ -166,7 +168,7 @@ impl Run<'_> {
     }
 
     fn solve(&mut self, at: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
-        let workers = self.cells[at].workers;
+        let workers = &self.cells[at].swept.workers;
         let elements = self.size.mesh.elements.map(|n| n.to_string()).join(" x ");
         observer.phase(&format!("solving {elements} elements by {}", workers.in_words()));
         // What was chosen first stays.
@@ -188,7 +190,7 @@ impl Run<'_> {
         for _ in 0..BANDWIDTH_SAMPLES {
             // SAFETY: the job computes, maps memory and meets the others at their own barrier.
             let (sample, timed) = unsafe {
-                self.pool.sample(at, |member, laps| {
+                self.pool.sample(at, &mut || false, |member, laps| {
                     let passed = bandwidth::pass(member, laps, (loops, elements));
                     passed.map_err(|failure| failure.to_string())
                 })
@@ -225,7 +227,7 @@ impl Run<'_> {
             return Ok((None, Some(Notice::new(NoticeId::LeftOut, GAUGE, text))));
         }
         observer.phase("counting iterations in natural order");
-        let threads = [Workers::Threads(self.cells[0].workers.together())];
+        let threads = [Workers::Threads(self.cells[0].swept.workers.together())];
         let mut pool = WorkerPool::start(&threads)?;
         let products = Some(Products { storage: Storage::Bcsr, ..last.products });
         let Self { size, options, .. } = *self;
@@ -236,11 +238,11 @@ impl Run<'_> {
 }
 
 impl<'a> Cell<'a> {
-    fn new(workers: &'a Workers, size: &Size) -> Self {
+    fn new(swept: &'a Swept, size: &Size) -> Self {
         // As much memory in three arrays as the matrix takes.
         let Bytes(bytes) = size.matrix;
-        let elements = bytes as usize / (24 * workers.count().max(1));
+        let elements = bytes as usize / (24 * swept.workers.count().max(1));
         let array_elements = elements.max(LEAST_ELEMENTS).next_multiple_of(8);
-        Self { workers, array_elements, solutions: Vec::new() }
+        Self { swept, array_elements, solutions: Vec::new() }
     }
 }

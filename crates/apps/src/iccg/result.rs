@@ -5,10 +5,11 @@ use super::config::IccgConfig;
 use super::options::{IccgOptions, Method};
 use super::size::Size;
 use super::solution::{self, Solution};
+use crate::GAUGE;
 use crate::bandwidth;
 use crate::cg::{End, PARTS};
 use crate::code::Code;
-use crate::{GAUGE, Workers};
+use crate::sweep::Swept;
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
@@ -24,7 +25,7 @@ const UPDATES: [&str; 2] = ["axpy", "halo"];
 /// Workers and what they found.
 #[derive(Debug)]
 pub(super) struct Cell<'a> {
-    pub workers: &'a Workers,
+    pub swept: &'a Swept,
     /// Numbers of an array of each worker for the node's bandwidth.
     pub array_elements: usize,
     /// Each with its time, seconds.
@@ -138,16 +139,18 @@ impl Evidence<'_> {
             let bytes = |seconds: f64| rate.bytes / seconds;
             let m = figure(name, Unit::BytesPerSecond);
             let m = m.timed(Quoted::Median, timed, rate.part, &bytes);
-            let on = cell.workers.config();
+            let on = cell.swept.workers.config();
             figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
         }
-        if at > 0 {
-            let pairs = cells[0].solutions.iter().zip(&cell.solutions);
+        let is_reference = |other: &&Cell<'_>| other.swept.settings == cell.swept.reference;
+        let reference = cells.iter().find(is_reference);
+        if let Some(base) = reference.filter(|base| base.swept.settings != cell.swept.settings) {
+            let pairs = base.solutions.iter().zip(&cell.solutions);
             let ratios: Vec<f64> = pairs.map(|((_, first), (_, this))| first / this).collect();
             if !ratios.is_empty() {
                 let m = figure("relative", Unit::Factor).sampled(Quoted::Median, ratios);
-                let against = Some(cells[0].workers.in_words());
-                let mut both = self.validity(&cells[0]);
+                let against = Some(base.swept.workers.in_words());
+                let mut both = self.validity(base);
                 wrong.reasons.iter().for_each(|reason| both.add(wrong.status, reason.as_str()));
                 figures.push(m.config(&IccgConfig { against, ..config }).judged(both));
             }
@@ -159,7 +162,7 @@ impl Evidence<'_> {
     fn rate(&self, kernel: Kernel, cell: &Cell<'_>, at: usize) -> Option<Rate> {
         let of_kernel = self.loops.iter().enumerate().filter(|(_, each)| each.kernel() == kernel);
         let rates = of_kernel.filter_map(|(part, variant)| {
-            let elements = cell.array_elements * cell.workers.count();
+            let elements = cell.array_elements * cell.swept.workers.count();
             let bytes = (bandwidth::bytes_of(variant) * elements) as f64;
             let seconds = stats::median(&self.judged.seconds(2 * at + 1, part));
             seconds.is_finite().then_some(Rate { part, bytes, value: bytes / seconds })
@@ -173,7 +176,7 @@ impl Evidence<'_> {
         let [bcsr_s, sell_s] = solution.product_s;
         let code = Code::widest(solution.products.ahead);
         IccgConfig {
-            on: cell.workers.config(),
+            on: cell.swept.workers.config(),
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
             n: Some(3 * size.mesh.count() as u64),
             preconditioner: Some(options.method.name().to_owned()),
@@ -193,6 +196,7 @@ impl Evidence<'_> {
             setup_s: Some(stats::median(&setups)),
             matrix_bytes: Some(size.matrix.0),
             times_llc: size.times_llc,
+            sweep: cell.swept.coordinates(),
             stopped: stop.map(|stop| stop.to_string()),
             ..IccgConfig::default()
         }

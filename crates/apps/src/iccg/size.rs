@@ -188,7 +188,7 @@ pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
     // Of equal ones the last, which is cut along z, where a rank's nodes are one after another.
     grids.reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best }).ok_or_else(|| {
         let told = nodes.map(|n| n.to_string()).join(" x ");
-        Failure::usage(format!(
+        Failure::beyond(format!(
             "{ranks} ranks do not divide a mesh of {told} nodes\nhint: use fewer ranks, or more --elements"
         ))
     })

@@ -16,7 +16,7 @@ use crate::{WorkerPool, Workers};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer};
 use nodegauge_os::monotonic_nanos;
-use nodegauge_team::Laps;
+use nodegauge_team::{Laps, TeamError};
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -92,7 +92,7 @@ pub(super) fn solve(
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     match workers {
         Workers::Threads(_) => by_threads(pool, at, job, observer),
-        Workers::Ranks(plan) => by_ranks(pool, (at, plan.ranks.len()), job),
+        Workers::Ranks(plan) => by_ranks(pool, (at, plan.ranks.len()), job, observer),
     }
 }
 
@@ -113,7 +113,7 @@ fn by_threads(
         }
         // SAFETY: the job computes, and meets the others at their own barrier.
         let (sample, timed) = unsafe {
-            pool.sample(at, |member, laps| {
+            pool.sample(at, &mut || false, |member, laps| {
                 let seat = Seat::of_thread(member);
                 solver.advance((&seat, laps), state, (count, job.tolerance()))
             })
@@ -136,18 +136,23 @@ fn by_ranks(
     pool: &mut WorkerPool<'_>,
     (at, ranks): (usize, usize),
     job: &Job<'_>,
+    observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let grid = size::grid(job.mesh, ranks)?;
     let shared = SharedHalo::map(job.mesh, ranks)?;
     // SAFETY: the job computes, allocates, makes system calls, and meets the others at their own barrier.
-    let (sample, timed) = unsafe {
-        pool.sample(at, |member, laps| {
+    let solved = unsafe {
+        pool.sample(at, &mut || observer.interrupted(), |member, laps| {
             let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
             let subdomain = subdomain.ok_or("a rank has no nodes")?;
             as_rank(&mut Seat::of_rank(member), laps, (subdomain, member.index), (job, &shared))
                 .map_err(|failure| failure.to_string())
         })
-    }?;
+    };
+    let (sample, timed) = match solved {
+        Err(TeamError::Interrupted) => return Ok(None),
+        solved => solved?,
+    };
     let made: Result<Vec<(Solution, Vec<Times>)>, String> = timed.made.into_iter().collect();
     let made = made.map_err(Failure::missing)?;
     let times = made[0].1.clone();
@@ -164,19 +169,13 @@ fn as_rank(
     (subdomain, rank): (Subdomain, usize),
     (job, shared): (&Job<'_>, &SharedHalo),
 ) -> Result<(Solution, Vec<Times>), Failure> {
+    let sums = shared.sums(rank);
     let prepared =
-        Unstored::assemble(seat, subdomain, job, |part, rows| shared.of_rank(rank, part, rows));
+        Unstored::assemble(seat, subdomain, job, |part, rows| shared.of_rank(&sums, part, rows));
     // A rank that cannot go on must not leave the others waiting.
-    let (prepared, halo) = match prepared {
-        Ok(made) => made,
-        Err(failure) => {
-            shared.give_up(rank);
-            seat.barrier_of_all();
-            return Err(failure);
-        }
-    };
-    seat.barrier_of_all();
-    if shared.is_given_up() {
+    let (_, ended) = sums.add_up(0.0, prepared.is_err(), || seat.barrier_of_all());
+    let (prepared, halo) = prepared?;
+    if ended {
         return Err(Failure::missing("another rank has no memory"));
     }
     // From here on all ranks meet: one that fails is lost to the others.

@@ -4,10 +4,13 @@
 use super::TEST;
 use super::config::IccgConfig;
 use crate::GAUGE;
+use crate::cg::PARTS;
+use crate::sweep;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Cell, Column, Section, Table, summary};
+use nodegauge_gauge::view::{Cell, Chart, Column, Picture, Scale, Section, Series, Table, summary};
 use nodegauge_measure::quantity::{counted, significant};
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::ratio::closing::of_several;
+use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Seconds, Unit};
 
 /// A figure with its configuration.
@@ -22,18 +25,19 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     };
     let groups: Vec<&[Figure<'_>]> = all.chunk_by(|_, (m, _)| m.name != first.0.name).collect();
     let mut section = Section::new(TEST);
-    if groups.len() > 1 {
-        section.push(workers_table(&groups)).gap();
-    }
-    for group in &groups {
-        if groups.len() > 1 {
-            section.note("", workers(&group[0].1));
-        }
-        section.push(parts_table(group)).gap();
-    }
+    match groups.as_slice() {
+        [alone] => section.push(parts_table(alone)),
+        several => section
+            .push(workers_table(several))
+            .picture(picture(several))
+            .gap()
+            .push(times_table(several)),
+    };
+    section.gap();
     let config = &first.1;
     section.note("problem", problem(config));
-    section.note("solution", solution(first.0, config));
+    let by = if groups.len() > 1 { format!("by {}: ", workers(config)) } else { String::new() };
+    section.note("solution", by + &solution(first.0, config));
     if detail == Detail::Full {
         section.note_if("storage", storage(config));
         section.note_if("memory", memory(config));
@@ -47,21 +51,93 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         let n = iterations.and_then(|(m, _)| m.summary.as_ref()).map_or(0, |summary| summary.n);
         let solutions = counted(config.solutions.unwrap_or(0) as usize, "solution");
         section.note("samples", format!("{n} iterations of {solutions}; {stop}"));
+        section.note_if("relative", relative(&all));
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
     section.doubts(&measurements);
-    let closing = groups[0].iter().find(|(m, _)| m.name == "rate").and_then(closing);
+    let closing = match groups.as_slice() {
+        [alone] => named(alone, "rate").and_then(closing),
+        several => fastest(several),
+    };
     std::iter::once(section).chain(closing.map(summary)).collect()
 }
 
-/// `2 threads`, `4 ranks, policy 3`.
+/// Workers of a sweep.
 fn workers(config: &IccgConfig) -> String {
-    let count = config.on.threads.unwrap_or(0) as usize;
-    match (config.on.policy, config.on.processes) {
-        (Some(policy), _) => format!("{}, policy {policy}", counted(count, "rank")),
-        (None, Some(_)) => counted(count, "rank"),
-        (None, None) => counted(count, "thread"),
+    sweep::in_words(&config.on, config.sweep.as_ref())
+}
+
+fn label(config: &IccgConfig) -> String {
+    sweep::label(&config.on, config.sweep.as_ref())
+}
+
+/// What a figure has on an axis of the sweep.
+fn coordinate<'c>(config: &'c IccgConfig, axis: &str) -> Option<&'c str> {
+    sweep::coordinate(config.sweep.as_ref(), axis)
+}
+
+/// What speeds are held against.
+fn relative(all: &[Figure<'_>]) -> Option<String> {
+    let ratios = all.iter().filter(|(m, _)| m.name == "relative");
+    let mut against: Vec<&str> =
+        ratios.filter_map(|(_, config)| config.against.as_deref()).collect();
+    against.dedup();
+    let all = against.join("; of ");
+    (!all.is_empty()).then(|| format!("speed to solution over that of {all}, by turns"))
+}
+
+/// Which workers solve fastest, and by how much.
+fn fastest(groups: &[&[Figure<'_>]]) -> Option<String> {
+    let found = groups.iter().filter_map(|group| named(group, "time_to_solution"));
+    let all: Vec<(String, &Measurement)> =
+        found.map(|(m, config)| (format!("a solution by {}", workers(config)), *m)).collect();
+    of_several(&all, "is", Quoted::Median).into_iter().next()
+}
+
+/// Solutions a second over the number of ranks or threads, a curve for each value of the other axis; else what
+/// each workers reach of those that they are held against.
+fn picture(groups: &[&[Figure<'_>]]) -> Option<Picture> {
+    let counts = ["ranks", "threads"];
+    let axis = counts
+        .into_iter()
+        .find(|axis| groups.iter().all(|group| coordinate(&group[0].1, axis).is_some()));
+    let Some(axis) = axis else {
+        let bar = |group: &&[Figure<'_>]| {
+            let ratio = named(group, "relative").map_or(Some(1.0), |(m, _)| m.value);
+            (label(&group[0].1), ratio, String::new())
+        };
+        return Some(Picture::bars(
+            "speed to solution, relative",
+            Unit::Factor,
+            groups.iter().map(bar),
+        ));
+    };
+    let mut series: Vec<Series> = Vec::new();
+    for group in groups {
+        let (rate, config) = named(group, "rate")?;
+        let others = config.sweep.iter().flatten().filter(|(name, _)| *name != axis);
+        let others = others.filter_map(|(name, value)| Some(format!("{name} {}", value.as_str()?)));
+        let name = others.collect::<Vec<_>>().join(", ");
+        let name = if name.is_empty() { "rate".to_owned() } else { name };
+        let count = coordinate(config, axis).and_then(|count| count.parse().ok());
+        let dot = count.zip(rate.value);
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(known) => known.dots.extend(dot),
+            None => series.push(Series {
+                mark: '*',
+                name,
+                dots: dot.into_iter().collect(),
+                ..Series::default()
+            }),
+        }
     }
+    for one in &mut series {
+        one.dots.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
+    let y = Scale::Rate(Unit::FlopsPerSecond);
+    let chart = Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() };
+    Some(Picture::chart(format!("rate over {axis}"), chart))
 }
 
 /// A figure of a group by its name.
@@ -76,6 +152,14 @@ fn in_words(m: Option<&Figure<'_>>) -> Cell {
         Some(value) => Cell::figure(value, m.unit, m.in_words()),
         None => m.validity.status.name().into(),
     }
+}
+
+/// A rate in its thousand millions.
+fn rate(m: Option<&Figure<'_>>) -> Cell {
+    let value = m.and_then(|(m, _)| Some((m.value?, m.unit)));
+    value.map_or_else(Cell::default, |(value, unit)| {
+        Cell::figure(value, unit, significant(value / 1e9))
+    })
 }
 
 /// A share in per cent.
@@ -98,21 +182,45 @@ fn workers_table(groups: &[&[Figure<'_>]]) -> Table {
         ">predicted",
         ">relative",
     ]);
+    table.columns.push(Column::default());
+    let rate_of = |group: &[Figure<'_>]| named(group, "rate").and_then(|(m, _)| m.value);
+    let most = groups.iter().filter_map(|group| rate_of(group)).fold(0.0, f64::max);
     for group in groups {
         let config = &group[0].1;
-        let rate = named(group, "rate");
-        let gigaflops = rate.and_then(|(m, _)| m.value).map_or_else(Cell::default, |value| {
-            Cell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9))
-        });
+        let rates = named(group, "rate");
         table.row([
-            workers(config).into(),
+            label(config).into(),
             config.iterations.map_or_else(Cell::default, |n| Cell::text(n.to_string())),
             in_words(named(group, "time_to_solution")),
             in_words(named(group, "iteration")),
-            gigaflops,
-            percent(rate.and_then(limit_reached)),
-            in_words(named(group, "relative")),
+            rate(rates),
+            percent(rates.and_then(limit_reached)),
+            named(group, "relative").map_or_else(Cell::default, |(m, _)| match m.value {
+                Some(value) => Cell::figure(value, Unit::Factor, format!("{value:.3}")),
+                None => m.validity.status.name().into(),
+            }),
+            Cell::bar(rate_of(group).unwrap_or(0.0) / most),
         ]);
+    }
+    table
+}
+
+/// The time of each part of an iteration, and the bandwidth of the same workers: a line for each.
+fn times_table(groups: &[&[Figure<'_>]]) -> Table {
+    let mut titles = vec!["time of".to_owned()];
+    titles.extend(PARTS.map(|part| format!(">{part}")));
+    titles.extend([">GB/s read".to_owned(), ">Triad".to_owned()]);
+    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    for group in groups {
+        let time = |part: &str| {
+            let (m, config) = named(group, part)?;
+            let seconds = config.moved_bytes? as f64 / m.value?;
+            Some(Cell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string()))
+        };
+        let mut row = vec![label(&group[0].1).into()];
+        row.extend(PARTS.map(|part| time(part).unwrap_or_default()));
+        row.extend(["read", "triad"].map(|name| rate(named(group, name))));
+        table.row(row);
     }
     table
 }
@@ -217,7 +325,7 @@ fn storage(config: &IccgConfig) -> Option<String> {
 fn memory(config: &IccgConfig) -> Option<String> {
     let times = config.times_llc?;
     let matrix = Bytes(config.matrix_bytes?);
-    Some(format!("matrix of {matrix}, {times:.1} times the last-level caches in use"))
+    Some(format!("matrix of {matrix}, {} times the last-level caches in use", significant(times)))
 }
 
 /// What it comes to.

@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::config::TrapezoidConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Cell, Column, Section, Table, summary};
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Seconds, Unit};
@@ -42,7 +42,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             let rate =
                 |value: f64| Cell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9));
             table.row([
-                workers(config).into(),
+                config.on.in_words().into(),
                 config.seconds.map_or_else(|| "-".into(), |s| Cell::text(Seconds(s).to_string())),
                 m.value.map_or_else(|| m.validity.status.name().into(), rate),
                 beside("efficiency"),
@@ -84,15 +84,6 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     section.doubts(&measurements);
     let ending = placement(&all).map(summary);
     std::iter::once(section).chain(ending).collect()
-}
-
-/// `1 thread`, `2 ranks, policy 3`.
-fn workers(config: &TrapezoidConfig) -> String {
-    let count = config.on.threads.unwrap_or(0) as usize;
-    match config.on.policy {
-        Some(policy) => format!("{}, policy {policy}", counted(count, "rank")),
-        None => counted(count, "thread"),
-    }
 }
 
 /// `10^9`, or the number as it is.

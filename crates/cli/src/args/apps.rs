@@ -8,7 +8,9 @@ use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::problem::Grid;
 use nodegauge_apps::iccg::Method;
 use nodegauge_apps::sparse::Storage;
-use nodegauge_placement::{Policy, RankMap};
+use nodegauge_apps::sweep::Axis;
+use nodegauge_measure::SyntaxError;
+use nodegauge_placement::{Policies, RankMap};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 
@@ -23,6 +25,31 @@ pub(crate) enum AppsCommand {
     Hpcg(HpcgArgs),
 }
 
+/// Ranks of an application: processes of one thread each.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct AppRankArgs {
+    /// Processes of one thread each that work together [default: one a core]
+    #[arg(long, short = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
+    pub(crate) ranks: Option<u32>,
+    /// Socket or core of each rank: block, cyclic, core, spread [default: block with a policy, else spread]
+    #[arg(long, value_name = "MAP", help_heading = "Where")]
+    pub(crate) rank_map: Option<RankMap>,
+    /// Policies of ranks by turns, e.g. 0,3 or 0-5 (see stream --policy); none for threads alone
+    #[arg(long, value_name = "POLICIES", value_parser = policies, help_heading = "Where")]
+    pub(crate) policy: Option<Policies>,
+}
+
+/// Workers by turns.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct AppSweepArgs {
+    /// Go through values by turns: policy=0-5, ranks=1,2,4, rank-map, threads=1-8, or workers=threads,ranks
+    /// (at most two axes)
+    ///
+    /// What this node cannot do is left out, with the reason. rank-map and workers alone mean all kinds.
+    #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
+    pub(crate) axes: Vec<Axis>,
+}
+
 /// `apps trapezoid`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct TrapezoidArgs {
@@ -31,15 +58,8 @@ pub(crate) struct TrapezoidArgs {
     pub(crate) points: Vec<u64>,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
-    /// Processes that sum up under each policy [default: one a core]
-    #[arg(long, short = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
-    pub(crate) ranks: Option<u32>,
-    /// Socket or core of each rank: block, cyclic, core, spread [default: block]
-    #[arg(long, value_name = "MAP", help_heading = "Where")]
-    pub(crate) rank_map: Option<RankMap>,
-    /// Policies of ranks, 0 to 5, e.g. 0,3; none for threads alone [default: all; see stream --policy]
-    #[arg(long, value_name = "POLICIES", help_heading = "Where")]
-    pub(crate) policy: Option<Policies>,
+    #[command(flatten)]
+    pub(crate) ranks: AppRankArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -67,15 +87,10 @@ pub(crate) struct IccgArgs {
     pub(crate) memory_fraction: f64,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
-    /// Processes that solve together, in place of threads
-    #[arg(long, short = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
-    pub(crate) ranks: Option<u32>,
-    /// Socket or core of each rank: block, cyclic, core, spread [default: block]
-    #[arg(long, value_name = "MAP", help_heading = "Where")]
-    pub(crate) rank_map: Option<RankMap>,
-    /// Policies of ranks, 0 to 5, by turns, e.g. 0,3; speeds are held against the first
-    #[arg(long, value_name = "POLICIES", help_heading = "Where")]
-    pub(crate) policy: Option<Policies>,
+    #[command(flatten)]
+    pub(crate) ranks: AppRankArgs,
+    #[command(flatten)]
+    pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -83,7 +98,7 @@ pub(crate) struct IccgArgs {
 /// `apps hpcg`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct HpcgArgs {
-    /// Points of each thread's domain: N or NX,NY,NZ, multiples of 8 [default: 104]
+    /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
     pub(crate) grid: Option<Grid>,
     /// Largest share of the available memory that may be taken
@@ -103,6 +118,10 @@ pub(crate) struct HpcgArgs {
     pub(crate) allow_run_as_root: bool,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) ranks: AppRankArgs,
+    #[command(flatten)]
+    pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -127,19 +146,9 @@ fn grid(text: &str) -> Result<Grid, String> {
     }
 }
 
-/// Policies by their numbers; empty for none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Policies(pub(crate) Vec<Policy>);
-
-impl std::str::FromStr for Policies {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "none" => Ok(Self(Vec::new())),
-            _ => text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self),
-        }
-    }
+/// Policies by their numbers; none for `none`.
+fn policies(text: &str) -> Result<Policies, SyntaxError> {
+    if text == "none" { Ok(Policies::default()) } else { text.parse() }
 }
 
 /// A number as it is, or as `1e6`.
@@ -182,8 +191,9 @@ mod tests {
 
     #[test]
     fn policies_are_numbers_or_none() {
-        let of = |text: &str| text.parse::<Policies>().map(|of| of.0.len());
-        assert_eq!((of("none"), of("0,3,5")), (Ok(0), Ok(3)));
-        assert!(of("6").is_err() && of("").is_err() && of("0,,1").is_err());
+        let of = |text: &str| policies(text).map(|of| of.0.len()).ok();
+        let all = ["none", "0,3,5", "0-5", "1..3,5", "6", "", "0,,1", "5-0", "0.5"].map(of);
+        let lengths = [Some(0), Some(3), Some(6), Some(4), None, None, None, None, None];
+        assert_eq!(all, lengths);
     }
 }

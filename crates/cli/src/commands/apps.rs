@@ -1,17 +1,22 @@
 //! `nodegauge apps`.
 
 use crate::args::PlacementArgs;
-use crate::args::apps::{AppsCommand, HpcgArgs, IccgArgs, TrapezoidArgs};
+use crate::args::apps::{AppRankArgs, AppsCommand, HpcgArgs, IccgArgs, TrapezoidArgs};
+use crate::args::ranks::RankArgs;
 use crate::failure::{Exit, Failure};
 use crate::resolve;
 use crate::session;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
+use nodegauge_apps::sweep::{self, Axis, Kind, Setting, Swept};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, Workers};
 use nodegauge_machine::Topology;
-use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_placement::{Policy, RankRequest, Request, ThreadList, plan, plan_ranks};
+use nodegauge_measure::{Notice, NoticeId, notice, sweep as grid};
+use nodegauge_placement::{Policy, Request, ThreadList, plan};
+
+/// The gauge, as records have it.
+const GAUGE: &str = "apps";
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match command {
@@ -51,8 +56,9 @@ fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
 fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
     refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
-    let team = resolve::one_team(&args.placement, &site.topology, "apps hpcg")?;
-    let placement = plan(&site.topology, &team.request)?;
+    let mut notices = Vec::new();
+    let asked = Asked { placement: &args.placement, ranks: &args.ranks, axes: &args.sweep.axes };
+    let swept = asked.swept(&site.topology, &mut notices)?;
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
         memory_fraction: args.memory_fraction,
@@ -65,8 +71,13 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
             seconds: args.xhpcg_seconds,
         }),
     };
-    let plan = HpcgPlan::new(&site, placement, options, team.notices)?;
+    let plan = HpcgPlan::new(&site, swept, options, notices)?;
     session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
+}
+
+/// Cores that may be used, one thread each.
+fn cores(topology: &Topology) -> Result<u32, Failure> {
+    Ok(plan(topology, &Request::default())?.threads.len() as u32)
 }
 
 /// Threads, from one up to one a core unless counts are given, and ranks under each policy that this
@@ -76,40 +87,58 @@ fn workers(
     topology: &Topology,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<Workers>, Failure> {
-    let cores = plan(topology, &Request::default())?.threads.len() as u32;
     let mut placement = args.placement.clone();
-    placement.threads = placement.threads.or_else(|| ThreadList::new(doubled(cores)));
+    let counts = doubled(cores(topology)?);
+    placement.threads = placement.threads.or_else(|| ThreadList::new(counts));
     let planned = resolve::plan(&placement, topology)?;
-    let notice = |id, text: String| Notice::new(id, "apps", text);
-    notices.extend(planned.notices.into_iter().map(|text| notice(NoticeId::Environment, text)));
+    told(notices, planned.notices);
     let mut workers: Vec<Workers> = planned.placements.into_iter().map(Workers::Threads).collect();
     workers.sort_by_key(Workers::count);
-    let all = (0..=5).filter_map(Policy::new).collect();
-    let policies = args.policy.as_ref().map_or(all, |given| given.0.clone());
+    let all = || (0..=5).filter_map(Policy::new).collect();
+    let policies = args.ranks.policy.as_ref().map_or_else(all, |given| given.0.clone());
     for policy in policies {
-        let request = RankRequest {
-            ranks: args.ranks.unwrap_or(cores),
-            map: args.rank_map,
-            policy: Some(policy),
-            ..RankRequest::default()
-        };
-        match plan_ranks(topology, &request) {
-            Ok(ranks) => workers.push(Workers::Ranks(ranks)),
-            Err(why) if args.policy.is_some() || args.ranks.is_some() => return Err(why.into()),
+        match ranks(&args.ranks, (&args.placement, topology), Some(policy), notices) {
+            Ok(ranks) => workers.push(ranks),
+            Err(why) if args.ranks.policy.is_some() || args.ranks.ranks.is_some() => {
+                return Err(why);
+            }
             Err(why) => {
-                let text = format!("policy {policy} is left out: {why}");
-                notices.push(notice(NoticeId::LeftOut, text));
+                let text = format!("policy {policy} is left out: {}", why.in_a_line());
+                notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
             }
         }
     }
     Ok(workers)
 }
 
+/// Adds what the user should know of a placement, each once.
+fn told(notices: &mut Vec<Notice>, texts: Vec<String>) {
+    let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
+    notice::add_new(notices, texts.into_iter().map(notice));
+}
+
+/// Ranks of one thread each, one a core unless a number is given.
+fn ranks(
+    args: &AppRankArgs,
+    (placement, topology): (&PlacementArgs, &Topology),
+    policy: Option<Policy>,
+    notices: &mut Vec<Notice>,
+) -> Result<Workers, Failure> {
+    let count = args.ranks.map_or_else(|| cores(topology), Ok)?;
+    let one = PlacementArgs { threads: ThreadList::new(vec![1]), ..placement.clone() };
+    let args = RankArgs { ranks: Some(count), rank_map: args.rank_map, policy, cpus: None };
+    let plan = resolve::ranks(&one, &args, topology)?;
+    let mut plan = plan.unwrap_or_else(|| unreachable!("their number is given"));
+    told(notices, std::mem::take(&mut plan.notices));
+    Ok(Workers::Ranks(plan))
+}
+
 fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
     refuse_numa(&args.placement)?;
     let site = session::site(&args.common)?;
     let mut notices = Vec::new();
-    let workers = solvers(args, &site.topology, &mut notices)?;
+    let asked = Asked { placement: &args.placement, ranks: &args.ranks, axes: &args.sweep.axes };
+    let swept = asked.swept(&site.topology, &mut notices)?;
     let defaults = IccgOptions::default();
     let options = IccgOptions {
         elements: args.elements,
@@ -121,34 +150,84 @@ fn iccg(args: &IccgArgs) -> Result<Exit, Failure> {
         budget: args.common.budget.unwrap_or(defaults.budget),
         samples: args.common.samples.map(|n| n as usize),
     };
-    let plan = IccgPlan::new(&site, workers, options, notices)?;
+    let plan = IccgPlan::new(&site, swept, options, notices)?;
     session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 
-/// Threads, one a core unless counts are given; with `--ranks` or `--policy` ranks alone, under each policy.
-fn solvers(
-    args: &IccgArgs,
-    topology: &Topology,
-    notices: &mut Vec<Notice>,
-) -> Result<Vec<Workers>, Failure> {
-    let planned = resolve::plan(&args.placement, topology)?;
-    if args.ranks.is_none() && args.policy.is_none() {
-        let text = |text| Notice::new(NoticeId::Environment, "apps", text);
-        notices.extend(planned.notices.into_iter().map(text));
-        return Ok(planned.placements.into_iter().map(Workers::Threads).collect());
+/// Who is to work, as it was asked for.
+struct Asked<'a> {
+    placement: &'a PlacementArgs,
+    ranks: &'a AppRankArgs,
+    axes: &'a [Axis],
+}
+
+impl Asked<'_> {
+    /// The workers of all combinations of the axes.
+    fn swept(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Vec<Swept>, Failure> {
+        let (swept, left_out) =
+            sweep::plan(&self.axes()?, |settings| self.workers(settings, topology, notices))?;
+        notices.extend(left_out);
+        Ok(swept)
     }
-    let cores = plan(topology, &Request::default())?.threads.len() as u32;
-    let policies = args.policy.iter().flat_map(|given| &given.0);
-    let mut policies: Vec<Option<Policy>> = policies.copied().map(Some).collect();
-    if policies.is_empty() {
-        policies.push(None);
+
+    /// The axes: those of `--sweep`, and `--threads` and `--policy` with several values.
+    fn axes(&self) -> Result<Vec<Axis>, Failure> {
+        let mut axes = self.axes.to_vec();
+        let counts = self.placement.threads.as_ref();
+        if let Some(counts) = counts.filter(|counts| counts.single().is_none()) {
+            axes.insert(0, Axis::of(counts.clone(), Setting::Threads));
+        }
+        let policies = self.ranks.policy.as_ref();
+        if let Some(policies) = policies.filter(|policies| policies.0.len() > 1) {
+            axes.push(Axis::of(policies.clone(), Setting::Policy));
+        }
+        grid::check(&axes, |name| match name {
+            "threads" => counts.is_some_and(|counts| counts.single().is_some()),
+            "ranks" => self.ranks.ranks.is_some(),
+            "policy" => policies.is_some_and(|policies| policies.0.len() == 1),
+            "rank-map" => self.ranks.rank_map.is_some(),
+            _ => false,
+        })?;
+        Ok(axes)
     }
-    let ranks = args.ranks.unwrap_or(cores);
-    let of = |policy| {
-        let request = RankRequest { ranks, map: args.rank_map, policy, ..RankRequest::default() };
-        Ok(Workers::Ranks(plan_ranks(topology, &request)?))
-    };
-    policies.into_iter().map(of).collect()
+
+    /// Threads, one a core unless a number is given; ranks where an option of theirs or an axis says so.
+    fn workers(
+        &self,
+        settings: &[Setting],
+        topology: &Topology,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Workers, Failure> {
+        let (mut placement, mut of_ranks) = (self.placement.clone(), self.ranks.clone());
+        let policies = of_ranks.policy.iter().flat_map(|given| &given.0);
+        let mut policy = policies.copied().next();
+        let mut kind = None;
+        for setting in settings {
+            match *setting {
+                Setting::Workers(of) => kind = Some(of),
+                Setting::Threads(count) => placement.threads = ThreadList::new(vec![count]),
+                Setting::Ranks(count) => of_ranks.ranks = Some(count),
+                Setting::Policy(of) => policy = Some(of),
+                Setting::RankMap(map) => of_ranks.rank_map = Some(map),
+            }
+        }
+        let asked = of_ranks.ranks.is_some() || of_ranks.rank_map.is_some() || policy.is_some();
+        let counts = [placement.threads.as_ref().and_then(ThreadList::single), of_ranks.ranks];
+        match kind {
+            Some(Kind::Threads) => {
+                placement.threads = counts[0].or(counts[1]).and_then(|n| ThreadList::new(vec![n]))
+            }
+            Some(Kind::Ranks) => of_ranks.ranks = counts[1].or(counts[0]),
+            None => {}
+        }
+        if kind.map_or(asked, |kind| kind == Kind::Ranks) {
+            return ranks(&of_ranks, (&placement, topology), policy, notices);
+        }
+        let planned = resolve::plan(&placement, topology)?;
+        told(notices, planned.notices);
+        let only = planned.placements.into_iter().next();
+        only.map(Workers::Threads).ok_or_else(|| Failure::usage("expected threads"))
+    }
 }
 
 /// 1, 2, 4, ... and `most`.

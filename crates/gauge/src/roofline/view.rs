@@ -15,6 +15,8 @@ use nodegauge_placement::cpus::number_ranges;
 const LEAST: f64 = 1.0 / 64.0;
 /// Behind the last ridge the chart goes on as far as this.
 const BEHIND_RIDGE: f64 = 8.0;
+/// And no farther than this: what hardly needs memory stands at the edge, under the peaks that bind it.
+const FAR_BEHIND_RIDGE: f64 = 256.0;
 /// Letters of points; those of lines are not among them.
 const LETTERS: &str = "abcdefghijklnopqrtuvwxyz";
 /// The letter of each peak's line.
@@ -101,11 +103,13 @@ fn chart(roofline: &Roofline, points: &[Placed<'_>]) -> Option<Chart> {
     let fastest = roofs.iter().map(|roof| roof.rate).fold(slowest, f64::max);
     let xs = || points.iter().map(|point| point.flops_per_byte);
     let least = xs().map(|x| x / 2.0).fold(LEAST, f64::min);
-    let most = xs().map(|x| x * 2.0).fold(peak.rate / slowest * BEHIND_RIDGE, f64::max);
+    let ridge = peak.rate / slowest;
+    let most = xs().map(|x| x * 2.0).fold(ridge * BEHIND_RIDGE, f64::max);
+    let most = most.min(ridge * FAR_BEHIND_RIDGE);
     let mut series: Vec<Series> = Vec::new();
     for point in points {
         let Some(rate) = point.m.value else { continue };
-        let dot = (point.flops_per_byte, rate);
+        let dot = (point.flops_per_byte.min(most), rate);
         match series.iter_mut().find(|one| one.name == point.name) {
             Some(one) => one.dots.push(dot),
             None => series.push(Series {

@@ -11,6 +11,7 @@ use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::samples;
 use nodegauge_measure::schedule::{Limits, Schedule};
+use nodegauge_measure::sweep::Setting as _;
 use nodegauge_measure::{Notice, NoticeId, stats};
 use nodegauge_placement::Placement;
 use std::collections::BTreeMap;

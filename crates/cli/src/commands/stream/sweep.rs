@@ -5,12 +5,13 @@ use crate::args::stream::StreamArgs;
 use crate::failure::Failure;
 use crate::resolve;
 use nodegauge_gauge::Site;
+use nodegauge_measure::sweep;
 use nodegauge_memory::axis::{Axis, Setting};
 use nodegauge_memory::compiled::CompilerChoice;
 use nodegauge_memory::ranks::Joined;
 use nodegauge_memory::size::SizeSpec;
 use nodegauge_memory::stream::Arrangement;
-use nodegauge_memory::sweep::{self, SweepPlan};
+use nodegauge_memory::sweep::SweepPlan;
 use nodegauge_placement::{MemoryPolicy, ThreadList};
 
 /// The axes: those of `--sweep`, `--threads` with several counts, and, next to another axis, the
@@ -20,12 +21,12 @@ pub(super) fn axes(args: &StreamArgs) -> Result<Vec<Axis>, Failure> {
     let counts = args.placement.threads.as_ref();
     let is_search = args.tune.tune || args.standard.source.is_some();
     if let Some(counts) = counts.filter(|counts| counts.single().is_none() && !is_search) {
-        axes.insert(0, Axis::threads(counts));
+        axes.insert(0, Axis::of(counts.clone(), Setting::Threads));
     }
     let compilers = &args.compilers.choices;
     if !axes.is_empty() && !compilers.is_empty() {
         let native = std::iter::once(CompilerChoice::Native);
-        axes.push(Axis::compilers(native.chain(compilers.iter().cloned())));
+        axes.push(Axis::of(native.chain(compilers.iter().cloned()), Setting::Compiler));
     }
     sweep::check(&axes, |name| match name {
         "threads" => counts.is_some_and(|counts| counts.single().is_some()),

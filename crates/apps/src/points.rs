@@ -1,0 +1,178 @@
+//! What applications have computed and moved, as points under a roofline of main memory: operations as they are
+//! counted, bytes by their own storage.
+
+use crate::config::{HpcgConfig, TrapezoidConfig};
+use crate::hpcg::problem::{ITERATIONS, Layout, Operations};
+use crate::iccg::config::IccgConfig;
+use crate::{GAUGE, TIMES_LLC, hpcg, iccg, trapezoid};
+use nodegauge_gauge::roofline::Point;
+use nodegauge_measure::record::{Measurement, Record, Status};
+
+/// Bytes of the partial sum that a worker of the trapezoid rule leaves.
+const SUM: f64 = 8.0;
+
+/// Those of the newest runs of each application.
+pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+    let of = |test: &str, name: &str, points: fn(&Record) -> Vec<Point>| {
+        newest(test, name).map(|record| points(&record)).unwrap_or_default()
+    };
+    let solver = of(iccg::TEST, "rate", of_iccg);
+    let multigrid = of(hpcg::TEST, "rating", of_hpcg);
+    [solver, multigrid, of(trapezoid::TEST, "rate", of_trapezoid)].concat()
+}
+
+/// The figures of a test that have a value, and are what they say.
+fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r Measurement> {
+    let own = move |m: &&Measurement| m.gauge == GAUGE && m.test == test && !m.is_published();
+    let all = record.measurements.iter().filter(own);
+    all.filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
+}
+
+/// The solver and its parts by the workers that iterate fastest; none of a matrix that caches hold a part of.
+fn of_iccg(record: &Record) -> Vec<Point> {
+    let all: Vec<(&Measurement, IccgConfig)> =
+        own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
+    let rates = all.iter().filter(|(m, _)| m.name == "rate");
+    let Some((_, best)) =
+        rates.max_by(|a, b| a.0.value.unwrap_or(0.0).total_cmp(&b.0.value.unwrap_or(0.0)))
+    else {
+        return Vec::new();
+    };
+    if best.times_llc.is_some_and(|times| times < TIMES_LLC) {
+        return Vec::new();
+    }
+    let point = |(m, config): &(&Measurement, IccgConfig)| {
+        let (flops, bytes) = (config.flops? as f64, config.moved_bytes? as f64);
+        // A part's figure is its bytes a second.
+        let (name, rate) = match m.name.as_str() {
+            "rate" => ("iccg".to_owned(), m.value?),
+            part if config.share.is_some() => (format!("iccg_{part}"), m.value? * flops / bytes),
+            _ => return None,
+        };
+        let (n, threads) = (config.n?, config.on.threads?);
+        let storage = config.storage.as_deref()?;
+        let basis = format!(
+            "apps iccg of {}, {n} unknowns, threads {threads}, bytes: of its storage, {storage}",
+            record.started
+        );
+        (flops > 0.0).then(|| Point::in_memory(&name, rate, flops / bytes, basis))
+    };
+    let same = all.iter().filter(|(_, config)| config.on == best.on && config.sweep == best.sweep);
+    same.filter_map(point).collect()
+}
+
+/// The rating, with the operations that HPCG counts.
+fn of_hpcg(record: &Record) -> Vec<Point> {
+    let point = |m: &Measurement| {
+        let config: HpcgConfig = m.read_config();
+        let local = config.grid.clone()?.try_into().ok()?;
+        let domains = config.domains.clone()?.try_into().ok()?;
+        let flops = Operations::of(&Layout { local, domains }).total() / ITERATIONS as f64;
+        let (n, threads) = (config.n?, config.on.threads?);
+        let basis = format!(
+            "apps hpcg of {}, {n} equations, threads {threads}, operations as HPCG counts them, bytes: of its own storage",
+            record.started
+        );
+        Some(Point::in_memory("hpcg", m.value?, flops / config.moved_bytes? as f64, basis))
+    };
+    let ratings = own(record, hpcg::TEST).filter(|m| m.name == "rating");
+    let best = ratings.filter_map(point).max_by(|a, b| a.rate.total_cmp(&b.rate));
+    best.into_iter().collect()
+}
+
+/// The longest sum by the workers that are fastest.
+fn of_trapezoid(record: &Record) -> Vec<Point> {
+    let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
+    let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
+    let best = rates.max_by(|(a, of_a), (b, of_b)| {
+        let by_rate = || a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0));
+        of_a.n.cmp(&of_b.n).then_with(by_rate)
+    });
+    let point = |(m, config): (&Measurement, TrapezoidConfig)| {
+        let (n, threads) = (config.n?, config.on.threads?);
+        let basis = format!(
+            "apps trapezoid of {}, {n} intervals, threads {threads}, bytes: a partial sum of each",
+            record.started
+        );
+        let intensity = n as f64 * trapezoid::rule::FLOPS / (SUM * threads as f64);
+        Some(Point::in_memory("trapezoid", m.value?, intensity, basis))
+    };
+    best.and_then(point).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::Quoted;
+
+    fn record(name: &str) -> Record {
+        let path = format!("{}/../../tests/golden/{name}/record.json", env!("CARGO_MANIFEST_DIR"));
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    fn told(record: &Record) -> Vec<(String, f64, f64)> {
+        let newest = |test: &str, name: &str| {
+            let has = record.measurements.iter().any(|m| m.test == test && m.name == name);
+            has.then(|| record.clone())
+        };
+        let place = |point: Point| (point.name, point.rate, point.config.flops_per_byte.unwrap());
+        points(&newest).into_iter().map(place).collect()
+    }
+
+    #[test]
+    fn parts_of_the_fastest_workers_are_placed_by_what_they_computed_and_moved() {
+        let config = |threads, flops: u64, bytes: u64, share| {
+            let mut config = IccgConfig {
+                n: Some(30),
+                storage: Some("sell".into()),
+                times_llc: Some(4.0),
+                flops: Some(flops),
+                moved_bytes: Some(bytes),
+                share,
+                ..IccgConfig::default()
+            };
+            config.on.threads = Some(threads);
+            config
+        };
+        let figure = |name: &str, unit, value, config: &IccgConfig| {
+            Measurement::new(GAUGE, iccg::TEST, name, unit)
+                .value(Quoted::Median, value)
+                .config(config)
+        };
+        let mut of = record("apps-iccg");
+        let (flops, rate) = (Unit::FlopsPerSecond, Unit::BytesPerSecond);
+        of.measurements = [(1, 1.0), (2, 1.5)]
+            .into_iter()
+            .flat_map(|(threads, speed)| {
+                [
+                    figure("rate", flops, 2e9 * speed, &config(threads, 40, 240, None)),
+                    figure("spmv", rate, 12e9 * speed, &config(threads, 18, 76, Some(0.5))),
+                    figure("halo", rate, 12e9 * speed, &config(threads, 0, 76, Some(0.1))),
+                    figure("read", rate, 20e9, &config(threads, 1, 1, None)),
+                ]
+            })
+            .collect();
+        let spmv = 18e9 * 18.0 / 76.0;
+        let expected = [("iccg", 3e9, 40.0 / 240.0), ("iccg_spmv", spmv, 18.0 / 76.0)];
+        assert_eq!(told(&of), expected.map(|(name, rate, x)| (name.to_owned(), rate, x)));
+        // Of a matrix in caches nothing is known of memory.
+        let small = |m: &mut Measurement| {
+            let config = IccgConfig { times_llc: Some(0.1), ..m.read_config() };
+            *m = m.clone().config(&config);
+        };
+        of.measurements.iter_mut().for_each(small);
+        assert_eq!(told(&of), []);
+    }
+
+    #[test]
+    fn multigrid_and_sums_have_their_counts() {
+        let hpcg = told(&record("apps-hpcg"));
+        let [(name, _, intensity)] = &hpcg[..] else { panic!("{hpcg:?}") };
+        // Between a product, 2 operations for 8 bytes and more, and what is saved of a cycle.
+        assert!(name == "hpcg" && (0.15..0.5).contains(intensity), "{hpcg:?}");
+        let sums = told(&record("apps-trapezoid"));
+        let [(name, rate, intensity)] = &sums[..] else { panic!("{sums:?}") };
+        assert!(name == "trapezoid" && *rate > 1e9 && *intensity > 1e4, "{sums:?}");
+    }
+}

@@ -1,0 +1,258 @@
+//! Sweeps over workers: what can be swept, and which workers each combination is held against.
+
+use crate::config::WorkersConfig;
+use crate::{GAUGE, Workers};
+use nodegauge_measure::sweep::{self, Values, one, several};
+use nodegauge_measure::{Failure, Notice};
+use nodegauge_placement::{Policies, Policy, RankMap, ThreadList};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// What workers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Threads of one process.
+    Threads,
+    /// Processes.
+    Ranks,
+}
+nodegauge_measure::names!(Kind, "kind of workers", Threads = "threads", Ranks = "ranks");
+
+/// A value of an option that can be swept.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Setting {
+    /// Threads against ranks.
+    Workers(Kind),
+    /// Number of threads.
+    Threads(u32),
+    /// Number of ranks.
+    Ranks(u32),
+    /// Policy of ranks.
+    Policy(Policy),
+    /// Socket or core of each rank.
+    RankMap(RankMap),
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workers(kind) => kind.fmt(f),
+            Self::Threads(count) | Self::Ranks(count) => count.fmt(f),
+            Self::Policy(policy) => policy.fmt(f),
+            Self::RankMap(map) => map.fmt(f),
+        }
+    }
+}
+
+/// The values of one option.
+pub type Axis = sweep::Axis<Setting>;
+
+impl sweep::Setting for Setting {
+    const EXAMPLE: &'static str = "--sweep policy=0-5 or --sweep ranks=1,2,4";
+    const EXPECTED: &'static str =
+        "expected an axis of workers, threads, ranks, policy or rank-map";
+
+    fn axis(&self) -> &'static str {
+        match self {
+            Self::Workers(_) => "workers",
+            Self::Threads(_) => "threads",
+            Self::Ranks(_) => "ranks",
+            Self::Policy(_) => "policy",
+            Self::RankMap(_) => "rank-map",
+        }
+    }
+
+    fn values(name: &str) -> Option<Values<Self>> {
+        let all = |kinds: &[Kind]| kinds.iter().copied().map(Self::Workers).collect();
+        Some(match name {
+            "workers" => Values::parted(|text| one(text, Self::Workers)).or_alone(all(Kind::ALL)),
+            "threads" => Values::listed(|text| several::<ThreadList, _, _>(text, Self::Threads)),
+            "ranks" => Values::listed(|text| several::<ThreadList, _, _>(text, Self::Ranks)),
+            "policy" => Values::listed(|text| several::<Policies, _, _>(text, Self::Policy)),
+            "rank-map" => Values::parted(|text| one(text, Self::RankMap))
+                .or_alone(RankMap::ALL.iter().copied().map(Self::RankMap).collect()),
+            _ => return None,
+        })
+    }
+}
+
+/// Workers of a sweep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Swept {
+    /// Who works.
+    pub workers: Workers,
+    /// Their value on each axis; none where nothing is swept.
+    pub settings: Vec<Setting>,
+    /// The settings of those that they are held against.
+    pub reference: Vec<Setting>,
+}
+
+impl Swept {
+    /// The only workers of a run.
+    pub fn alone(workers: Workers) -> Self {
+        Self { workers, settings: Vec::new(), reference: Vec::new() }
+    }
+
+    /// The value on each axis, for the record; `None` where nothing is swept.
+    pub(crate) fn coordinates(&self) -> Option<Map<String, Value>> {
+        let entry = |value: &Setting| {
+            (sweep::Setting::axis(value).to_owned(), Value::from(value.to_string()))
+        };
+        (!self.settings.is_empty()).then(|| self.settings.iter().map(entry).collect())
+    }
+}
+
+/// A value of each axis, as records have it.
+pub(crate) type Coordinates<'c> = Option<&'c Map<String, Value>>;
+
+/// What a figure has on an axis of its sweep.
+pub(crate) fn coordinate<'c>(sweep: Coordinates<'c>, axis: &str) -> Option<&'c str> {
+    sweep?.get(axis)?.as_str()
+}
+
+/// `2 threads`, `4 ranks, policy 3, cyclic`: workers with all that is swept.
+pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
+    let map = coordinate(sweep, "rank-map").map_or_else(String::new, |map| format!(", {map}"));
+    on.in_words() + &map
+}
+
+/// The same without what all workers of a sweep over policies or maps have alike.
+pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
+    let of = |axis: &str| Some(format!("{axis} {}", coordinate(sweep, axis)?));
+    let is_counted = ["workers", "threads", "ranks"].into_iter().any(|axis| of(axis).is_some());
+    match [of("policy"), of("rank-map")].into_iter().flatten().collect::<Vec<_>>() {
+        swept if is_counted || swept.is_empty() => in_words(on, sweep),
+        swept => swept.join(", "),
+    }
+}
+
+/// The workers of every combination of values, as `arrange` has them; what this node cannot have is left out.
+///
+/// # Errors
+/// Axes that exclude each other, too many combinations, and when this node can have none of them.
+pub fn plan(
+    axes: &[Axis],
+    mut arrange: impl FnMut(&[Setting]) -> Result<Workers, Failure>,
+) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
+    let of_ranks = |axis: &Axis| ["ranks", "policy", "rank-map", "workers"].contains(&axis.name());
+    if axes.iter().any(|axis| axis.name() == "threads") && axes.iter().any(of_ranks) {
+        return Err(Failure::usage(
+            "--sweep threads has no ranks\nhint: e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4, which is the number of either",
+        ));
+    }
+    let (all, notices) = sweep::combinations(axes, GAUGE);
+    let mut each: Vec<Vec<Setting>> = Vec::new();
+    for settings in all.into_iter().map(meaningful) {
+        if !each.contains(&settings) {
+            each.push(settings);
+        }
+    }
+    sweep::check_count(each.len())?;
+    let swept = each.iter().map(|settings| {
+        let workers = arrange(settings)?;
+        let reference = reference(settings, axes);
+        Ok(Swept { workers, settings: settings.clone(), reference })
+    });
+    let (swept, left_out) = keep(each.iter().cloned().zip(swept))?;
+    Ok((swept, notices.into_iter().chain(left_out).collect()))
+}
+
+/// Those of several combinations that this node can have, and notices of the others.
+///
+/// # Errors
+/// What the first says where there are no others, and whatever is not the machine's.
+pub(crate) fn keep(
+    all: impl IntoIterator<Item = (Vec<Setting>, Result<Swept, Failure>)>,
+) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
+    let (mut kept, mut gone): (Vec<Swept>, Vec<(Vec<Setting>, Failure)>) = Default::default();
+    for (settings, swept) in all {
+        match swept {
+            Ok(swept) => kept.push(swept),
+            Err(why) if why.is_of_machine() => gone.push((settings, why)),
+            Err(why) => return Err(why),
+        }
+    }
+    if kept.is_empty() && !gone.is_empty() {
+        return Err(gone.swap_remove(0).1);
+    }
+    let settings: Vec<&[Setting]> = kept.iter().map(|swept| &swept.settings[..]).collect();
+    let notices = sweep::left_out(&gone, &settings, GAUGE);
+    Ok((kept, notices))
+}
+
+/// The values that mean something together: threads have no policy and no map.
+fn meaningful(mut settings: Vec<Setting>) -> Vec<Setting> {
+    if settings.contains(&Setting::Workers(Kind::Threads)) {
+        settings.retain(|value| !matches!(value, Setting::Policy(_) | Setting::RankMap(_)));
+    }
+    settings
+}
+
+/// What a combination is held against: threads, where ranks are beside them; the same ranks under policy 0, as
+/// the ccNUMA lecture plots it; a single rank or thread. Where that is not in the sweep, the first of its axis.
+fn reference(settings: &[Setting], axes: &[Axis]) -> Vec<Setting> {
+    const BY: [&str; 5] = ["workers", "policy", "rank-map", "ranks", "threads"];
+    let own = |name: &str| settings.iter().position(|value| sweep::Setting::axis(value) == name);
+    let Some((at, name)) = BY.into_iter().find_map(|name| Some((own(name)?, name))) else {
+        return Vec::new();
+    };
+    let Some(axis) = axes.iter().find(|axis| axis.name() == name) else { return Vec::new() };
+    let is_base = |value: &&Setting| {
+        *value == &Setting::Workers(Kind::Threads)
+            || matches!(value, Setting::Policy(policy) if policy.number() == 0)
+            || matches!(value, Setting::Ranks(1) | Setting::Threads(1))
+    };
+    let base = axis.settings().iter().find(is_base).unwrap_or(&axis.settings()[0]);
+    let mut wanted = settings.to_vec();
+    wanted[at] = base.clone();
+    meaningful(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_placement::Placement;
+
+    /// Combinations with what they are held against; `refused` are the ranks that this node cannot have.
+    fn planned(axes: &[&str], refused: u32) -> Result<(Vec<String>, Vec<Notice>), Failure> {
+        let axes: Vec<Axis> = axes.iter().map(|text| text.parse().unwrap()).collect();
+        let (swept, notices) = plan(&axes, |settings| match settings {
+            [Setting::Ranks(n), ..] if *n == refused => Err(Failure::beyond("no such ranks")),
+            _ => Ok(Workers::Threads(Placement::new(
+                nodegauge_placement::Bind::None,
+                "",
+                Vec::new(),
+            ))),
+        })?;
+        let told = |swept: &Swept| {
+            let words = [&swept.settings, &swept.reference]
+                .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("/"));
+            format!("{} over {}", words[0], words[1])
+        };
+        Ok((swept.iter().map(told).collect(), notices))
+    }
+
+    #[test]
+    fn each_is_held_against_policy_0_one_rank_or_threads() {
+        let of = |axes: &[&str]| planned(axes, 0).unwrap().0;
+        assert_eq!(of(&["policy=3,0"]), ["3 over 0", "0 over 0"]);
+        assert_eq!(of(&["policy=3..5"]), ["3 over 3", "4 over 3", "5 over 3"]);
+        assert_eq!(of(&["ranks=2,1"]), ["2 over 1", "1 over 1"]);
+        assert_eq!(of(&["threads=4,2"]), ["4 over 4", "2 over 4"]);
+        let both = ["1/0 over 1/0", "1/5 over 1/0", "2/0 over 2/0", "2/5 over 2/0"];
+        assert_eq!(of(&["ranks=1,2", "policy=0,5"]), both);
+        let against = ["threads over threads", "ranks/0 over threads", "ranks/4 over threads"];
+        assert_eq!(of(&["workers", "policy=0,4"]), against);
+        assert_eq!(of(&[]), [" over "]);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_left_out_and_what_excludes_itself_is_refused() {
+        let (kept, notices) = planned(&["ranks=1,64"], 64).unwrap();
+        assert_eq!((kept.len(), notices[0].text.as_str()), (1, "ranks 64 left out: no such ranks"));
+        assert_eq!(planned(&["ranks=64"], 64).unwrap_err().to_string(), "no such ranks");
+        let both = planned(&["threads=1,2", "policy=0-5"], 0).unwrap_err().to_string();
+        assert!(both.starts_with("--sweep threads has no ranks"), "{both}");
+        assert!("mode=threads".parse::<Axis>().is_err() && "workers=gpus".parse::<Axis>().is_err());
+    }
+}

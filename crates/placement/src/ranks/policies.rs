@@ -1,0 +1,51 @@
+//! Lists of policies.
+
+use super::Policy;
+use crate::grammar;
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use std::str::FromStr;
+
+/// Policies by their numbers: `0,3`, `0-5` or, as the lecture has it, `0..5`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policies(pub Vec<Policy>);
+
+impl IntoIterator for Policies {
+    type Item = Policy;
+    type IntoIter = std::vec::IntoIter<Policy>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl FromStr for Policies {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("policies", "--policy 0,3 or --policy 0-5", text);
+        let policy = |cursor: &mut Cursor<'_>| {
+            let at = cursor.position();
+            let number = cursor.number("expected the number of a policy, 0 to 5")?;
+            let policy = u8::try_from(number).ok().and_then(Policy::new);
+            let beyond = || format!("policy {number} is out of range: expected 0 to 5");
+            policy.ok_or_else(|| cursor.error_at(at, beyond()))
+        };
+        let policies =
+            grammar::list(&mut cursor, None, "expected ',', '-' or the end", |cursor| {
+                let first = policy(cursor)?;
+                if cursor.eat('.') {
+                    cursor.expect('.', "expected '..'")?;
+                } else if !cursor.eat('-') {
+                    return Ok(vec![first]);
+                }
+                let at = cursor.position();
+                let last = policy(cursor)?;
+                match last < first {
+                    true => Err(cursor.error_at(at, "a range goes from the smaller number up")),
+                    false => Ok((first.number()..=last.number()).filter_map(Policy::new).collect()),
+                }
+            })?;
+        Ok(Self(policies.concat()))
+    }
+}
