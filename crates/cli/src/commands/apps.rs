@@ -126,7 +126,8 @@ fn ranks(
 ) -> Result<Workers, Failure> {
     let count = args.ranks.map_or_else(|| cores(topology), Ok)?;
     let one = PlacementArgs { threads: ThreadList::new(vec![1]), ..placement.clone() };
-    let args = RankArgs { ranks: Some(count), rank_map: args.rank_map, policy, cpus: None };
+    let args =
+        RankArgs { ranks: Some(count), rank_map: args.rank_map, policy, cpus: None, devices: None };
     let plan = resolve::ranks(&one, &args, topology)?;
     let mut plan = plan.unwrap_or_else(|| unreachable!("their number is given"));
     told(notices, std::mem::take(&mut plan.notices));
