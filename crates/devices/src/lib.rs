@@ -17,6 +17,7 @@ pub mod links;
 pub mod nvbandwidth;
 pub mod opencl;
 pub mod peaks;
+pub mod reference;
 mod state;
 pub mod stream;
 mod tuner;

@@ -6,6 +6,7 @@ mod rig;
 use crate::config::LinkConfig;
 use crate::driver::{Device, DeviceError};
 use crate::info::DeviceInfo;
+use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, drivers};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -59,6 +60,7 @@ pub struct LinkOptions {
 pub struct LinkPlan {
     devices: Vec<DeviceInfo>,
     options: LinkOptions,
+    nvbandwidth: Option<UsersProgram>,
     notices: Vec<Notice>,
 }
 
@@ -75,7 +77,13 @@ impl LinkPlan {
             let text = "there is one device: nothing to copy to but the host".to_owned();
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         }
-        Self { devices, options, notices }
+        Self { devices, options, nvbandwidth: None, notices }
+    }
+
+    /// The same with nvbandwidth behind it, on copies of the largest size.
+    #[must_use]
+    pub fn beside(self, nvbandwidth: Option<UsersProgram>) -> Self {
+        Self { nvbandwidth, ..self }
     }
 
     /// The sizes that fit, ascending.
@@ -185,6 +193,15 @@ impl Planned for LinkPlan {
             }
         }
         found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        let largest = sizes.last().copied().unwrap_or(SMALL);
+        if let (Some(program), true) = (&self.nvbandwidth, found.is_complete()) {
+            observer.phase("nvbandwidth");
+            match program.nvbandwidth(largest, &|| observer.interrupted()) {
+                Ok(figures) => found.measurements.extend(figures),
+                Err(failure) => found.failure = Some(failure),
+            }
+            found.notices.extend(reference::compare(&found.measurements));
+        }
         Ok(found)
     }
 }

@@ -59,6 +59,13 @@ impl NvbandwidthOutput {
         Some(if found.cases.is_empty() { Err(empty) } else { Ok(found) })
     }
 
+    /// The test cases that measure what `device links` calls so.
+    pub fn cases_of<'n>(names: impl IntoIterator<Item = &'n str>) -> impl Iterator<Item = String> {
+        let case = |name| SAME.iter().find(|(_, ours)| *ours == name).map(|(theirs, _)| *theirs);
+        let cases: Vec<String> = names.into_iter().filter_map(case).map(str::to_owned).collect();
+        cases.into_iter()
+    }
+
     fn of_text(text: &str) -> Self {
         let mut found = Self::default();
         let mut name: Option<&str> = None;
