@@ -14,6 +14,7 @@ pub mod hip;
 pub mod info;
 pub mod kernels;
 pub mod links;
+mod names;
 pub mod nvbandwidth;
 pub mod opencl;
 pub mod peaks;

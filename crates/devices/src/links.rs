@@ -21,15 +21,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// `test` of its figures.
-pub const TEST: &str = "device_links";
-/// Host to device, alone.
-pub const TO_DEVICE: &str = "host_to_device";
-/// Device to host, alone.
-pub const TO_HOST: &str = "device_to_host";
+pub use crate::names::LINKS as TEST;
+pub use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
 /// Both at once.
 pub const BOTH: &str = "both_ways";
-/// From one device to another.
-pub const ACROSS: &str = "device_to_device";
 /// What ends the name of the time of a small copy until the host knows that it is done.
 pub const LATENCY: &str = "_latency";
 /// What begins the name of the sum over all devices that copy at once.

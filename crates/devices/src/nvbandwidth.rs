@@ -4,7 +4,7 @@
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
-use crate::links::{ACROSS, TEST, TO_DEVICE, TO_HOST};
+use crate::names::{ACROSS, LINKS, TO_DEVICE, TO_HOST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted};
 use std::fmt;
@@ -178,7 +178,7 @@ impl NvbandwidthOutput {
             true => (Unit::Seconds, 1e-9),
             false => (Unit::BytesPerSecond, 1e9),
         };
-        Measurement::new(GAUGE, TEST, name, unit)
+        Measurement::new(GAUGE, LINKS, name, unit)
             .category(Category::Reference)
             .value(Quoted::Median, value * factor)
             .config(&config)

@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::babelstream::BabelStreamOutput;
 use crate::config::DeviceConfig;
 use crate::info::{Class, DeviceInfo};
-use crate::links::{ACROSS, TO_DEVICE, TO_HOST};
+use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
 use crate::nvbandwidth::NvbandwidthOutput;
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Category, Measurement};

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// `test` of its figures.
-pub const TEST: &str = "device_stream";
+pub use crate::names::STREAM as TEST;
 /// Arrays of devices with memory of their own, where that has room: a kernel over so much takes 0.3 ms even at
 /// 10 TB/s, so that the microseconds of its launch are no part of the figure.
 const OWN_MEMORY: Bytes = Bytes::gib(1);
