@@ -20,7 +20,11 @@
 #define GROUP get_group_id(0)
 #define GROUPS get_num_groups(0)
 #define GROUP_SIZE get_local_size(0)
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
 #define UNROLL
+#endif
 typedef ulong INDEX;
 #define JOIN_(element, width) element##width
 #define JOIN(element, width) JOIN_(element, width)

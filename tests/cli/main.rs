@@ -10,6 +10,7 @@ mod browser;
 mod compare;
 mod compilers;
 mod contract;
+mod device;
 mod device_drivers;
 mod doctor;
 mod documents;

@@ -3,12 +3,12 @@
 use crate::driver::{
     Arg, Copy, Device, DeviceError, Grid, HostMemory, Kernel as Loop, Memory, Program, Queue,
 };
+use crate::info::{Class, DeviceInfo};
 use crate::kernels::{self, CHECK, FILL, KernelSource, LARGEST_SUM_GROUP, TILE};
 use nodegauge_kernels::values::Values;
 use nodegauge_kernels::{Array, Element, Kernel, SCALAR};
 use nodegauge_measure::clock;
 use std::collections::HashMap;
-use std::fmt;
 use std::rc::Rc;
 
 /// The arrays of a pass, with their names.
@@ -33,40 +33,53 @@ pub struct Shape {
     pub strided: Option<usize>,
 }
 
-/// Shapes that are tried, best guess first: what is under way on each compute unit of a GPU and how wide its
-/// accesses are, and for processors few long groups.
-pub const SHAPES: [Shape; 12] = {
-    const fn shape(width: u32, vectors: u32, group: usize, strided: Option<usize>) -> Shape {
-        Shape { width, vectors, group, strided }
-    }
-    [
-        shape(1, 1, 256, None),
-        shape(1, 1, 1024, None),
-        shape(2, 1, 256, None),
-        shape(2, 2, 256, Some(16)),
-        shape(1, 4, 256, None),
-        shape(1, 4, 1024, Some(2)),
-        shape(4, 1, 256, None),
-        shape(1, 1, 256, Some(16)),
-        shape(4, 1, 64, Some(32)),
-        shape(2, 4, 128, None),
-        shape(4, 2, 512, Some(4)),
-        shape(1, 8, 128, None),
-    ]
-};
+/// Shapes that are tried on GPUs, best guess first: what is under way on each compute unit, and how wide its
+/// accesses are.
+const ON_GPU: [(u32, u32, usize, Option<usize>); 12] = [
+    (1, 1, 256, None),
+    (2, 2, 256, Some(16)),
+    (1, 1, 1024, None),
+    (2, 1, 256, None),
+    (1, 4, 256, Some(16)),
+    (1, 4, 256, None),
+    (1, 4, 1024, Some(2)),
+    (4, 1, 256, None),
+    (1, 1, 256, Some(16)),
+    (4, 1, 64, Some(32)),
+    (4, 2, 512, Some(4)),
+    (1, 8, 128, None),
+];
+
+/// The same of processors, where the driver makes vectors of neighbouring items, or a single item goes through
+/// memory by vectors.
+const ON_CPU: [(u32, u32, usize, Option<usize>); 6] = [
+    (1, 1, 1024, None),
+    (8, 8, 1, Some(2)),
+    (1, 1, 256, None),
+    (16, 4, 1, Some(2)),
+    (4, 1, 256, None),
+    (8, 16, 1, Some(8)),
+];
+
+/// All shapes for devices of a class.
+pub fn shapes(class: Class) -> impl Iterator<Item = Shape> {
+    let all = if class == Class::Cpu { &ON_CPU[..] } else { &ON_GPU[..] };
+    let shape = |(width, vectors, group, strided)| Shape { width, vectors, group, strided };
+    all.iter().copied().map(shape)
+}
 
 impl Shape {
-    /// The shapes that a kernel can have on a device whose groups are at most so large. Sums are left by groups
-    /// that go on.
-    pub fn of(kernel: Kernel, largest_group: usize) -> Vec<Self> {
-        let fits = |shape: &&Self| match kernel.writes() {
+    /// The shapes that a kernel can have on a device. Sums are left by groups that go on.
+    pub fn of(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
+        let largest_group = device.largest_group.max(1);
+        let fits = |shape: &Self| match kernel.writes() {
             true => shape.group <= largest_group,
             false => shape.strided.is_some() && shape.group <= largest_group.min(LARGEST_SUM_GROUP),
         };
-        let mut shapes: Vec<Self> = SHAPES.iter().filter(fits).copied().collect();
+        let mut shapes: Vec<Self> = shapes(device.class).filter(fits).collect();
         if shapes.is_empty() {
             // A device of very small groups, down to a single item.
-            let group = 1 << largest_group.max(1).ilog2();
+            let group = 1 << largest_group.ilog2();
             shapes.push(Self { width: 1, vectors: 1, group, strided: Some(16) });
         }
         shapes
@@ -89,14 +102,6 @@ impl Shape {
             (a_unit as u64 * u64::from(units.max(1))).clamp(least, tiles.max(least))
         });
         Grid { groups: groups.max(1) as usize, items: self.group }
-    }
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { width, vectors, group, strided } = self;
-        write!(f, "groups of {group}, {vectors} x {width}")?;
-        if strided.is_some() { f.write_str(", grid-stride") } else { Ok(()) }
     }
 }
 
@@ -175,7 +180,7 @@ impl Bench {
 
     /// The shape that fills and checks; any does.
     fn plain(&self) -> Shape {
-        Shape::of(Kernel::Dot, self.device.info().largest_group)[0]
+        Shape::of(Kernel::Dot, self.device.info())[0]
     }
 
     fn build(&mut self, source: KernelSource, name: &str) -> Result<(), DeviceError> {
@@ -259,7 +264,9 @@ impl Bench {
         let device = queue.between(&from, &to)?.0;
         let each = self.values.apply(kernel);
         if let Some(sums) = sums {
-            let sum: f64 = numbers(&self.here[0], self.element, sums).iter().sum();
+            // By parts, for a long sum of equal numbers drifts.
+            let parts = numbers(&self.here[0], self.element, sums);
+            let sum: f64 = parts.chunks(256).map(|part| part.iter().sum::<f64>()).sum();
             if let Err(wrong) = self.values.check_sum(kernel, each, self.elements, sum) {
                 self.checked.wrong += 1;
                 self.checked.reasons.push(wrong.to_string());
@@ -342,19 +349,21 @@ mod tests {
 
     #[test]
     fn every_shape_covers_all_elements_and_whole_tiles() {
-        for shape in SHAPES {
+        for shape in shapes(Class::Gpu).chain(shapes(Class::Cpu)) {
             let tile = shape.group as u64 * u64::from(shape.vectors * shape.width);
-            assert!(TILE.is_multiple_of(tile) && shape.group.is_power_of_two(), "{shape}");
+            assert!(TILE.is_multiple_of(tile) && shape.group.is_power_of_two(), "{shape:?}");
             let grid = shape.grid(Kernel::Triad, 10 * TILE, 4);
             match shape.strided {
                 None => assert_eq!(grid.groups as u64 * tile, 10 * TILE),
-                Some(_) => assert!(grid.groups as u64 * tile <= 10 * TILE, "{shape}"),
+                Some(_) => assert!(grid.groups as u64 * tile <= 10 * TILE, "{shape:?}"),
             }
         }
         for kernel in [Kernel::Dot, Kernel::Triad] {
-            for largest in [1, 3, 64, 256, 4096] {
-                let shapes = Shape::of(kernel, largest);
-                assert!(!shapes.is_empty() && shapes.iter().all(|shape| shape.group <= largest));
+            for largest_group in [1, 3, 64, 256, 4096] {
+                let device = DeviceInfo { largest_group, ..DeviceInfo::default() };
+                let shapes = Shape::of(kernel, &device);
+                let fits = |shape: &Shape| shape.group <= largest_group;
+                assert!(!shapes.is_empty() && shapes.iter().all(fits));
             }
         }
         // 2^33 elements by 256 items of 8 groups would add up four million numbers each.

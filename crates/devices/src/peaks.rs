@@ -6,7 +6,7 @@ mod product;
 
 use crate::config::DevicePeakConfig;
 use crate::driver::{Device, DeviceError};
-use crate::info::DeviceInfo;
+use crate::info::{Class, DeviceInfo};
 use crate::state::Watched;
 use crate::{GAUGE, drivers};
 use chains::{Chains, Loop};
@@ -17,7 +17,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::halving::Halving;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
 use product::Product;
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,6 +28,10 @@ pub const TEST: &str = "device_peaks";
 pub const FMA: &str = "fma";
 /// Products of matrices.
 pub const DGEMM: &str = "dgemm";
+
+/// Share of the time for choosing loops: some drivers take a second to build one, and what is chosen scatters
+/// little.
+const CHOOSE: f64 = 0.5;
 
 /// A planned run.
 pub struct PeakPlan {
@@ -101,7 +105,7 @@ impl Planned for PeakPlan {
         vec![Figures::new((GAUGE, TEST), [FMA, DGEMM], &[Unit::FlopsPerSecond]).limited(true)]
     }
 
-    fn run(self: Box<Self>, _: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let limits = Limits::new(self.budget, self.samples);
         let mut notices = self.notices;
         let devices = drivers::open(&self.devices)?;
@@ -109,7 +113,8 @@ impl Planned for PeakPlan {
         let all =
             devices.iter().flat_map(|device| self.elements.iter().map(move |of| (device, *of)));
         let all: Vec<(&Rc<dyn Device>, Element)> = all.collect();
-        for (number, (device, element)) in all.iter().enumerate() {
+        let choose = limits.budget.mul_f64(CHOOSE / all.len().max(1) as f64);
+        for (device, element) in &all {
             let id = device.info().id();
             if *element == Element::F64 && !device.info().double {
                 let text = format!("{id} has no double precision");
@@ -117,9 +122,8 @@ impl Planned for PeakPlan {
                 continue;
             }
             observer.phase(&format!("{id}: trying loops in {element}"));
-            let share = policy::DEVICES.choose * (number + 1) as f64 / all.len() as f64;
-            let stop =
-                || observer.interrupted() || nodegauge_measure::clock::now() >= limits.at(share);
+            let deadline = clock::now() + choose;
+            let stop = || observer.interrupted() || clock::now() >= deadline;
             cells.push(Cell::new(device, Work::Chains(best(device, *element, &stop)?)));
             if *element == Element::F64 {
                 let product = Product::of(device)?;
@@ -146,7 +150,7 @@ impl Planned for PeakPlan {
         let mut measurements = Vec::new();
         for (number, cell) in cells.iter_mut().enumerate() {
             let checked = failure.is_none().then(|| cell.check()).transpose()?.flatten();
-            measurements.extend(cell.figure(number, &judged, checked, stopped.as_ref()));
+            measurements.extend(cell.figure(number, site, (&judged, checked), stopped.as_ref()));
         }
         notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
@@ -161,7 +165,7 @@ fn best(
 ) -> Result<Chains, DeviceError> {
     let mut works: Vec<Chains> = Vec::new();
     let mut refused = None;
-    for shape in Loop::all(device.info().largest_group) {
+    for shape in Loop::all(device.info()) {
         if !works.is_empty() && stop() {
             break;
         }
@@ -197,8 +201,8 @@ impl Cell {
     fn figure(
         &self,
         number: usize,
-        judged: &OneRegime,
-        worst: Option<f64>,
+        site: &Site,
+        (judged, worst): (&OneRegime, Option<f64>),
         stopped: Option<&String>,
     ) -> Option<Measurement> {
         let timed = judged.of(number)?;
@@ -210,7 +214,12 @@ impl Cell {
         let config = DevicePeakConfig { on, worst_error: worst, ..DevicePeakConfig::default() };
         let (name, config, allowed, limit) = match &self.work {
             Work::Chains(chains) => {
-                let limit = info.peak[usize::from(chains.element == Element::F32)].as_ref();
+                let limit = match (info.class, chains.element) {
+                    (Class::Cpu, Element::F64) => site.machine.peak_flops.as_ref(),
+                    (Class::Cpu, Element::F32) => None,
+                    (_, Element::F64) => info.peak[0].as_ref(),
+                    (_, Element::F32) => info.peak[1].as_ref(),
+                };
                 (FMA, chains.describe(config), 0.0, limit)
             }
             Work::Product(product) => (DGEMM, product.describe(config), product.allowed(), None),

@@ -19,7 +19,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{
-    Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Unit, stats,
+    Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Unit, clock, stats,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -193,18 +193,19 @@ impl Planned for StreamPlan {
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
         let mut cells: Vec<Cell> = Vec::new();
-        for (number, (at, element)) in self.cells.iter().enumerate() {
+        let choose = limits.budget.mul_f64(policy::DEVICES.choose / self.cells.len().max(1) as f64);
+        for (at, element) in &self.cells {
             let device = &opened[*at];
             let (elements, times_llc) = self.size(site, &**device, *element, &mut notices)?;
             let array = Bytes(elements * element.bytes());
             observer.phase(&format!("{}: 3 arrays of {array}, trying loops", device.info().id()));
             let watched = Watched::new(device.state());
             let mut bench = Bench::new(device.clone(), *element, elements)?;
-            let share = policy::DEVICES.choose * (number + 1) as f64 / self.cells.len() as f64;
-            let group = device.info().largest_group;
+            // Setting up may take long where a driver compiles: it must not cost the choice.
+            let deadline = clock::now() + choose;
             let stop = || observer.interrupted();
             let chosen =
-                tuner::choose(&mut bench, &self.options.kernels, group, limits.at(share), &stop)?;
+                tuner::choose(&mut bench, &self.options.kernels, device.info(), deadline, &stop)?;
             let device = device.clone();
             let (loops, tried) = (chosen.loops, chosen.tried);
             cells.push(Cell { device, bench, loops, tried, times_llc, watched });

@@ -3,6 +3,7 @@
 
 use crate::bench::{Bench, Shape};
 use crate::driver::{DeviceError, Kind};
+use crate::info::DeviceInfo;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::clock;
 use nodegauge_measure::schedule::halving::{Halving, Shuffler};
@@ -17,6 +18,10 @@ pub struct Chosen {
     pub tried: usize,
 }
 
+/// Whoever is slower than this share of the fastest in the first turn, in which some drivers still compile, does
+/// not get another.
+const HOPELESS: f64 = 0.25;
+
 /// Chooses a loop for each kernel until `deadline` at the latest, or until `stop` says so. A loop that does not
 /// build is none; when time is short only the first are tried.
 ///
@@ -25,15 +30,14 @@ pub struct Chosen {
 pub fn choose(
     bench: &mut Bench,
     kernels: &[Kernel],
-    largest_group: usize,
+    device: &DeviceInfo,
     deadline: Instant,
     stop: &dyn Fn() -> bool,
 ) -> Result<Chosen, DeviceError> {
     let late = || clock::now() >= deadline || stop();
     // The first turn of a loop builds it, and says whether it works.
-    let shapes: Vec<Vec<Shape>> =
-        kernels.iter().map(|kernel| Shape::of(*kernel, largest_group)).collect();
-    let mut works: Vec<Vec<Shape>> = vec![Vec::new(); kernels.len()];
+    let shapes: Vec<Vec<Shape>> = kernels.iter().map(|kernel| Shape::of(*kernel, device)).collect();
+    let mut works: Vec<Vec<(Shape, f64)>> = vec![Vec::new(); kernels.len()];
     let mut refused = None;
     for turn in 0..shapes.iter().map(Vec::len).max().unwrap_or(0) {
         if works.iter().all(|works| !works.is_empty()) && late() {
@@ -42,7 +46,7 @@ pub fn choose(
         for (at, kernel) in kernels.iter().enumerate() {
             let Some(shape) = shapes[at].get(turn) else { continue };
             match bench.pass(&[(*kernel, *shape)]) {
-                Ok(_) => works[at].push(*shape),
+                Ok(times) => works[at].push((*shape, 1.0 / times[0].0)),
                 Err(error) if matches!(error.kind, Kind::Build | Kind::Unsupported) => {
                     refused = refused.or(Some(error));
                 }
@@ -53,10 +57,17 @@ pub fn choose(
     if let Some(error) = refused.filter(|_| works.iter().any(Vec::is_empty)) {
         return Err(error);
     }
-    let left: Vec<(Kernel, Vec<Shape>)> = kernels.iter().copied().zip(works).collect();
-    let tried = left.iter().map(|(_, shapes)| shapes.len()).max().unwrap_or(0);
-    let mut left: Vec<(Kernel, Halving<Shape>)> =
-        left.into_iter().map(|(kernel, shapes)| (kernel, Halving::new(shapes))).collect();
+    let tried = works.iter().map(Vec::len).max().unwrap_or(0);
+    let start = |(kernel, works): (&Kernel, Vec<(Shape, f64)>)| {
+        let best = works.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        let near: Vec<(Shape, f64)> =
+            works.into_iter().filter(|(_, rate)| *rate >= HOPELESS * best).collect();
+        let mut halving = Halving::new(near.iter().map(|(shape, _)| *shape));
+        // So that nobody is without a sample however short the time is.
+        near.iter().enumerate().for_each(|(at, (_, rate))| halving.record(at, *rate, f64::NAN));
+        (*kernel, halving)
+    };
+    let mut left: Vec<(Kernel, Halving<Shape>)> = kernels.iter().zip(works).map(start).collect();
     let mut order = Shuffler::new(0x6465_7669);
     'rounds: for passes_a_round in 1.. {
         if left.iter().all(|(_, halving)| halving.len() == 1) {

@@ -2,6 +2,7 @@
 
 use crate::config::DevicePeakConfig;
 use crate::driver::{Arg, Copy, Device, DeviceError, Grid, HostMemory, Kernel, Memory, Queue};
+use crate::info::{Class, DeviceInfo};
 use crate::kernels::{CHAINS, FMAS_A_ROUND, KernelSource};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
@@ -26,24 +27,24 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    /// Those that are tried, best guess first: chains and groups enough to hide the latency of GPUs, and vectors
-    /// for processors.
-    pub(super) fn all(largest_group: usize) -> impl Iterator<Item = Self> {
-        let of =
-            |(width, chains, group, groups_a_unit)| Self { width, chains, group, groups_a_unit };
-        let all = [
+    /// Those that are tried, best guess first: chains and groups enough to hide the latency of GPUs; of processors
+    /// a vector of the widest that there are for each chain.
+    pub(super) fn all(device: &DeviceInfo) -> impl Iterator<Item = Self> {
+        const ON_GPU: [(u32, u32, usize, usize); 6] = [
             (1, 8, 256, 8),
-            (8, 8, 16, 4),
             (1, 4, 256, 8),
-            (16, 8, 16, 4),
             (2, 8, 256, 8),
-            (8, 16, 16, 4),
             (1, 16, 256, 4),
             (1, 4, 1024, 2),
             (4, 8, 64, 8),
-            (1, 8, 1, 64),
         ];
-        all.into_iter().map(of).filter(move |shape| shape.group <= largest_group)
+        const ON_CPU: [(u32, u32, usize, usize); 4] =
+            [(8, 8, 1, 4), (16, 8, 1, 4), (4, 8, 1, 4), (8, 16, 1, 4)];
+        let all = if device.class == Class::Cpu { &ON_CPU[..] } else { &ON_GPU[..] };
+        let of =
+            |(width, chains, group, groups_a_unit)| Self { width, chains, group, groups_a_unit };
+        let largest = device.largest_group;
+        all.iter().copied().map(of).filter(move |shape| shape.group <= largest)
     }
 }
 
