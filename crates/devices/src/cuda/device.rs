@@ -5,8 +5,8 @@ use super::blas::VendorBlas;
 use super::compile;
 use super::place::Place;
 use crate::driver::{
-    Arg, Blas, Copy, Device, DeviceError, Grid, Handle, HostMemory, Kernel, Kind, Mark, Memory,
-    Program, Queue,
+    Arg, Blas, Copy, Device, DeviceError, Grid, Handle, HostMemory, Kernel, Mark, Memory, Program,
+    Queue,
 };
 use crate::info::{DeviceInfo, DeviceState};
 use crate::kernels::KernelSource;
