@@ -1,7 +1,7 @@
 //! `device` on CUDA and HIP, whose drivers stand-ins replace (`tests/standin`): memory and streams are the
 //! processor's, the carried loops are run instruction by instruction, and variables let drivers fail.
 
-use crate::harness::{Harness, Outcome, has_fields, measurements};
+use crate::harness::{Harness, Outcome, measurements};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -41,7 +41,7 @@ fn libraries() -> &'static str {
 }
 
 /// Arrays of four times the stand-in's cache, and few samples.
-const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "32768"];
+const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536"];
 
 fn run(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
     let ptx = format!("{ROOT}/probes/ptx");
@@ -56,7 +56,7 @@ fn run(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Outcome 
 /// The figures of a run that ends well.
 fn figures(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Vec<Value> {
     let record = run(harness, variables, &[args, &["--json", "-"]].concat()).exits(0).json();
-    measurements(&record)
+    measurements(&record).clone()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn carried_and_compiled_loops_are_measured_and_checked_on_both_drivers() {
         [("cuda:0", "CUDA 12.4 (driver 550.54.15)"), ("hip:0", "HIP 6.4.43484")]
     {
         let args = [&STREAM[..], &["--device", driver, "--element", "f64,f32"]].concat();
-        let all = figures(&harness, &[], &args);
+        let all = figures(&harness, &[("STANDIN_MEMORY", "0x4000000")], &args);
         assert_eq!(all.len(), 12);
         for m in &all {
             let config = &m["config"];
@@ -132,7 +132,7 @@ fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
             &[("STANDIN_CONTEXT", "46")],
             &["in use by another process", "CUDA_ERROR_DEVICE_UNAVAILABLE"],
         ),
-        (&[("STANDIN_MEMORY", "100000")], &["not enough memory", "hint: "]),
+        (&[("STANDIN_ALLOCATE", "2")], &["not enough memory", "512 KiB at once", "hint: "]),
         (&[("STANDIN_MODULE", "218")], &["a kernel does not build", "it is told to fail"]),
         (
             &[("STANDIN_LAUNCH", "719@1")],
@@ -162,7 +162,7 @@ fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
 fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
     let harness = Harness::new();
     let args =
-        [&STREAM[..2], &["--samples", "40", "--size", "32768", "--device", "cuda:0"]].concat();
+        [&STREAM[..2], &["--samples", "40", "--size", "65536", "--device", "cuda:0"]].concat();
     let lost = run(&harness, &[("STANDIN_LAUNCH", "719@300")], &args);
     lost.exits(3).complains("the device was lost");
     let record = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
@@ -177,7 +177,7 @@ fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
     let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy", "--json", "-"]].concat();
     let judged = |variables: &[(&str, &str)], exit: i32| {
         let record = run(&harness, variables, &args).exits(exit).json();
-        let copy = measurements(&record).remove(0);
+        let copy = measurements(&record)[0].clone();
         let reasons = copy["validity"]["reasons"].to_string();
         (copy["validity"]["status"].as_str().unwrap().to_owned(), reasons, copy)
     };
@@ -194,7 +194,8 @@ fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
     );
     let (status, reasons, copy) = judged(&[("STANDIN_CLOCK", "1200,0x44")], 0);
     assert!(reasons.contains("power limit, temperature"), "{status} {reasons}");
-    has_fields(&copy["config"], &["clock_hz", "slowed_by"]);
+    let config = &copy["config"];
+    assert!(config["clock_hz"].is_array() && config["slowed_by"].is_array(), "{copy:#}");
     let (status, reasons, _) = judged(&[("STANDIN_PROCESSES", "3")], 0);
     assert!(status == "suspect" && reasons.contains("2 other processes"), "{reasons}");
     let (status, reasons, _) = judged(&[("STANDIN_WRONG", "4")], 1);
@@ -210,4 +211,53 @@ fn a_slice_is_described_as_one() {
     assert!(slice.starts_with("MIG slice of GPU-00112233"), "{slice}");
     // What share of the bus it has, nobody says.
     assert!(copy["limit"].is_null(), "{copy:#}");
+}
+
+#[test]
+fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
+    let harness = Harness::new();
+    let outputs = format!("{ROOT}/crates/devices/tests/outputs");
+    for (file, says) in [
+        ("babelstream-text-2t.txt", "triad"),
+        ("babelstream-csv-2t.txt", "scale"),
+        ("nvbandwidth-0.8.txt", "cuda:1"),
+    ] {
+        harness.run(&["history", "import", &format!("{outputs}/{file}")]).exits(0);
+        harness.run(&["history", "show", "latest", "-v"]).exits(0).says(says);
+    }
+    let cut = harness.write("cut.txt", "BabelStream\nVersion: 5.0\n");
+    harness.run(&["history", "import", &cut]).exits(2).complains("it has no table");
+}
+
+#[test]
+fn programs_run_beside_and_their_figures_are_references() {
+    let harness = Harness::new();
+    let outputs = format!("{ROOT}/crates/devices/tests/outputs");
+    let program = |name: &str, output: &str| {
+        let path = harness
+            .write(name, format!("#!/bin/sh\necho \"$*\" > {name}.args\ncat {outputs}/{output}\n"));
+        Command::new("chmod").args(["+x", &path]).status().unwrap();
+        path
+    };
+    let babelstream = program("stream", "babelstream-text-2t.txt");
+    let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", &babelstream]].concat();
+    let all = figures(&harness, &[], &args);
+    let references = all.iter().filter(|m| m["category"] == "reference");
+    assert_eq!(references.clone().count(), 5);
+    assert!(references.clone().all(|m| m["config"]["engine"] == "babelstream"));
+    let asked = std::fs::read_to_string(harness.path("stream.args")).unwrap();
+    assert_eq!(asked, "--device 0 --arraysize 65536 --numtimes 100\n");
+    run(&harness, &[], &["history", "show", "latest"]).exits(0).says("cuda:0 triad 0.0");
+    let nvbandwidth = program("nvb", "nvbandwidth-0.8.txt");
+    let args = ["device", "links", "--sizes", "1MiB", "--samples", "1", "--device", "cuda:0"];
+    let all = figures(&harness, &[], &[&args[..], &["--nvbandwidth", &nvbandwidth]].concat());
+    let of = |m: &&Value| m["name"] == "host_to_device" && m["config"]["device"] == "cuda:0";
+    assert!(all.iter().filter(of).any(|m| m["value"] == 55.63e9));
+    let asked = std::fs::read_to_string(harness.path("nvb.args")).unwrap();
+    assert!(
+        asked.starts_with("-b 1 -t host_to_device_memcpy_ce device_to_host_memcpy_ce "),
+        "{asked}"
+    );
+    let args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
+    run(&harness, &[], &args).exits(3).complains("there is no program no/such");
 }

@@ -7,6 +7,7 @@
  *   STANDIN_VERSION  the driver's version (12040)
  *   STANDIN_DEVICES  how many there are (1)
  *   STANDIN_MEMORY   bytes of each (1 GiB)
+ *   STANDIN_ALLOCATE what allocating returns
  *   STANDIN_CONTEXT  what making a context returns
  *   STANDIN_MODULE   what loading a module returns
  *   STANDIN_LAUNCH   CODE@N: what launch N and all that follows returns
@@ -167,8 +168,9 @@ int NAME(cuMemGetInfo_v2, hipMemGetInfo)(size_t *free_bytes, size_t *all)
 /* Each allocation has its length in front. */
 int NAME(cuMemAlloc_v2, hipMalloc)(char **at, size_t bytes)
 {
-    if (lost)
-        return lost;
+    int fails = (int)number("STANDIN_ALLOCATE", lost);
+    if (fails)
+        return fails;
     if (used[current] + bytes > (size_t)number("STANDIN_MEMORY", 1 << 30))
         return 2;
     *at = aligned_alloc(256, (bytes + 511) / 256 * 256);

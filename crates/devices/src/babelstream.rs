@@ -5,7 +5,7 @@
 use crate::GAUGE;
 use crate::config::{DeviceConfig, DeviceStreamConfig};
 use crate::kernels::babelstream_name;
-use crate::stream::TEST;
+use crate::names::STREAM;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
@@ -154,7 +154,7 @@ impl BabelStreamOutput {
             if let Some(failed) = &self.failed {
                 validity.invalid(failed.clone());
             }
-            Measurement::new(GAUGE, TEST, line.kernel.name(), Unit::BytesPerSecond)
+            Measurement::new(GAUGE, STREAM, line.kernel.name(), Unit::BytesPerSecond)
                 .category(Category::Reference)
                 .value(Quoted::Best, line.rate)
                 .config(&config)

@@ -4,6 +4,7 @@ pub(crate) mod api;
 mod blas;
 mod compile;
 pub(crate) mod device;
+mod place;
 
 use crate::driver::{Device, DeviceError, Driver, Kind};
 use crate::info::{Class, DeviceInfo};

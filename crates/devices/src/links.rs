@@ -6,6 +6,7 @@ mod rig;
 use crate::config::LinkConfig;
 use crate::driver::{Device, DeviceError};
 use crate::info::DeviceInfo;
+use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, drivers};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -20,15 +21,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// `test` of its figures.
-pub const TEST: &str = "device_links";
-/// Host to device, alone.
-pub const TO_DEVICE: &str = "host_to_device";
-/// Device to host, alone.
-pub const TO_HOST: &str = "device_to_host";
+pub use crate::names::LINKS as TEST;
+pub use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
 /// Both at once.
 pub const BOTH: &str = "both_ways";
-/// From one device to another.
-pub const ACROSS: &str = "device_to_device";
 /// What ends the name of the time of a small copy until the host knows that it is done.
 pub const LATENCY: &str = "_latency";
 /// What begins the name of the sum over all devices that copy at once.
@@ -59,6 +55,7 @@ pub struct LinkOptions {
 pub struct LinkPlan {
     devices: Vec<DeviceInfo>,
     options: LinkOptions,
+    nvbandwidth: Option<UsersProgram>,
     notices: Vec<Notice>,
 }
 
@@ -75,7 +72,13 @@ impl LinkPlan {
             let text = "there is one device: nothing to copy to but the host".to_owned();
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         }
-        Self { devices, options, notices }
+        Self { devices, options, nvbandwidth: None, notices }
+    }
+
+    /// The same with nvbandwidth behind it, on copies of the largest size.
+    #[must_use]
+    pub fn beside(self, nvbandwidth: Option<UsersProgram>) -> Self {
+        Self { nvbandwidth, ..self }
     }
 
     /// The sizes that fit, ascending.
@@ -185,6 +188,15 @@ impl Planned for LinkPlan {
             }
         }
         found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        let largest = sizes.last().copied().unwrap_or(SMALL);
+        if let (Some(program), true) = (&self.nvbandwidth, found.is_complete()) {
+            observer.phase("nvbandwidth");
+            match program.nvbandwidth(largest, &|| observer.interrupted()) {
+                Ok(figures) => found.measurements.extend(figures),
+                Err(failure) => found.failure = Some(failure),
+            }
+            found.notices.extend(reference::compare(&found.measurements));
+        }
         Ok(found)
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
-use crate::links::{ACROSS, TEST, TO_DEVICE, TO_HOST};
+use crate::names::{ACROSS, LINKS, TO_DEVICE, TO_HOST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted};
 use std::fmt;
@@ -57,6 +57,13 @@ impl NvbandwidthOutput {
         };
         let empty = "it has no matrix: no test case came to its end".to_owned();
         Some(if found.cases.is_empty() { Err(empty) } else { Ok(found) })
+    }
+
+    /// The test cases that measure what `device links` calls so.
+    pub fn cases_of<'n>(names: impl IntoIterator<Item = &'n str>) -> impl Iterator<Item = String> {
+        let case = |name| SAME.iter().find(|(_, ours)| *ours == name).map(|(theirs, _)| *theirs);
+        let cases: Vec<String> = names.into_iter().filter_map(case).map(str::to_owned).collect();
+        cases.into_iter()
     }
 
     fn of_text(text: &str) -> Self {
@@ -171,7 +178,7 @@ impl NvbandwidthOutput {
             true => (Unit::Seconds, 1e-9),
             false => (Unit::BytesPerSecond, 1e9),
         };
-        Measurement::new(GAUGE, TEST, name, unit)
+        Measurement::new(GAUGE, LINKS, name, unit)
             .category(Category::Reference)
             .value(Quoted::Median, value * factor)
             .config(&config)

@@ -6,6 +6,7 @@ use crate::config::DeviceStreamConfig;
 use crate::driver::{Device, DeviceError};
 use crate::drivers;
 use crate::info::{Class, DeviceInfo};
+use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, tuner};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -14,6 +15,7 @@ use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::expect::Figures;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
 use nodegauge_measure::{
@@ -23,10 +25,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// `test` of its figures.
-pub const TEST: &str = "device_stream";
+pub use crate::names::STREAM as TEST;
 /// Arrays of devices with memory of their own, where that has room: a kernel over so much takes 0.3 ms even at
 /// 10 TB/s, so that the microseconds of its launch are no part of the figure.
 const OWN_MEMORY: Bytes = Bytes::gib(1);
+/// Native passes behind a program's run.
+const BEHIND: usize = 3;
 
 /// What can be asked of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,10 +70,17 @@ pub struct StreamPlan {
     /// The device, and the type of its elements.
     cells: Vec<(usize, Element)>,
     options: StreamOptions,
+    babelstream: Option<UsersProgram>,
     notices: Vec<Notice>,
 }
 
 impl StreamPlan {
+    /// The same with BabelStream on the same devices, native passes before and behind it.
+    #[must_use]
+    pub fn beside(self, babelstream: Option<UsersProgram>) -> Self {
+        Self { babelstream, ..self }
+    }
+
     /// Plans a run on `devices`.
     ///
     /// # Errors
@@ -102,7 +113,7 @@ impl StreamPlan {
                 )));
             }
         }
-        Ok(Self { devices, cells, options, notices })
+        Ok(Self { devices, cells, options, babelstream: None, notices })
     }
 
     /// Elements of each array of a cell, and its size over the last cache.
@@ -218,6 +229,22 @@ impl Planned for StreamPlan {
             }
             Err(error) => (None, Some(Failure::from(error))),
         };
+        let mut reference = Vec::new();
+        let going_on = stop.is_some_and(|stop| stop != Stop::Interrupted);
+        if let (Some(program), true) = (&self.babelstream, going_on) {
+            observer.phase("BabelStream");
+            let figures = cells.iter().map(|cell| {
+                let arrays = (cell.bench.element, cell.bench.elements);
+                program.babelstream(cell.device.info(), arrays, &|| observer.interrupted())
+            });
+            match figures.collect::<Result<Vec<_>, _>>() {
+                Ok(figures) => reference = figures.concat(),
+                Err(error) => failure = Some(error),
+            }
+            let all: Vec<usize> = (0..cells.len()).collect();
+            let behind = schedule.again(&all, BEHIND, |turn| cells[turn.cell].turn());
+            failure = failure.or(behind.err().map(Failure::from));
+        }
         if failure.is_none() {
             let checked = cells.iter_mut().try_for_each(|cell| cell.bench.check());
             failure = checked.err().map(Failure::from);
@@ -229,7 +256,11 @@ impl Planned for StreamPlan {
         for (number, cell) in cells.iter().enumerate() {
             measurements.extend(cell.figures(number, &judged, (site, guest), stopped.as_ref()));
         }
-        notices.extend(limits.overrun(GAUGE, setting_up));
+        measurements.extend(reference);
+        notices.extend(reference::compare(&measurements));
+        if self.babelstream.is_none() {
+            notices.extend(limits.overrun(GAUGE, setting_up));
+        }
         Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
     }
 }

@@ -11,6 +11,7 @@ use nodegauge_devices::links;
 use nodegauge_measure::Bytes;
 use nodegauge_memory::kernels::{Element, Kernel};
 use nodegauge_memory::size::SizeSpec;
+use std::path::PathBuf;
 
 /// `device`: one part, or a short run of all.
 #[derive(Debug, Clone, ClapArgs)]
@@ -82,6 +83,9 @@ pub(crate) struct DeviceStreamArgs {
     /// Kernels by name [default: copy,scale,add,triad,dot,nstream]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     pub(crate) kernels: Vec<Kernel>,
+    /// Run your own BabelStream as well, of any model, on arrays as long, native passes before and behind it
+    #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
+    pub(crate) babelstream: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -94,6 +98,9 @@ pub(crate) struct DeviceLinkArgs {
     /// Sizes of copies, e.g. 8,1MiB,1GiB [default: 8 B to 1 GiB, as far as there is room]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = copy_size, help_heading = "What")]
     pub(crate) sizes: Vec<Bytes>,
+    /// Run your own nvbandwidth as well, with copies of the largest size
+    #[arg(long, value_name = "PROGRAM", help_heading = "Compare with")]
+    pub(crate) nvbandwidth: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

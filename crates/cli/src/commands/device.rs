@@ -11,10 +11,12 @@ use nodegauge_devices::drivers::{self, DeviceChoice};
 use nodegauge_devices::info::DeviceInfo;
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
+use nodegauge_devices::reference::UsersProgram;
 use nodegauge_devices::stream::{StreamOptions, StreamPlan};
 use nodegauge_gauge::{InTurn, Planned};
 use nodegauge_measure::Notice;
 use nodegauge_memory::kernels::{Element, KERNELS};
+use std::path::Path;
 use std::time::Duration;
 
 /// Devices that are measured, and what is to be said of others.
@@ -36,7 +38,9 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
                 budget: of.common.budget.unwrap_or(LinkPlan::BUDGET),
                 samples: samples(&of.common),
             };
-            conduct(&of.common, Box::new(LinkPlan::new(devices, options, notices)))
+            let beside = program(of.nvbandwidth.as_deref(), "an nvbandwidth")?;
+            let plan = LinkPlan::new(devices, options, notices).beside(beside);
+            conduct(&of.common, Box::new(plan))
         }
         Some(DeviceCommand::Peaks(of)) => {
             let (devices, notices) = find(&of.which)?;
@@ -59,6 +63,7 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
         memory_fraction: args.arrays.memory_fraction,
         element: vec![args.arrays.element],
         kernels: args.arrays.kernels.clone(),
+        babelstream: None,
         common: args.common.clone(),
     };
     conduct(&of.common, stream_plan(&of, find(&of.which)?)?)
@@ -96,7 +101,13 @@ fn stream_plan(
         budget: args.common.budget.unwrap_or(defaults.budget),
         samples: samples(&args.common),
     };
-    Ok(Box::new(StreamPlan::new(devices, options, notices)?))
+    let beside = program(args.babelstream.as_deref(), "a BabelStream")?;
+    Ok(Box::new(StreamPlan::new(devices, options, notices)?.beside(beside)))
+}
+
+/// The program that is to run beside, if one is.
+fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Failure> {
+    Ok(path.map(|path| UsersProgram::find(path, what)).transpose()?)
 }
 
 fn samples(common: &Common) -> Option<usize> {

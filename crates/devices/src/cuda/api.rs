@@ -28,6 +28,11 @@ impl Dialect {
         }
     }
 
+    /// What cannot be done for want of a library.
+    pub fn lacks(self, library: &str, why: &str) -> DeviceError {
+        self.error(Kind::Unsupported, library, 0).saying(why)
+    }
+
     /// A failure of a call or library of this driver.
     pub fn error(self, kind: Kind, call: &str, code: c_int) -> DeviceError {
         DeviceError::new(kind, self.name(), call, code.into())

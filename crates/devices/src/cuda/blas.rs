@@ -1,7 +1,7 @@
 //! Products of matrices by the vendor's library, cuBLAS or rocBLAS, whose functions have the same arguments.
 
 use super::api::{Dialect, text_of};
-use super::device::{Place, lacks};
+use super::place::Place;
 use crate::driver::{Blas, DeviceError, Kind, Memory, Queue};
 use nodegauge_os::{ChildAnswer, SharedLibrary};
 use std::ffi::{c_char, c_int};
@@ -62,11 +62,11 @@ impl VendorBlas {
         match tried {
             Ok(ChildAnswer::Said(said)) if said == [0] => return Ok(None),
             Ok(ChildAnswer::Said(said)) if said == [1] => {}
-            _ => return Err(lacks(dialect, libraries[0], "it crashes when it is loaded")),
+            _ => return Err(dialect.lacks(libraries[0], "it crashes when it is loaded")),
         }
         // SAFETY: a child process has survived it.
         let library = unsafe { SharedLibrary::first_of(libraries) };
-        let library = library.map_err(|cause| lacks(dialect, libraries[0], &cause))?;
+        let library = library.map_err(|cause| dialect.lacks(libraries[0], &cause))?;
         let lacks = |name: &str| dialect.error(Kind::TooOld, name, 0);
         let names = dialect.of(
             ["cublasCreate_v2", "cublasSetStream_v2", "cublasDgemm_v2", "cublasDestroy_v2"],

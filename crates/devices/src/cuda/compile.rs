@@ -6,7 +6,6 @@
 //! later ones.
 
 use super::api::{Dialect, text_of};
-use super::device::lacks;
 use crate::driver::{DeviceError, Kind};
 use crate::kernels::KernelSource;
 use nodegauge_kernels::Element;
@@ -76,7 +75,7 @@ pub fn at_run_time(
     architecture: Option<&str>,
 ) -> Result<Image, DeviceError> {
     let what = "the compiler that comes with the toolkit is not installed";
-    let missing = || lacks(dialect, LIBRARIES[dialect as usize][0], what);
+    let missing = || dialect.lacks(LIBRARIES[dialect as usize][0], what);
     let compiler = Compiler::of(dialect).ok_or_else(missing)?;
     let mut options: Vec<String> =
         source.defines().into_iter().map(|(name, value)| format!("-D{name}={value}")).collect();

@@ -1,11 +1,12 @@
 //! An opened device of CUDA or HIP: its context, memory, modules and streams.
 
-use super::api::{Api, Dialect};
+use super::api::Api;
 use super::blas::VendorBlas;
 use super::compile;
+use super::place::Place;
 use crate::driver::{
-    Arg, Blas, Copy, Device, DeviceError, Grid, Handle, HostMemory, Kernel, Kind, Mark, Memory,
-    Program, Queue,
+    Arg, Blas, Copy, Device, DeviceError, Grid, Handle, HostMemory, Kernel, Mark, Memory, Program,
+    Queue,
 };
 use crate::info::{DeviceInfo, DeviceState};
 use crate::kernels::KernelSource;
@@ -29,34 +30,6 @@ pub struct OpenedDevice {
     architecture: Option<String>,
     /// What tells of clocks and errors of memory.
     management: Option<Nvml>,
-}
-
-/// Where calls go: a driver and a context of it.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub api: &'static Api,
-    pub context: usize,
-}
-
-impl Place {
-    /// Makes the context that of this thread.
-    fn enter(self) -> Result<&'static Api, DeviceError> {
-        // SAFETY: the context is retained until the program ends.
-        unsafe { self.api.make_current(self.context)? };
-        Ok(self.api)
-    }
-
-    /// A thing that is released in this context.
-    fn handle(
-        self,
-        raw: usize,
-        release: unsafe fn(&Api, usize) -> Result<(), DeviceError>,
-    ) -> Handle {
-        Handle::new(raw, move |raw| {
-            // SAFETY: the thing is the handle's own. A device that was lost has released everything.
-            let _ = self.enter().and_then(|api| unsafe { release(api, raw) });
-        })
-    }
 }
 
 impl OpenedDevice {
@@ -120,7 +93,9 @@ impl Device for OpenedDevice {
             clock.map(|clock| Hertz(clock.now))
         };
         // This process is one of them, whatever number it has where the driver counts.
-        let others = gpu.processes.as_ref().map(|all| all.len().saturating_sub(1) as u32);
+        // Of other slices nothing is taken away here.
+        let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
+        let others = processes.map(|all| all.len().saturating_sub(1) as u32);
         Some(DeviceState {
             slowed_by: gpu.slowed_by().into_iter().map(str::to_owned).collect(),
             clock: now(gpu.clock),
@@ -288,9 +263,4 @@ impl Queue for Stream {
         unsafe { self.place.enter()?.event_elapsed(&raw mut millis, from.0.raw, to.0.raw)? };
         Ok(Seconds(f64::from(millis) / 1e3))
     }
-}
-
-/// What a device cannot do for want of a library.
-pub(super) fn lacks(dialect: Dialect, library: &str, what: &str) -> DeviceError {
-    dialect.error(Kind::Unsupported, library, 0).saying(what)
 }

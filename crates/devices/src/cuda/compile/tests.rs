@@ -78,6 +78,19 @@ fn multiply_adds_of_the_chains_are_fused() {
         let lines = entry(ptx, crate::kernels::CHAINS);
         let fused = lines.iter().filter(|line| line.contains("fma.rn.")).count() as u64;
         let round = crate::kernels::FMAS_A_ROUND * u64::from(source.items * source.width);
-        assert!(fused >= round && fused % round == 0, "{fused} {source:?}");
+        assert!(fused >= round && fused.is_multiple_of(round), "{fused} {source:?}");
     }
+}
+
+#[test]
+fn nvidias_own_compiler_takes_the_source_where_it_is_installed() {
+    if !is_there(Dialect::Cuda) {
+        return;
+    }
+    for (source, _) in CARRIED {
+        let image = at_run_time(Dialect::Cuda, source, Some("sm_90")).unwrap();
+        assert!(image.bytes().starts_with(b"\x7fELF"), "{source:?}");
+    }
+    let error = at_run_time(Dialect::Cuda, &CARRIED[0].0, Some("sm_1")).err().unwrap();
+    assert!(error.kind == Kind::Build && !error.detail.is_empty(), "{error:?}");
 }
