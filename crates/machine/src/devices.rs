@@ -10,16 +10,14 @@ pub mod catalog;
 mod nvidia;
 #[allow(unsafe_code, reason = "NVIDIA's library is asked in a process of its own")]
 pub mod nvml;
-pub(crate) mod pci;
 mod visible;
 
-pub(crate) use nvidia::memory_nodes;
-pub use pci::listed;
 pub(crate) use visible::environment;
 pub use visible::{LOCAL_RANK, VISIBLE};
 
+use crate::pci::{self, PciDevice};
 use crate::root::SysRoot;
-use crate::topology::{PciDevice, Topology, TopologySource};
+use crate::topology::{Topology, TopologySource};
 use nodegauge_measure::record::{
     Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink,
 };

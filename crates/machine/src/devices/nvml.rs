@@ -137,7 +137,7 @@ pub enum ComputeMode {
 }
 
 /// Reasons why clocks are kept down, of `nvmlClocksEventReason…`, that cost speed under load; resting is none, and
-/// neither is a clock that somebody has set.
+/// neither is a clock that the user has set.
 const CLOCK_LIMITS: [(u64, &str); 6] = [
     (0x04, "power limit"),
     (0x20, "temperature"),

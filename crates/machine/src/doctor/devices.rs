@@ -7,10 +7,18 @@ use crate::root::number_ranges;
 use crate::topology::PciDevice;
 use nodegauge_measure::record::{Device, Severity};
 
-/// Devices that compute of which `what` says something, each with it.
+/// Devices that compute of which `what` says something, each with it; those of which it says the same together.
 fn each(node: &Examined<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
-    let computing = node.machine.devices.iter().filter(|device| device.computes());
-    computing.filter_map(|device| Some(format!("{}: {}", name(device), what(device)?))).collect()
+    let mut said: Vec<(String, String, Vec<&str>)> = Vec::new();
+    for device in node.machine.devices.iter().filter(|device| device.computes()) {
+        let Some(text) = what(device) else { continue };
+        let title = device.title();
+        match said.iter_mut().find(|(of, known, _)| *of == title && *known == text) {
+            Some((.., addresses)) => addresses.push(&device.address),
+            None => said.push((title, text, vec![&device.address])),
+        }
+    }
+    said.iter().map(|(of, text, at)| format!("{of} ({}): {text}", at.join(", "))).collect()
 }
 
 fn name(device: &Device) -> String {
