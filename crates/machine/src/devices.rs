@@ -2,8 +2,7 @@
 //! to, what state they are in, and whether this process can use them.
 //!
 //! Known without any vendor's library, from the kernel's files or from a description; what NVIDIA's knows is
-//! added where it is. Drivers number their
-//! devices as the bus does, and so does this list.
+//! added where it is. Drivers number their devices as the bus does, and so does this list.
 
 mod amd;
 pub mod catalog;
@@ -29,7 +28,8 @@ const PCI_IDS: [&str; 3] =
 /// Describes the devices of `topology`; those of a live machine are asked below `root`.
 pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     let live = (topology.source == TopologySource::Live).then_some(root);
-    let names = live.and_then(|root| PCI_IDS.iter().find_map(|path| root.text(path)));
+    let some = live.filter(|_| !topology.devices.is_empty());
+    let names = some.and_then(|root| PCI_IDS.iter().find_map(|path| root.text(path)));
     let mut devices: Vec<Device> = topology
         .devices
         .iter()
@@ -60,8 +60,8 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     devices
 }
 
-/// The devices of a live machine that computes and to which there is a way for this process, whatever variables
-/// say, and all of those that do not compute.
+/// The devices of a live machine that compute and to which there is a way for this process, whatever variables
+/// say; and all of those that do not compute.
 pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     let described = described(topology, root);
     let reached = |(device, pci): &(&Device, &PciDevice)| {
