@@ -113,7 +113,7 @@ fn the_catalog_is_listed_and_unknown_names_are_refused() {
     assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
     harness.run(&["stream", "--against", "EPYC 7H13"]).exits(2).only_error(
         "nothing published of \"EPYC 7H13\" is known; there is EPYC 7H12, EPYC 7F52, Xeon Phi 7110P, \
-         EPYC 9654, Xeon Phi 5110P, Opteron\nhint: --against list shows all",
+         EPYC 9654, Tesla K40c, Xeon Phi 5110P, Opteron\nhint: --against list shows all",
     );
 }
 

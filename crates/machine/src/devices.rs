@@ -2,24 +2,21 @@
 //! to, what state they are in, and whether this process can use them.
 //!
 //! Known without any vendor's library, from the kernel's files or from a description; what NVIDIA's knows is
-//! added where it is. Drivers number their
-//! devices as the bus does, and so does this list.
+//! added where it is. Drivers number their devices as the bus does, and so does this list.
 
 mod amd;
 pub mod catalog;
 mod nvidia;
 #[allow(unsafe_code, reason = "NVIDIA's library is asked in a process of its own")]
 pub mod nvml;
-pub(crate) mod pci;
 mod visible;
 
-pub(crate) use nvidia::memory_nodes;
-pub use pci::listed;
 pub(crate) use visible::environment;
 pub use visible::{LOCAL_RANK, VISIBLE};
 
+use crate::pci::{self, PciDevice};
 use crate::root::SysRoot;
-use crate::topology::{PciDevice, Topology, TopologySource};
+use crate::topology::{Topology, TopologySource};
 use nodegauge_measure::record::{
     Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink,
 };
@@ -31,7 +28,8 @@ const PCI_IDS: [&str; 3] =
 /// Describes the devices of `topology`; those of a live machine are asked below `root`.
 pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     let live = (topology.source == TopologySource::Live).then_some(root);
-    let names = live.and_then(|root| PCI_IDS.iter().find_map(|path| root.text(path)));
+    let some = live.filter(|_| !topology.devices.is_empty());
+    let names = some.and_then(|root| PCI_IDS.iter().find_map(|path| root.text(path)));
     let mut devices: Vec<Device> = topology
         .devices
         .iter()
@@ -62,8 +60,8 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     devices
 }
 
-/// The devices of a live machine that computes and to which there is a way for this process, whatever variables
-/// say, and all of those that do not compute.
+/// The devices of a live machine that compute and to which there is a way for this process, whatever variables
+/// say; and all of those that do not compute.
 pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     let described = described(topology, root);
     let reached = |(device, pci): &(&Device, &PciDevice)| {

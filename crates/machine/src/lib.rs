@@ -17,6 +17,7 @@ mod doctor;
 mod host;
 mod ids;
 pub mod memory;
+pub mod pci;
 pub mod power;
 mod processor;
 pub mod published;

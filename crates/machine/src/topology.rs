@@ -5,8 +5,8 @@
 //! on any machine that can be described. Numbers are the operating system's (hwloc's `P#`);
 //! last-level caches, which Linux may leave unnumbered, fall back to hwloc's logical index.
 
-pub use crate::devices::pci::PciDevice;
 use crate::ids::{CpuId, NodeId};
+pub use crate::pci::PciDevice;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Cache;
 use serde::{Deserialize, Serialize};
@@ -231,6 +231,7 @@ mod tests {
         assert_eq!((gh200.nodes.len(), gh200.host_nodes().count()), (9, 1));
         assert_eq!(gh200.nodes[1].device.as_deref(), Some("0009:01:00.0"));
         assert!(gh200.threads.iter().all(|thread| thread.node == Some(0)));
+        assert!(gh200.nodes[1..].iter().all(|node| node.cpus.is_empty()));
         let gpu = gh200.accelerators().next().unwrap();
         assert_eq!((gpu.model.as_deref(), gpu.node), (Some("NVIDIA GH200 480GB"), Some(NodeId(0))));
         assert_eq!(gpu.is_near(&[CpuId(71)]), Some(true));

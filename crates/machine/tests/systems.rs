@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use nodegauge_machine::{
-    DescribeOptions, SysRoot, Topology, TopologySource, describe, devices, examine,
+    DescribeOptions, SysRoot, Topology, TopologySource, describe, examine, pci,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -63,7 +63,7 @@ fn check(path: &Path) {
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let root = SysRoot::recorded(path.with_extension(""));
     let mut topology = topology(&case);
-    topology.devices = devices::listed(&root);
+    topology.devices = pci::listed(&root);
     let machine = describe(&topology, &root, &DescribeOptions::default());
     let json = serde_json::to_value(&machine).unwrap();
     for (pointer, wanted) in &case.machine {

@@ -21,9 +21,12 @@ use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, Request, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::quantity::counted;
+use sockets::Sockets;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+
+mod sockets;
 
 /// Which socket or core each rank gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -231,7 +234,11 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
         && !has_places(&request.together);
     let mut plan = placed(topology, request, by_number)?;
     if let Some(each) = request.devices {
-        devices::give(topology, &mut plan, each, by_number)?;
+        let cpus: Vec<_> = plan.ranks.iter().map(RankPlace::bound_cpus).collect();
+        let (devices, notices) = devices::give(topology, &cpus, each, by_number)?;
+        plan.devices = devices;
+        plan.device_count = topology.accelerators().count();
+        plan.notices.extend(notices);
     }
     Ok(plan)
 }
@@ -418,7 +425,7 @@ fn by_policy(
     } else {
         let sockets = Sockets::of(topology);
         let place = |rank| {
-            let cpus = sockets.cpus[sockets.of_rank(map, rank, ranks, threads)].clone();
+            let cpus = sockets.cpus[socket_of(&sockets, map, rank, ranks, threads)].clone();
             Placement::new(bind_of(map), words.clone(), vec![cpus; threads as usize])
         };
         (0..ranks).map(place).collect()
@@ -454,7 +461,9 @@ fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<
     let place = |rank| {
         let socket = match map {
             RankMap::Block | RankMap::Core => None,
-            RankMap::Cyclic | RankMap::Spread => Some(sockets.of_rank(map, rank, ranks, threads)),
+            RankMap::Cyclic | RankMap::Spread => {
+                Some(socket_of(&sockets, map, rank, ranks, threads))
+            }
         };
         let cpus = (0..threads).filter_map(|_| take(socket)).map(|cpu| vec![cpu]).collect();
         Placement::new(bind_of(map), map.name(), cpus)
@@ -462,44 +471,19 @@ fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<
     (0..ranks).map(place).collect()
 }
 
-/// The sockets with CPUs that this process may use.
-struct Sockets {
-    /// The CPUs of each.
-    cpus: Vec<Vec<CpuId>>,
-    /// The socket of each core, in order: how ranks fill them.
-    fill: Vec<usize>,
-    /// Every CPU with its socket: the first of each core, then the second of each, and so on.
-    turns: Vec<(usize, CpuId)>,
-}
-
-impl Sockets {
-    fn of(topology: &Topology) -> Self {
-        let cpus = cpus::grouped(topology, |thread| Some(thread.socket));
-        let socket_of = |cpu: CpuId| cpus.iter().position(|of| of.contains(&cpu)).unwrap_or(0);
-        let cores: Vec<(usize, Vec<CpuId>)> = cpus::grouped(topology, |thread| Some(thread.core))
-            .into_iter()
-            .map(|core| (socket_of(core[0]), core))
-            .collect();
-        let most = cores.iter().map(|(_, core)| core.len()).max().unwrap_or(0);
-        let turn = |sibling: usize| {
-            cores.iter().filter_map(move |(socket, core)| Some((*socket, *core.get(sibling)?)))
-        };
-        let turns = (0..most).flat_map(turn).collect();
-        Self { fill: cores.iter().map(|(socket, _)| *socket).collect(), turns, cpus }
-    }
-
-    /// The index of a rank's socket.
-    fn of_rank(&self, map: RankMap, rank: u32, ranks: u32, threads: u32) -> usize {
-        let (rank, count) = (u64::from(rank), self.cpus.len() as u64);
-        match map {
-            RankMap::Block | RankMap::Core => {
-                self.fill[(rank * u64::from(threads) % self.fill.len() as u64) as usize]
-            }
-            RankMap::Cyclic => (rank % count) as usize,
-            RankMap::Spread => (rank * count / u64::from(ranks)) as usize,
+/// The index of a rank's socket.
+fn socket_of(sockets: &Sockets, map: RankMap, rank: u32, ranks: u32, threads: u32) -> usize {
+    let (rank, count) = (u64::from(rank), sockets.cpus.len() as u64);
+    match map {
+        RankMap::Block | RankMap::Core => {
+            sockets.fill[(rank * u64::from(threads) % sockets.fill.len() as u64) as usize]
         }
+        RankMap::Cyclic => (rank % count) as usize,
+        RankMap::Spread => (rank * count / u64::from(ranks)) as usize,
     }
 }
 
+#[cfg(test)]
+mod device_tests;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,9 @@ pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
             known.push((&m.test, places));
         }
     }
-    let nodes = &record.machine.numa_nodes;
+    let nodes = record.machine.numa_nodes.iter();
+    let nodes: Vec<&NumaNode> =
+        nodes.filter(|node| node.bytes != Some(0) || !node.cpus.is_empty()).collect();
     let drawn = known.iter().take(MOST).filter(|_| !nodes.is_empty());
     let picture = |(test, places): &(&str, Vec<Vec<u32>>)| Picture {
         title: format!("where {test} ran, by NUMA node"),

@@ -1,8 +1,8 @@
 //! What amdgpu tells of its devices in sysfs: memory, clocks, power, partitions, errors, who uses them.
 //! Files: Linux' Documentation/gpu/amdgpu and the sources of drivers/gpu/drm/amd.
 
-use super::pci::{PciDevice, file};
 use super::some_state;
+use crate::pci::{PciDevice, file};
 use crate::root::{SysRoot, keyed};
 use nodegauge_measure::record::{Device, DeviceState};
 

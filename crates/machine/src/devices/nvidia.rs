@@ -2,14 +2,11 @@
 
 use super::nvml::{self, GpuState, NowAndMost, NvmlReading};
 use super::{catalog, some_state};
-use crate::ids::NodeId;
-use crate::root::{SysRoot, keyed};
+use crate::pci::NVIDIA_GPUS;
+use crate::root::SysRoot;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{Device, DeviceState, Figure};
-use std::collections::BTreeMap;
 
-/// Where the driver shows its devices, by their addresses.
-const GPUS: &str = "proc/driver/nvidia/gpus";
 /// Transfers a cycle of the clock that the library gives for memory, which is that of double data rate.
 const TRANSFERS_PER_CYCLE: f64 = 2.0;
 
@@ -24,20 +21,11 @@ pub(super) fn add(device: &mut Device, root: &SysRoot) {
 
 /// A value of a file in which the driver describes a device, in lines of `KEY: VALUE`.
 pub(super) fn told(root: &SysRoot, address: &str, file: &str, key: &str) -> Option<String> {
-    let text = root.text(&format!("{GPUS}/{address}/{file}"))?;
+    let text = root.text(&format!("{NVIDIA_GPUS}/{address}/{file}"))?;
     let value = |line: &str| {
         Some(line.strip_prefix(key)?.trim_start().strip_prefix(':')?.trim().to_owned())
     };
     text.lines().find_map(value)
-}
-
-/// The NUMA nodes that are the memory of devices, with the devices' addresses.
-pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
-    let node = |address: String| {
-        let status = root.text(&format!("{GPUS}/{address}/numa_status"))?;
-        Some((NodeId(keyed(&status, "Node")? as u32), address.to_lowercase()))
-    };
-    root.names(GPUS).into_iter().filter_map(node).collect()
 }
 
 /// Adds what the library says of the devices of this machine, where it is and has something to say.

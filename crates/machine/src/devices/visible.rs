@@ -4,9 +4,9 @@
 //! Sources: CUDA C++ Programming Guide on CUDA_VISIBLE_DEVICES; ROCm documentation on GPU isolation; oneAPI
 //! Level Zero on ZE_AFFINITY_MASK.
 
-use super::{nvidia, pci};
+use super::nvidia;
+use crate::pci::{self, PciDevice};
 use crate::root::SysRoot;
-use crate::topology::PciDevice;
 use nodegauge_measure::record::{Device, DeviceKind};
 use std::collections::BTreeMap;
 

@@ -7,10 +7,18 @@ use crate::root::number_ranges;
 use crate::topology::PciDevice;
 use nodegauge_measure::record::{Device, Severity};
 
-/// Devices that compute of which `what` says something, each with it.
+/// Devices that compute of which `what` says something, each with it; those of which it says the same together.
 fn each(node: &Examined<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
-    let computing = node.machine.devices.iter().filter(|device| device.computes());
-    computing.filter_map(|device| Some(format!("{}: {}", name(device), what(device)?))).collect()
+    let mut said: Vec<(String, String, Vec<&str>)> = Vec::new();
+    for device in node.machine.devices.iter().filter(|device| device.computes()) {
+        let Some(text) = what(device) else { continue };
+        let title = device.title();
+        match said.iter_mut().find(|(of, known, _)| *of == title && *known == text) {
+            Some((.., addresses)) => addresses.push(&device.address),
+            None => said.push((title, text, vec![&device.address])),
+        }
+    }
+    said.iter().map(|(of, text, at)| format!("{of} ({}): {text}", at.join(", "))).collect()
 }
 
 fn name(device: &Device) -> String {
@@ -131,4 +139,40 @@ pub(super) fn in_use(node: &Examined<'_>) -> Option<Found> {
         })
     });
     of_devices(&said, "end them, or measure on another device")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DescribeOptions, SysRoot, Topology, TopologySource, describe};
+    use nodegauge_measure::record::Machine;
+
+    fn found_far(topology: &Topology, machine: &Machine) -> Option<Found> {
+        far(&Examined { topology, root: &SysRoot::recorded("/nonexistent"), machine })
+    }
+
+    #[test]
+    fn a_process_is_near_to_devices_that_are_all_left_to_it_and_far_from_those_it_was_given() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/dgx-h100.xml");
+        let mut topology = Topology::load(&TopologySource::Xml(path.into())).unwrap();
+        let root = SysRoot::recorded("/nonexistent");
+        let mut machine = describe(&topology, &root, &DescribeOptions::default());
+        // The whole machine is near to everything.
+        assert_eq!(found_far(&topology, &machine), None);
+        topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.socket == 0);
+        assert_eq!(found_far(&topology, &machine), None);
+        // Left are those of the other socket, and one of them.
+        let computing = machine.devices.iter_mut().filter(|device| device.computes());
+        computing.take(7).for_each(|device| device.hidden.push("hidden".to_owned()));
+        let text = found_far(&topology, &machine).unwrap().text;
+        assert!(
+            text.starts_with("this process may run on cpus 0-7, far from its device NVIDIA H100")
+        );
+        assert!(
+            text.contains("(0000:df:00.0), which is near to cpus 8-15 (NUMA node 1)"),
+            "{text}"
+        );
+        topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.socket == 1);
+        assert_eq!(found_far(&topology, &machine), None);
+    }
 }

@@ -4,7 +4,7 @@
 use super::{HardwareThread, Topology, TopologyNode, TopologySource};
 use crate::ids::{CpuId, NodeId};
 use crate::root::SysRoot;
-use crate::{devices, memory};
+use crate::{memory, pci};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
@@ -115,8 +115,8 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
 /// A live machine with what hwloc leaves to its plug-ins, which load the vendors' libraries: the devices; and
 /// with the nodes of devices' memory, which older versions of hwloc hide.
 fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
-    topology.devices = devices::pci::listed(root);
-    let of_devices = devices::memory_nodes(root);
+    topology.devices = pci::listed(root);
+    let of_devices = pci::memory_nodes(root);
     for (id, bytes) in memory::nodes(root) {
         if topology.nodes.iter().all(|node| node.id != id) && bytes > 0 {
             let hidden = TopologyNode { id, bytes: Some(bytes), cpus: Vec::new(), device: None };
@@ -144,7 +144,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     let kinds: Vec<_> = kinds.map(|kind| (kind.cpuset, kind.efficiency)).collect();
     let kinds = if kinds.len() > 1 { kinds } else { Vec::new() };
     let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
-    let nodes = nodes(hwloc, source);
+    let mut nodes = nodes(hwloc, source);
     let mut threads = Vec::new();
     for pu in hwloc.objects_with_type(ObjectType::PU) {
         let Some(os) = pu.os_index() else { continue };
@@ -174,6 +174,13 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
                 && affinity.as_ref().is_none_or(|mask| mask.contains(&cpu)),
         });
         *sibling += 1;
+    }
+    // hwloc gives memory without CPUs, such as that of devices, those that it is near to.
+    for (at, node) in nodes.iter_mut().enumerate() {
+        let own = |cpu: &CpuId| {
+            threads.iter().any(|t: &HardwareThread| t.cpu == *cpu && t.node == Some(at))
+        };
+        node.cpus.retain(own);
     }
     let package = hwloc.objects_with_type(ObjectType::Package).next();
     let info = |key: &str| {

@@ -1,7 +1,7 @@
 //! The I/O objects of a description that hwloc reads, as devices with what they are near to.
 
-use crate::devices::pci::{PciDevice, kind};
 use crate::ids::{CpuId, NodeId};
+use crate::pci::{PciDevice, kind};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::{ObjectAttributes, PCIDeviceAttributes};
@@ -26,7 +26,7 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
     };
     let fast_parts = inside.iter().filter(|part| fast(part));
     let others = inside.iter().filter(|part| !fast(part));
-    let kind = kind(pci.class_id(), (vendor, device), inside.iter().any(|part| fast(&part)))?;
+    let kind = kind(pci.class_id(), (vendor, device), inside.iter().any(fast))?;
     let info = |names: &[&str]| {
         let objects = inside.iter().copied().chain([object]);
         let mut found = objects.flat_map(|part| names.iter().filter_map(|name| part.info(name)));
@@ -74,10 +74,9 @@ fn address(pci: &PCIDeviceAttributes) -> String {
 fn bridges(object: &TopologyObject) -> Vec<String> {
     use hwlocality::object::attributes::UpstreamAttributes::PCI;
     let on_bus = |above: &TopologyObject| match above.attributes() {
-        Some(ObjectAttributes::Bridge(bridge)) => match bridge.upstream_attributes() {
-            Some(PCI(pci)) => Some(address(pci)),
-            None => None,
-        },
+        Some(ObjectAttributes::Bridge(bridge)) => {
+            bridge.upstream_attributes().map(|PCI(pci)| address(pci))
+        }
         _ => None,
     };
     let mut bridges: Vec<String> = object.ancestors().filter_map(on_bus).collect();

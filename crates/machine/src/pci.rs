@@ -1,11 +1,12 @@
 //! Which devices of the PCI bus compute or send messages, and what they are near to: from the kernel's
 //! files, or from the I/O objects of an hwloc description.
 
-use crate::devices::catalog;
 use crate::ids::{CpuId, NodeId};
-use crate::root::{SysRoot, list};
+use crate::root::{SysRoot, keyed, list};
 use nodegauge_measure::record::DeviceKind;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// Where the kernel shows the devices of the bus, by their addresses.
 const BUS: &str = "sys/bus/pci/devices";
@@ -17,6 +18,11 @@ const FAST: [&str; 2] = ["infiniband", "cxi"];
 const CLASSES: [u16; 4] = [0x02, 0x03, 0x0b, 0x12];
 /// Makers of devices that compute and have a display's class; others' are the displays of servers' consoles.
 const COMPUTE: [u16; 3] = [NVIDIA, AMD, INTEL];
+
+/// Numbers of Xeon Phi coprocessors.
+const XEON_PHI: RangeInclusive<u16> = 0x2250..=0x2262;
+/// Where NVIDIA's driver shows its devices, by their addresses.
+pub(crate) const NVIDIA_GPUS: &str = "proc/driver/nvidia/gpus";
 
 pub(crate) const NVIDIA: u16 = 0x10de;
 pub(crate) const AMD: u16 = 0x1002;
@@ -82,9 +88,7 @@ pub(crate) fn kind(class: u16, (vendor, device): (u16, u16), fast: bool) -> Opti
         0x1200 if vendor == AMD => Some(DeviceKind::Gpu),
         0x1200 => Some(DeviceKind::Coprocessor),
         // Coprocessors, among them those for encryption, which are not meant.
-        0x0b40 if catalog::identified(&identification(vendor, device)).is_some() => {
-            Some(DeviceKind::Coprocessor)
-        }
+        0x0b40 if vendor == INTEL && XEON_PHI.contains(&device) => Some(DeviceKind::Coprocessor),
         // InfiniBand and fabrics; Ethernet where it is fast.
         0x0207 | 0x0208 => Some(DeviceKind::Network),
         0x0200 | 0x0280 if fast => Some(DeviceKind::Network),
@@ -140,6 +144,15 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
         bridges: bridges(root, &address),
         address,
     })
+}
+
+/// The NUMA nodes that are the memory of devices, with the devices' addresses.
+pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
+    let node = |address: String| {
+        let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"))?;
+        Some((NodeId(keyed(&status, "Node")? as u32), address.to_lowercase()))
+    };
+    root.names(NVIDIA_GPUS).into_iter().filter_map(node).collect()
 }
 
 /// The bridges above a device, as its folder lies in those of them:

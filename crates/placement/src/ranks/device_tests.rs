@@ -1,0 +1,104 @@
+use super::{RankMap, RankPlan, RankRequest, plan_ranks};
+use nodegauge_machine::{Topology, TopologySource};
+
+fn topology(name: &str) -> Topology {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies");
+    Topology::load(&TopologySource::Xml(format!("{folder}/{name}.xml").into())).unwrap()
+}
+
+fn planned(name: &str, request: RankRequest) -> RankPlan {
+    plan_ranks(&topology(name), &request).unwrap()
+}
+
+fn request(ranks: u32, each: u32) -> RankRequest {
+    RankRequest { ranks, devices: Some(each), ..RankRequest::default() }
+}
+
+/// Device, its node and the CPUs of each rank.
+fn table(plan: &RankPlan) -> Vec<(Vec<u32>, Option<u32>, Vec<u32>)> {
+    let row = |(rank, devices): (&crate::RankPlace, &Vec<crate::RankDevice>)| {
+        let cpus = rank.placement.cpus().iter().map(|cpu| cpu.0).collect();
+        let numbers = devices.iter().map(|device| device.number).collect();
+        (numbers, devices[0].numa_node, cpus)
+    };
+    plan.ranks.iter().zip(&plan.devices).map(row).collect()
+}
+
+fn all_near(plan: &RankPlan) -> bool {
+    plan.devices.iter().flatten().all(|device| device.near == Some(true))
+}
+
+#[test]
+fn eight_dies_of_mi250x_have_ranks_on_the_nodes_that_are_near() {
+    // Frontier: the first two dies are near the last node, and so on.
+    let plan = planned("mi250x", RankRequest { threads: Some(2), ..request(8, 1) });
+    assert!(all_near(&plan));
+    let row = |device, node, cpus: [u32; 2]| (vec![device], Some(node), cpus.to_vec());
+    assert_eq!(
+        table(&plan),
+        [
+            row(0, 3, [12, 13]),
+            row(1, 3, [14, 15]),
+            row(2, 1, [4, 5]),
+            row(3, 1, [6, 7]),
+            row(4, 0, [0, 1]),
+            row(5, 0, [2, 3]),
+            row(6, 2, [8, 9]),
+            row(7, 2, [10, 11]),
+        ]
+    );
+    // Ranks that were placed by core keep their cores and get the device that is near.
+    let plan = planned(
+        "mi250x",
+        RankRequest { map: Some(RankMap::Core), threads: Some(2), ..request(8, 1) },
+    );
+    assert!(all_near(&plan));
+    let devices: Vec<u32> = plan.devices.iter().map(|devices| devices[0].number).collect();
+    assert_eq!(devices, [4, 5, 2, 3, 6, 7, 0, 1]);
+}
+
+#[test]
+fn four_a100_in_the_reverse_order_of_the_nodes() {
+    let plan = planned("four-a100", request(4, 1));
+    let nodes: Vec<_> = table(&plan).into_iter().map(|(_, node, cpus)| (node, cpus)).collect();
+    assert_eq!(
+        nodes,
+        [(Some(3), vec![6]), (Some(2), vec![4]), (Some(1), vec![2]), (Some(0), vec![0])]
+    );
+    assert!(all_near(&plan));
+}
+
+#[test]
+fn fewer_ranks_are_spread_and_more_share() {
+    let plan = planned("dgx-h100", request(4, 2));
+    let numbers: Vec<_> = table(&plan).into_iter().map(|(numbers, ..)| numbers).collect();
+    assert_eq!(numbers, [[0, 1], [2, 3], [4, 5], [6, 7]]);
+    let plan = planned("dgx-h100", request(2, 1));
+    assert_eq!(table(&plan)[1].0, [4]);
+    let plan = planned("dgx-h100", request(16, 1));
+    assert_eq!(plan.notices, ["16 ranks share 8 devices"]);
+    let cpus: std::collections::BTreeSet<_> =
+        table(&plan).into_iter().map(|(.., cpus)| cpus).collect();
+    assert_eq!((cpus.len(), all_near(&plan)), (16, true));
+}
+
+#[test]
+fn what_cannot_be_given_is_refused() {
+    let refused = |name: &str, request: RankRequest| {
+        plan_ranks(&topology(name), &request).unwrap_err().to_string()
+    };
+    assert!(refused("two-kinds", request(1, 1)).starts_with("there is no device to place"));
+    assert_eq!(
+        refused("four-a100", request(4, 2)),
+        "cannot give 4 ranks of 2 devices each: there are 4\nhint: ask for --ranks 2 or fewer"
+    );
+    assert!(refused("four-a100", request(1, 5)).ends_with("--devices 4 or fewer"));
+}
+
+#[test]
+fn a_rank_that_is_far_is_said_to_be() {
+    let cpus = "0,1".parse().ok();
+    let plan = planned("dgx-h100", RankRequest { cpus, ..request(2, 4) });
+    assert_eq!(plan.notices.len(), 4, "{:?}", plan.notices);
+    assert!(plan.notices[0].starts_with("rank 1 is far from its device 0000:9d:00.0"));
+}
