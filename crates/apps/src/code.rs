@@ -3,7 +3,7 @@
 //! A loop is written once on arrays of lanes, which the compiler makes vectors of whatever the function
 //! that it is inlined into may use.
 
-use nodegauge_kernels::{Prefetch, prefetch};
+use nodegauge_kernels::Prefetch;
 
 /// An instruction set that the loops are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,30 +68,23 @@ impl Code {
     pub fn widest(ahead: bool) -> Self {
         Self { isa: Isa::widest(), ahead }
     }
-
-    /// How far ahead its loops ask for lines, in the words of `stream`.
-    pub fn prefetch(self) -> Prefetch {
-        if self.ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
-    }
 }
 
 /// How far ahead lines are asked for, bytes: a page of 4 KiB, at whose end hardware prefetchers stop (Intel 64 and
 /// IA-32 Architectures Optimization Reference Manual, "Data Prefetching").
 const AHEAD: u32 = 4096;
 
-/// Asks for the line [`AHEAD`] of an address.
-#[inline(always)]
-pub(crate) fn ask<const ASK: bool>(at: *const f64) {
-    if ASK {
-        prefetch::<false>(at.wrapping_byte_add(AHEAD as usize).cast());
-    }
+/// How far ahead loops ask for lines, in the words of `stream`.
+pub(crate) fn prefetch(ahead: bool) -> Prefetch {
+    if ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
 }
 
-/// The same for loops that go backward.
+/// Asks for the line [`AHEAD`] of an address, in the direction in which a loop goes.
 #[inline(always)]
-pub(crate) fn ask_behind<const ASK: bool>(at: *const f64) {
+pub(crate) fn ask<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
     if ASK {
-        prefetch::<false>(at.wrapping_byte_sub(AHEAD as usize).cast());
+        let step = if BACKWARD { -(AHEAD as isize) } else { AHEAD as isize };
+        nodegauge_kernels::prefetch::<false>(at.wrapping_byte_offset(step).cast());
     }
 }
 

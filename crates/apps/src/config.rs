@@ -70,6 +70,8 @@ nodegauge_measure::config! {
         domains: Vec<usize> = Setting "domains";
         /// Instruction set of the loops.
         isa: String = Choice "instruction set";
+        /// Software prefetch of the loops: `off`, or how far ahead, bytes.
+        prefetch: String = Choice "prefetch" @ 61;
         /// Iterations of a set.
         iterations: u64 = Observation "iterations";
         /// Residual behind them over that before.

@@ -13,6 +13,7 @@ pub mod problem;
 mod reference;
 pub(crate) mod view;
 
+use crate::code;
 use crate::config::HpcgConfig;
 use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, paired};
@@ -163,7 +164,7 @@ impl Planned for HpcgPlan {
         let limits = Limits::new(options.budget, options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let cells = swept.iter().map(|swept| Cell::new(swept, options.grid));
-        let mut run = Run { loops: Loops::detect(), cells: cells.collect::<Result<_, _>>()? };
+        let mut run = Run { loops: Loops::widest(), cells: cells.collect::<Result<_, _>>()? };
         observer.phase(&format!("sets of {ITERATIONS} iterations, behind tests"));
         let flops: Vec<f64> = run.cells.iter().map(Cell::operations).collect();
         let latest = |samples: &[Vec<Sample>]| {
@@ -218,6 +219,8 @@ struct Tests {
 struct Set {
     /// Time to make the domain, until all others were made as well, seconds.
     setup_s: f64,
+    /// Whether the loops asked for coefficients before they needed them.
+    ahead: bool,
     tests: Option<Tests>,
     /// Iterations; `None` of a set that was ended.
     iterations: Option<usize>,
@@ -233,19 +236,22 @@ impl Set {
     /// That of a member's domain, which it makes.
     fn of_member(
         (member, laps): (&Member<'_>, &mut Laps<'_>),
-        (layout, meeting, loops): (&Layout, &Meeting, Loops),
+        (layout, meeting, loops): (&Layout, &Meeting, &[Loops]),
         (tested, until): (bool, Until<'_>),
     ) -> Result<Self, String> {
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         let place = Place::new(meeting, member);
         let begun = monotonic_nanos();
-        let domain = Domain::new(layout, member.index, loops);
+        let domain = Domain::new(layout, member.index, loops[0]);
         // A domain that is not there must not leave the others waiting.
         let (_, ended) = place.sum(0.0, domain.is_err());
         let setup_s = (monotonic_nanos() - begun) as f64 * 1e-9;
         let mut domain = domain.map_err(|failure| failure.to_string())?;
         if ended {
             return Err("another domain has no memory".to_owned());
+        }
+        if loops.len() > 1 {
+            domain.choose(&place, loops);
         }
         let tests = (!tested).then(|| Tests {
             departures: domain.symmetry_test(&place, member.index).map(finite),
@@ -254,6 +260,7 @@ impl Set {
         let solved = laps.time(|| domain.solve(&place, until));
         Ok(Self {
             setup_s,
+            ahead: domain.asks_ahead(),
             tests,
             iterations: solved.map(|solved| solved.iterations),
             residual: solved.and_then(|solved| finite(solved.residual)),
@@ -300,7 +307,8 @@ impl<'a> Cell<'a> {
 
 /// All workers under way.
 struct Run<'a> {
-    loops: Loops,
+    /// Without asking ahead and with.
+    loops: [Loops; 2],
     cells: Vec<Cell<'a>>,
 }
 
@@ -317,8 +325,13 @@ impl Run<'_> {
             Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
         let Self { loops, cells } = self;
         let cell = &mut cells[at];
-        let (made_of, asked) =
-            ((&cell.layout, &cell.meeting, *loops), (cell.tests.is_some(), until));
+        // What was chosen first stays.
+        let loops = match cell.sets.first() {
+            Some(set) => std::slice::from_ref(&loops[usize::from(set.ahead)]),
+            None => &loops[..],
+        };
+        let made_of = (&cell.layout, &cell.meeting, loops);
+        let asked = (cell.tests.is_some(), until);
         let made = std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
                 let ended = &mut || stop.load(Ordering::Relaxed);
@@ -424,7 +437,8 @@ impl Evidence<'_> {
             grid: Some(layout.local.to_vec()),
             n: Some(layout.rows() as u64),
             domains: Some(layout.domains.to_vec()),
-            isa: Some(self.run.loops.isa.to_owned()),
+            isa: Some(self.run.loops[0].isa.to_owned()),
+            prefetch: sets.first().map(|set| code::prefetch(set.ahead).to_string()),
             iterations: last.and_then(|set| Some(set.iterations? as u64)),
             residual: last.and_then(|set| set.residual),
             sets: Some(sets.len() as u64),

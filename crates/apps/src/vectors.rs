@@ -11,7 +11,7 @@ const LINE: usize = 8;
 #[inline(always)]
 unsafe fn ask_lanes<const ASK: bool>(at: *const f64) {
     for line in 0..LANES / LINE {
-        ask::<ASK>(at.wrapping_add(LINE * line));
+        ask::<ASK, false>(at.wrapping_add(LINE * line));
     }
 }
 

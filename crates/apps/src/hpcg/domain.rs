@@ -33,6 +33,9 @@ impl Level {
     }
 }
 
+/// Sweeps by each of some loops before they are chosen among; the best counts.
+const TURNS: usize = 3;
+
 /// A domain, in memory that the thread which works on it has touched first.
 #[derive(Debug)]
 pub(crate) struct Domain {
@@ -92,6 +95,33 @@ impl Domain {
             Self { loops, b: vector()?, x: vector()?, p: vector()?, ap: vector()?, levels };
         domain.set_right_hand_side(&|_| 1.0, layout, number);
         Ok(domain)
+    }
+
+    /// Takes the loops of `all` by which a sweep of this domain is fastest, by turns; all domains agree on them by
+    /// the sums of their times.
+    pub fn choose(&mut self, place: &Place<'_>, all: &[Loops]) {
+        let mut best = vec![f64::INFINITY; all.len()];
+        let Level { matrix, r, x, t } = &mut self.levels[0];
+        for _ in 0..TURNS {
+            for (loops, best) in all.iter().zip(&mut best) {
+                place.sum(0.0, false);
+                let begun = monotonic_nanos();
+                // SAFETY: the loops are of this processor; three vectors of this shape, all this thread's alone.
+                unsafe {
+                    (loops.forward_from_zero)(matrix, r.at(0), x.at(0), t.at(0));
+                    (loops.backward)(matrix, r.at(0), x.at(0), t.at(0));
+                }
+                *best = best.min((monotonic_nanos() - begun) as f64);
+            }
+        }
+        let together = best.into_iter().map(|nanos| place.sum(nanos, false).0);
+        let fastest = all.iter().zip(together).min_by(|(_, one), (_, other)| one.total_cmp(other));
+        self.loops = fastest.map_or(self.loops, |(loops, _)| *loops);
+    }
+
+    /// Whether its loops ask for coefficients before they need them.
+    pub fn asks_ahead(&self) -> bool {
+        self.loops.ahead
     }
 
     /// Bytes of a domain, the shared buffers not among them.

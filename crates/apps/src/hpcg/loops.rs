@@ -6,6 +6,7 @@
 //! whole. From x = 0 nothing above the diagonal matters to a sweep forward.
 
 use super::matrix::{LANES, Matrix, OUTER, SIDE, Shape};
+use crate::code::ask;
 
 /// Eight rows.
 type Lanes = [f64; LANES];
@@ -21,6 +22,8 @@ type Loop = unsafe fn(&Matrix, *const f64, *mut f64, *mut f64);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loops {
     pub isa: &'static str,
+    /// Whether they ask for coefficients before they need them.
+    pub ahead: bool,
     /// One sweep forward from x = 0 with right-hand side r: x, and t.
     pub forward_from_zero: Loop,
     /// One sweep forward with right-hand side r: x, and t.
@@ -34,7 +37,7 @@ pub(crate) struct Loops {
 }
 
 macro_rules! loops {
-    ($isa:literal, [$($feature:literal)?], $fma:literal) => {{
+    ($isa:literal, [$($feature:literal)?], $fma:literal, $ask:literal) => {{
         macro_rules! compiled {
             ($body:ident $generics:tt) => {{
                 $(#[target_feature(enable = $feature)])?
@@ -44,12 +47,13 @@ macro_rules! loops {
                 }
                 compiled
             }};
-            (@call $of:ident [from_zero]) => { $of::<$fma, true> };
-            (@call $of:ident [full]) => { $of::<$fma, false> };
-            (@call $of:ident []) => { $of::<$fma> };
+            (@call $of:ident [from_zero]) => { $of::<$fma, $ask, true> };
+            (@call $of:ident [full]) => { $of::<$fma, $ask, false> };
+            (@call $of:ident []) => { $of::<$fma, $ask> };
         }
         Loops {
             isa: $isa,
+            ahead: $ask,
             forward_from_zero: compiled!(forward [from_zero]),
             forward: compiled!(forward [full]),
             backward: compiled!(backward []),
@@ -60,27 +64,30 @@ macro_rules! loops {
 }
 
 impl Loops {
-    /// The widest that this processor has.
-    pub fn detect() -> Self {
+    /// Those of the widest instruction set of this processor, without asking ahead and with.
+    pub fn widest() -> [Self; 2] {
         Self::available().pop().unwrap_or_else(|| unreachable!("the baseline is always there"))
     }
 
     /// All that this processor has, the widest last.
-    pub fn available() -> Vec<Self> {
+    pub fn available() -> Vec<[Self; 2]> {
+        macro_rules! both {
+            ($($of:tt)*) => { [loops!($($of)*, false), loops!($($of)*, true)] };
+        }
         #[allow(unused_mut, reason = "only some architectures have more")]
-        let mut all = vec![loops!("baseline", [], false)];
+        let mut all = vec![both!("baseline", [], false)];
         #[cfg(target_arch = "x86_64")]
         {
             if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-                all.push(loops!("avx2", ["avx2,fma"], true));
+                all.push(both!("avx2", ["avx2,fma"], true));
             }
             if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512vl")
             {
-                all.push(loops!("avx512", ["avx512f,avx512vl,avx512dq,avx2,fma"], true));
+                all.push(both!("avx512", ["avx512f,avx512vl,avx512dq,avx2,fma"], true));
             }
         }
         #[cfg(target_arch = "aarch64")]
-        all.push(loops!("neon", ["neon"], true));
+        all.push(both!("neon", ["neon"], true));
         all
     }
 }
@@ -100,9 +107,14 @@ unsafe fn load(from: *const f64) -> Lanes {
 
 /// The slots of a slice outside of it times x, in two sums so that no addition waits for the one before.
 #[inline(always)]
-unsafe fn outer<const FMA: bool>(values: *const f64, columns: *const u32, x: *const f64) -> Lanes {
+unsafe fn outer<const FMA: bool, const ASK: bool, const BACKWARD: bool>(
+    values: *const f64,
+    columns: *const u32,
+    x: *const f64,
+) -> Lanes {
     let mut sums = [[0.0; LANES]; 2];
     for slot in 0..OUTER {
+        ask::<ASK, BACKWARD>(values.wrapping_add(slot * LANES));
         // SAFETY: a slice has so many slots and columns, and a vector eight numbers from each column on.
         let (a, x) =
             unsafe { (load(values.add(slot * LANES)), load(x.add(*columns.add(slot) as usize))) };
@@ -118,7 +130,7 @@ fn inner<const FMA: bool>(a: Lanes, x: Lanes, sum: Lanes) -> Lanes {
 }
 
 #[inline(always)]
-unsafe fn forward<const FMA: bool, const FROM_ZERO: bool>(
+unsafe fn forward<const FMA: bool, const ASK: bool, const FROM_ZERO: bool>(
     a: &Matrix,
     r: *const f64,
     x: *mut f64,
@@ -135,14 +147,20 @@ unsafe fn forward<const FMA: bool, const FROM_ZERO: bool>(
             let mut before = *x.add(first - 1);
             for slice in 0..slices {
                 let at = first + slice * LANES;
-                let below_x = outer::<FMA>(lower, below, x);
+                ask::<ASK, false>(lower.add(OUTER * LANES));
+                ask::<ASK, false>(inverse);
+                let below_x = outer::<FMA, ASK, false>(lower, below, x);
                 let (west, scale, right) =
                     (load(lower.add(OUTER * LANES)), load(inverse), load(r.add(at)));
                 let mut rest: Lanes = std::array::from_fn(|lane| right[lane] - below_x[lane]);
                 if !FROM_ZERO {
+                    ask::<ASK, false>(upper.add(OUTER * LANES));
                     let east = load(upper.add(OUTER * LANES));
-                    let above_x =
-                        inner::<FMA>(east, load(x.add(at + 1)), outer::<FMA>(upper, above, x));
+                    let above_x = inner::<FMA>(
+                        east,
+                        load(x.add(at + 1)),
+                        outer::<FMA, ASK, false>(upper, above, x),
+                    );
                     rest = std::array::from_fn(|lane| rest[lane] - above_x[lane]);
                 }
                 let rest: Lanes = std::array::from_fn(|lane| rest[lane] * scale[lane]);
@@ -162,7 +180,12 @@ unsafe fn forward<const FMA: bool, const FROM_ZERO: bool>(
 }
 
 #[inline(always)]
-unsafe fn backward<const FMA: bool>(a: &Matrix, r: *const f64, x: *mut f64, t: *mut f64) {
+unsafe fn backward<const FMA: bool, const ASK: bool>(
+    a: &Matrix,
+    r: *const f64,
+    x: *mut f64,
+    t: *mut f64,
+) {
     let (points, slices) = (a.shape.grid[0], a.shape.slices());
     let all = a.shape.all_slices();
     let (mut upper, mut above) = (a.upper.at(all * SIDE * LANES), a.above.at(all * OUTER));
@@ -175,7 +198,9 @@ unsafe fn backward<const FMA: bool>(a: &Matrix, r: *const f64, x: *mut f64, t: *
                 (upper, above) = (upper.sub(SIDE * LANES), above.sub(OUTER));
                 inverse = inverse.sub(LANES);
                 let at = first + slice * LANES;
-                let above_x = outer::<FMA>(upper, above, x);
+                ask::<ASK, true>(upper.add(OUTER * LANES));
+                ask::<ASK, true>(inverse);
+                let above_x = outer::<FMA, ASK, true>(upper, above, x);
                 let (east, scale) = (load(upper.add(OUTER * LANES)), load(inverse));
                 let (right, below_x) = (load(r.add(at)), load(t.add(at)));
                 let rest: Lanes = std::array::from_fn(|lane| {
@@ -193,7 +218,7 @@ unsafe fn backward<const FMA: bool>(a: &Matrix, r: *const f64, x: *mut f64, t: *
 
 /// The product of one slice with x.
 #[inline(always)]
-unsafe fn slice_product<const FMA: bool>(
+unsafe fn slice_product<const FMA: bool, const ASK: bool>(
     a: &Matrix,
     slice: usize,
     at: usize,
@@ -202,8 +227,8 @@ unsafe fn slice_product<const FMA: bool>(
     // SAFETY: the caller's promise: the slice is there, and `at` is its place in vectors.
     unsafe {
         let (lower, upper) = (a.lower.at(slice * SIDE * LANES), a.upper.at(slice * SIDE * LANES));
-        let below_x = outer::<FMA>(lower, a.below.at(slice * OUTER), x);
-        let above_x = outer::<FMA>(upper, a.above.at(slice * OUTER), x);
+        let below_x = outer::<FMA, ASK, false>(lower, a.below.at(slice * OUTER), x);
+        let above_x = outer::<FMA, ASK, false>(upper, a.above.at(slice * OUTER), x);
         let sum = std::array::from_fn(|lane| below_x[lane] + above_x[lane]);
         let sum = inner::<FMA>(load(lower.add(OUTER * LANES)), load(x.add(at - 1)), sum);
         let sum = inner::<FMA>(load(upper.add(OUTER * LANES)), load(x.add(at + 1)), sum);
@@ -212,14 +237,19 @@ unsafe fn slice_product<const FMA: bool>(
 }
 
 #[inline(always)]
-unsafe fn product<const FMA: bool>(a: &Matrix, x: *const f64, y: *mut f64, _: *mut f64) {
+unsafe fn product<const FMA: bool, const ASK: bool>(
+    a: &Matrix,
+    x: *const f64,
+    y: *mut f64,
+    _: *mut f64,
+) {
     let slices = a.shape.slices();
     for (line, first) in a.shape.lines().enumerate() {
         for slice in 0..slices {
             let at = first + slice * LANES;
             // SAFETY: as forward.
             unsafe {
-                let row = slice_product::<FMA>(a, line * slices + slice, at, x);
+                let row = slice_product::<FMA, ASK>(a, line * slices + slice, at, x);
                 y.add(at).cast::<Lanes>().write_unaligned(row);
             }
         }
@@ -227,7 +257,12 @@ unsafe fn product<const FMA: bool>(a: &Matrix, x: *const f64, y: *mut f64, _: *m
 }
 
 #[inline(always)]
-unsafe fn restrict<const FMA: bool>(a: &Matrix, r: *const f64, x: *mut f64, coarse: *mut f64) {
+unsafe fn restrict<const FMA: bool, const ASK: bool>(
+    a: &Matrix,
+    r: *const f64,
+    x: *mut f64,
+    coarse: *mut f64,
+) {
     let (slices, [_, y, _]) = (a.shape.slices(), a.shape.grid);
     let [points, of_plane, _] = a.shape.grid.map(|points| points / 2);
     let coarse_shape = Shape::new(a.shape.grid.map(|points| points / 2));
@@ -239,7 +274,7 @@ unsafe fn restrict<const FMA: bool>(a: &Matrix, r: *const f64, x: *mut f64, coar
             let number = (fine_z * y + fine_y) * slices + slice;
             // SAFETY: as forward; the coarse vector has this line.
             unsafe {
-                let row = slice_product::<FMA>(a, number, at, x);
+                let row = slice_product::<FMA, ASK>(a, number, at, x);
                 let from = slice * LANES / 2;
                 for lane in 0..(LANES / 2).min(points - from) {
                     *coarse.add(to + from + lane) = *r.add(at + 2 * lane) - row[2 * lane];

@@ -8,7 +8,7 @@ use super::solution::{self, Solution};
 use crate::GAUGE;
 use crate::bandwidth;
 use crate::cg::{End, PARTS};
-use crate::code::Code;
+use crate::code::{self, Code};
 use crate::sweep::Swept;
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -182,7 +182,7 @@ impl Evidence<'_> {
             preconditioner: Some(options.method.name().to_owned()),
             tolerance: Some(options.tolerance),
             storage: Some(solution.products.storage.name().to_owned()),
-            prefetch: Some(code.prefetch().to_string()),
+            prefetch: Some(code::prefetch(code.ahead).to_string()),
             isa: Some(code.isa.name().to_owned()),
             bcsr_s,
             sell_s,

@@ -1,6 +1,6 @@
 //! The loops over blocks.
 
-use crate::code::{ask, ask_behind, compiled, multiply_add};
+use crate::code::{ask, compiled, multiply_add};
 
 /// Block rows of a slice: as many as the widest vectors have lanes.
 pub(crate) const LANES: usize = 8;
@@ -38,12 +38,8 @@ unsafe fn row_product<const FMA: bool, const ASK: bool, const BACKWARD: bool>(
             let x = x.add(3 * *rows.columns.add(block) as usize);
             let values = rows.values.add(9 * block);
             // A block is longer than a line.
-            for number in [0, 8] {
-                match BACKWARD {
-                    false => ask::<ASK>(values.add(number)),
-                    true => ask_behind::<ASK>(values.add(number)),
-                }
-            }
+            ask::<ASK, BACKWARD>(values);
+            ask::<ASK, BACKWARD>(values.add(8));
             for c in 0..3 {
                 let column = values.add(3 * c).cast::<[f64; 4]>().read_unaligned();
                 let factor = *x.add(c);
@@ -267,7 +263,7 @@ unsafe fn add_place<const FMA: bool, const ASK: bool>(
             let x: [f64; LANES] = std::array::from_fn(|lane| *x.add(columns[lane] as usize + c));
             for (r, sum) in sums.iter_mut().enumerate() {
                 let value = values.add(3 * c + r);
-                ask::<ASK>(value.cast());
+                ask::<ASK, false>(value.cast());
                 let value = value.read_unaligned();
                 for lane in 0..LANES {
                     sum[lane] = multiply_add::<FMA>(value[lane], x[lane], sum[lane]);

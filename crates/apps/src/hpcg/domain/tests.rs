@@ -30,7 +30,7 @@ fn set(domain: &mut Domain, place: &Place<'_>) -> Solved {
 #[test]
 fn residuals_are_those_of_xhpcg() {
     for (local, count, printed) in [([64; 3], 1, 1.13589e-11), ([32; 3], 2, 1.26595e-16)] {
-        let solved = each((local, count), Loops::detect(), |domain, place, _, _| {
+        let solved = each((local, count), Loops::widest()[1], |domain, place, _, _| {
             let solved = set(domain, place);
             (solved, domain.distance())
         });
@@ -45,7 +45,8 @@ fn residuals_are_those_of_xhpcg() {
 
 #[test]
 fn the_same_domains_give_the_same_bits() {
-    let run = || each(([16, 24, 32], 2), Loops::detect(), |domain, place, _, _| set(domain, place));
+    let run =
+        || each(([16, 24, 32], 2), Loops::widest()[1], |domain, place, _, _| set(domain, place));
     let residuals = |all: Vec<Solved>| all.iter().map(|s| s.residual.to_bits()).collect::<Vec<_>>();
     let first = residuals(run());
     assert_eq!(first, residuals(run()));
@@ -56,7 +57,7 @@ fn the_same_domains_give_the_same_bits() {
 #[test]
 fn tests_of_hpcg_are_passed_and_leave_no_trace() {
     for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
-        each(([32; 3], count), Loops::detect(), |domain, place, layout, number| {
+        each(([32; 3], count), Loops::widest()[1], |domain, place, layout, number| {
             let before = set(domain, place).residual;
             assert_eq!(domain.spectral_test(place, layout, number), expected);
             let departures = domain.symmetry_test(place, number);
@@ -68,7 +69,7 @@ fn tests_of_hpcg_are_passed_and_leave_no_trace() {
 
 #[test]
 fn a_matrix_that_is_not_symmetric_is_seen() {
-    let departures = each(([16; 3], 1), Loops::detect(), |domain, place, _, number| {
+    let departures = each(([16; 3], 1), Loops::widest()[1], |domain, place, _, number| {
         let slices = domain.levels[0].matrix.shape.all_slices();
         // The neighbour before the second point of a line.
         domain.levels[0].matrix.lower[(slices / 2 * 13 + 12) * 8 + 1] = -1.5;
@@ -79,7 +80,7 @@ fn a_matrix_that_is_not_symmetric_is_seen() {
 
 #[test]
 fn an_end_is_seen_by_all() {
-    let ended = each(([16; 3], 3), Loops::detect(), |domain, place, _, number| {
+    let ended = each(([16; 3], 3), Loops::widest()[1], |domain, place, _, number| {
         let stop = AtomicBool::new(number == 0);
         let until = Until { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
         domain.solve(place, until)
@@ -123,7 +124,7 @@ fn plain_sweep<'a>(
 
 #[test]
 fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
-    for loops in Loops::available() {
+    for loops in Loops::available().into_iter().flatten() {
         for grid in [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]] {
             let layout = Layout { local: grid, domains: [1; 3] };
             let mut matrix = Matrix::new(&layout, 0).unwrap();
